@@ -1,0 +1,1 @@
+"""What people run: the Streamlit pages, the search command and the evaluation runner."""

@@ -1,0 +1,1 @@
+"""Documents, links, passages, vectors and indexes: everything that is stored."""

@@ -1,0 +1,124 @@
+"""Documents and their links: the records, and the store that keeps them.
+
+A store is a folder of Arrow IPC files ("segments") that are memory-mapped when opened, so a document
+is read without loading its neighbours and any Arrow reader can open them without us. What is kept in
+memory while writing is one batch. The record types are what every reader produces and what passages
+and links are made from; nothing here knows about a source format.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+
+import pyarrow as pa
+
+from indexer.tables import Row, Table
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A hyperlink: `text[start:end]` is its anchor, in characters, half-open.
+
+    `target` is the id of a document or of a redirect, in the id space of the same corpus; it may be
+    the id of nothing (a dangling link).
+    """
+
+    start: int
+    end: int
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A heading. `start` is the character where the section's text begins; the lead has none."""
+
+    start: int
+    heading: str
+    level: int
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One page of the corpus. Links and sections are sorted by `start` and lie within `text`."""
+
+    id: str
+    title: str
+    text: str
+    links: tuple[Link, ...] = ()
+    sections: tuple[Section, ...] = ()
+    url: str = ""
+    metadata: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True, slots=True)
+class Redirect:
+    """Another name of a document: links to `id` mean `target` (which may be a redirect again)."""
+
+    id: str
+    target: str
+
+
+_LINK = pa.struct([("start", pa.int32()), ("end", pa.int32()), ("target", pa.string())])
+_SECTION = pa.struct([("start", pa.int32()), ("heading", pa.string()), ("level", pa.int8())])
+
+DOCUMENT_SCHEMA = pa.schema(
+    [
+        ("id", pa.string()),
+        ("title", pa.string()),
+        ("text", pa.string()),
+        ("links", pa.list_(_LINK)),
+        ("sections", pa.list_(_SECTION)),
+        ("url", pa.string()),
+        ("metadata", pa.map_(pa.string(), pa.string())),
+    ]
+)
+
+REDIRECT_SCHEMA = pa.schema([("id", pa.string()), ("target", pa.string())])
+
+
+def document_row(document: Document) -> Row:
+    """One row of `DOCUMENT_SCHEMA`."""
+    return {
+        "id": document.id,
+        "title": document.title,
+        "text": document.text,
+        "links": [dataclasses.asdict(link) for link in document.links],
+        "sections": [dataclasses.asdict(section) for section in document.sections],
+        "url": document.url,
+        "metadata": list(document.metadata.items()),
+    }
+
+
+def document_from_row(row: Row) -> Document:
+    """The inverse of `document_row`."""
+    return Document(
+        id=row["id"],
+        title=row["title"],
+        text=row["text"],
+        links=tuple(Link(**link) for link in row["links"]),
+        sections=tuple(Section(**section) for section in row["sections"]),
+        url=row["url"],
+        metadata=dict(row["metadata"]),
+    )
+
+
+class DocumentStore:
+    """The documents of an index by row; memory-mapped, so opening costs the same at any size."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        """Open segment files in order. Raises `DamagedIndexError` if one is cut off."""
+        self.table = Table(paths, DOCUMENT_SCHEMA)
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def __getitem__(self, row: int) -> Document:
+        """The document at a row. Raises IndexError outside [0, len)."""
+        return document_from_row(self.table.row(row))
+
+    def __iter__(self) -> Iterator[Document]:
+        return map(document_from_row, self.table.rows())

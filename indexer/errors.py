@@ -1,0 +1,98 @@
+"""The errors that people see: what is wrong, where, and what to do about it.
+
+Everything that a user can cause (a damaged file, a misspelt option, a full disk) is raised as a
+`LinkseekError`; entry scripts run inside `exit_on_error`, which prints it without a traceback. Any
+other exception is a bug of ours and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+import errno
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import ClassVar
+
+
+class LinkseekError(Exception):
+    """What is wrong (`message`), and what to do about it (`hint`)."""
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\n  {self.hint}" if self.hint else self.message
+
+
+class UsageError(LinkseekError):
+    """An option, a configuration key or a name that does not exist or does not fit (exit code 2)."""
+
+    exit_code = 2
+
+
+class InputError(LinkseekError):
+    """A file that was given to us is missing, cut off or not what it should be (exit code 3)."""
+
+    exit_code = 3
+
+
+class DamagedIndexError(LinkseekError):
+    """An index that is incomplete, altered, or of another format version (exit code 4)."""
+
+    exit_code = 4
+
+
+class MismatchError(LinkseekError):
+    """Parts that do not belong together, such as an encoder and the vectors of another (exit code 5)."""
+
+    exit_code = 5
+
+
+class EnvironmentError_(LinkseekError):
+    """The machine lacks something: disk space, permission, a library (exit code 6)."""
+
+    exit_code = 6
+
+
+class BusyError(LinkseekError):
+    """Another process holds what is needed (exit code 7)."""
+
+    exit_code = 7
+
+
+@contextmanager
+def exit_on_error(program: str) -> Iterator[None]:
+    """Run an entry script: a `LinkseekError` ends it with its message and exit code, no traceback.
+
+    A full disk, a read-only folder and Ctrl-C are named too. Everything else passes through.
+    """
+    try:
+        yield
+    except LinkseekError as error:
+        print(f"{program}: error: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        print(f"\n{program}: interrupted; the same command goes on from here", file=sys.stderr)
+        sys.exit(130)
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of our output has gone: there is nobody to tell
+        sys.exit(141)
+    except OSError as error:
+        hint = _OS_HINTS.get(error.errno or 0)
+        if hint is None:
+            raise
+        print(f"{program}: error: {error}\n  {hint}", file=sys.stderr)
+        sys.exit(EnvironmentError_.exit_code)
+
+
+_OS_HINTS = {
+    errno.ENOSPC: "The disk is full. Free some space and run the same command: it goes on from here.",
+    errno.EDQUOT: "The disk quota is used up. Free some space and run the same command again.",
+    errno.EROFS: "The folder is read-only. Choose another one (for an index: --index DIR).",
+    errno.EACCES: "No permission. Choose another folder, or change its permissions.",
+    errno.EPERM: "Not permitted. Choose another folder, or change its permissions.",
+}

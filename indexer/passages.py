@@ -1,0 +1,142 @@
+"""Passages: documents cut into pieces of a fixed number of words, and the store that keeps them.
+
+A passage's text is a slice of its document's, so a link's anchor is found in it by subtraction and
+nothing is normalised away. A word is a run of non-space characters (`\\S+`), as in DPR's corpus of
+100-word passages (Karpukhin et al. 2020, section 4.1), except that the last passage of a document is
+left short instead of being filled up from the document's start.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from indexer.documents import Document
+from indexer.ids import IdTable, hash_ids
+from indexer.tables import Row, Table
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """`text` is `document.text[start:end]`; `title` is the document's.
+
+    The id is `DOCUMENT#n`, n from 0, or the document's own id where documents are passages.
+    """
+
+    id: str
+    document_id: str
+    title: str
+    text: str
+    start: int
+    end: int
+
+
+PASSAGE_SCHEMA = pa.schema(
+    [
+        ("id", pa.string()),
+        ("document_id", pa.string()),
+        ("title", pa.string()),
+        ("text", pa.string()),
+        ("start", pa.int32()),
+        ("end", pa.int32()),
+    ]
+)
+
+
+def split_document(document: Document, words: int) -> list[Passage]:
+    """The passages of a document: `words` words each, the last one shorter; 0 words: one passage.
+
+    A document of white space alone has none, unless documents are passages and it has a title.
+    """
+    text = document.text
+    if words == 0:
+        if not text.strip() and not document.title.strip():
+            return []
+        return [Passage(document.id, document.id, document.title, text, 0, len(text))]
+    return [
+        Passage(
+            f"{document.id}#{number}",
+            document.id,
+            document.title,
+            match.group(),
+            match.start(),
+            match.end(),
+        )
+        for number, match in enumerate(_words_pattern(words).finditer(text))
+    ]
+
+
+@cache
+def _words_pattern(words: int) -> re.Pattern[str]:
+    # Possessive quantifiers: linear time also on a "word" of millions of characters.
+    return re.compile(rf"(?:\S++\s++){{0,{words - 1}}}\S++")
+
+
+def passage_row(passage: Passage) -> Row:
+    """One row of `PASSAGE_SCHEMA`."""
+    return {
+        "id": passage.id,
+        "document_id": passage.document_id,
+        "title": passage.title,
+        "text": passage.text,
+        "start": passage.start,
+        "end": passage.end,
+    }
+
+
+class PassageStore:
+    """The passages of an index by row, memory-mapped; also by id."""
+
+    def __init__(
+        self, paths: Sequence[Path], offsets: NDArray[np.int64], ids: IdTable, words: int
+    ) -> None:
+        """Open segment files.
+
+        offsets: int64 [D+1], document d has rows offsets[d] to offsets[d+1]. ids: of the documents.
+        words: what they were split by. Raises `DamagedIndexError` if a file is cut off.
+        """
+        self.table = Table(paths, PASSAGE_SCHEMA)
+        self.offsets = offsets
+        self._ids = ids
+        self._words = words
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def __getitem__(self, row: int) -> Passage:
+        """The passage at a row. Raises IndexError outside [0, len)."""
+        return Passage(**self.table.row(row))
+
+    def __iter__(self) -> Iterator[Passage]:
+        for row in self.table.rows():
+            yield Passage(**row)
+
+    def ids(self, rows: Sequence[int] | NDArray[np.int64]) -> list[str]:
+        """The ids of passages, in the order given."""
+        return [self.table.value("id", int(row)) for row in rows]
+
+    def rows_of(self, ids: Sequence[str]) -> NDArray[np.int64]:
+        """The rows of passage ids, int64 [n]; -1 for ids that the index does not hold."""
+        if self._words == 0:
+            documents, numbers = list(ids), np.zeros(len(ids), np.int64)
+        else:
+            parts = [id_.rpartition("#") for id_ in ids]
+            documents = [document for document, _, _ in parts]
+            numbers = np.array(
+                [int(n) if n.isdecimal() and len(n) < 10 else -1 for _, _, n in parts], np.int64
+            )
+        document_rows = self._ids.rows(hash_ids(documents))  # [n]
+        rows = self.offsets[document_rows] + numbers  # [n]
+        known = (document_rows >= 0) & (numbers >= 0) & (rows < self.offsets[document_rows + 1])
+        return np.where(known, rows, -1)
+
+    def document_rows(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The rows of the documents that passages are slices of, int64 of the same shape."""
+        return np.searchsorted(self.offsets, rows, side="right") - 1

@@ -1,0 +1,55 @@
+"""DPR's `psgs_w100.tsv`: id, text, title, tab-separated; its rows are passages of 100 words.
+
+The file is written by Python's csv module: a field with a quotation mark is quoted and its quotation
+marks are doubled. No field holds a line break (21,015,324 rows are as many lines), so lines can be
+split without a CSV parser's state and a damaged row cannot swallow its neighbours.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from indexer.documents import Document
+from indexer.errors import InputError
+from indexer.readers import Ignored, Outcome, Reader, Record
+from indexer.sources import read_lines
+
+_HEADER = ["id", "text", "title"]
+
+
+class DprReader(Reader):
+    """One passage a line; titles repeat, ids are numbers."""
+
+    name = "dpr"
+    summary = "DPR's psgs_w100.tsv: id, text, title (passages of 100 words)"
+    passage_words = 0
+
+    @classmethod
+    def recognises(cls, path: Path, head: bytes) -> bool:
+        """The first line is DPR's header."""
+        return head.split(b"\n", 1)[0].strip() == b"id\ttext\ttitle"
+
+    def read_records(self, stream: BinaryIO) -> Iterator[Record]:
+        """One record a line."""
+        for number, line in read_lines(stream):
+            yield Record(f"line {number:,}", line)
+
+    def parse(self, record: Record) -> Iterable[Outcome]:
+        """One document, which is a passage."""
+        try:
+            line = record.payload.decode("utf-8")
+            row = next(csv.reader([line], delimiter="\t", strict=True))
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise InputError(f"not a row of tab-separated UTF-8 ({error})", _MEND) from None
+        if row == _HEADER and record.place == "line 1":
+            yield Ignored("header")
+            return
+        if len(row) != 3:
+            raise InputError(f"{len(row)} fields, expected 3 ({', '.join(_HEADER)})", _MEND)
+        yield Document(id=row[0], title=row[2], text=row[1])
+
+
+_MEND = "Mend the line, or use --on-error skip to leave it out."

@@ -1,0 +1,123 @@
+"""JSON lines with links: the plainest way to bring a linked corpus of one's own.
+
+One object a line: `{"id", "title", "text", "links": [{"start", "end", "target"}]}`; optional:
+`"sections": [{"start", "heading", "level"}]`, `"url"`, `"metadata": {name: text}`. Offsets are
+characters (Unicode code points) into `text`. Fields that are not named here are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import orjson
+
+from indexer.documents import Document, Link, Section
+from indexer.errors import InputError
+from indexer.readers import Outcome, Reader, Record
+from indexer.sources import read_lines
+
+
+class JsonlReader(Reader):
+    """Documents with character-offset links, one JSON object a line."""
+
+    name = "jsonl"
+    summary = "JSON lines: id, title, text, links (start, end, target)"
+
+    @classmethod
+    def recognises(cls, path: Path, head: bytes) -> bool:
+        """The first line is an object with `id`, `text` and `links`."""
+        return first_object_has(head, b'"id"', b'"text"', b'"links"')
+
+    def read_records(self, stream: BinaryIO) -> Iterator[Record]:
+        """One record a line."""
+        for number, line in read_lines(stream):
+            yield Record(f"line {number:,}", line)
+
+    def parse(self, record: Record) -> Iterable[Outcome]:
+        """One document."""
+        row = load_object(record.payload)
+        text = field_text(row, "text")
+        yield Document(
+            id=field_text(row, "id"),
+            title=field_text(row, "title", default=""),
+            text=text,
+            links=_links(row.get("links", []), text),
+            sections=_sections(row.get("sections", []), text),
+            url=field_text(row, "url", default=""),
+            metadata={str(k): str(v) for k, v in (row.get("metadata") or {}).items()},
+        )
+
+
+def first_object_has(head: bytes, *keys: bytes) -> bool:
+    """Whether the first line of a JSONL file is an object in which all these keys occur."""
+    line = head.lstrip(b"\xef\xbb\xbf \r\n\t").split(b"\n", 1)[0]
+    return line.startswith(b"{") and all(key in line for key in keys)
+
+
+def load_object(line: bytes) -> dict[str, Any]:
+    """A JSON object. Raises `InputError` for anything else."""
+    try:
+        row = orjson.loads(line.removeprefix(b"\xef\xbb\xbf"))
+    except orjson.JSONDecodeError as error:
+        raise InputError(
+            f"not JSON ({error})", "Mend the line, or use --on-error skip to leave it out."
+        ) from None
+    if not isinstance(row, dict):
+        raise InputError(f"expected a JSON object, found {type(row).__name__}", _MEND)
+    return row
+
+
+def field_text(row: dict[str, Any], name: str, default: str | None = None) -> str:
+    """A text field (whole numbers are taken as text). Raises `InputError` if missing or of another type."""
+    value = row.get(name, default)
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if value is None:
+        found = f"it has {', '.join(map(str, row)) or 'no fields'}"
+        raise InputError(f'the field "{name}" is missing ({found})', _MEND)
+    if not isinstance(value, str):
+        raise InputError(f'"{name}" is {type(value).__name__}, expected text', _MEND)
+    return value
+
+
+_MEND = "Mend the record, or use --on-error skip to leave it out."
+
+
+def _links(rows: Any, text: str) -> tuple[Link, ...]:
+    links = []
+    for row in _objects(rows, "links"):
+        start, end = _offset(row, "start", "links"), _offset(row, "end", "links")
+        if not 0 <= start < end <= len(text):
+            raise InputError(
+                f"link to {row.get('target')!r}: [{start}, {end}) is outside the text "
+                f"(0 to {len(text)})",
+                "Offsets are characters into text, not bytes. " + _MEND,
+            )
+        links.append(Link(start, end, field_text(row, "target")))
+    return tuple(sorted(links, key=lambda link: (link.start, link.end)))
+
+
+def _sections(rows: Any, text: str) -> tuple[Section, ...]:
+    sections = []
+    for row in _objects(rows, "sections"):
+        start = _offset(row, "start", "sections")
+        if not 0 <= start <= len(text):
+            raise InputError(f"section at {start} is outside the text (0 to {len(text)})", _MEND)
+        level = _offset(row, "level", "sections") if "level" in row else 2
+        sections.append(Section(start, field_text(row, "heading", default=""), level))
+    return tuple(sorted(sections, key=lambda section: section.start))
+
+
+def _objects(rows: Any, name: str) -> list[dict[str, Any]]:
+    if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+        raise InputError(f'"{name}" is not a list of objects', _MEND)
+    return rows
+
+
+def _offset(row: dict[str, Any], name: str, where: str) -> int:
+    value = row.get(name)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise InputError(f'"{name}" in "{where}" is {value!r}, expected a whole number', _MEND)
+    return value

@@ -1,0 +1,1 @@
+"""From text to a ranking: the bi-encoder and first-stage search."""

@@ -1,0 +1,81 @@
+"""The one record that flows from searchers through fusion and re-ranking to measures and pages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A question. `answers` are short texts that a right passage holds; empty where unknown."""
+
+    id: str
+    text: str
+    answers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """The best passages of Q queries, best first.
+
+    rows: int64 [Q, k], passage rows; -1 where there is nothing (only at a row's end).
+    scores: float32 [Q, k], higher is better, -inf where there is nothing; equal scores are in
+    ascending order of rows.
+    """
+
+    query_ids: tuple[str, ...]
+    rows: NDArray[np.int64]
+    scores: NDArray[np.float32]
+
+    @classmethod
+    def of(
+        cls,
+        query_ids: Sequence[str],
+        rows: NDArray[np.integer],
+        scores: NDArray[np.floating],
+        k: int | None = None,
+    ) -> Ranking:
+        """Make a ranking from unsorted results [Q, m]: sorted, ties by row, cut to k columns.
+
+        A row of -1 or a score that is not a number counts as nothing.
+        """
+        rows = np.array(rows, np.int64, copy=True)  # [Q, m]
+        scores = np.array(scores, np.float32, copy=True)  # [Q, m]
+        nothing = (rows < 0) | np.isnan(scores)
+        rows[nothing], scores[nothing] = -1, -np.inf
+        order = np.lexsort((rows, -scores, nothing), axis=1)[:, :k]  # [Q, k]
+        return cls(
+            tuple(query_ids),
+            np.take_along_axis(rows, order, axis=1),
+            np.take_along_axis(scores, order, axis=1),
+        )
+
+    @classmethod
+    def from_lists(cls, query_ids: Sequence[str], results: Sequence[Sequence[tuple[int, float]]], k: int) -> Ranking:
+        """Make a ranking from a list of (row, score) for each query, of any lengths."""
+        rows = np.full((len(query_ids), k), -1, np.int64)  # [Q, k]
+        scores = np.full((len(query_ids), k), -np.inf, np.float32)  # [Q, k]
+        for query, pairs in enumerate(results):
+            best = sorted(pairs, key=lambda pair: (-pair[1], pair[0]))[:k]
+            for rank, (row, score) in enumerate(best):
+                rows[query, rank], scores[query, rank] = row, score
+        return cls(tuple(query_ids), rows, scores)
+
+    @property
+    def depth(self) -> int:
+        """k, the number of columns."""
+        return self.rows.shape[1]
+
+    def top(self, k: int) -> Ranking:
+        """The first k columns."""
+        return Ranking(self.query_ids, self.rows[:, :k], self.scores[:, :k])
+
+    def results(self, query: int) -> list[tuple[int, float]]:
+        """(row, score) of one query, best first, without the empty places."""
+        found = self.rows[query] >= 0
+        rows, scores = self.rows[query][found], self.scores[query][found]
+        return list(zip(rows.tolist(), scores.tolist(), strict=True))
