@@ -12,7 +12,6 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 
 import pyarrow as pa
 
@@ -51,7 +50,7 @@ class Document:
     links: tuple[Link, ...] = ()
     sections: tuple[Section, ...] = ()
     url: str = ""
-    metadata: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    metadata: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

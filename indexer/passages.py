@@ -94,9 +94,7 @@ def passage_row(passage: Passage) -> Row:
 class PassageStore:
     """The passages of an index by row, memory-mapped; also by id."""
 
-    def __init__(
-        self, paths: Sequence[Path], offsets: NDArray[np.int64], ids: IdTable, words: int
-    ) -> None:
+    def __init__(self, paths: Sequence[Path], offsets: NDArray[np.int64], ids: IdTable, words: int) -> None:
         """Open segment files.
 
         offsets: int64 [D+1], document d has rows offsets[d] to offsets[d+1]. ids: of the documents.

@@ -55,7 +55,9 @@ class Ranking:
         )
 
     @classmethod
-    def from_lists(cls, query_ids: Sequence[str], results: Sequence[Sequence[tuple[int, float]]], k: int) -> Ranking:
+    def from_lists(
+        cls, query_ids: Sequence[str], results: Sequence[Sequence[tuple[int, float]]], k: int
+    ) -> Ranking:
         """Make a ranking from a list of (row, score) for each query, of any lengths."""
         rows = np.full((len(query_ids), k), -1, np.int64)  # [Q, k]
         scores = np.full((len(query_ids), k), -np.inf, np.float32)  # [Q, k]

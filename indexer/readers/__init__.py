@@ -126,6 +126,4 @@ def open_reader(path: Path, format_name: str | None = None) -> Reader:
     if path.is_file() and not head:
         raise InputError(f"{path}: the file is empty", "Check --corpus.")
     found = f"looks like {' and '.join(c.name for c in claims)}" if claims else "unknown format"
-    raise InputError(
-        f"{path}: {found}", f"Name its format with --format: {', '.join(readers)}."
-    )
+    raise InputError(f"{path}: {found}", f"Name its format with --format: {', '.join(readers)}.")

@@ -1,0 +1,1 @@
+"""Batch evaluation: answers in passages, measures, and the runner that joins them."""

@@ -1,0 +1,212 @@
+"""Named pipelines: an entry of `pipelines.toml` -> a function from queries to a `Ranking`.
+
+A pipeline is a searcher (`bm25`, `query-likelihood`, `dense`) or a fusion of other pipelines. What an
+entry may say is what its model here declares: an unknown key is an error that names the nearest known
+one. Encoders are opened once and shared between pipelines.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from indexer.errors import UsageError
+from indexer.index import Index
+from indexer.options import nearest
+from retriever import fusion
+from retriever.ranking import Query, Ranking
+from retriever.searchers import Bm25, Dense, QueryLikelihood
+
+if TYPE_CHECKING:
+    from retriever.biencoder import BiEncoder
+
+Pipeline = Callable[[Sequence[Query], int], Ranking]
+"""(Q queries, k) -> a `Ranking` of Q queries and k columns."""
+
+OpenEncoder = Callable[[str], "BiEncoder"]
+
+STANDARD = Path(__file__).with_name("pipelines.toml")
+
+
+class _Entry(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Bm25Entry(_Entry):
+    """Lucene's BM25."""
+
+    searcher: Literal["bm25"]
+    k1: float = 0.9
+    b: float = 0.4
+
+
+class QueryLikelihoodEntry(_Entry):
+    """Lucene's query likelihood with Dirichlet smoothing."""
+
+    searcher: Literal["query-likelihood"]
+    mu: float = 1000.0
+
+
+class DenseEntry(_Entry):
+    """FAISS, with the vectors of one encoder."""
+
+    searcher: Literal["dense"]
+    encoder: str | None = None
+    search: dict[str, int] = {}
+
+
+class ReciprocalRankEntry(_Entry):
+    """Fusion by ranks. Every pipeline in `of` is searched `depth` deep, or deeper if asked."""
+
+    fusion: Literal["reciprocal-rank"]
+    of: Annotated[list[str], Field(min_length=1)]
+    constant: float = 60.0
+    depth: Annotated[int, Field(ge=1)] = 100
+
+
+class WeightedEntry(_Entry):
+    """Fusion by scores, scaled to 0..1 for each query."""
+
+    fusion: Literal["weighted"]
+    of: Annotated[list[str], Field(min_length=1)]
+    weights: list[float]
+    depth: Annotated[int, Field(ge=1)] = 100
+
+
+Entry = Bm25Entry | QueryLikelihoodEntry | DenseEntry | ReciprocalRankEntry | WeightedEntry
+
+_KINDS: dict[tuple[str, str], type[Entry]] = {
+    ("searcher", "bm25"): Bm25Entry,
+    ("searcher", "query-likelihood"): QueryLikelihoodEntry,
+    ("searcher", "dense"): DenseEntry,
+    ("fusion", "reciprocal-rank"): ReciprocalRankEntry,
+    ("fusion", "weighted"): WeightedEntry,
+}
+
+
+def read_pipelines(path: Path | None = None) -> dict[str, Entry]:
+    """The standard entries, and those of a file, which win. Raises `UsageError` for a bad entry."""
+    entries: dict[str, Entry] = {}
+    for source in [STANDARD, path] if path else [STANDARD]:
+        try:
+            tables = tomllib.loads(source.read_text("utf-8"))
+        except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise UsageError(f"{source}: {error}", "It must be a TOML file of pipelines.") from None
+        for name, table in tables.items():
+            entries[name] = _entry(source, name, table)
+    return entries
+
+
+def _entry(source: Path, name: str, table: Any) -> Entry:
+    where = f"{source}: [{name}]"
+    if not isinstance(table, dict):
+        raise UsageError(f"{where} is not a table", 'Write [name] and searcher = "bm25" below it.')
+    for (key, kind), model in _KINDS.items():
+        if table.get(key) == kind:
+            break
+    else:
+        kinds = ", ".join(f'{key} = "{kind}"' for key, kind in _KINDS)
+        raise UsageError(f"{where} has no known searcher or fusion", f"One of: {kinds}.")
+    for key in table:
+        if key not in model.model_fields:
+            raise UsageError(f'{where}: unknown key "{key}"', nearest(key, set(model.model_fields)))
+    try:
+        return TypeAdapter(model).validate_python(table)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise UsageError(f"{where}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+
+
+class Pipelines:
+    """The pipelines that can be run on one index. Opens each when it is first asked for."""
+
+    def __init__(
+        self, index: Index, path: Path | None = None, open_encoder: OpenEncoder | None = None
+    ) -> None:
+        """path: a file of further pipelines. open_encoder: by name or path; default `open_biencoder`."""
+        self.index = index
+        self.entries = read_pipelines(path)
+        self._open_encoder = open_encoder or _open_biencoder
+        self._encoders: dict[str, BiEncoder] = {}
+        self._opened: dict[str, Pipeline] = {}
+
+    def available(self) -> list[str]:
+        """The names of those whose parts the index has."""
+        return [name for name in self.entries if self._has_parts(name, ())]
+
+    def open(self, name: str) -> Pipeline:
+        """One pipeline, ready to run. Raises `UsageError` for an unknown name or a missing part."""
+        return self._open(name, ())
+
+    def _open(self, name: str, above: tuple[str, ...]) -> Pipeline:
+        if name not in self.entries:
+            raise UsageError(f'no pipeline "{name}"', nearest(name, set(self.entries)))
+        if name in above:
+            raise UsageError(f"pipelines fuse each other in a circle: {' -> '.join([*above, name])}")
+        if name not in self._opened:
+            self._opened[name] = self._make(self.entries[name], (*above, name))
+        return self._opened[name]
+
+    def _make(self, entry: Entry, above: tuple[str, ...]) -> Pipeline:
+        match entry:
+            case Bm25Entry():
+                return Bm25(self.index, entry.k1, entry.b).search
+            case QueryLikelihoodEntry():
+                return QueryLikelihood(self.index, entry.mu).search
+            case DenseEntry():
+                encoder = self._encoder(self.index.dense(entry.encoder).encoder)
+                return Dense(self.index, encoder, entry.encoder, **entry.search).search
+            case ReciprocalRankEntry():
+                return self._fused(entry, above, lambda r, k: fusion.reciprocal_rank(r, k, entry.constant))
+            case WeightedEntry():
+                if len(entry.weights) != len(entry.of):
+                    raise UsageError(f"[{above[-1]}]: {len(entry.of)} pipelines, {len(entry.weights)} weights")
+                return self._fused(entry, above, lambda r, k: fusion.weighted(r, entry.weights, k))
+
+    def _fused(
+        self,
+        entry: ReciprocalRankEntry | WeightedEntry,
+        above: tuple[str, ...],
+        fuse: Callable[[Sequence[Ranking], int], Ranking],
+    ) -> Pipeline:
+        members = [self._open(name, above) for name in entry.of]
+
+        def search(queries: Sequence[Query], k: int) -> Ranking:
+            depth = max(k, entry.depth)
+            return fuse([member(queries, depth) for member in members], k)
+
+        return search
+
+    def _encoder(self, identity: Mapping[str, Any]) -> BiEncoder:
+        location = str(identity.get("location", identity["name"]))
+        if location not in self._encoders:
+            self._encoders[location] = self._open_encoder(location)
+        return self._encoders[location]
+
+    def _has_parts(self, name: str, above: tuple[str, ...]) -> bool:
+        entry = self.entries.get(name)
+        match entry:
+            case Bm25Entry() | QueryLikelihoodEntry():
+                return self.index.has_lucene
+            case DenseEntry():
+                return bool(self.index.encoders) and entry.encoder in (None, *self.index.encoders)
+            case ReciprocalRankEntry() | WeightedEntry():
+                return name not in above and all(self._has_parts(of, (*above, name)) for of in entry.of)
+            case None:
+                return False
+
+
+def open_pipelines(index: Index, names: Sequence[str], path: Path | None = None) -> dict[str, Pipeline]:
+    """Pipelines by name, ready to run. Raises `UsageError` for an unknown name."""
+    pipelines = Pipelines(index, path)
+    return {name: pipelines.open(name) for name in names}
+
+
+def _open_biencoder(location: str) -> BiEncoder:
+    from retriever.biencoder import open_biencoder
+
+    return open_biencoder(location)

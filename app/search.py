@@ -1,0 +1,89 @@
+"""python app/search.py: a question on the command line.
+
+Entry script: it reads options, asks `app.service`, and prints.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import orjson
+from pydantic import Field
+from pydantic_settings import CliPositionalArg
+from rich.console import Console
+from rich.text import Text
+
+from app.service import Answer, Hit, SearchService
+from indexer.errors import UsageError, exit_on_error
+from indexer.options import Options, parse_options
+
+PROGRAM = "python app/search.py"
+
+
+class SearchOptions(Options):
+    """Ask an index a question: ranked passages with title, address, and the question's words marked."""
+
+    question: CliPositionalArg[list[str]] = Field([])
+    """the question"""
+    index: Path = Path("index/sample")
+    """the folder of the index"""
+    pipeline: str = "hybrid"
+    """which pipeline to ask; --pipelines names them"""
+    pipelines_file: Path | None = None
+    """a TOML file with pipelines of your own"""
+    k: Annotated[int, Field(ge=1, le=1000)] = 5
+    """how many passages to show"""
+    json_: bool = Field(False, alias="json")
+    """print JSON for programs"""
+    pipelines: bool = False
+    """name the pipelines that this index can run, and stop"""
+
+
+def main(argv: Sequence[str]) -> None:
+    """Run the command."""
+    options = parse_options(SearchOptions, argv, PROGRAM)
+    service = SearchService(options.index, options.pipelines_file)
+    if options.pipelines:
+        print("\n".join(service.pipelines.available()))
+        return
+    if not options.question:
+        raise UsageError("the question is missing", f'For example: {PROGRAM} "Who named oxygen?"')
+    answer = service.search(" ".join(options.question), options.pipeline, options.k)
+    if options.json_:
+        sys.stdout.buffer.write(orjson.dumps(answer.to_json(), option=orjson.OPT_INDENT_2) + b"\n")
+    else:
+        print_answer(answer, Console())
+
+
+def print_answer(answer: Answer, console: Console) -> None:
+    """Ranked passages for people. Nothing in a title or text is taken for markup."""
+    for hit in answer.hits:
+        heading = Text(f"{hit.rank:>2}  ").append(_printable(hit.title) or hit.document_id, style="bold")
+        console.print(heading.append(f"  {hit.score:.4f}", style="dim"))
+        if hit.url:
+            console.print(Text(f"    {_printable(hit.url)}", style="cyan"), soft_wrap=True)
+        console.print(marked(hit), soft_wrap=not console.is_terminal)
+        console.print()
+    found = f"{len(answer.hits)} passages" if answer.hits else "nothing found"
+    console.print(Text(f"{answer.pipeline}: {found} in {answer.seconds * 1000:.0f} ms", style="dim"))
+
+
+def marked(hit: Hit) -> Text:
+    """The passage with the question's words in bold; without colours, in [brackets]."""
+    text = Text(_printable(hit.text))
+    for start, end in hit.marks:
+        text.stylize("bold yellow", start, end)
+    return text
+
+
+def _printable(text: str) -> str:
+    """Control characters, which a terminal would obey, as spaces: one for one, so marks stay in place."""
+    return "".join(" " if ord(c) < 32 or 127 <= ord(c) < 160 else c for c in text)
+
+
+if __name__ == "__main__":
+    with exit_on_error("search"):
+        main(sys.argv[1:])

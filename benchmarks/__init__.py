@@ -1,0 +1,1 @@
+"""Speed and quality figures: one script each, with their last results."""

@@ -1,0 +1,155 @@
+"""python indexer/build.py: from a linked corpus to a searchable index.
+
+Entry script: it reads the options, brings the encoder (the one place where the indexer meets the
+retriever), calls `indexer.builder`, and prints what came out.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+from rich.console import Console
+from rich.table import Table
+
+from indexer.builder import Built, Plan, build_index
+from indexer.encoding import Encoder
+from indexer.errors import UsageError, exit_on_error
+from indexer.index import Index
+from indexer.options import Options, parse_options
+from indexer.progress import progress
+from indexer.readers import all_readers
+
+PROGRAM = "python indexer/build.py"
+SAMPLE = Path(__file__).parents[1] / "samples" / "linkseek-sample.xml.bz2"
+SAMPLE_INDEX = Path("index/sample")
+
+
+class BuildOptions(Options):
+    """Build an index from a linked corpus: documents, passages, link graph, BM25, vectors.
+
+    Without arguments it builds the bundled sample into index/sample. Run again after an interruption,
+    it goes on where it stopped; run again with another --encoder, it adds that one; what has not
+    changed is taken over. An index that is in use stays whole until the new one takes its place.
+    """
+
+    corpus: Path = SAMPLE
+    """the file to read: plain, .gz, .bz2 or .zst"""
+    format: str | None = None
+    """its format; recognised by looking at the file if not given"""
+    index: Path | None = None
+    """the folder of the index; index/sample for the sample"""
+    encoder: list[str] = Field(["all-MiniLM-L6-v2"])
+    """sentence-transformers models by path or name, one or several"""
+    faiss: str = "Flat"
+    """FAISS factory string: Flat (exact, float16), HNSW32, IVF1024,SQfp16, IVF1024,PQ48, ..."""
+    bm25: bool = True
+    """build a Lucene index, for BM25 and query likelihood"""
+    dense: bool = True
+    """encode the passages and build FAISS indexes"""
+    title: bool = True
+    """let BM25 index and the encoder read the title before each passage"""
+    passage_words: Annotated[int, Field(ge=0)] | None = None
+    """words in a passage; 0: a document is a passage; default 100, or 0 for corpora of passages"""
+    limit: Annotated[int, Field(ge=1)] | None = None
+    """read only this many documents"""
+    on_error: Literal["stop", "skip"] = "stop"
+    """at a damaged record: stop, or skip and count it"""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """where to encode"""
+    processes: Annotated[int, Field(ge=1)] | None = None
+    """processes that parse and threads that index; default one a core"""
+    fresh: bool = False
+    """take nothing over from an interrupted build or from the index in use"""
+    verify: bool = False
+    """build nothing: check the hash of every file of the index"""
+
+
+def main(argv: Sequence[str]) -> None:
+    """Run the command."""
+    options = parse_options(BuildOptions, argv, PROGRAM)
+    index = options.index or (SAMPLE_INDEX if options.corpus == SAMPLE else None)
+    if index is None:
+        raise UsageError("--index is missing", "Name the folder for this corpus: --index index/NAME")
+    if options.verify:
+        verify(index)
+        return
+
+    def open_encoder(name: str, title: bool) -> Encoder:
+        from retriever.biencoder import open_biencoder
+
+        return open_biencoder(name, title=title, device=options.device)
+
+    plan = Plan(
+        corpus=options.corpus,
+        format=options.format,
+        passage_words=options.passage_words,
+        limit=options.limit,
+        on_error=options.on_error,
+        title=options.title,
+        bm25=options.bm25,
+        encoders=options.encoder if options.dense else (),
+        faiss=options.faiss,
+        processes=options.processes,
+        fresh=options.fresh,
+        command=shlex.join(["python", "indexer/build.py", *argv]),
+    )
+    print_summary(index, build_index(index, plan, open_encoder))
+
+
+def verify(index: Path) -> None:
+    """Check every file of an index against its hash. Raises `DamagedIndexError` for the first bad one."""
+    opened = Index.open(index)
+    with progress(f"verifying {index}", opened.bytes, "bytes") as advance:
+        opened.verify(advance)
+    print(f"{index}: {opened.bytes:,} bytes, every file is whole")
+
+
+def print_summary(index: Path, built: Built) -> None:
+    """Counts, sizes, seconds per stage, and what was skipped and why."""
+    console = Console()
+    opened = Index.open(index)
+    console.print(f"\n[bold]{index}[/bold] is ready: {_bytes(opened.bytes)}")
+    counts = Table(box=None, show_header=False, padding=(0, 2))
+    for name, count in built.manifest["counts"].items():
+        counts.add_row(name.replace("_", " "), f"{count:,}")
+    console.print(counts)
+    parts = Table("part", "size", box=None, padding=(0, 2))
+    for name, manifest in opened.parts.items():
+        size = sum(file["bytes"] for file in manifest["files"].values())
+        taken = name in built.taken_over or name in built.kept
+        parts.add_row(name, _bytes(size), "taken over" if taken else "")
+    console.print(parts)
+    console.print("time: " + ", ".join(f"{name} {s:.1f} s" for name, s in built.seconds.items() if s >= 0.05))
+    for reason, entry in built.manifest["skipped"].items():
+        console.print(f"skipped: {entry['count']:,} {reason}", highlight=False, markup=False)
+        for example in entry["examples"][:3]:
+            console.print(f"  {example}", highlight=False, markup=False)
+    console.print(
+        f'\nSearch it: python app/search.py --index {shlex.quote(str(index))} "your question"',
+        highlight=False,
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def _bytes(count: int) -> str:
+    size = float(count)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if size < 1000 or unit == "GB":
+            break
+        size /= 1000
+    return f"{size:,.0f} {unit}" if unit == "bytes" else f"{size:,.1f} {unit}"
+
+
+BuildOptions.model_fields[
+    "format"
+].description = f"its format, recognised by looking at it if not given: {', '.join(all_readers())}"
+
+if __name__ == "__main__":
+    with exit_on_error("build"):
+        main(sys.argv[1:])

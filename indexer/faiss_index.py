@@ -1,0 +1,200 @@
+"""Vectors in a FAISS index: built in a stream, opened memory-mapped, searched by inner product.
+
+The folder is one that Pyserini opens too: `index` (FAISS's own format) and `docid` (an id a line).
+The metric is always inner product: many of FAISS's helpers default to L2.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from indexer.artifacts import Manifest
+from indexer.errors import DamagedIndexError, EnvironmentError_, UsageError
+from indexer.vectors import Shard
+
+FLAT = "Flat"
+
+_TRAIN_VECTORS_A_CENTROID = 64
+_TRAIN_VECTORS_AT_LEAST = 65_536
+
+
+def import_faiss() -> Any:
+    """FAISS. Raises `EnvironmentError_` that says how to install it."""
+    try:
+        import faiss
+    except ImportError as error:
+        raise EnvironmentError_(
+            f"FAISS cannot be loaded ({error})",
+            "Install one of the two extras: pip install -e '.[cpu]' or pip install -e '.[gpu]'.",
+        ) from None
+    return faiss
+
+
+def empty_index(factory: str, dimension: int, rows: int) -> Any:
+    """An untrained FAISS index by factory string; `Flat` stores float16 (the shards' own precision).
+
+    Raises `UsageError` for a string that FAISS does not know or that asks for more centroids than
+    there are rows.
+    """
+    faiss = import_faiss()
+    if factory == FLAT:
+        return faiss.IndexScalarQuantizer(
+            dimension, faiss.ScalarQuantizer.QT_fp16, faiss.METRIC_INNER_PRODUCT
+        )
+    try:
+        index = faiss.index_factory(dimension, factory, faiss.METRIC_INNER_PRODUCT)
+    except RuntimeError as error:
+        reason = str(error).strip().rpartition("\n")[2].strip()
+        raise UsageError(
+            f"--faiss {factory}: FAISS makes no index from it for {dimension} dimensions ({reason})",
+            "Examples: Flat, HNSW32, IVF1024,SQfp16, IVF1024,PQ48 "
+            "(the number behind PQ must divide the dimension).",
+        ) from None
+    centroids = _centroids(factory)
+    if centroids > rows:
+        raise UsageError(
+            f"--faiss {factory}: {centroids:,} centroids for {rows:,} passages",
+            f"Use at most IVF{max(1, int(4 * rows**0.5))}, or Flat.",
+        )
+    return index
+
+
+def build_faiss(
+    folder: Path,
+    shards: list[Shard],
+    factory: str,
+    dimension: int,
+    ids: Iterable[str],
+    on_rows: Callable[[float], None] = lambda rows: None,
+) -> dict[str, Any]:
+    """Write `index` and `docid` into an existing folder; return what the manifest should say.
+
+    Trains on a sample spread over all shards, then adds shard by shard. In memory: the index itself,
+    the sample and one block of vectors.
+    """
+    faiss = import_faiss()
+    rows = sum(shard.rows for shard in shards)
+    index = empty_index(factory, dimension, rows)
+    if not index.is_trained:
+        index.train(_sample(shards, rows, _centroids(factory)))
+    for shard in shards:
+        for block in shard.blocks():
+            index.add(block.astype(np.float32))
+            on_rows(len(block))
+    faiss.write_index(index, str(folder / "index"))
+    with (folder / "docid").open("w", encoding="utf-8", newline="\n") as file:
+        file.writelines(f"{id_}\n" for id_ in ids)
+    return {"rows": int(index.ntotal), "dimension": dimension, "metric": "inner product"}
+
+
+def search_parameters(factory: str) -> dict[str, int]:
+    """How far an approximate index looks, unless a pipeline says otherwise.
+
+    A sixteenth of the inverted lists (nprobe), or 128 candidates in an HNSW graph (efSearch).
+    """
+    parameters = {}
+    if _centroids(factory):
+        parameters["nprobe"] = max(1, _centroids(factory) // 16)
+    if "HNSW" in factory and not _centroids(factory):
+        parameters["efSearch"] = 128
+    return parameters
+
+
+class FaissIndex:
+    """An open FAISS index over the passages, with the manifest of its part."""
+
+    def __init__(self, index: Any, manifest: Manifest) -> None:
+        self.index = index
+        self.manifest = manifest
+        self._lock = threading.Lock()
+
+    @property
+    def encoder(self) -> dict[str, Any]:
+        """The identity of the encoder whose vectors these are."""
+        return self.manifest["encoder"]  # type: ignore[no-any-return]
+
+    def __len__(self) -> int:
+        return int(self.index.ntotal)
+
+    def search(
+        self, vectors: NDArray[np.float32], k: int, **parameters: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """The k best rows: (rows int64 [Q, k], scores float32 [Q, k]); -1 and -inf where nothing is.
+
+        vectors: float32 [Q, d]. parameters: FAISS's search parameters, such as nprobe or efSearch.
+        """
+        vectors = np.ascontiguousarray(vectors, np.float32)  # [Q, d]
+        if vectors.shape[1] != self.index.d:
+            raise ValueError(f"vectors of {vectors.shape[1]} dimensions, the index has {self.index.d}")
+        depth = min(k, len(self))
+        with self._lock:
+            self._set(parameters)
+            scores, rows = self.index.search(vectors, depth)  # [Q, depth]
+        padding = ((0, 0), (0, k - depth))
+        scores = np.where(rows < 0, -np.inf, scores).astype(np.float32)
+        return (
+            np.pad(rows, padding, constant_values=-1),
+            np.pad(scores, padding, constant_values=-np.inf),
+        )
+
+    def _set(self, parameters: dict[str, int]) -> None:
+        values = {**search_parameters(self.manifest["factory"]), **parameters}
+        if not values:
+            return
+        faiss = import_faiss()
+        try:
+            for name, value in values.items():
+                faiss.ParameterSpace().set_index_parameter(self.index, name, value)
+        except RuntimeError as error:
+            raise UsageError(
+                f"this {self.manifest['factory']} index has no search parameter {name}",
+                "nprobe belongs to IVF indexes, efSearch to HNSW.",
+            ) from error
+
+
+def open_faiss(folder: Path, manifest: Manifest, passages: int) -> FaissIndex:
+    """Open a part that `build_faiss` wrote, memory-mapped where its type allows.
+
+    Raises `DamagedIndexError` if the file is no FAISS index or has another number of rows.
+    """
+    faiss = import_faiss()
+    path = folder / "index"
+    try:
+        index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
+    except RuntimeError:
+        try:
+            index = faiss.read_index(str(path))
+        except RuntimeError as error:
+            reason = str(error).strip().rpartition("\n")[2].strip()
+            raise DamagedIndexError(
+                f"{path}: not a FAISS index ({reason})", "Build the index again."
+            ) from None
+    if index.ntotal != passages or index.metric_type != faiss.METRIC_INNER_PRODUCT:
+        raise DamagedIndexError(
+            f"{path}: {index.ntotal:,} vectors, expected {passages:,} by inner product",
+            "Build the index again.",
+        )
+    return FaissIndex(index, manifest)
+
+
+def _centroids(factory: str) -> int:
+    match = re.search(r"IVF(\d+)", factory)
+    return int(match.group(1)) if match else 0
+
+
+def _sample(shards: list[Shard], rows: int, centroids: int) -> NDArray[np.float32]:
+    """Rows spread evenly over all shards, drawn with a fixed seed, float32 [n, d]."""
+    wanted = min(rows, max(_TRAIN_VECTORS_AT_LEAST, centroids * _TRAIN_VECTORS_A_CENTROID))
+    chosen = np.sort(np.random.default_rng(0).choice(rows, wanted, replace=False))
+    pieces = []
+    for shard in shards:
+        low, high = np.searchsorted(chosen, [shard.first_row, shard.first_row + shard.rows])
+        pieces.append(shard.open()[chosen[low:high] - shard.first_row].astype(np.float32))
+    return np.concatenate(pieces)

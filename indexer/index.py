@@ -1,0 +1,148 @@
+"""An index that is open for reading: its documents, passages, links, and the means to search them.
+
+Opening reads manifests and maps files; it takes the same time at any size. The Lucene and FAISS
+parts are opened when they are first used, once for all threads.
+"""
+
+from __future__ import annotations
+
+import threading
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from indexer import artifacts
+from indexer.artifacts import BM25, DENSE, DOCUMENTS, LINKS, PASSAGES, Manifest
+from indexer.documents import DocumentStore
+from indexer.errors import DamagedIndexError, UsageError
+from indexer.ids import IdTable
+from indexer.links import LinkGraph
+from indexer.options import nearest
+from indexer.passages import PassageStore
+
+if TYPE_CHECKING:
+    from indexer.faiss_index import FaissIndex
+    from indexer.lucene_index import LuceneIndex
+
+
+class Index:
+    """One index folder. Make one with `Index.open`."""
+
+    def __init__(self, path: Path, manifest: Manifest, parts: dict[str, Manifest]) -> None:
+        self.path = path
+        self.manifest = manifest
+        self.parts = parts
+        self._lock = threading.RLock()
+        self._dense: dict[str, FaissIndex] = {}
+
+    @classmethod
+    def open(cls, path: str | Path) -> Index:
+        """Open an index folder; checks versions, sizes and counts, not hashes (see `verify`).
+
+        Raises `DamagedIndexError` naming what is missing or does not fit.
+        """
+        path = Path(path)
+        manifest = artifacts.read_index_manifest(path)
+        parts = {name: artifacts.read_part(path / name) for name in manifest["parts"]}
+        for needed in (DOCUMENTS, PASSAGES, LINKS):
+            if needed not in parts:
+                raise DamagedIndexError(f"{path}: the part {needed} is missing", "Build it again.")
+        index = cls(path, manifest, parts)
+        for name, count in (("documents", len(index.documents)), ("passages", len(index.passages))):
+            if manifest["counts"][name] != count:
+                raise DamagedIndexError(
+                    f"{path}: {count:,} {name}, the manifest says {manifest['counts'][name]:,}",
+                    "Build it again.",
+                )
+        return index
+
+    def verify(self, on_bytes: artifacts.OnBytes | None = None) -> None:
+        """Compare the hash of every file. Raises `DamagedIndexError` naming the first that differs."""
+        for name in self.parts:
+            artifacts.verify_part(self.path / name, on_bytes)
+
+    @property
+    def bytes(self) -> int:
+        """The size of all files."""
+        return sum(f["bytes"] for part in self.parts.values() for f in part["files"].values())
+
+    @cached_property
+    def document_ids(self) -> IdTable:
+        """Document ids to rows."""
+        return IdTable.open(self.path / DOCUMENTS)
+
+    @cached_property
+    def documents(self) -> DocumentStore:
+        """The documents, by row."""
+        return DocumentStore(artifacts.segment_paths(self.path / DOCUMENTS))
+
+    @cached_property
+    def passages(self) -> PassageStore:
+        """The passages, by row or id."""
+        return open_passages(self.path, self.document_ids, self.parts[PASSAGES]["words"])
+
+    @cached_property
+    def links(self) -> LinkGraph:
+        """The link graph."""
+        return LinkGraph.open(self.path / LINKS)
+
+    @property
+    def has_lucene(self) -> bool:
+        """Whether the index was built with BM25 and query likelihood."""
+        return BM25 in self.parts
+
+    def document_url(self, passage_row: int) -> str:
+        """The address of the document that a passage is from; empty where unknown."""
+        document = int(self.passages.document_rows(np.array([passage_row]))[0])
+        return str(self.documents.table.value("url", document))
+
+    @property
+    def encoders(self) -> list[str]:
+        """The names of the encoders whose vectors the index holds (`dense/NAME`)."""
+        return [part.removeprefix(f"{DENSE}/") for part in self.parts if part.startswith(f"{DENSE}/")]
+
+    def lucene(self) -> LuceneIndex:
+        """The Lucene index. Raises `UsageError` if it was built with --no-bm25."""
+        if not self.has_lucene:
+            raise UsageError(f"{self.path}: the index has no Lucene part", "Build it without --no-bm25.")
+        with self._lock:
+            return self._lucene
+
+    @cached_property
+    def _lucene(self) -> LuceneIndex:
+        from indexer.lucene_index import open_lucene
+
+        return open_lucene(self.path / BM25)
+
+    def dense(self, encoder: str | None = None) -> FaissIndex:
+        """The vectors of an encoder by its name here; without a name, of the only or first one.
+
+        Raises `UsageError` for an encoder that the index was not built with.
+        """
+        names = self.encoders
+        if not names:
+            raise UsageError(f"{self.path}: the index has no vectors", "Build it without --no-dense.")
+        name = encoder or self.manifest.get("default_encoder") or names[0]
+        name = artifacts.dense_part(name).removeprefix(f"{DENSE}/")
+        if name not in names:
+            raise UsageError(
+                f"{self.path}: no vectors of the encoder {encoder}",
+                f"{nearest(name, names)} To add them: python indexer/build.py --index {self.path} "
+                f"--encoder {encoder}",
+            )
+        from indexer.faiss_index import open_faiss
+
+        with self._lock:
+            if name not in self._dense:
+                part = f"{DENSE}/{name}"
+                self._dense[name] = open_faiss(self.path / part, self.parts[part], len(self.passages))
+            return self._dense[name]
+
+
+def open_passages(index: Path, document_ids: IdTable, words: int) -> PassageStore:
+    """The passages of an index folder, finished or being built."""
+    folder = index / PASSAGES
+    offsets = np.load(folder / "offsets.npy", mmap_mode="r")
+    return PassageStore(artifacts.segment_paths(folder), offsets, document_ids, words)

@@ -1,0 +1,167 @@
+"""Questions from a file: JSON lines, MS MARCO's TSV or DPR's CSV; what it is, the content decides.
+
+    {"id": "1", "text": "who wrote it", "answers": ["She"]}       JSONL; answers are optional
+    1<TAB>who wrote it                                            TSV (MS MARCO)
+    who wrote it<TAB>['She', "He"]                                CSV (DPR); ids are 0, 1, 2, ...
+
+JSONL may also say `_id` (BEIR), `question` and `answer`; its other fields are ignored. Answers in a
+CSV are Python list literals and nothing else: they are parsed, never evaluated. Files may be
+compressed (.gz, .bz2, .zst).
+"""
+
+from __future__ import annotations
+
+import ast
+import csv
+import re
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from indexer.errors import InputError
+from indexer.sources import open_source, read_head, read_lines
+from retriever.ranking import Query
+
+_BOM = "\ufeff"
+
+
+def read_queries(path: Path, limit: int | None = None) -> list[Query]:
+    """The questions of a file in its order, the first `limit` of them if that is given.
+
+    Raises `InputError` that names the file and the line for a file without questions, a line that
+    is not UTF-8 or not of the file's format, a missing field, an empty text, an id that occurs
+    twice, and answers that are no list literal.
+    """
+    parse = _PARSERS[_format(path)]
+    queries: list[Query] = []
+    line_of: dict[str, int] = {}
+    _, stream = open_source(path)
+    # a literal such as '\d' makes the compiler warn; it is data here, not a program
+    with stream, warnings.catch_warnings(action="ignore"):
+        for number, line in read_lines(stream):
+            if limit is not None and len(queries) >= limit:
+                break
+            place = f"{path}, line {number:,}"
+            try:
+                text = line.decode("utf-8").removeprefix(_BOM)
+            except UnicodeDecodeError as error:
+                raise InputError(
+                    f"{place}: not UTF-8 (byte {error.start + 1} is {line[error.start]:#04x})",
+                    "Convert the file to UTF-8.",
+                ) from None
+            query = _checked(parse(text, len(queries), place), place)
+            if query.id in line_of:
+                raise InputError(
+                    f'{place}: the id "{query.id}" stands in line {line_of[query.id]:,} already',
+                    "Give every question an id of its own.",
+                )
+            line_of[query.id] = number
+            queries.append(query)
+    if not queries:
+        raise InputError(f"{path}: no questions in it", _EXPECTED)
+    return queries
+
+
+def _format(path: Path) -> str:
+    """Which parser a file needs: by its first 64 KB."""
+    head = read_head(path).decode("utf-8", "replace").removeprefix(_BOM).strip()
+    if head.startswith("{"):
+        return "jsonl"
+    lines = head.split("\n")
+    lists = sum(bool(_LIST.search(line)) for line in lines)
+    return "csv" if lists * 2 > len(lines) else "tsv"  # one search for "[a]" must not decide
+
+
+# The last field is a list of texts, or what should be one: it may lack its end.
+_LIST = re.compile(r"""\t"?[\[(](\s*["'][^\t]*|[^\t]*[\])]"?\s*)$""")
+
+
+def _checked(query: Query, place: str) -> Query:
+    if not query.id.strip():
+        raise InputError(f"{place}: the id is empty", "Give every question an id.")
+    if not query.text.strip():
+        raise InputError(f"{place}: the question is empty", "Fill it in, or remove the line.")
+    return query
+
+
+# --- formats: (line, number of questions before it, place for errors) -> Query -------------------
+
+
+def _parse_jsonl(line: str, count: int, place: str) -> Query:
+    try:
+        row = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise InputError(f"{place}: not JSON ({error})", _EXPECTED) from None
+    if not isinstance(row, dict):
+        raise InputError(f"{place}: expected a JSON object, found {type(row).__name__}", _EXPECTED)
+    id_ = _field(row, ("id", "_id"), place)
+    text = _field(row, ("text", "question"), place)
+    answers = row.get("answers", row.get("answer"))
+    if answers is None:
+        answers = []
+    if isinstance(answers, str):
+        answers = [answers]
+    return Query(id_, text, _texts(answers, place))
+
+
+def _parse_tsv(line: str, count: int, place: str) -> Query:
+    fields = line.split("\t")
+    if len(fields) != 2:
+        raise InputError(f"{place}: {len(fields)} tab-separated fields, expected 2 (id, text)", _EXPECTED)
+    return Query(fields[0].strip(), fields[1].strip())
+
+
+def _parse_csv(line: str, count: int, place: str) -> Query:
+    try:
+        fields = next(csv.reader([line], delimiter="\t", strict=True))
+    except csv.Error:  # a quotation mark that quotes nothing
+        fields = line.split("\t")
+    if len(fields) != 2:
+        raise InputError(
+            f"{place}: {len(fields)} tab-separated fields, expected 2 (question, answers)",
+            _EXPECTED,
+        )
+    try:
+        answers = ast.literal_eval(fields[1].strip())
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        raise InputError(
+            f"{place}: the answers are not a list of texts: {fields[1][:60]}",
+            "Expected a Python list such as ['Paris', \"L'Aquila\"]; expressions are not run.",
+        ) from None
+    return Query(str(count), fields[0].strip(), _texts(answers, place))
+
+
+_PARSERS: dict[str, Callable[[str, int, str], Query]] = {
+    "jsonl": _parse_jsonl,
+    "tsv": _parse_tsv,
+    "csv": _parse_csv,
+}
+
+
+def _field(row: dict[str, Any], names: tuple[str, ...], place: str) -> str:
+    """The first of these fields that is there; whole numbers are taken as text."""
+    for name in names:
+        value = row.get(name)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return str(value)
+        if isinstance(value, str):
+            return value
+        if value is not None:
+            raise InputError(f'{place}: "{name}" is {type(value).__name__}, expected text', _EXPECTED)
+    found = ", ".join(map(str, row)) or "no fields"
+    raise InputError(f'{place}: the field "{names[0]}" is missing (it has {found})', _EXPECTED)
+
+
+def _texts(values: Any, place: str) -> tuple[str, ...]:
+    if not isinstance(values, list | tuple) or not all(isinstance(v, str) for v in values):
+        raise InputError(f"{place}: the answers are not a list of texts: {str(values)[:60]}", _EXPECTED)
+    return tuple(values)
+
+
+_EXPECTED = (
+    'Expected one question a line: {"id": ..., "text": ..., "answers": [...]}, '
+    "or id<TAB>text, or question<TAB>['answer', ...]."
+)

@@ -1,0 +1,155 @@
+"""First-stage search: queries -> the best passages of an index.
+
+`Bm25` and `QueryLikelihood` are Lucene's (`indexer.lucene_index`), `Dense` is FAISS's
+(`indexer.faiss_index`) with the encoder that made the vectors. Lucene's scores are Lucene's own, where
+Anserini rounds them to four places and moves equal ones apart; we put equal ones in order of rows.
+Which of the passages that tie at place k are in is decided by Lucene, by id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from indexer.errors import DamagedIndexError, MismatchError, UsageError
+from indexer.faiss_index import FaissIndex
+from indexer.lucene_index import BM25, Dirichlet, LuceneIndex, Similarity
+from retriever.ranking import Query, Ranking
+
+
+class Searcher(Protocol):
+    """Whatever turns queries into a `Ranking` of Q rows and k columns."""
+
+    def search(self, queries: Sequence[Query], k: int) -> Ranking:
+        """The k best passages of each query."""
+        ...
+
+
+class PassageRows(Protocol):
+    """The part of a passage store that a text search needs."""
+
+    def rows_of(self, ids: Sequence[str]) -> NDArray[np.int64]:
+        """The rows of passage ids, int64 [n]; -1 for unknown ones."""
+        ...
+
+
+class TextIndex(Protocol):
+    """The part of an index that a text search needs."""
+
+    @property
+    def passages(self) -> PassageRows:
+        """The passages, by row."""
+        ...
+
+    def lucene(self) -> LuceneIndex:
+        """Its Lucene index, open."""
+        ...
+
+
+class LuceneSearcher:
+    """What `Bm25` and `QueryLikelihood` share: one Lucene index, one similarity."""
+
+    def __init__(self, index: TextIndex, similarity: Similarity) -> None:
+        self.similarity = similarity
+        self._passages = index.passages
+        self._lucene = index.lucene()
+
+    def search(self, queries: Sequence[Query], k: int) -> Ranking:
+        """The k best passages of each query; -1 where fewer hold any of its words.
+
+        Raises `DamagedIndexError` if the Lucene index is damaged or of other passages.
+        """
+        hits = self._lucene.search([query.text for query in queries], k, self.similarity)
+        rows = np.full((len(queries), k), -1, np.int64)  # [Q, k]
+        scores = np.full((len(queries), k), -np.inf, np.float32)  # [Q, k]
+        found = np.arange(k) < np.array([len(ids) for ids, _ in hits], int)[:, None]  # [Q, k]
+        rows[found] = self._rows([id_ for ids, _ in hits for id_ in ids])
+        scores[found] = np.concatenate([best for _, best in hits] or [scores[:0, 0]])
+        return Ranking.of([query.id for query in queries], rows, scores)
+
+    def _rows(self, ids: Sequence[str]) -> NDArray[np.int64]:
+        rows = self._passages.rows_of(ids)  # [n]: one look-up for all queries
+        if (rows < 0).any():
+            unknown = ids[int(np.argmax(rows < 0))]
+            raise DamagedIndexError(
+                f"{self._lucene.folder}: holds {unknown!r}, which is no passage of this index",
+                "Build the index again.",
+            )
+        return rows
+
+
+class Bm25(LuceneSearcher):
+    """Okapi BM25 (Robertson et al. 1994) with Anserini's defaults."""
+
+    def __init__(self, index: TextIndex, k1: float = 0.9, b: float = 0.4) -> None:
+        """k1: how slowly repetition saturates, >= 0. b: how much length counts, 0 to 1."""
+        if not (0 <= k1 < float("inf") and 0 <= b <= 1):
+            raise UsageError(f"BM25 with k1 = {k1}, b = {b}", "k1 is at least 0, b is from 0 to 1.")
+        super().__init__(index, BM25(k1, b))
+
+
+class QueryLikelihood(LuceneSearcher):
+    """Query likelihood with Dirichlet smoothing (Zhai and Lafferty 2001)."""
+
+    def __init__(self, index: TextIndex, mu: float = 1000.0) -> None:
+        """mu: how many words of the collection every passage is smoothed with, > 0."""
+        if not 0 < mu < float("inf"):
+            raise UsageError(f"query likelihood with mu = {mu}", "mu is a number above 0.")
+        super().__init__(index, Dirichlet(mu))
+
+
+class VectorIndex(Protocol):
+    """The part of an index that a dense search needs."""
+
+    def dense(self, encoder: str | None = None) -> FaissIndex:
+        """The vectors of an encoder, by its name in the index."""
+        ...
+
+
+class QueryEncoder(Protocol):
+    """What turns questions into vectors; `retriever.biencoder.BiEncoder` is one."""
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """Its name and the hash of its files, as in the manifest of the vectors."""
+        ...
+
+    def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Vectors of queries, float32 [Q, d]."""
+        ...
+
+
+class Dense:
+    """Inner products of query and passage vectors (Karpukhin et al. 2020, section 3.1)."""
+
+    def __init__(
+        self, index: VectorIndex, encoder: QueryEncoder, name: str | None = None, **parameters: int
+    ) -> None:
+        """name: of the vectors in the index, default its first. parameters: FAISS's, such as nprobe.
+
+        Raises `MismatchError` if the vectors were not made by this encoder.
+        """
+        self._vectors = index.dense(name)
+        self._encoder = encoder
+        self._parameters = parameters
+        expected, given = self._vectors.encoder, encoder.identity
+        if given["sha256"] != expected["sha256"]:
+            raise MismatchError(
+                f"the vectors were made by the encoder {expected['name']} "
+                f"({expected['sha256'][:12]}), the queries' encoder is {given['name']} "
+                f"({given['sha256'][:12]})",
+                "Their inner products would mean nothing. Use the encoder of the index, or add this "
+                "one: python indexer/build.py --index DIR --encoder NAME.",
+            )
+
+    def search(self, queries: Sequence[Query], k: int) -> Ranking:
+        """The k best passages of each query."""
+        query_ids = [query.id for query in queries]
+        if not queries:
+            return Ranking.from_lists(query_ids, [], k)
+        vectors = self._encoder.encode_queries([query.text for query in queries])  # [Q, d]
+        rows, scores = self._vectors.search(vectors, k, **self._parameters)  # [Q, k]
+        return Ranking.of(query_ids, rows, scores)

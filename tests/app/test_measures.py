@@ -1,0 +1,233 @@
+"""Measures: which queries count, what a missing one counts, and equality with ir-measures."""
+
+from pathlib import Path
+
+import ir_measures
+import numpy as np
+import pytest
+
+from app.evaluation.measures import (
+    JUDGED,
+    bootstrap_interval,
+    measure_accuracy,
+    measure_judged,
+    parse_measure,
+    plan_measures,
+)
+from indexer.errors import InputError, UsageError
+from retriever.queries import read_queries
+from retriever.ranking import Query, Ranking
+from retriever.runs import read_qrels, read_run, run_ranking
+
+DATA = Path(__file__).parents[2].parent / "shared" / "data"
+
+# --- names ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "reported", "cutoff"),
+    [
+        ("RR@10", "MRR@10", 10),
+        ("MRR@10", "MRR@10", 10),
+        ("MRR", "MRR", None),
+        ("nDCG@10", "nDCG@10", 10),
+        ("Success@1", "Success@1", 1),
+        ("AP(rel=2)@100", "AP(rel=2)@100", 100),
+        ("Rprec", "Rprec", None),
+        ("accuracy@20", "accuracy@20", 20),
+    ],
+)
+def test_names(name, reported, cutoff):
+    measure = parse_measure(name)
+    assert (measure.name, measure.cutoff) == (reported, cutoff)
+    assert (measure.judged is None) == name.startswith("accuracy")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "precision",
+        "nDCG@ten",
+        "R@0",
+        "R@-1",
+        "accuracy@0",
+        "accuracy",
+        "RBP",
+        "__import__('os')",
+        "a b",
+    ],
+)
+def test_unknown_names(name):
+    with pytest.raises(UsageError) as caught:
+        parse_measure(name)
+    assert "nDCG@K" in caught.value.hint
+
+
+# --- full, partial and empty ---------------------------------------------------------------------
+
+RUNS = {
+    "full": [[10, 11, 12], [20, 21, 22]],
+    "partial": [[10, 11, 12], [-1, -1, -1]],
+    "short": [[10, -1, -1], [20, -1, -1]],
+    "empty": [[-1, -1, -1], [-1, -1, -1]],
+}
+QRELS = {
+    "full": {"q1": {11: 1}, "q2": {20: 2, 99: 1}},
+    "partial": {"q2": {20: 1}},
+    "nothing relevant": {"q1": {10: 0}, "q2": {20: 1}},
+    "negative": {"q1": {10: -2, 11: 1}, "q2": {20: 1}},
+    "of other queries too": {"q1": {11: 1}, "q2": {20: 1}, "q3": {10: 1}},
+}
+
+
+def ranking_of(rows: list[list[int]], queries: tuple[str, ...] = ("q1", "q2")) -> Ranking:
+    array = np.array(rows, np.int64)
+    scores = np.where(array >= 0, -np.arange(array.shape[1], dtype=np.float32), -np.inf)
+    return Ranking(queries, array, scores.astype(np.float32))
+
+
+@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("qrels", QRELS)
+def test_full_partial_and_empty(run, qrels):
+    ranking = ranking_of(RUNS[run])
+    names = [*JUDGED, "Success@1", "AP", "Judged@10", "Rprec"]
+    values = measure_judged(ranking, QRELS[qrels], list(map(parse_measure, names)))
+    judged = tuple(query for query in ("q1", "q2") if query in QRELS[qrels])
+    for measured in values.values():
+        assert measured.query_ids == judged  # a query without results counts, one without judgements not
+        assert measured.values.shape == (len(judged),)
+    # the plainest definitions
+    for place, query in enumerate(judged):
+        found = [row for row in ranking.rows[("q1", "q2").index(query)].tolist() if row >= 0]
+        relevant = {row for row, value in QRELS[qrels][query].items() if value > 0}
+        ranks = [rank for rank, row in enumerate(found, start=1) if row in relevant]
+        assert values["MRR@10"].values[place] == (1 / ranks[0] if ranks else 0)
+        recall = len(ranks) / len(relevant) if relevant else 0
+        assert values["R@20"].values[place] == pytest.approx(recall)
+        assert values["Success@1"].values[place] == (1 in ranks)
+
+
+def test_the_matrix_is_not_vacuous():
+    values = measure_judged(ranking_of(RUNS["full"]), QRELS["full"], [parse_measure("nDCG@10")])
+    first = 1 / np.log2(3)
+    second = 2 / (2 + 1 / np.log2(3))
+    assert values["nDCG@10"].values == pytest.approx([first, second])
+
+
+def test_an_item_found_twice_counts_at_its_better_rank():
+    values = measure_judged(ranking_of([[11, 10, 11]], ("q1",)), {"q1": {11: 1}}, [parse_measure("MRR@10")])
+    assert values["MRR@10"].mean == 1.0
+
+
+def test_accuracy():
+    queries = [Query("q1", "a", ("x",)), Query("q2", "b"), Query("q3", "c", ("y",))]
+    found = np.array([[0, 0, 1], [0, 0, 0], [0, 0, 0]], np.bool_)
+    values = measure_accuracy(queries, found, [parse_measure(f"accuracy@{k}") for k in (1, 3, 20)])
+    assert {name: value.values.tolist() for name, value in values.items()} == {
+        "accuracy@1": [0, 0],
+        "accuracy@3": [1, 0],
+        "accuracy@20": [1, 0],
+    }
+    assert values["accuracy@1"].query_ids == ("q1", "q3")
+
+
+# --- intervals -----------------------------------------------------------------------------------
+
+
+def test_bootstrap_interval_is_about_two_standard_errors():
+    values = (np.random.default_rng(1).random(2000) < 0.3).astype(np.float64)
+    low, high = bootstrap_interval(values)
+    error = values.std() / np.sqrt(len(values))
+    assert low == pytest.approx(values.mean() - 1.96 * error, abs=0.3 * error)
+    assert high == pytest.approx(values.mean() + 1.96 * error, abs=0.3 * error)
+    assert bootstrap_interval(values) == (low, high)
+
+
+@pytest.mark.parametrize("values", [[0.5], [1.0, 1.0], [0.0] * 9])
+def test_bootstrap_interval_of_equal_values(values):
+    assert bootstrap_interval(np.array(values)) == (values[0], values[0])
+
+
+# --- plans ---------------------------------------------------------------------------------------
+
+WITH, WITHOUT = Query("q1", "a", ("x",)), Query("q2", "b")
+
+
+@pytest.mark.parametrize(
+    ("queries", "has_qrels", "depth", "expected"),
+    [
+        (
+            [WITH, WITHOUT],
+            True,
+            100,
+            "accuracy@1 accuracy@5 accuracy@20 accuracy@100 nDCG@10 MRR@10 R@20 R@100",
+        ),
+        ([WITH], False, 20, "accuracy@1 accuracy@5 accuracy@20"),
+        ([WITHOUT], True, 50, "nDCG@10 MRR@10 R@20"),
+    ],
+)
+def test_usual_measures(queries, has_qrels, depth, expected):
+    plan = plan_measures([], queries, has_qrels, depth)
+    assert " ".join(m.name for m in (*plan.accuracy, *plan.judged)) == expected
+    assert bool(plan.notes) == (depth < 100)
+
+
+def test_a_measure_by_two_names_is_measured_once():
+    plan = plan_measures(["RR@10", "MRR@10"], [WITHOUT], True, 10)
+    assert [measure.name for measure in plan.judged] == ["MRR@10"]
+
+
+@pytest.mark.parametrize(
+    ("names", "queries", "has_qrels", "depth", "error", "message"),
+    [
+        ([], [WITHOUT], False, 100, InputError, "nothing to measure by"),
+        (["accuracy@5"], [WITHOUT], True, 100, UsageError, "no question has answers"),
+        (["nDCG@10"], [WITH], False, 100, UsageError, "no judgements"),
+        (["R@1000"], [WITH], True, 100, UsageError, "only 100 results"),
+        ([], [WITHOUT], True, 5, UsageError, "no measure looks at so few"),
+    ],
+)
+def test_impossible_plans(names, queries, has_qrels, depth, error, message):
+    with pytest.raises(error, match=message):
+        plan_measures(names, queries, has_qrels, depth)
+
+
+# --- real runs -----------------------------------------------------------------------------------
+
+
+@pytest.mark.realdata
+@pytest.mark.parametrize(
+    ("system", "ndcg"),
+    [
+        ("bm25", 0.5058),
+        ("bm25_rm3", 0.522),
+        ("ada2", 0.704),
+        ("tasb", 0.721),
+        ("splade", 0.731),
+        ("repllama", 0.738),
+    ],
+)
+def test_real_runs_score_as_ir_measures_scores_their_files(system, ndcg):
+    folder = DATA / "msmarco-dl19"
+    if not folder.exists():
+        pytest.skip(f"no {folder}")
+    run = read_run(folder / f"run.dl19.{system}.txt.gz")
+    qrels = read_qrels(folder / "qrels.dl19.full.txt")
+    query_ids = [query.id for query in read_queries(folder / "queries.dl19.jsonl.gz")]
+    ranking = run_ranking(run, query_ids, lambda ids: np.array(ids, np.int64))
+    relevance = {q: {int(id_): value for id_, value in judged.items()} for q, judged in qrels.items()}
+    names = ["nDCG@10", "R@20", "R@100", "AP(rel=2)", "P@5", "MRR"]
+    measures = [parse_measure(name) for name in names]
+    values = measure_judged(ranking, relevance, measures)
+    expected = ir_measures.calc_aggregate(
+        [measure.judged for measure in measures],
+        ir_measures.read_trec_qrels(str(folder / "qrels.dl19.full.txt")),
+        ir_measures.read_trec_run(str(folder / f"run.dl19.{system}.txt.gz")),
+    )
+    for measure in measures:
+        assert values[measure.name].mean == pytest.approx(expected[measure.judged], abs=1e-9)
+    assert len(values["nDCG@10"].values) == 43
+    assert values["nDCG@10"].mean == pytest.approx(ndcg, abs=6e-4)
+    if system == "bm25":
+        assert values["nDCG@10"].mean == pytest.approx(0.5058, abs=5e-5)

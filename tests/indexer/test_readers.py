@@ -1,0 +1,286 @@
+"""What every reader promises (a new one gets these tests for free), and the byte streams below them.
+
+A reader needs an `Example` in EXAMPLES: how a small file of its format is written, and how a record
+of it is broken.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import hashlib
+import itertools
+import json
+import pickle
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from indexer.documents import Document, Redirect
+from indexer.errors import InputError
+from indexer.readers import Outcome, Reader, all_readers, open_reader
+from indexer.sources import open_source, read_head, read_lines
+
+
+@dataclass(frozen=True)
+class Example:
+    """A format's small file: before the records, record `n`, behind them; and a broken record."""
+
+    record: Callable[[int], str]
+    broken: str
+    before: str = ""
+    after: str = ""
+
+    def content(self, count: int, broken_at: int | None = None) -> bytes:
+        records = [self.broken if n == broken_at else self.record(n) for n in range(count)]
+        return (self.before + "".join(records) + self.after).encode()
+
+
+def jsonl_record(n: int) -> str:
+    link = {"start": 0, "end": 5, "target": f"d{n + 1}"}
+    section = {"start": 6, "heading": "B", "level": 2}
+    return json.dumps({"id": f"d{n}", "title": f"T {n}", "text": "Über a\u2028b\u0085c", "links": [link],
+                       "sections": [section]}, ensure_ascii=False) + "\n"  # fmt: skip
+
+
+def mediawiki_record(n: int) -> str:
+    redirect = '<redirect title="P 0" />' if n == 1 else ""
+    return (
+        f"<page><title>P {n}</title><ns>0</ns><id>{n}</id>{redirect}<revision><id>1</id>"
+        f"<model>wikitext</model><text>Über [[P {n + 1}]]s.\n\n== B ==\nx [[y]]</text></revision></page>\n"
+    )
+
+
+EXAMPLES = {
+    "beir": Example(lambda n: json.dumps({"_id": f"b{n}", "title": "T", "text": "Über x"}) + "\n", '{"_id": 1\n'),
+    "dpr": Example(lambda n: f'{n}\t"Über ""x"""\tT\n', "1\ttoo few\n", before="id\ttext\ttitle\n"),
+    "jsonl": Example(jsonl_record, '{"id": "x", "text": "a", "links": [{"start": 0, "end": 9}]}\n'),
+    "mediawiki": Example(
+        mediawiki_record,
+        "<page><title>B</title><ns>0</ns><id>9</id><revision><text><b></text></revision></page>\n",
+        before='<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11">\n',
+        after="</mediawiki>\n",
+    ),
+}  # fmt: skip
+COMPRESS: dict[str, Callable[[bytes], bytes]] = {
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".zst": zstandard.ZstdCompressor().compress,
+}
+COUNT = 5
+
+
+@pytest.fixture(params=list(all_readers()))
+def name(request: pytest.FixtureRequest) -> str:
+    if request.param not in EXAMPLES:
+        pytest.fail(
+            f"indexer/readers has a reader {request.param!r} without an example: add an Example to "
+            f"EXAMPLES in {Path(__file__).name}, and it is checked like the others"
+        )
+    return str(request.param)
+
+
+@pytest.fixture
+def example(name: str) -> Example:
+    return EXAMPLES[name]
+
+
+def make_reader(name: str, folder: Path, content: bytes, file: str = "corpus") -> Reader:
+    path = folder / file
+    path.write_bytes(content)
+    return all_readers()[name](path)
+
+
+def read(reader: Reader) -> list[Outcome]:
+    return list(reader.documents())
+
+
+def test_recognised_by_its_reader_alone(name: str, example: Example, tmp_path: Path) -> None:
+    path = make_reader(name, tmp_path, example.content(COUNT)).path
+    assert [r.name for r in all_readers().values() if r.recognises(path, read_head(path))] == [name]
+    assert type(open_reader(path)) is all_readers()[name]
+    for suffix, compress in COMPRESS.items():
+        packed = make_reader(name, tmp_path, compress(example.content(COUNT)), "x" + suffix).path
+        assert type(open_reader(packed)) is all_readers()[name]
+
+
+def test_class_attributes(name: str) -> None:
+    reader = all_readers()[name]
+    assert reader.name == name == name.lower()
+    assert reader.summary
+    assert "\n" not in reader.summary
+    assert reader.passage_words >= 0
+
+
+def test_documents(name: str, example: Example, tmp_path: Path) -> None:
+    outcomes = read(make_reader(name, tmp_path, example.content(COUNT)))
+    ids = [outcome.id for outcome in outcomes if isinstance(outcome, Document | Redirect)]
+    assert len(ids) == len(set(ids)) == COUNT
+    documents = [outcome for outcome in outcomes if isinstance(outcome, Document)]
+    assert documents
+    for document in documents:
+        assert "Über" in document.text
+        starts = [link.start for link in document.links]
+        assert starts == sorted(starts)
+        for link in document.links:
+            assert 0 <= link.start < link.end <= len(document.text)
+            assert document.text[link.start : link.end].strip()
+            assert link.target
+        for section in document.sections:
+            assert 0 <= section.start <= len(document.text)
+
+
+def test_two_readings_and_a_pickled_reader_agree(
+    name: str, example: Example, tmp_path: Path
+) -> None:
+    reader = make_reader(name, tmp_path, example.content(COUNT))
+    assert read(reader) == read(reader) == read(pickle.loads(pickle.dumps(reader)))
+    records = list(reader.records())
+    assert all(record.place for record in records)
+    assert pickle.loads(pickle.dumps(records)) == records
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
+def test_compressed_files_read_the_same(
+    name: str, example: Example, suffix: str, tmp_path: Path
+) -> None:
+    content = example.content(COUNT)
+    plain = read(make_reader(name, tmp_path, content))
+    assert read(make_reader(name, tmp_path, COMPRESS[suffix](content), "x" + suffix)) == plain
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
+def test_a_truncated_file_is_named(
+    name: str, example: Example, suffix: str, tmp_path: Path
+) -> None:
+    packed = COMPRESS[suffix](example.content(500))
+    for length in (len(packed) - 3, len(packed) // 2):
+        reader = make_reader(name, tmp_path, packed[:length], "x" + suffix)
+        with pytest.raises(InputError) as caught:
+            read(reader)
+        assert str(reader.path) in caught.value.message
+        assert caught.value.hint
+
+
+def test_records_are_read_lazily(name: str, example: Example, tmp_path: Path) -> None:
+    content = example.content(60_000)
+    size, reader = len(content), make_reader(name, tmp_path, content)
+    del content
+    opened = []
+    tracemalloc.start()
+    try:
+        records = reader.records(opened.append)
+        assert len(list(itertools.islice(records, 3))) == 3
+        assert opened[0].position <= 1 << 20 < size
+        assert sum(1 for _ in records) >= 60_000 - 3
+        assert tracemalloc.get_traced_memory()[1] < 3 << 20
+    finally:
+        tracemalloc.stop()
+    assert opened[0].position == opened[0].size == size
+
+
+def test_a_broken_record_is_named_with_its_place(
+    name: str, example: Example, tmp_path: Path
+) -> None:
+    reader = make_reader(name, tmp_path, example.content(COUNT, broken_at=2))
+    with pytest.raises(InputError) as caught:
+        read(reader)
+    before = list(make_reader(name, tmp_path, example.content(COUNT), "whole").records())
+    header = len(before) - COUNT
+    near = {before[2 + header].place, before[1 + header].place}  # at it, or "after" the one before
+    assert str(reader.path) in caught.value.message
+    assert any(place in caught.value.message for place in near)
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("damage", [b"\xff\xfe", b"\x00", b"\xed\xa0\x80"])
+@pytest.mark.parametrize("where", ["start", "middle", "end"])
+def test_damaged_bytes_never_end_in_another_error(
+    name: str, example: Example, damage: bytes, where: str, tmp_path: Path
+) -> None:
+    content = example.content(COUNT)
+    at = {
+        "start": 0,
+        "middle": content.index("Über".encode(), len(content) // 2),
+        "end": len(content),
+    }
+    reader = make_reader(name, tmp_path, content[: at[where]] + damage + content[at[where] :])
+    try:
+        outcomes = read(reader)
+    except InputError as error:
+        assert str(reader.path) in error.message
+    else:  # taken as text: it must be storable
+        for outcome in outcomes:
+            if isinstance(outcome, Document):
+                outcome.text.encode()
+
+
+# --- byte streams ---
+
+
+def contents(path: Path) -> bytes:
+    _, stream = open_source(path)
+    with stream:
+        return stream.read()
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
+def test_streams_one_after_another_are_one_file(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    pieces = [b"a" * 1000, b"", b"bc\n", bytes(range(256)) * 2000]
+    path.write_bytes(b"".join(COMPRESS[suffix](piece) for piece in pieces))
+    assert contents(path) == b"".join(pieces)
+
+
+def test_padding_behind_a_stream_is_passed_over(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(gzip.compress(b"abc") + bytes(512))
+    assert contents(path) == b"abc"
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
+def test_cut_off_and_damaged_streams(suffix: str, tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    data = COMPRESS[suffix](b"".join(hashlib.sha256(bytes([n])).digest() for n in range(256)) * 40)
+    for length in range(5, len(data), max(1, len(data) // 50)):
+        path.write_bytes(data[:length])
+        with pytest.raises(InputError, match="cut off") as caught:
+            contents(path)
+        assert f"{length:,}" in caught.value.message
+    path.write_bytes(data + b"garbage")
+    with pytest.raises(InputError, match="damaged"):
+        contents(path)
+
+
+def test_position_size_and_hash(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(bz2.compress(b"abc" * 100_000))
+    source, stream = open_source(path)
+    with stream:
+        assert stream.read() == b"abc" * 100_000
+    assert source.position == source.size == path.stat().st_size
+    assert source.sha256() == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_the_head_of_a_damaged_file_is_what_there_is(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(b"abc" * 10)
+    assert read_head(path, 4) == b"abca"
+    path.write_bytes(b"")
+    assert read_head(path) == b""
+    with pytest.raises(InputError, match="no such file"):
+        read_head(tmp_path)
+
+
+def test_lines_end_at_line_feeds_alone(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    lines = ["a\u0085b", "", "c\u2028d\x0b\x0ce\x1cf", "  ", "g\r"]
+    path.write_text("\n".join(lines), encoding="utf-8", newline="")
+    _, stream = open_source(path)
+    with stream:
+        found = [(number, line.decode()) for number, line in read_lines(stream)]
+    assert found == [(1, "a\u0085b"), (3, "c\u2028d\x0b\x0ce\x1cf"), (5, "g")]

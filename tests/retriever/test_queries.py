@@ -1,0 +1,120 @@
+"""Questions from every format, and every way in which a file of them can be wrong."""
+
+import bz2
+import gzip
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from indexer.errors import InputError
+from retriever.queries import read_queries
+from retriever.ranking import Query
+
+
+def write(tmp_path: Path, text: str | bytes, name: str = "queries") -> Path:
+    path = tmp_path / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{"id": "1", "text": "who", "answers": ["a", "b"]}\n', Query("1", "who", ("a", "b"))),
+        ('{"_id": 1, "text": "who", "kind": "x", "article": "X"}', Query("1", "who")),
+        ('{"id": "1", "question": "who", "answer": "a"}', Query("1", "who", ("a",))),
+        ('\ufeff{"id": "1", "text": "who", "answers": null}', Query("1", "who")),
+        ('{"id": "1", "text": "a\u2028b\u0085c"}\n', Query("1", "a\u2028b\u0085c")),
+        ("1\twho\r\n", Query("1", "who")),
+        ("\ufeff1\twho", Query("1", "who")),
+        ('1\t"who', Query("1", '"who')),
+        ("who\t['a', \"L'A\"]", Query("0", "who", ("a", "L'A"))),
+        ('who\t"[\'a\', ""L\'A""]"', Query("0", "who", ("a", "L'A"))),
+        ('who "x\t["a"]', Query("0", 'who "x', ("a",))),
+        ("who\t[]", Query("0", "who")),
+    ],
+)
+def test_formats(tmp_path, text, expected):
+    assert read_queries(write(tmp_path, text)) == [expected]
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, zstandard.compress])
+def test_compressed(tmp_path, compress):
+    path = write(tmp_path, compress(b"1\twho\n2\twhat\n"))
+    assert read_queries(path) == [Query("1", "who"), Query("2", "what")]
+
+
+def test_limit_stops_before_what_follows(tmp_path):
+    path = write(tmp_path, "1\twho\n2\twhat\n2\twhat\n")
+    assert [query.id for query in read_queries(path, limit=2)] == ["1", "2"]
+
+
+def test_csv_numbers_its_questions(tmp_path):
+    path = write(tmp_path, "who\t['a']\n\nwhat\t['b']\n")
+    assert [query.id for query in read_queries(path)] == ["0", "1"]
+
+
+def test_a_bracketed_search_does_not_make_a_tsv_a_csv(tmp_path):
+    path = write(tmp_path, "1\t[whisky]\n2\twhat is whisky\n")
+    assert [query.text for query in read_queries(path)] == ["[whisky]", "what is whisky"]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("", None, "no questions"),
+        ("\n\n", None, "no questions"),
+        ("1\twho\n2\t \n", 2, "question is empty"),
+        ('{"id": "1", "text": ""}', 1, "question is empty"),
+        ('{"id": " ", "text": "a"}', 1, "id is empty"),
+        ("1\twho\n\n1\twhat\n", 3, "line 1 already"),
+        ('{"id": "1"}', 1, '"text" is missing'),
+        ('{"text": "a"}', 1, '"id" is missing'),
+        ('{"id": "1", "text": ["a"]}', 1, '"text" is list'),
+        ('{"id": "1", "text": "a", "answers": {"a": 1}}', 1, "not a list of texts"),
+        ('{"id": "1", "text": "a", "answers": [1]}', 1, "not a list of texts"),
+        ('{"id": "1", "text": "a"}\n[1]\n', 2, "expected a JSON object"),
+        ('{"id": "1", "text": "a"}\n{"id"', 2, "not JSON"),
+        ("1\twho\n2\n", 2, "1 tab-separated"),
+        ("1\twho\n2\ta\tb\n", 2, "3 tab-separated"),
+        ("who\t['a']\nwhat\t['a'] + ['b']\n", 2, "not a list of texts"),
+        ("who\t['a']\nwhat\t[open('/etc/passwd').read()]\n", 2, "not a list of texts"),
+        ("who\t['a']\nwhat\t['b'\n", 2, "not a list of texts"),
+        ("who\t['a']\nwhat\t" + "[" * 5000 + "]" * 5000, 2, "not a list of texts"),
+        (b"1\twho\n2\tcaf\xe9\n", 2, "not UTF-8 (byte 6 is 0xe9"),
+    ],
+)
+def test_errors_name_file_and_line(tmp_path, text, line, message):
+    path = write(tmp_path, text)
+    with pytest.raises(InputError) as caught:
+        read_queries(path)
+    where = str(path) if line is None else f"{path}, line {line}:"
+    assert where in caught.value.message
+    assert message in caught.value.message
+    assert caught.value.hint
+
+
+def test_answers_are_never_run(tmp_path):
+    victim = tmp_path / "victim"
+    path = write(tmp_path, f"who\t[__import__('pathlib').Path({str(victim)!r}).touch()]\n")
+    with pytest.raises(InputError, match="not a list"):
+        read_queries(path)
+    assert not victim.exists()
+
+
+@pytest.mark.realdata
+@pytest.mark.parametrize(
+    ("name", "count", "first"),
+    [
+        ("dpr-nq-test", 3610, ("Wilhelm Conrad Röntgen",)),
+        ("dpr-wq-test", 2032, ("Jamaican Creole English Language", "Jamaican English")),
+    ],
+)
+def test_real_questions(name, count, first):
+    path = Path(__file__).parents[2].parent / "shared" / "data" / "qa" / f"{name}.jsonl.gz"
+    if not path.exists():
+        pytest.skip(f"no {path}")
+    queries = read_queries(path)
+    assert len(queries) == count
+    assert queries[0].answers == first
