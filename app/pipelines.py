@@ -105,10 +105,8 @@ def _entry(source: Path, name: str, table: Any) -> Entry:
     where = f"{source}: [{name}]"
     if not isinstance(table, dict):
         raise UsageError(f"{where} is not a table", 'Write [name] and searcher = "bm25" below it.')
-    for (key, kind), model in _KINDS.items():
-        if table.get(key) == kind:
-            break
-    else:
+    model = next((model for (key, kind), model in _KINDS.items() if table.get(key) == kind), None)
+    if model is None:
         kinds = ", ".join(f'{key} = "{kind}"' for key, kind in _KINDS)
         raise UsageError(f"{where} has no known searcher or fusion", f"One of: {kinds}.")
     for key in table:
@@ -164,7 +162,8 @@ class Pipelines:
                 return self._fused(entry, above, lambda r, k: fusion.reciprocal_rank(r, k, entry.constant))
             case WeightedEntry():
                 if len(entry.weights) != len(entry.of):
-                    raise UsageError(f"[{above[-1]}]: {len(entry.of)} pipelines, {len(entry.weights)} weights")
+                    counts = f"{len(entry.of)} pipelines, {len(entry.weights)} weights"
+                    raise UsageError(f"[{above[-1]}]: {counts}", "Give one weight for each.")
                 return self._fused(entry, above, lambda r, k: fusion.weighted(r, entry.weights, k))
 
     def _fused(

@@ -139,7 +139,7 @@ def read_part(folder: Path) -> Manifest:
 
     Raises `DamagedIndexError` naming the file that is missing or of another size.
     """
-    manifest = read_json(folder / _MANIFEST)
+    manifest: Manifest = read_json(folder / _MANIFEST)
     check_version(folder, manifest)
     for name, entry in _files(folder, manifest).items():
         try:
@@ -163,14 +163,19 @@ def check_version(folder: Path, manifest: Any) -> None:
 
 
 def _files(folder: Path, manifest: Manifest) -> dict[str, dict[str, Any]]:
-    files = manifest.get("files")
-    whole = isinstance(files, dict) and all(
-        isinstance(entry, dict) and isinstance(entry.get("bytes"), int) and "sha256" in entry
-        for entry in files.values()
-    )
-    if not whole or any(".." in Path(name).parts or Path(name).is_absolute() for name in files):
+    files: Any = manifest.get("files")
+    whole = isinstance(files, dict) and all(map(_is_inside, files)) and all(map(_is_entry, files.values()))
+    if not whole:
         raise DamagedIndexError(f'{folder / _MANIFEST}: "files" is missing or damaged', _BUILD)
-    return files
+    return files  # type: ignore[no-any-return]
+
+
+def _is_inside(name: str) -> bool:
+    return ".." not in Path(name).parts and not Path(name).is_absolute()
+
+
+def _is_entry(entry: Any) -> bool:
+    return isinstance(entry, dict) and isinstance(entry.get("bytes"), int) and "sha256" in entry
 
 
 def verify_part(folder: Path, on_bytes: OnBytes | None = None) -> None:
@@ -322,7 +327,7 @@ def _lock(folder: Path) -> int:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # Published between open and lock? Then the file that we hold is not the one at this path.
-            if os.fstat(handle).st_ino == os.stat(folder / _LOCK).st_ino:
+            if os.fstat(handle).st_ino == (folder / _LOCK).stat().st_ino:
                 return handle
         except BlockingIOError:
             os.close(handle)

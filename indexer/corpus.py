@@ -29,7 +29,7 @@ from indexer.documents import (
     Redirect,
     document_row,
 )
-from indexer.errors import DamagedIndexError, EnvironmentError_, InputError
+from indexer.errors import DamagedIndexError, InputError, MachineError
 from indexer.ids import IdTable, SeenIds, hash_ids
 from indexer.readers import Ignored, Outcome, Reader, Record, parse_at
 from indexer.sources import Source
@@ -298,7 +298,7 @@ class _Parser:
             try:
                 found = future.result()
             except BrokenProcessPool:
-                raise EnvironmentError_(
+                raise MachineError(
                     f"{self._reader.path}: a parsing process was ended at {chunk[0].place} or soon "
                     "after (out of memory?)",
                     "Use fewer --processes; the build goes on from the last whole segment.",

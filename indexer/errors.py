@@ -52,7 +52,7 @@ class MismatchError(LinkseekError):
     exit_code = 5
 
 
-class EnvironmentError_(LinkseekError):
+class MachineError(LinkseekError):
     """The machine lacks something: disk space, permission, a library (exit code 6)."""
 
     exit_code = 6
@@ -86,7 +86,7 @@ def exit_on_error(program: str) -> Iterator[None]:
         if hint is None:
             raise
         print(f"{program}: error: {error}\n  {hint}", file=sys.stderr)
-        sys.exit(EnvironmentError_.exit_code)
+        sys.exit(MachineError.exit_code)
 
 
 _OS_HINTS = {

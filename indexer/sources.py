@@ -47,7 +47,7 @@ class Source(io.RawIOBase):
         head = self._file.read(4)
         self._file.seek(0)
         self._new = next((new for magic, new in _DECOMPRESSORS.items() if head.startswith(magic)), None)
-        self._stream = self._new() if self._new else None
+        self._stream: Any = self._new() if self._new else None
         self._ready = b""
 
     def readable(self) -> bool:
@@ -106,16 +106,15 @@ class Source(io.RawIOBase):
 def open_source(path: Path) -> tuple[Source, BinaryIO]:
     """The source, and a buffered stream over it (closing the stream closes the source)."""
     source = Source(path)
-    return source, io.BufferedReader(source, _CHUNK)  # type: ignore[return-value]
+    return source, io.BufferedReader(source, _CHUNK)
 
 
 def read_head(path: Path, size: int = 1 << 16) -> bytes:
     """Up to `size` decompressed bytes from the start of a file (of a damaged one, what there is)."""
-    source, stream = open_source(path)
     pieces: list[bytes] = []
-    with stream:
+    with Source(path) as source:
         try:
-            while size > 0 and (piece := stream.read1(size)):  # type: ignore[attr-defined]
+            while size > 0 and (piece := source.read(size)):
                 pieces.append(piece)
                 size -= len(piece)
         except InputError:

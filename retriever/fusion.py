@@ -45,9 +45,7 @@ def weighted(rankings: Sequence[Ranking], weights: Sequence[float], k: int) -> R
             f"{len(rankings)} rankings with the weights {list(weights)}",
             "There is one weight for each ranking, 0 or above.",
         )
-    shares = [
-        weight * _stretched(ranking) for ranking, weight in zip(rankings, weights, strict=True)
-    ]
+    shares = [weight * _stretched(ranking) for ranking, weight in zip(rankings, weights, strict=True)]
     return _sum(rankings, shares, k)
 
 
@@ -84,6 +82,4 @@ def _sum(rankings: Sequence[Ranking], shares: Sequence[NDArray[np.float64]], k: 
         fused[first] = np.add.reduceat(share.ravel(), np.flatnonzero(first))
     rows = np.where(first, rows, -1)
     missing = ((0, 0), (0, max(k - rows.shape[1], 0)))
-    return Ranking.of(
-        query_ids, np.pad(rows, missing, constant_values=-1), np.pad(fused, missing), k
-    )
+    return Ranking.of(query_ids, np.pad(rows, missing, constant_values=-1), np.pad(fused, missing), k)

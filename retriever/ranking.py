@@ -43,15 +43,14 @@ class Ranking:
 
         A row of -1 or a score that is not a number counts as nothing.
         """
-        rows = np.array(rows, np.int64, copy=True)  # [Q, m]
-        scores = np.array(scores, np.float32, copy=True)  # [Q, m]
-        nothing = (rows < 0) | np.isnan(scores)
-        rows[nothing], scores[nothing] = -1, -np.inf
-        order = np.lexsort((rows, -scores, nothing), axis=1)[:, :k]  # [Q, k]
+        nothing = (rows < 0) | np.isnan(scores)  # [Q, m]
+        all_rows = np.where(nothing, -1, rows).astype(np.int64)  # [Q, m]
+        all_scores = np.where(nothing, -np.inf, scores).astype(np.float32)  # [Q, m]
+        order = np.lexsort((all_rows, -all_scores, nothing), axis=1)[:, :k]  # [Q, k]
         return cls(
             tuple(query_ids),
-            np.take_along_axis(rows, order, axis=1),
-            np.take_along_axis(scores, order, axis=1),
+            np.take_along_axis(all_rows, order, axis=1),
+            np.take_along_axis(all_scores, order, axis=1),
         )
 
     @classmethod
@@ -70,7 +69,7 @@ class Ranking:
     @property
     def depth(self) -> int:
         """k, the number of columns."""
-        return self.rows.shape[1]
+        return int(self.rows.shape[1])
 
     def top(self, k: int) -> Ranking:
         """The first k columns."""

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from indexer.errors import DamagedIndexError, EnvironmentError_, InputError, UsageError
+from indexer.errors import DamagedIndexError, MachineError, InputError, UsageError
 from indexer.lucene_index import (
     BM25,
     MAX_QUERY_CHARACTERS,
@@ -295,7 +295,7 @@ def test_a_build_that_fails_lets_go_of_the_folder(tmp_path):
     with pytest.raises(InputError, match="32,766"):
         build_lucene([("é" * 20_000, "", "x")], tmp_path / "id", index_title=False, threads=1)
     (tmp_path / "file").write_text("x")
-    with pytest.raises(EnvironmentError_, match="could not write"):
+    with pytest.raises(MachineError, match="could not write"):
         build_lucene(TINY, tmp_path / "file" / "new", index_title=False, threads=1)
 
 
@@ -333,13 +333,13 @@ assert os.waitstatus_to_exitcode(os.wait()[1]) == 42
 def test_what_is_missing_is_named(missing):
     program = f"""
 import importlib.util
-from indexer.errors import EnvironmentError_
+from indexer.errors import MachineError
 from indexer.lucene_index import start_java
 find = importlib.util.find_spec
 importlib.util.find_spec = lambda name: None if name == {missing!r} else find(name)
 try:
     start_java()
-except EnvironmentError_ as error:
+except MachineError as error:
     print(error)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)

@@ -56,7 +56,7 @@ def mediawiki_record(n: int) -> str:
 
 
 EXAMPLES = {
-    "beir": Example(lambda n: json.dumps({"_id": f"b{n}", "title": "T", "text": "Über x"}) + "\n", '{"_id": 1\n'),
+    "beir": Example(lambda n: f'{{"_id": "b{n}", "title": "T", "text": "Über x"}}\n', '{"_id": 1\n'),
     "dpr": Example(lambda n: f'{n}\t"Über ""x"""\tT\n', "1\ttoo few\n", before="id\ttext\ttitle\n"),
     "jsonl": Example(jsonl_record, '{"id": "x", "text": "a", "links": [{"start": 0, "end": 9}]}\n'),
     "mediawiki": Example(
