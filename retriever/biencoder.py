@@ -11,27 +11,30 @@ sequences go in, vectors come out; batching is the caller's (`indexer.encoding`)
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
-import warnings
 from collections.abc import Callable, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from tokenizers import Tokenizer
 
 from indexer.encoding import Tokens, encode_texts
-from indexer.errors import InputError, UsageError
-from retriever.models import find_model, model_sha256
+from indexer.errors import UsageError
+from retriever.models import (
+    ModelFacts,
+    convert_to_openvino,
+    find_model,
+    load_sentence_transformer,
+    model_facts,
+    model_sha256,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from sentence_transformers import SentenceTransformer
 
 Device = Literal["auto", "cpu", "cuda"]
@@ -70,38 +73,35 @@ class BiEncoder:
     def __init__(
         self,
         name: str,
-        folder: Path,
-        model: SentenceTransformer,
+        sha256: str,
+        facts: ModelFacts,
         forward: Forward,
-        text_format: TextFormat,
         execution: dict[str, Any],
+        title: bool,
     ) -> None:
-        self.name = folder.resolve().name if Path(name).is_dir() else name
-        self.location = str(folder.resolve()) if Path(name).is_dir() else name
-        self.folder = folder
-        self.text_format = text_format
+        self.name = Path(name).resolve().name if Path(name).is_dir() else name
+        self.location = str(Path(name).resolve()) if Path(name).is_dir() else name
+        self.text_format = TextFormat(title, facts.passage_prompt, facts.query_prompt)
         self.execution = execution
-        self.dimension: int = int(model.get_embedding_dimension() or 0)
-        self.max_tokens: int = int(model.max_seq_length or 512)
-        self._tokenizer = _tokenizer(model, self.max_tokens, name)
-        self._pad = int(model.tokenizer.pad_token_id or 0)
-        self._forward = forward
+        self.dimension = facts.dimension
+        self.max_tokens = facts.max_tokens
+        self.identity = {
+            "name": self.name,
+            "sha256": sha256,
+            "dimension": self.dimension,
+            "max_tokens": self.max_tokens,
+            "title": title,
+            "passage_prompt": facts.passage_prompt,
+            "query_prompt": facts.query_prompt,
+        }
         on_gpu = execution["device"] == "cuda"
         self.token_budget = 65_536 if on_gpu else 8_192
         self.shard_rows = 262_144 if on_gpu else 4_096
-
-    @cached_property
-    def identity(self) -> dict[str, Any]:
-        """Name, hash of the model's files, dimension, length, text format."""
-        return {
-            "name": self.name,
-            "sha256": model_sha256(self.folder),
-            "dimension": self.dimension,
-            "max_tokens": self.max_tokens,
-            "title": self.text_format.title,
-            "passage_prompt": self.text_format.passage_prompt,
-            "query_prompt": self.text_format.query_prompt,
-        }
+        self._pad = facts.pad_token
+        self._tokenizer = Tokenizer.from_str(facts.tokenizer)
+        self._tokenizer.no_padding()
+        self._tokenizer.enable_truncation(self.max_tokens)
+        self._forward = forward
 
     def tokenize_passages(self, titles: Sequence[str], texts: Sequence[str]) -> list[Tokens]:
         """Token ids of passages, special tokens included, at most `max_tokens` each."""
@@ -144,63 +144,27 @@ def open_biencoder(
     Raises `InputError` if the model cannot be had or read, `UsageError` for a device that is not there.
     """
     folder = find_model(name)
-    model = load_sentence_transformer(folder, name)
-    prompts = model.prompts or {}
-    text_format = TextFormat(
-        title, prompts.get("document") or prompts.get("passage") or "", prompts.get("query") or ""
-    )
-    forward, execution = _open_backend(model, device, precision, threads)
-    return BiEncoder(name, folder, model, forward, text_format, execution)
+    sha256 = model_sha256(folder)
+    if _use_cuda(device):
+        model = load_sentence_transformer(folder, name)
+        facts = model_facts(model, name)
+        forward, execution = torch_forward(model, "cuda", "bfloat16" if precision == "auto" else precision)
+    else:
+        converted, facts = convert_to_openvino(folder, name, sha256)
+        forward, execution = openvino_forward(converted, precision, threads or os.cpu_count() or 1)
+    return BiEncoder(name, sha256, facts, forward, execution, title)
 
 
-def load_sentence_transformer(folder: Path, name: str) -> SentenceTransformer:
-    """The model in torch, on the CPU, in float32. Raises `InputError` if it cannot be read."""
-    with _quiet():
-        from sentence_transformers import SentenceTransformer
-
-        try:
-            model = SentenceTransformer(
-                str(folder),
-                device="cpu",
-                trust_remote_code=False,
-                model_kwargs={"use_safetensors": True, "dtype": "float32"},
-            )
-        except Exception as error:  # whatever a broken folder makes transformers raise
-            raise InputError(
-                f"encoder {name}: {folder} cannot be loaded ({type(error).__name__}: "
-                f"{str(error).splitlines()[0] if str(error) else ''})",
-                "It must be a folder that SentenceTransformer(path) opens.",
-            ) from error
-    return model.eval()
-
-
-def _tokenizer(model: SentenceTransformer, max_tokens: int, name: str) -> Any:
-    from tokenizers import Tokenizer
-
-    fast = getattr(model.tokenizer, "backend_tokenizer", None)
-    if fast is None:
-        raise InputError(
-            f"encoder {name}: its tokenizer has no fast version", "Save it with a tokenizer.json."
-        )
-    tokenizer = Tokenizer.from_str(fast.to_str())  # a copy: truncation and padding are settings of it
-    tokenizer.no_padding()
-    tokenizer.enable_truncation(max_tokens)
-    return tokenizer
-
-
-# --- backends ------------------------------------------------------------------------------------
-
-
-def _open_backend(
-    model: SentenceTransformer, device: Device, precision: Precision, threads: int | None
-) -> tuple[Forward, dict[str, Any]]:
+def _use_cuda(device: Device) -> bool:
+    if device == "cpu" or (device == "auto" and version("torch").endswith("+cpu")):
+        return False  # without the seconds that importing torch takes
     import torch
 
-    if device == "cuda" and not torch.cuda.is_available():
+    if torch.cuda.is_available():
+        return True
+    if device == "cuda":
         raise UsageError("device cuda: torch finds no CUDA device", "Use --device cpu.")
-    if device != "cpu" and torch.cuda.is_available():
-        return torch_forward(model, "cuda", "bfloat16" if precision == "auto" else precision)
-    return openvino_forward(model, precision, threads or os.cpu_count() or 1)
+    return False
 
 
 def torch_forward(model: SentenceTransformer, device: str, precision: str) -> tuple[Forward, dict[str, Any]]:
@@ -226,27 +190,20 @@ def torch_forward(model: SentenceTransformer, device: str, precision: str) -> tu
     }
 
 
-def openvino_forward(
-    model: SentenceTransformer, precision: Precision, threads: int
-) -> tuple[Forward, dict[str, Any]]:
-    """The model converted to OpenVINO, on the CPU. Takes about four seconds."""
-    with _quiet():
-        import openvino
+def openvino_forward(converted: Any, precision: Precision, threads: int) -> tuple[Forward, dict[str, Any]]:
+    """A converted model on the CPU; bfloat16 where the processor multiplies it, unless told otherwise."""
+    import openvino
 
-        core = openvino.Core()
+    core = openvino.Core()
+    if precision == "auto":
         capable = "BF16" in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
-        if precision == "auto":
-            precision = "bfloat16" if capable else "float32"
-        compiled = core.compile_model(
-            _convert(model),
-            "CPU",
-            {
-                "INFERENCE_PRECISION_HINT": "bf16" if precision == "bfloat16" else "f32",
-                "INFERENCE_NUM_THREADS": str(threads),
-                "NUM_STREAMS": "1",
-            },
-        )
-    request = compiled.create_infer_request()
+        precision = "bfloat16" if capable else "float32"
+    settings = {
+        "INFERENCE_PRECISION_HINT": "bf16" if precision == "bfloat16" else "f32",
+        "INFERENCE_NUM_THREADS": str(threads),
+        "NUM_STREAMS": "1",
+    }
+    request = core.compile_model(converted, "CPU", settings).create_infer_request()
     lock = threading.Lock()  # a request works on one batch at a time; searches come from any thread
 
     def forward(ids: NDArray[np.int64], mask: NDArray[np.int64]) -> NDArray[np.float32]:
@@ -254,49 +211,8 @@ def openvino_forward(
             return np.array(request.infer({"input_ids": ids, "attention_mask": mask})[0])
 
     return forward, {
-        "backend": f"openvino {openvino.__version__}",
+        "backend": f"openvino {version('openvino')}",
         "device": "cpu",
         "precision": precision,
         "threads": threads,
     }
-
-
-def _convert(model: SentenceTransformer) -> Any:
-    import openvino
-    import torch
-
-    class Whole(torch.nn.Module):
-        """The chain of modules as one function of two tensors."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.modules_in_order = torch.nn.ModuleList(model)
-
-        def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-            features = {"input_ids": input_ids, "attention_mask": attention_mask}
-            for module in self.modules_in_order:
-                features = module(features)
-            return features["sentence_embedding"]
-
-    example = torch.ones((2, 16), dtype=torch.int64)
-    with torch.no_grad():
-        return openvino.convert_model(
-            Whole().eval(), example_input={"input_ids": example, "attention_mask": example}
-        )
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Loading bars, tracer warnings and deprecations of the libraries are no news to our users."""
-    from transformers.utils import logging as transformers_logging
-
-    verbosity = transformers_logging.get_verbosity()
-    transformers_logging.set_verbosity_error()
-    transformers_logging.disable_progress_bar()
-    logging.getLogger("sentence_transformers").setLevel(logging.ERROR)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            yield
-        finally:
-            transformers_logging.set_verbosity(verbosity)

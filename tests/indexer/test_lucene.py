@@ -14,14 +14,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from indexer.errors import DamagedIndexError, MachineError, InputError, UsageError
+from indexer.errors import DamagedIndexError, InputError, MachineError, UsageError
+from indexer.jvm import start_java
 from indexer.lucene_index import (
     BM25,
     MAX_QUERY_CHARACTERS,
     Dirichlet,
     build_lucene,
     open_lucene,
-    start_java,
 )
 
 WORDS = [
@@ -129,7 +129,7 @@ def test_pyserini_opens_it(folder, index):
     program = f"""
 import json, os
 os.environ["OPENAI_API_KEY"] = "x"
-from indexer.lucene_index import start_java
+from indexer.jvm import start_java
 start_java()
 from pyserini.search.lucene import LuceneSearcher
 searcher = LuceneSearcher({str(folder)!r})
@@ -334,7 +334,7 @@ def test_what_is_missing_is_named(missing):
     program = f"""
 import importlib.util
 from indexer.errors import MachineError
-from indexer.lucene_index import start_java
+from indexer.jvm import start_java
 find = importlib.util.find_spec
 importlib.util.find_spec = lambda name: None if name == {missing!r} else find(name)
 try:

@@ -118,7 +118,8 @@ TEXTS = {
     "html tables": ("a <table><tr><td><table></table>b</table> c", "a c"),
     "nowiki": ("<nowiki>[[a]] ''b'' {{c}} &lt;</nowiki><nowiki/> d", "[[a]] ''b'' {{c}} < d"),
     "pre": ("a\n<pre>\n b\n  {{c}}\n</pre>\nd", "a\n\n b\n  {{c}}\n\nd"),
-    "code": ("<code>main()</code> <syntaxhighlight lang=c inline>f(x)</syntaxhighlight>", "main() f(x)"),
+    "code":
+        ("<code>main()</code> <syntaxhighlight lang=c inline>f(x)</syntaxhighlight>", "main() f(x)"),
     "formulas": ("where <math>x^2</math> is", "where is"),
     "galleries": ("a <gallery>\nA.jpg|b\n</gallery> c", "a c"),
     "timelines, scores, image maps":
@@ -135,11 +136,14 @@ TEXTS = {
         ("[http://a.b c ''d''] [https://a.b] [//x y] [mailto:a@b c] http://a.b", "c d y c http://a.b"),
     "a link in a label": ("[http://a.b c [[D]] e]", "c D e"),
     "brackets that are text": ("[sic] a[1] [[[b]]]", "[sic] a[1] [b]"),
-    "entities": ("a&nbsp;b &lt;ref&gt; &#233; &ndash; &amp;amp; &bogus;", "a b <ref> é – &amp; &bogus;"),
+    "entities":
+        ("a&nbsp;b &lt;ref&gt; &#233; &ndash; &amp;amp; &bogus;", "a b <ref> é – &amp; &bogus;"),
     "invisible characters": ("a\u200bb\u00adc\u00a0d\u200e", "abc d"),
     "controls": ("a\x01b\x02\x03c\r\nd", "abc d"),
     "a ruler": ("a\n----\nb", "a\n\nb"),
-    "empty brackets": ("A ({{x}}; born 1950) b () ({{c}}, {{d}}) [ ] e ( ( ) ).", "A (born 1950) b e."),
+    "empty brackets":
+        ("A ({{x}}; born 1950) b () ({{c}}, {{d}}) [ ] e ( ( ) ).", "A (born 1950) b e."),
+    "a date of birth that was a template": ("(Ann; {{x}} – 1982)", "(Ann – 1982)"),
     "commas around nothing": ("a {{x}}, b ({{x}}, c, {{x}}) , d, , e; , f", "a, b (c), d, e; f"),
     "a full stop after nothing": ("a. {{x}}.\n\n{{x}}, b . c .NET", "a.\n\nb. c .NET"),
     "an ellipsis": ("a ... b . . . c", "a ... b . . . c"),
@@ -167,7 +171,7 @@ TEMPLATES = {
     "{{convert|5|to|10|km2|sqmi}} {{convert|1|-|2|sqmi}} {{convert|6|ft|4|in}}":
         "5 to 10 km² 1–2 sq mi 6 ft 4 in",
     "{{convert|5|km|mi|1}} {{convert|3|by|4|by|5|m}} {{convert|5}}": "5 km 3 by 4 by 5 m 5",
-    "a{{nbsp}}b{{ndash}}c{{mdash}}d{{snd}}e{{'s}}": "a b–c—d – e's",
+    "a{{nbsp}}b{{ndash}}c{{mdash}}d{{snd}}e{{'s}}{{' \"}}": "a b–c—d – e's'\"",
     "{{circa|1900}} {{c.|1900|1910}}": "c. 1900 c. 1900 – 1910",
     "{{frac|3|1|2}} {{frac|1|2}} {{fraction|4}} {{sfrac|a|b}}": "3 1/2 1/2 1/4 a/b",
     "{{As of|2012|3}}, {{as of|2012|March|5|lc=y}}, {{as of|2012|alt=in 2012}}":
@@ -205,7 +209,10 @@ def test_sections_are_apart_from_the_text() -> None:
 
 
 def test_spans_stay_exact_where_the_text_around_them_is_cleaned() -> None:
-    source = "a ({{x}}; [[b  c]]  {{y}})  , [[ d ]]\n[[e]]&nbsp;&nbsp;[[f|( )]] [[g|<nowiki>[g]</nowiki>]]"
+    source = (
+        "a ({{x}}; [[b  c]]  {{y}})  , [[ d ]]\n"
+        "[[e]]&nbsp;&nbsp;[[f|( )]] [[g|<nowiki>[g]</nowiki>]]"
+    )
     assert read(source) == (
         "a (b c), d e [g]",
         [("b c", "B_c"), ("d", "D"), ("e", "E"), ("[g]", "G")],
@@ -227,7 +234,7 @@ def test_apply_edits_agrees_with_labelled_characters(
     spans = [(start, end) for start, end in spans if start < end <= len(text)]
     result, mapped = apply_edits(text, edits, spans)
 
-    # Slowly: a list of (character, the place it comes from); a replacement comes from its whole edit.
+    # Slowly: (character, where it comes from); a replacement comes from all of its edit.
     labelled: list[tuple[str, int, int]] = []
     position = 0
     for start, end, new in [*edits, (len(text), len(text), "")]:
@@ -315,7 +322,8 @@ def revision(text: str, timestamp: str = "2020-01-01T00:00:00Z", model: str = "w
 
 def page(title: str, *revisions: str, ns: int = 0, id_: int = 12, redirect: str = "") -> str:
     element = f'<redirect title="{redirect}" />' if redirect else ""
-    return f"<page><title>{title}</title><ns>{ns}</ns><id>{id_}</id>{element}{''.join(revisions)}</page>"
+    head = f"<title>{title}</title><ns>{ns}</ns><id>{id_}</id>{element}"
+    return f"<page>{head}{''.join(revisions)}</page>"
 
 
 PAGES = [

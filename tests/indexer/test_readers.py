@@ -1,4 +1,4 @@
-"""What every reader promises (a new one gets these tests for free), and the byte streams below them.
+"""What every reader promises (a new one gets these tests for free), and the byte streams below.
 
 A reader needs an `Example` in EXAMPLES: how a small file of its format is written, and how a record
 of it is broken.
@@ -43,20 +43,23 @@ class Example:
 def jsonl_record(n: int) -> str:
     link = {"start": 0, "end": 5, "target": f"d{n + 1}"}
     section = {"start": 6, "heading": "B", "level": 2}
-    return json.dumps({"id": f"d{n}", "title": f"T {n}", "text": "Über a\u2028b\u0085c", "links": [link],
-                       "sections": [section]}, ensure_ascii=False) + "\n"  # fmt: skip
+    row = {"id": f"d{n}", "title": f"T {n}", "text": "Über a\u2028b\u0085c"}
+    return json.dumps(row | {"links": [link], "sections": [section]}, ensure_ascii=False) + "\n"
 
 
 def mediawiki_record(n: int) -> str:
     redirect = '<redirect title="P 0" />' if n == 1 else ""
     return (
         f"<page><title>P {n}</title><ns>0</ns><id>{n}</id>{redirect}<revision><id>1</id>"
-        f"<model>wikitext</model><text>Über [[P {n + 1}]]s.\n\n== B ==\nx [[y]]</text></revision></page>\n"
+        f"<model>wikitext</model><text>Über [[P {n + 1}]]s.\n\n== B ==\nx [[y]]</text></revision>"
+        "</page>\n"
     )
 
 
 EXAMPLES = {
-    "beir": Example(lambda n: f'{{"_id": "b{n}", "title": "T", "text": "Über x"}}\n', '{"_id": 1\n'),
+    "beir": Example(
+        lambda n: f'{{"_id": "b{n}", "title": "T", "text": "Über x"}}\n', '{"_id": 1\n'
+    ),
     "dpr": Example(lambda n: f'{n}\t"Über ""x"""\tT\n', "1\ttoo few\n", before="id\ttext\ttitle\n"),
     "jsonl": Example(jsonl_record, '{"id": "x", "text": "a", "links": [{"start": 0, "end": 9}]}\n'),
     "mediawiki": Example(
