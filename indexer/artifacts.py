@@ -25,13 +25,16 @@ import hashlib
 import os
 import re
 import shutil
+import stat
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
+from numpy.typing import NDArray
 
-from indexer.errors import BusyError, DamagedIndexError
+from indexer.errors import BusyError, DamagedIndexError, UsageError
 
 FORMAT_VERSION = 1
 
@@ -99,6 +102,16 @@ def read_json(path: Path) -> Any:
 
 
 _BUILD = "Build the index again: python indexer/build.py --index DIR (what is whole is kept)."
+_REMOVE = "Remove the folder of that file and build the index again: the other parts are kept."
+
+
+def open_array(path: Path) -> NDArray[Any]:
+    """Memory-map a .npy file. Raises `DamagedIndexError` if it is missing or none."""
+    try:
+        array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise DamagedIndexError(f"{path}: not a whole .npy file ({error})", _REMOVE) from None
+    return array
 
 
 def file_sha256(path: Path, on_bytes: OnBytes | None = None) -> str:
@@ -143,11 +156,15 @@ def read_part(folder: Path) -> Manifest:
     check_version(folder, manifest)
     for name, entry in _files(folder, manifest).items():
         try:
-            size = (folder / name).stat().st_size
-        except OSError:
+            found = (folder / name).stat()
+        except (OSError, ValueError):  # ValueError: no file can have this name
             raise DamagedIndexError(f"{folder / name}: missing", _BUILD) from None
-        if size != entry["bytes"]:
-            raise DamagedIndexError(f"{folder / name}: {size:,} bytes, expected {entry['bytes']:,}", _BUILD)
+        if found.st_size != entry["bytes"] or not stat.S_ISREG(found.st_mode):
+            raise DamagedIndexError(
+                f"{folder / name}: {found.st_size:,} bytes, expected {entry['bytes']:,}", _BUILD
+            )
+    if not isinstance(manifest.get("fingerprint"), dict):
+        raise DamagedIndexError(f'{folder / _MANIFEST}: "fingerprint" is missing or damaged', _BUILD)
     return manifest
 
 
@@ -182,7 +199,10 @@ def verify_part(folder: Path, on_bytes: OnBytes | None = None) -> None:
     """Compare the hash of every file. Raises `DamagedIndexError` naming the first that differs."""
     for name, entry in _files(folder, read_part(folder)).items():
         if file_sha256(folder / name, on_bytes) != entry["sha256"]:
-            raise DamagedIndexError(f"{folder / name}: altered (its hash differs)", _BUILD)
+            raise DamagedIndexError(
+                f"{folder / name}: altered (its hash differs)",
+                f"Remove the folder {folder} and build the index again: the other parts are kept.",
+            )
 
 
 # --- building ------------------------------------------------------------------------------------
@@ -191,26 +211,28 @@ def verify_part(folder: Path, on_bytes: OnBytes | None = None) -> None:
 class Workspace:
     """The folder beside an index in which the next one is built. Use as a context manager.
 
-    Raises `BusyError` if another build holds it. Left by an exception, it stays and the next build
-    goes on from it.
+    Raises `BusyError` if another build holds it, `UsageError` if the place is taken by something that
+    is no index (it would be deleted). Left by an exception, it stays and the next build goes on from it.
     """
 
     def __init__(self, index: Path, *, fresh: bool = False) -> None:
         """`fresh`: forget an interrupted build, and take nothing over from the index in use."""
+        _check_place(index)
         self.index = index
         self.folder = index.with_name(index.name + ".building")
+        self._lock_path = index.with_name(index.name + ".lock")
         self._fresh = fresh
         self.taken_over: list[str] = []
 
     def __enter__(self) -> Workspace:
-        self._lock = _lock(self.folder)
+        self._lock = _lock(self._lock_path)
         if self._fresh:
-            for path in self.folder.iterdir():
-                if path.name != _LOCK:
-                    _remove(path)
+            _remove(self.folder)
+        self.folder.mkdir(exist_ok=True)
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._lock_path.unlink(missing_ok=True)
         os.close(self._lock)
 
     def part(
@@ -220,16 +242,18 @@ class Workspace:
         build: Callable[[Path], Manifest],
         *,
         resumable: bool = True,
+        elsewhere: Sequence[Path] = (),
     ) -> Manifest:
         """Make one part and return its manifest.
 
         fingerprint: everything that the part's content depends on. build: fills a folder and returns
         what the manifest should say beside files; if the folder holds files, they are from an
-        interrupted run with the same fingerprint. resumable: whether it can use these.
+        interrupted run with the same fingerprint. resumable: whether it can use these. elsewhere:
+        folders in the index in use where the same part may be found, besides its own.
         """
         folder = self.folder / name
         fingerprint = orjson.loads(orjson.dumps(dict(fingerprint)))
-        for finished in (folder, self.index / name):
+        for finished in (folder, self.index / name, *elsewhere):
             if self._fresh and finished != folder:
                 continue
             manifest = _finished(finished, fingerprint)
@@ -239,7 +263,7 @@ class Workspace:
                 self.taken_over.append(name)
                 return manifest
         mark = folder / _FINGERPRINT
-        if not resumable or not mark.exists() or read_json(mark) != fingerprint:
+        if not resumable or not _begun(mark, fingerprint):
             _remove(folder)
             folder.mkdir(parents=True)
             write_json(mark, fingerprint)
@@ -277,7 +301,7 @@ class Workspace:
         Whatever else is in the workspace (parts of an earlier attempt with other options) is left
         out. The index in use stays readable for whoever has it open.
         """
-        wanted = {name.partition("/")[0] for name in parts} | {_LOCK}
+        wanted = {name.partition("/")[0] for name in parts}
         for path in self.folder.iterdir():
             if path.name not in wanted:
                 _remove(path)
@@ -285,7 +309,6 @@ class Workspace:
             if f"{DENSE}/{path.name}" not in parts:
                 _remove(path)
         write_json(self.folder / _MANIFEST, {"format_version": FORMAT_VERSION, "parts": parts, **manifest})
-        (self.folder / _LOCK).unlink()
         _exchange(self.folder, self.index)
         _remove(self.folder)
 
@@ -296,6 +319,13 @@ def _finished(folder: Path, fingerprint: Mapping[str, Any]) -> Manifest | None:
     except DamagedIndexError:
         return None
     return manifest if manifest.get("fingerprint") == fingerprint else None
+
+
+def _begun(mark: Path, fingerprint: Mapping[str, Any]) -> bool:
+    try:
+        return bool(read_json(mark) == fingerprint)
+    except DamagedIndexError:
+        return False
 
 
 def read_index_manifest(index: Path) -> Manifest:
@@ -316,23 +346,38 @@ def _is_part_name(name: Any) -> bool:
     return isinstance(name, str) and bool(re.fullmatch(rf"(?:{DENSE}/)?[A-Za-z0-9_-][A-Za-z0-9._-]*", name))
 
 
-_LOCK = "lock"
+def _check_place(index: Path) -> None:
+    if index.name in ("", ".."):
+        raise UsageError(f"--index {index}: not the name of a folder", "For example: --index index/NAME")
+    if index.is_dir():
+        known = {DOCUMENTS, PASSAGES, LINKS, BM25, DENSE, _MANIFEST}
+        strange = sorted(path.name for path in index.iterdir() if path.name not in known)
+        if not strange:
+            return
+        problem = f"is no index (it holds {strange[0]})"
+    elif index.exists():
+        problem = "is a file"
+    else:
+        return
+    raise UsageError(
+        f"--index {index}: {problem}, and the new index would take its place", "Choose another --index."
+    )
 
 
-def _lock(folder: Path) -> int:
-    """Create and lock a folder. The lock ends with the process, however it ends."""
+def _lock(path: Path) -> int:
+    """Create and lock a file. The lock ends with the process, however it ends."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     while True:
-        folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Published between open and lock? Then the file that we hold is not the one at this path.
-            if os.fstat(handle).st_ino == (folder / _LOCK).stat().st_ino:
+            # Removed between open and lock? Then the file that we hold is not the one at this path.
+            if os.fstat(handle).st_ino == path.stat().st_ino:
                 return handle
         except BlockingIOError:
             os.close(handle)
             raise BusyError(
-                f"{folder}: another build is writing here",
+                f"{path.with_suffix('')}: another build is writing this index",
                 "Wait for it to end, or choose another --index.",
             ) from None
         except FileNotFoundError:

@@ -334,7 +334,8 @@ class _Stages:
         how = {"token_budget": encoder.token_budget, "shard_rows": encoder.shard_rows}
         started = time.perf_counter()
         fingerprint = {**content, "execution": encoder.execution, **how}
-        manifest = self._workspace.part(vectors_part(part), fingerprint, build)
+        beside = [self._workspace.index / part / VECTORS]
+        manifest = self._workspace.part(vectors_part(part), fingerprint, build, elsewhere=beside)
         self.seconds[f"encoding {part.partition('/')[2]}"] = time.perf_counter() - started
         return manifest
 

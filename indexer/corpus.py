@@ -60,7 +60,7 @@ class Skipped:
         """For a manifest."""
         return {
             reason: {"count": count, "examples": self.examples.get(reason, [])}
-            for reason, count in self.counts.most_common()
+            for reason, count in sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
         }
 
     @classmethod
@@ -104,6 +104,8 @@ def write_documents(
         outcomes = parser.parse(records)
         while not writer.ended:
             writer.write_segment(outcomes, segment_records, on_record)
+        if not source and not writer.at_limit:  # an earlier run wrote all: what is left is the hash
+            deque(records, maxlen=0)
     if writer.documents == 0:
         reasons = ", ".join(f"{n:,} {reason}" for reason, n in writer.skipped.counts.items())
         raise InputError(
@@ -137,6 +139,7 @@ class _Writer:
         self.segments = self.records = self.documents = self.redirects = 0
         self.hashes: list[str] = []
         self.skipped = Skipped()
+        self._damage: InputError | None = None
         self._resume()
 
     @property
@@ -151,7 +154,7 @@ class _Writer:
         except InputError as error:
             if self._stop:
                 raise
-            self.skipped.add("rest of a damaged file", error.message)
+            self._damage = error  # read ahead: counted when the records before it are written
 
     def write_segment(
         self, outcomes: Iterator[_Parsed], most_records: int, on_record: Callable[[], None]
@@ -167,6 +170,8 @@ class _Writer:
                 record, found = next(outcomes, (None, ()))
                 if record is None:
                     self.ended = True
+                    if self._damage:
+                        self.skipped.add("rest of a damaged file", self._damage.message)
                     break
                 self.records += 1
                 for outcome in self._accepted(record, found):
@@ -237,10 +242,12 @@ class _Writer:
         try:
             noted = read_json(self._folder / _PROGRESS)
             skipped = Skipped.from_json(noted["skipped"])
-            table = Table(segment_paths(self._folder)[: noted["segments"]], DOCUMENT_SCHEMA)
-            if len(table) != noted["documents"]:
+            count = noted["segments"]
+            table = Table(segment_paths(self._folder)[:count], DOCUMENT_SCHEMA)
+            redirects = Table(segment_paths(self._folder, "redirects-")[:count], REDIRECT_SCHEMA)
+            if (len(table), len(redirects)) != (noted["documents"], noted["redirects"]):
                 return
-        except (DamagedIndexError, KeyError, TypeError):
+        except (DamagedIndexError, KeyError, TypeError, AttributeError):
             return
         self.segments, self.records = noted["segments"], noted["records"]
         self.documents, self.redirects = noted["documents"], noted["redirects"]
@@ -293,9 +300,9 @@ class _Parser:
         )
         while waiting:
             chunk, future = waiting.popleft()
-            for following in itertools.islice(chunks, 1):
-                waiting.append((following, self._pool.submit(_parse_chunk, self._reader, following)))
             try:
+                for following in itertools.islice(chunks, 1):
+                    waiting.append((following, self._pool.submit(_parse_chunk, self._reader, following)))
                 found = future.result()
             except BrokenProcessPool:
                 raise MachineError(

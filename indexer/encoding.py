@@ -100,7 +100,7 @@ def encode_passages(
     """Encode all passages into shards in `folder`, passing over those that are there and whole.
 
     on_start is told how many of how many shards were finished before, and their rows; on_rows how
-    many rows were finished since the last call. Raises ValueError if a vector is not finite.
+    many rows were finished since the last call. Raises `InputError` if a vector is not finite.
     """
     size = encoder.shard_rows
     total = shard_count(len(passages), size)

@@ -49,11 +49,12 @@ def empty_index(factory: str, dimension: int, rows: int) -> Any:
             dimension, faiss.ScalarQuantizer.QT_fp16, faiss.METRIC_INNER_PRODUCT
         )
     try:
+        if _CRASHES.search(factory):
+            raise RuntimeError("too small a number")
         index = faiss.index_factory(dimension, factory, faiss.METRIC_INNER_PRODUCT)
-    except RuntimeError as error:
-        reason = str(error).strip().rpartition("\n")[2].strip()
+    except (RuntimeError, MemoryError) as error:
         raise UsageError(
-            f"--faiss {factory}: FAISS makes no index from it for {dimension} dimensions ({reason})",
+            f"--faiss {factory}: FAISS makes no index from it for {dimension} dimensions ({_reason(error)})",
             "Examples: Flat, HNSW32, IVF1024,SQfp16, IVF1024,PQ48 "
             "(the number behind PQ must divide the dimension).",
         ) from None
@@ -61,9 +62,17 @@ def empty_index(factory: str, dimension: int, rows: int) -> Any:
     if centroids > rows:
         raise UsageError(
             f"--faiss {factory}: {centroids:,} centroids for {rows:,} passages",
-            f"Use at most IVF{max(1, int(4 * rows**0.5))}, or Flat.",
+            f"Use at most IVF{max(1, min(rows, int(4 * rows**0.5)))}, or Flat.",
         )
     return index
+
+
+# FAISS takes these strings, and ends the process when vectors are added, or finds nothing later.
+_CRASHES = re.compile(r"[A-Za-z]0+(?![0-9])|(?:HNSW|NSG)1(?![0-9])")
+
+
+def _reason(error: Exception) -> str:
+    return str(error).strip().rpartition("\n")[2].rpartition("Error: ")[2].strip()
 
 
 def build_faiss(
@@ -77,18 +86,31 @@ def build_faiss(
     """Write `index` and `docid` into an existing folder; return what the manifest should say.
 
     Trains on a sample spread over all shards, then adds shard by shard. In memory: the index itself,
-    the sample and one block of vectors.
+    the sample and one block of vectors. Raises `UsageError` if there are too few vectors for this type
+    of index, `MachineError` if the file cannot be written.
     """
     faiss = import_faiss()
     rows = sum(shard.rows for shard in shards)
     index = empty_index(factory, dimension, rows)
-    if not index.is_trained:
-        index.train(_sample(shards, rows, _centroids(factory)))
-    for shard in shards:
-        for block in shard.blocks():
-            index.add(block.astype(np.float32))
-            on_rows(len(block))
-    faiss.write_index(index, str(folder / "index"))
+    try:
+        if not index.is_trained:
+            index.train(_sample(shards, rows, _centroids(factory)))
+        for shard in shards:
+            for block in shard.blocks():
+                index.add(block.astype(np.float32))
+                on_rows(len(block))
+    except RuntimeError as error:
+        raise UsageError(
+            f"--faiss {factory}: FAISS cannot put {rows:,} vectors into it ({_reason(error)})",
+            "A PQ needs at least 256 passages, IDMap is of no use here. For few passages use Flat.",
+        ) from None
+    try:
+        faiss.write_index(index, str(folder / "index"))
+    except RuntimeError as error:
+        raise MachineError(
+            f"{folder / 'index'}: FAISS cannot write it ({_reason(error)})",
+            "Is the disk full? Free some space and run the same command: it goes on from here.",
+        ) from None
     with (folder / "docid").open("w", encoding="utf-8", newline="\n") as file:
         file.writelines(f"{id_}\n" for id_ in ids)
     return {"rows": int(index.ntotal), "dimension": dimension, "metric": "inner product"}

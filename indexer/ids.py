@@ -14,11 +14,16 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from indexer.artifacts import open_array
+
 
 def hash_ids(ids: Iterable[str]) -> NDArray[np.uint64]:
     """The 64-bit hashes (XXH3) of ids, uint64 [n]."""
     digest = xxhash.xxh3_64_intdigest
     return np.fromiter((digest(i.encode("utf-8", "surrogatepass")) for i in ids), np.uint64)
+
+
+_RECENT = 1 << 17
 
 
 class IdTable:
@@ -39,8 +44,8 @@ class IdTable:
     def open(cls, folder: Path) -> IdTable:
         """Memory-map what `save` wrote."""
         return cls(
-            np.load(folder / "id_hashes.npy", mmap_mode="r"),
-            np.load(folder / "id_rows.npy", mmap_mode="r"),
+            open_array(folder / "id_hashes.npy"),
+            open_array(folder / "id_rows.npy"),
         )
 
     def save(self, folder: Path) -> None:
@@ -74,7 +79,7 @@ class SeenIds:
         if value in self._recent or any(_holds(run, value) for run in self._runs):
             return False
         self._recent.add(value)
-        if len(self._recent) >= 1 << 17:
+        if len(self._recent) >= _RECENT:
             self._extend(np.fromiter(self._recent, np.uint64, len(self._recent)))
             self._recent = set()
         return True

@@ -50,12 +50,17 @@ class Index:
             if needed not in parts:
                 raise DamagedIndexError(f"{path}: the part {needed} is missing", "Build it again.")
         index = cls(path, manifest, parts)
-        for name, count in (("documents", len(index.documents)), ("passages", len(index.passages))):
-            if manifest["counts"][name] != count:
-                raise DamagedIndexError(
-                    f"{path}: {count:,} {name}, the manifest says {manifest['counts'][name]:,}",
-                    "Build it again.",
-                )
+        found = {"documents": len(index.documents), "passages": len(index.passages)}
+        counts = manifest.get("counts")
+        if not isinstance(counts, dict) or any(counts.get(name) != found[name] for name in found):
+            raise DamagedIndexError(f"{path}: holds {found}, the manifest says {counts}", "Build it again.")
+        if manifest.get("default_encoder") not in (None, *index.encoders):
+            raise DamagedIndexError(
+                f"{path}: the vectors of its default encoder are missing", "Build it again."
+            )
+        len(index.links)  # opened now: a new index may take this place later
+        if artifacts.read_index_manifest(path) != manifest:
+            return cls.open(path)  # it just did
         return index
 
     def verify(self, on_bytes: artifacts.OnBytes | None = None) -> None:
@@ -81,7 +86,12 @@ class Index:
     @cached_property
     def passages(self) -> PassageStore:
         """The passages, by row or id."""
-        return open_passages(self.path, self.document_ids, self.parts[PASSAGES]["words"])
+        words = self.parts[PASSAGES].get("words")
+        if not isinstance(words, int):
+            raise DamagedIndexError(
+                f'{self.path / PASSAGES}: "words" is not in its manifest', "Build it again."
+            )
+        return open_passages(self.path, self.document_ids, words)
 
     @cached_property
     def links(self) -> LinkGraph:
@@ -114,7 +124,16 @@ class Index:
     def _lucene(self) -> LuceneIndex:
         from indexer.lucene_index import open_lucene
 
+        self._check_in_place(BM25)
         return open_lucene(self.path / BM25)
+
+    def _check_in_place(self, part: str) -> None:
+        """Raises `DamagedIndexError` if a new index has taken this place with another such part."""
+        if artifacts.read_part(self.path / part) != self.parts[part]:
+            raise DamagedIndexError(
+                f"{self.path}: a new index has taken its place since it was opened",
+                "Open it again: start this program again.",
+            )
 
     def dense(self, encoder: str | None = None) -> FaissIndex:
         """The vectors of an encoder by its name here; without a name, of the only or first one.
@@ -137,6 +156,7 @@ class Index:
         with self._lock:
             if name not in self._dense:
                 part = f"{DENSE}/{name}"
+                self._check_in_place(part)
                 self._dense[name] = open_faiss(self.path / part, self.parts[part], len(self.passages))
             return self._dense[name]
 
@@ -144,5 +164,5 @@ class Index:
 def open_passages(index: Path, document_ids: IdTable, words: int) -> PassageStore:
     """The passages of an index folder, finished or being built."""
     folder = index / PASSAGES
-    offsets = np.load(folder / "offsets.npy", mmap_mode="r")
+    offsets = artifacts.open_array(folder / "offsets.npy")
     return PassageStore(artifacts.segment_paths(folder), offsets, document_ids, words)

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from indexer.artifacts import open_array
 from indexer.documents import DocumentStore
 from indexer.ids import IdTable, hash_ids
 from indexer.passages import PassageStore
@@ -51,7 +52,7 @@ class LinkGraph:
     @classmethod
     def open(cls, folder: Path) -> LinkGraph:
         """Memory-map the arrays that `build_links` wrote."""
-        return cls(**{name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in _ARRAYS})
+        return cls(**{name: open_array(folder / f"{name}.npy") for name in _ARRAYS})
 
     def __len__(self) -> int:
         return len(self.target)

@@ -91,6 +91,9 @@ def passage_row(passage: Passage) -> Row:
     }
 
 
+_NUMBER = re.compile("0|[1-9][0-9]{0,8}")
+
+
 class PassageStore:
     """The passages of an index by row, memory-mapped; also by id."""
 
@@ -127,9 +130,7 @@ class PassageStore:
         else:
             parts = [id_.rpartition("#") for id_ in ids]
             documents = [document for document, _, _ in parts]
-            numbers = np.array(
-                [int(n) if n.isdecimal() and len(n) < 10 else -1 for _, _, n in parts], np.int64
-            )
+            numbers = np.array([int(n) if _NUMBER.fullmatch(n) else -1 for _, _, n in parts], np.int64)
         document_rows = self._ids.rows(hash_ids(documents))  # [n]
         rows = self.offsets[document_rows] + numbers  # [n]
         known = (document_rows >= 0) & (numbers >= 0) & (rows < self.offsets[document_rows + 1])

@@ -19,6 +19,7 @@ import zstandard
 from indexer.errors import InputError
 
 _CHUNK = 1 << 18
+_SLICE = 1 << 12
 
 # The first bytes decide, not the file's name.
 _DECOMPRESSORS: dict[bytes, Callable[[], Any]] = {
@@ -44,11 +45,9 @@ class Source(io.RawIOBase):
         self.position = 0
         self._file: BinaryIO = path.open("rb")
         self._hash = hashlib.sha256()
-        head = self._file.read(4)
+        self._pieces = self._decompressed(self._file.read(4))
         self._file.seek(0)
-        self._new = next((new for magic, new in _DECOMPRESSORS.items() if head.startswith(magic)), None)
-        self._stream: Any = self._new() if self._new else None
-        self._ready = b""
+        self._ready = memoryview(b"")
 
     def readable(self) -> bool:
         """Always true."""
@@ -61,46 +60,58 @@ class Source(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         """Fill `buffer`. Raises `InputError` for a damaged or truncated compressed stream."""
         while not self._ready:
-            data = self._file.read(_CHUNK)
-            self.position += len(data)
-            self._hash.update(data)
-            if not data:
-                if self._stream is not None and not self._stream.eof and self.size:
-                    raise InputError(
-                        f"{self.path}: the file is cut off (its compressed data ends at byte "
-                        f"{self.position:,} without an end mark)",
-                        "Download or copy it again, or use --on-error skip to keep what is whole.",
-                    )
+            piece = next(self._pieces, None)
+            if piece is None:
                 return 0
-            self._ready = data if self._stream is None else self._decompress(data)
+            self._ready = memoryview(piece)
         count = min(len(buffer), len(self._ready))
         buffer[:count] = self._ready[:count]
         self._ready = self._ready[count:]
         return count
-
-    def _decompress(self, data: bytes) -> bytes:
-        assert self._new is not None
-        pieces = []
-        try:
-            while data:
-                if self._stream.eof:
-                    if not data.strip(b"\0"):
-                        break  # padding behind the last stream
-                    self._stream = self._new()
-                pieces.append(self._stream.decompress(data))
-                data = self._stream.unused_data if self._stream.eof else b""
-        except (OSError, zlib.error, zstandard.ZstdError, ValueError) as error:
-            raise InputError(
-                f"{self.path}: damaged compressed data before byte {self.position:,} ({error})",
-                "Download or copy it again, or use --on-error skip to keep what is whole.",
-            ) from error
-        return b"".join(pieces)
 
     def close(self) -> None:
         """Close the file."""
         if not self.closed:
             self._file.close()
         super().close()
+
+    def _chunks(self) -> Iterator[bytes]:
+        while data := self._file.read(_CHUNK):
+            self.position += len(data)
+            self._hash.update(data)
+            yield data
+
+    def _decompressed(self, head: bytes) -> Iterator[bytes]:
+        new = next((new for magic, new in _DECOMPRESSORS.items() if head.startswith(magic)), None)
+        if new is None:
+            yield from self._chunks()
+            return
+        stream = new()
+        try:
+            for data in self._chunks():
+                # In slices, since a slice of a very compressible file can grow a thousandfold.
+                for at in range(0, len(data), _SLICE):
+                    piece = data[at : at + _SLICE]
+                    while piece:
+                        if stream.eof:
+                            if not piece.strip(b"\0"):
+                                break  # padding behind the last stream
+                            stream = new()
+                        yield stream.decompress(piece)
+                        piece = stream.unused_data if stream.eof else b""
+        except (OSError, zlib.error, zstandard.ZstdError, ValueError) as error:
+            raise InputError(
+                f"{self.path}: damaged compressed data before byte {self.position:,} ({error})", _AGAIN
+            ) from error
+        if not stream.eof:
+            raise InputError(
+                f"{self.path}: the file is cut off (its compressed data ends at byte "
+                f"{self.position:,} without an end mark)",
+                _AGAIN,
+            )
+
+
+_AGAIN = "Download or copy it again, or use --on-error skip to keep what is whole."
 
 
 def open_source(path: Path) -> tuple[Source, BinaryIO]:

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.artifacts import file_sha256, read_json, write_atomically, write_json
-from indexer.errors import DamagedIndexError
+from indexer.artifacts import file_sha256, open_array, read_json, write_atomically, write_json
+from indexer.errors import DamagedIndexError, InputError
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,7 @@ class Shard:
 
     def open(self) -> NDArray[np.float16]:
         """The vectors, float16 [rows, d], memory-mapped."""
-        vectors: NDArray[np.float16] = np.load(self.path, mmap_mode="r", allow_pickle=False)
-        return vectors
+        return open_array(self.path)
 
     def blocks(self, rows: int = 65_536) -> Iterator[NDArray[np.float16]]:
         """The vectors a block of rows at a time."""
@@ -48,11 +47,15 @@ def shard_count(rows: int, shard_rows: int) -> int:
 
 
 def write_shard(folder: Path, number: int, first_row: int, vectors: NDArray[Any]) -> Shard:
-    """Store vectors [rows, d] as float16. Raises ValueError if one is not finite as float16."""
-    halves = vectors.astype(np.float16)
+    """Store vectors [rows, d] as float16. Raises `InputError` if one is not finite as float16."""
+    with np.errstate(over="ignore"):  # told below
+        halves = vectors.astype(np.float16)
     if not np.isfinite(halves).all():
         row = first_row + int(np.argmin(np.isfinite(halves).all(axis=1)))
-        raise ValueError(f"the vector of passage row {row} is not finite")
+        raise InputError(
+            f"the encoder's vector of passage {row:,} is not finite or beyond float16's 65,504",
+            "Its weights are damaged, or it is not meant for half precision: use another --encoder.",
+        )
     buffer = io.BytesIO()
     np.save(buffer, halves, allow_pickle=False)
     path = _path(folder, number)

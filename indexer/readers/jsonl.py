@@ -46,7 +46,7 @@ class JsonlReader(Reader):
             links=_links(row.get("links", []), text),
             sections=_sections(row.get("sections", []), text),
             url=field_text(row, "url", default=""),
-            metadata={str(k): str(v) for k, v in (row.get("metadata") or {}).items()},
+            metadata=_metadata(row.get("metadata")),
         )
 
 
@@ -106,8 +106,16 @@ def _sections(rows: Any, text: str) -> tuple[Section, ...]:
         if not 0 <= start <= len(text):
             raise InputError(f"section at {start} is outside the text (0 to {len(text)})", _MEND)
         level = _offset(row, "level", "sections") if "level" in row else 2
+        if not 0 <= level <= 127:
+            raise InputError(f"section at {start} has level {level}, expected 1 to 6", _MEND)
         sections.append(Section(start, field_text(row, "heading", default=""), level))
     return tuple(sorted(sections, key=lambda section: section.start))
+
+
+def _metadata(values: Any) -> dict[str, str]:
+    if not isinstance(values, dict | None):
+        raise InputError(f'"metadata" is {type(values).__name__}, expected an object', _MEND)
+    return {name: str(value) for name, value in (values or {}).items()}
 
 
 def _objects(rows: Any, name: str) -> list[dict[str, Any]]:

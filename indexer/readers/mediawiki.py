@@ -30,7 +30,8 @@ from mwparserfromhell.parser import ParserError
 from indexer.documents import Document, Redirect
 from indexer.errors import InputError
 from indexer.readers import Ignored, Outcome, Reader, Record
-from indexer.readers.wikitext import Target, read_wikitext
+from indexer.wikitext.read import read_wikitext
+from indexer.wikitext.targets import Target
 
 _SKIP = "use --on-error skip to keep what is whole."
 
@@ -59,9 +60,7 @@ class Page:
     text: str
 
 
-_ROOT = re.compile(
-    rb"(?:\xef\xbb\xbf|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^<]*>|\s)*<mediawiki[\s>]", re.S
-)
+_ROOT = re.compile(rb"(?:\xef\xbb\xbf|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^<]*>|\s)*<mediawiki[\s>]", re.S)
 
 
 class MediawikiReader(Reader):
@@ -346,9 +345,7 @@ class _PageParser:
             self._page["redirect"] = attributes.get("title", "")
         elif not parent:
             if name != "mediawiki":
-                raise InputError(
-                    f"the root element is <{name}>, expected <mediawiki>", "Check --format."
-                )
+                raise InputError(f"the root element is <{name}>, expected <mediawiki>", "Check --format.")
             self._language = attributes.get("xml:lang", "")
 
     def _end(self, name: str) -> None:

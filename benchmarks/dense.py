@@ -1,0 +1,65 @@
+"""Exact dense search: `FaissIndex.search` beside raw FAISS on the same file.
+
+Vectors are made up: normal, of unit length, as many and as wide as asked for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.harness import Benchmark, Figure, compare, run
+from indexer.faiss_index import build_faiss, import_faiss, open_faiss
+from indexer.vectors import write_shard
+
+
+def measure(options: argparse.Namespace) -> list[Figure]:
+    """Milliseconds a query, for one query and for batches."""
+    faiss = import_faiss()
+    chance = np.random.default_rng(0)
+    figures = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        shards = [
+            write_shard(folder, number, number * size, _unit(chance, size, options.dimension))
+            for number, size in enumerate([options.vectors // 4] * 4)
+        ]
+        rows = sum(shard.rows for shard in shards)
+        built = build_faiss(folder, shards, options.faiss, options.dimension, map(str, range(rows)))
+        ours = open_faiss(folder, {**built, "factory": options.faiss}, rows)
+        raw = faiss.read_index(str(folder / "index"))
+        for count in (1, 16, 256):
+            queries = _unit(chance, count, options.dimension)
+            figures.append(
+                compare(
+                    f"top {options.k}, batch of {count}",
+                    "ms a query",
+                    partial(ours.search, queries, options.k),
+                    partial(raw.search, queries, options.k),
+                    options.rounds,
+                    1000 / count,
+                )
+            )
+    return figures
+
+
+def _unit(chance: np.random.Generator, rows: int, dimension: int) -> np.ndarray:
+    vectors = chance.standard_normal((rows, dimension), np.float32)
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def _options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--vectors", type=int, default=146_152)
+    parser.add_argument("--dimension", type=int, default=384)
+    parser.add_argument("--faiss", default="Flat", help="factory string")
+    parser.add_argument("-k", type=int, default=100)
+
+
+BENCHMARK = Benchmark("dense", __doc__.partition("\n")[0], measure, _options)
+
+if __name__ == "__main__":
+    run(BENCHMARK)

@@ -1,0 +1,59 @@
+"""Peak memory of a build over growing parts of one corpus, each in a process of its own.
+
+What may grow with the corpus: FAISS's vectors, the ids and the offsets. Beside the peak stands how
+much the vectors of the index take in memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from benchmarks.harness import Benchmark, Figure, run
+from indexer.documents import Document
+from indexer.index import Index
+from indexer.readers import open_reader
+
+_BUILD = Path(__file__).parents[1] / "indexer" / "build.py"
+
+
+def measure(options: argparse.Namespace) -> list[Figure]:
+    """Megabytes at the peak (the largest process), for each share of the corpus."""
+    documents = sum(isinstance(o, Document) for o in open_reader(options.corpus).documents())
+    figures = []
+    for share in options.shares:
+        limit = max(1, round(documents * share))
+        with tempfile.TemporaryDirectory() as folder:
+            index = Path(folder) / "index"
+            command = [sys.executable, str(_BUILD), "--corpus", str(options.corpus), "--index", str(index)]
+            command += ["--limit", str(limit)] + (["--no-dense"] if options.no_dense else [])
+            peak = _peak_mb(command)
+            opened = Index.open(index)
+            passages = len(opened.passages)
+            vectors = 0 if options.no_dense else passages * opened.dense().index.d * 2 / 2**20
+        figures.append(Figure(f"peak at {share:g} ({passages:,} passages)", "MB", peak))
+        figures.append(Figure("  of which vectors in FAISS", "MB", vectors))
+    return figures
+
+
+def _peak_mb(command: list[str]) -> float:
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        raise SystemExit(f"the build ended with {os.waitstatus_to_exitcode(status)}")
+    return usage.ru_maxrss / 1024
+
+
+def _options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--shares", type=float, nargs="+", default=[0.25, 0.5, 1.0])
+    parser.add_argument("--no-dense", action="store_true", help="all but encoding, which takes longest")
+
+
+BENCHMARK = Benchmark("memory", __doc__.partition("\n")[0], measure, _options)
+
+if __name__ == "__main__":
+    run(BENCHMARK)

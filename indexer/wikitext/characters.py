@@ -1,0 +1,48 @@
+"""The characters with a meaning of their own while a page is worked on.
+
+The steps leave each other marks in the source: a piece put aside, a gap, a list item, a sign that is
+meant literally. XML 1.0 forbids the characters used for them, so no export has them; a source from
+elsewhere loses them first (`without_controls`). What becomes of a mark is left to the step that reads
+it, HTML entities to `render`: in the source they would become markup.
+"""
+
+from __future__ import annotations
+
+import re
+
+KEPT, KEPT_END = "\x01", "\x02"  # around the number of a piece that is no markup
+GAP = "\x03"  # something was taken out here: a word behind it is no part of the link before it
+ITEM = "\x04"  # a list item begins
+MARKS = f" \n\t\xa0{GAP}{ITEM}"
+"""What is stripped from the ends of a piece of text."""
+
+# Characters that open no markup where they stand. mwparserfromhell would try each of them, in time
+# that grows with the square of their number and in recursion that can overflow the C stack.
+_LITERALS = str.maketrans("[=<]", "\x05\x06\x07\x08")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?=\n)")
+_RAISED = str.maketrans("0123456789+-−–", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁻")
+_INVISIBLE = str.maketrans(
+    {after: chr(before) for before, after in _LITERALS.items()}
+    | dict.fromkeys("\xa0\u2007\u2009\u200a\u202f\u3000", " ")
+    | dict.fromkeys(f"{GAP}\u00ad\u200b\u200e\u200f\u2060\ufeff")
+)
+
+
+def without_controls(source: str) -> str:
+    """The source without control characters, its lines ending as on Unix."""
+    return _CONTROLS.sub("", source).replace("\r", "\n")
+
+
+def literal(text: str) -> str:
+    """The text with `[`, `=`, `<` and `]` hidden from the parser until `plain`."""
+    return text.translate(_LITERALS)
+
+
+def plain(text: str) -> str:
+    """What is shown: literal signs as themselves, odd spaces as spaces, nothing invisible."""
+    return text.translate(_INVISIBLE)
+
+
+def raised(text: str) -> str:
+    """Digits and signs as superscripts: ten to the power of six must not become the number 106."""
+    return text.translate(_RAISED)

@@ -1,0 +1,65 @@
+"""Edits of a text, and where its spans went.
+
+All cleaning behind the parser is done with `apply_edits`, so that the spans of links and the starts
+of sections stay exact, whatever is taken out or put in around them. Before the parser there are no
+spans to carry along: `cut` does without.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+
+Edit = tuple[int, int, str]
+"""text[start:end] becomes the string."""
+
+Span = tuple[int, int]
+"""Characters of a text, half-open; a point where both are the same."""
+
+
+def apply_edits(text: str, edits: Sequence[Edit], spans: Iterable[Span]) -> tuple[str, list[Span]]:
+    """The edited text, and where each half-open span of characters went.
+
+    `edits` are sorted and do not overlap. A span keeps those of its characters that are kept, and a
+    replacement if it held all of the characters replaced. A point (start == end) stays a point, and
+    moves behind the replacement of what was around it.
+    """
+    pieces: list[str] = []
+    position = 0
+    for start, end, replacement in edits:
+        pieces += text[position:start], replacement
+        position = end
+    pieces.append(text[position:])
+    starts = [edit[0] for edit in edits]
+    ends = [edit[1] for edit in edits]
+    # moved[i]: by how much text moves behind the first i edits.
+    moved = [0, *accumulate(len(new) - (end - start) for start, end, new in edits)]
+
+    def opening(at: int) -> int:
+        edit = bisect_left(starts, at) - 1  # the last edit that starts before
+        return (max(at, ends[edit]) if edit >= 0 else at) + moved[edit + 1]
+
+    def closing(at: int) -> int:
+        edit = bisect_right(ends, at)  # the first edit that ends behind
+        return (min(at, starts[edit]) if edit < len(starts) else at) + moved[edit]
+
+    mapped = []
+    for start, end in spans:
+        first = opening(start)
+        mapped.append((first, max(first, closing(end))))
+    return "".join(pieces), mapped
+
+
+def cut(source: str, cuts: Iterable[Span], instead: str) -> str:
+    """The source with `instead` for each span. In any order; of spans that overlap one counts."""
+    pieces: list[str] = []
+    position = 0
+    for start, end in sorted(cuts, key=lambda span: (span[0], -span[1])):
+        if start >= position:
+            pieces += source[position:start], instead
+            position = end
+        elif end > position:
+            position = end
+    pieces.append(source[position:])
+    return "".join(pieces)

@@ -1,0 +1,75 @@
+"""What MediaWiki reads line by line: apostrophes, lists, rulers, headings.
+
+Of italics and bold nothing stays, of a list that an item begins (neither its kind nor its depth, which
+the text does not show). Lines are only marked here; `layout` makes paragraphs of them.
+
+Source: https://www.mediawiki.org/wiki/Help:Formatting and .../Markup_spec.
+"""
+
+from __future__ import annotations
+
+import re
+
+from indexer.wikitext.characters import GAP, ITEM, literal
+
+_QUOTED_LINE = re.compile(r"^.*''.*$", re.MULTILINE)
+_QUOTES = re.compile(r"'{2,}")
+_LINES = [
+    (re.compile(pattern, re.MULTILINE), replacement)
+    for pattern, replacement in [
+        (rf"^ +(?=[^\s|}}{GAP}])", ITEM),  # MediaWiki, too, shows such a line as a line
+        (rf"^{GAP}+|{GAP}[ \t{GAP}]*$", ""),  # "{{anchor|x}}== Heading ==" is a heading
+        (r"^-{4,}", "\n"),
+        # "; term : explanation"
+        (r"^([*#:]*;(?:[^\n:\[\]{}]*|[^\n]*? )):(?!//)[ \t]*(?=\S)", rf"\1\n{ITEM}"),
+        (r"^[*#:;]+[ \t]*", ITEM),
+        # Language variants: -{zh-hans:A; zh-hant:B}- shows one of them.
+        (r"-\{(?!\{)(?:[-A-Za-z;]*+[|:])?([^{};]*+)[^{}]*+\}-", r"\1"),
+    ]
+]  # fmt: skip
+_HEADING = re.compile(r"^=[^\n]*", re.MULTILINE)
+_HEADING_PARTS = re.compile(r"(={1,6})(.*?)(\1[ \t]*)", re.DOTALL)
+
+
+def mark_lines(source: str) -> str:
+    """The source without bold and italics, with items marked and headings that the parser takes as such."""
+    source = _QUOTED_LINE.sub(_drop_quotes, source)
+    for pattern, replacement in _LINES:
+        source = pattern.sub(replacement, source)
+    return _HEADING.sub(_keep_heading, source)
+
+
+def _drop_quotes(line: re.Match[str]) -> str:
+    """Drop the marks of italics (2), bold (3) and both (5), and keep real apostrophes.
+
+    Where bold and italics both come out odd on a line, one ''' is an apostrophe and italics, as in
+    l'''Avare'': after a single letter if there is such a place, else after a word, else anywhere.
+    """
+    text = line[0]
+    runs = [(m.start(), m.end(), {2: 2, 3: 3, 4: 3}.get(len(m[0]), 5)) for m in _QUOTES.finditer(text)]
+    bold = [start for start, end, size in runs if size == 3]
+    odd_bold = (len(bold) + sum(size == 5 for _, _, size in runs)) % 2
+    odd_italics = sum(size != 3 for _, _, size in runs) % 2
+    apostrophe = -1
+    if bold and odd_bold and odd_italics:
+        apostrophe = min(bold, key=lambda at: (_rank(text[max(at - 2, 0) : at]), at))
+    pieces: list[str] = []
+    position = 0
+    for start, end, size in runs:
+        apostrophes = end - start - size + (start == apostrophe)
+        pieces += text[position:start], "'" * apostrophes, GAP
+        position = end
+    return "".join(pieces) + text[position:]
+
+
+def _rank(before: str) -> int:
+    if before.endswith(" ") or not before:
+        return 2
+    return 0 if len(before) == 1 or before[0] == " " else 1
+
+
+def _keep_heading(line: re.Match[str]) -> str:
+    match = _HEADING_PARTS.fullmatch(line[0])
+    if match is None or not match[2].strip():
+        return literal(line[0])
+    return match[1] + match[2].replace("=", literal("=")) + match[3]

@@ -1,0 +1,34 @@
+"""Wikitext to text, links and sections: the steps, in the order of MediaWiki's own parser.
+
+Comments and extension tags are taken out first (what is inside `<ref>` or `<nowiki>` is no markup),
+then come tags, templates and files by their brackets, tables, and lines. What is left is parsed by
+mwparserfromhell and walked once, and what that shows is laid out. The parser comes so late because
+it tries everything that could open markup (see `characters`). Left out: titles and namespaces, which
+are the wiki's (see `targets`), and pages that are no articles.
+
+Source: https://www.mediawiki.org/wiki/Help:Formatting and .../Markup_spec.
+"""
+
+from __future__ import annotations
+
+from indexer.documents import Link, Section
+from indexer.wikitext.brackets import balance_brackets
+from indexer.wikitext.characters import literal, without_controls
+from indexer.wikitext.extensions import take_out_extensions
+from indexer.wikitext.layout import lay_out
+from indexer.wikitext.lines import mark_lines
+from indexer.wikitext.render import render
+from indexer.wikitext.tables import drop_tables
+from indexer.wikitext.tags import replace_tags
+from indexer.wikitext.targets import Resolve
+
+
+def read_wikitext(source: str, resolve: Resolve) -> tuple[str, tuple[Link, ...], tuple[Section, ...]]:
+    """Text, links and sections of a page. `RecursionError` is the caller's to catch."""
+    source, kept = take_out_extensions(without_controls(source))
+    source = replace_tags(source)
+    source = balance_brackets(source, resolve)
+    source = source.replace("<", literal("<"))  # those that are left open nothing
+    source = drop_tables(source)
+    source = mark_lines(source)
+    return lay_out(*render(source, resolve), kept)

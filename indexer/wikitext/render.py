@@ -1,0 +1,127 @@
+"""The walk over a parsed page: what it shows, in document order, and where its links stand.
+
+What arrives has been prepared: the templates left are running text, links and brackets are balanced.
+As in MediaWiki, letters right behind a link belong to its anchor. Of links within links only the
+outermost counts. Left out on purpose: links in headings, which are no part of the text.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import mwparserfromhell
+import regex  # type: ignore[import-untyped]
+from mwparserfromhell.nodes import ExternalLink, Heading, HTMLEntity, Node, Tag, Template, Text, Wikilink
+from mwparserfromhell.wikicode import Wikicode
+
+from indexer.documents import Link, Section
+from indexer.wikitext.characters import GAP, plain
+from indexer.wikitext.layout import lay_out
+from indexer.wikitext.targets import Resolve
+from indexer.wikitext.templates import shape_of
+
+# Letters behind a link belong to it: [[planet]]s. MediaWiki lists them for each language; scripts
+# without lower case, such as Chinese, have none.
+_TRAIL = regex.compile(r"\p{Ll}+")
+_BREAK = f"\n{GAP}\n"  # a heading stood here
+
+
+def render(source: str, resolve: Resolve) -> tuple[str, list[Link], list[Section]]:
+    """What the page shows, with its marks and before it is laid out."""
+    walk = _Walk(resolve)
+    walk.code(mwparserfromhell.parse(source, skip_style_tags=True))
+    return "".join(walk.pieces), walk.links, walk.sections
+
+
+@dataclass(slots=True)
+class _Walk:
+    """What a page shows, in document order, before it is laid out."""
+
+    resolve: Resolve
+    pieces: list[str] = field(default_factory=list)
+    length: int = 0
+    links: list[Link] = field(default_factory=list)
+    sections: list[Section] = field(default_factory=list)
+    inside_link: bool = False
+
+    def code(self, code: Wikicode) -> None:
+        """Walk over the nodes of a piece of wikitext."""
+        trail_of: str | None = None  # target of the link just before, "" for one without target
+        for node in code.nodes:
+            if isinstance(node, Text):
+                value = node.value
+                if trail_of is not None and (trail := _TRAIL.match(value)):
+                    self._extend_link(trail[0], trail_of)
+                    value = value[trail.end() :]
+                self.text(value)
+                trail_of = None
+            elif isinstance(node, Wikilink):
+                trail_of = self._link(node)
+            else:
+                trail_of = None
+                self._node(node)
+
+    def text(self, value: str) -> None:
+        """Show a piece of text."""
+        value = plain(value)
+        self.pieces.append(value)
+        self.length += len(value)
+
+    def show(self, parts: Iterable[str | Wikicode]) -> None:
+        """Show pieces of text and of wikitext."""
+        for part in parts:
+            if isinstance(part, str):
+                self.text(part)
+            else:
+                self.code(part)
+
+    def _node(self, node: Node) -> None:
+        if isinstance(node, HTMLEntity):
+            self.text(html.unescape(str(node)))
+        elif isinstance(node, ExternalLink):
+            self.text(str(node))  # an address as it stands; those in brackets are gone
+        elif isinstance(node, Template):
+            shape = shape_of(str(node.name))
+            if shape is not None:
+                self.show(shape({str(p.name).strip(): p.value for p in node.params}))
+        elif isinstance(node, Heading):
+            heading = _Walk(self.resolve)
+            heading.code(node.title)
+            self.pieces.append(_BREAK)
+            self.length += len(_BREAK)
+            shown, _, _ = lay_out("".join(heading.pieces), heading.links, heading.sections)
+            self.sections.append(Section(self.length, shown, node.level))
+        elif isinstance(node, Tag) and node.contents is not None:
+            self.code(node.contents)
+
+    def _link(self, node: Wikilink) -> str | None:
+        title = str(node.title).replace(GAP, "")
+        target = self.resolve(title)
+        if target.hidden:
+            return None
+        start, outermost = self.length, not self.inside_link
+        self.inside_link = True
+        if node.text is not None and str(node.text).strip(f" {GAP}"):
+            self.code(node.text)
+        else:
+            self.text(target.label if node.text is None else _without_qualifier(target.label))
+        if outermost:
+            self.inside_link = False
+            if target.id is not None and self.length > start:
+                self.links.append(Link(start, self.length, target.id))
+        return target.id or "" if outermost else None
+
+    def _extend_link(self, trail: str, target: str) -> None:
+        self.text(trail)
+        if target and self.links:
+            link = self.links.pop()
+            self.links.append(Link(link.start, self.length, link.target))
+
+
+def _without_qualifier(label: str) -> str:
+    """The pipe trick: [[Mercury (planet)|]], [[Boston, Massachusetts|]] show their first part."""
+    label = label.partition(":")[2] or label
+    return re.sub(r" ?\([^()]*\)$|, .*$", "", label.strip()) or label

@@ -1,0 +1,69 @@
+"""A small real index: Lucene, and FAISS with the vectors of an encoder that needs no model."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+
+from indexer.builder import Plan, build_index
+
+HOSTILE_TITLE = "<script>alert(1)</script> [title](javascript:alert(2)) :red[title] $x^2$"
+HOSTILE_TEXT = (
+    'The volcano <img src=x onerror="alert(3)"> erupts & </p></li></ol></section><h1>breaks</h1> out. '
+    "[click](http://evil.example) **bold** :smile: :material/home: $\\frac{1}{2}$ \u202egnirts desrever\u202c "
+    "{{ template }} &lt;volcano&gt; <mark>lava</mark>"
+)
+
+DOCUMENTS = [
+    ("Paris", "Paris", "Paris is the capital of France. It lies on the river Seine.", "https://a.example/Paris"),
+    ("Lyon", "Lyon", "Lyon lies where two rivers meet. Its cooking is famous in all France.", ""),
+    ("Seine", "Seine", "The Seine is a river. Boats on it carry gravel and visitors.", "http://a.example/Seine"),
+    ("Hostile", HOSTILE_TITLE, HOSTILE_TEXT, "javascript:alert(4)"),
+    ("Naples", "Naples", "Naples lies below a volcano, which erupted last in 1944.", "https://a.example/?a=1&b=2"),
+    ("Titleless", "", "A volcano without a title, so its id stands for it.", "not an address"),
+]
+
+
+class WordEncoder:
+    """Vectors of hashed words: texts are near each other if they share words."""
+
+    dimension = 64
+    location = "words"
+    token_budget = 256
+    shard_rows = 4
+
+    def __init__(self, version="1"):
+        self.identity = {"name": "words", "sha256": hashlib.sha256(version.encode()).hexdigest()}
+        self.execution = {"backend": "none", "device": "cpu", "precision": "float32", "threads": 1}
+
+    def tokenize_passages(self, titles, texts):
+        return [self._tokens(f"{title} {text}") for title, text in zip(titles, texts, strict=True)]
+
+    def encode_tokens(self, batch):
+        vectors = np.zeros((len(batch), self.dimension), np.float32)  # [B, d]
+        for vector, tokens in zip(vectors, batch, strict=True):
+            np.add.at(vector, list(tokens), 1)
+        return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1)
+
+    def encode_queries(self, texts):
+        return self.encode_tokens([self._tokens(text) for text in texts])
+
+    def _tokens(self, text):
+        words = text.lower().split() or [""]
+        return [hashlib.sha256(word.encode()).digest()[0] % self.dimension for word in words]
+
+
+def build(index: Path, documents=DOCUMENTS, **plan) -> Path:
+    """Build an index of (id, title, text, url)."""
+    corpus = index.with_name(index.name + ".jsonl")
+    corpus.parent.mkdir(parents=True, exist_ok=True)
+    lines = [
+        json.dumps({"id": id_, "title": title, "text": text, "links": [], "url": url})
+        for id_, title, text, url in documents
+    ]
+    corpus.write_text("\n".join(lines) + "\n", "utf-8")
+    plan = {"encoders": ["words"], **plan}
+    build_index(index, Plan(corpus, **plan), lambda name, title: WordEncoder())
+    corpus.unlink()
+    return index

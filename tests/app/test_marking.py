@@ -1,0 +1,92 @@
+"""Words that a question and a passage share."""
+
+import re
+import time
+from pathlib import Path
+
+import pytest
+from small_index import build
+
+from app.marking import matched_spans, term
+from app.porter import stem
+from indexer.index import Index
+from retriever.ranking import Query
+from retriever.searchers import Bm25
+
+WIKI = Path(__file__).resolve().parents[2] / "samples" / "wiki"
+
+
+def marked(question, text):
+    return [text[start:end] for start, end in matched_spans(question, text)]
+
+
+@pytest.mark.parametrize(
+    "question, text, expected",
+    [
+        ("Who named oxygen?", "He named it Oxygen; the naming of oxygen.", ["named", "Oxygen", "naming", "oxygen"]),
+        ("cities", "A city is no citadel.", ["city"]),
+        ("recover", "It was recovered.", ["recovered"]),
+        ("Café Çakır", "the cafe of Cakır", ["cafe", "Cakır"]),
+        ("What is the Earth's age?", "The earth is of great age, it is the", ["earth", "age"]),
+        ("1944", "In 1944, not 19445.", ["1944"]),
+        ("東京", "都は 東京 です", ["東京"]),
+        ("", "anything", []),
+        ("the of and", "the of and", []),
+        ("anything", "", []),
+        ("?!", "?!", []),
+    ],
+)
+def test_what_is_marked(question, text, expected):
+    assert marked(question, text) == expected
+
+
+def test_spans_are_in_order_and_lie_apart():
+    spans = matched_spans("river France", "rivers in France, a river, France")
+    assert spans == sorted(spans)
+    assert all(end <= start for (_, end), (start, _) in zip(spans, spans[1:], strict=False))
+
+
+@pytest.mark.parametrize(
+    "words, expected",
+    [
+        ("caresses ponies ties caress cats", "caress poni ti caress cat"),  # step 1a
+        ("feed agreed plastered bled motoring sing", "feed agre plaster bled motor sing"),  # 1b
+        ("conflated troubled sized hopping falling hissing failing filing", "conflat troubl size hop fall hiss fail file"),
+        ("happy sky", "happi sky"),  # 1c
+        ("relational conditional valenci digitizer conformabli operator", "relat condit valenc digit conform oper"),
+        ("feudalism decisiveness hopefulness callousness formaliti sensibiliti", "feudal decis hope callous formal sensibl"),
+        ("triplicate formative formalize electriciti electrical hopeful goodness", "triplic form formal electr electr hope good"),
+        ("revival allowance inference airliner adoption homologou effective", "reviv allow infer airlin adopt homolog effect"),
+        ("replacement adjustment dependent activate bowdlerize", "replac adjust depend activ bowdler"),
+        ("probate rate cease controll roll", "probat rate ceas control roll"),  # 5
+        ("is by a", "is by a"),
+    ],
+)
+def test_the_examples_of_porters_paper(words, expected):
+    assert " ".join(map(stem, words.split())) == expected
+
+
+def test_a_stop_word_has_no_term():
+    assert term("The") == "" and term("Thé") == ""
+    assert term("RIVERS") == term("river") == "river"
+
+
+def test_long_texts_take_linear_time():
+    started = time.perf_counter()
+    matched_spans("x" * 100_000 + " y" * 50_000, "ing" * 100_000 + " y" * 50_000)
+    assert time.perf_counter() - started < 5
+
+
+def test_two_words_are_one_term_where_they_are_for_bm25(tmp_path):
+    text = " ".join(path.read_text("utf-8") for path in sorted(WIKI.glob("*.wiki"))[:4]).lower()
+    words = sorted(set(re.findall(r"\b[a-z]{3,}\b", text)))
+    words += [word + ending for word in ("relat", "hop", "hopp", "controll") for ending in ("ed", "ing", "ional")]
+    index = Index.open(build(tmp_path / "index", [(word, "", word, "") for word in words], encoders=()))
+    ranking = Bm25(index).search([Query(word, word) for word in words], len(words))
+    compared = 0
+    for query, word in enumerate(words):
+        found = {index.passages[row].text for row, _ in ranking.results(query)}
+        if found:  # no stop word
+            compared += len(found) > 1
+            assert found == {other for other in words if stem(other) == stem(word)}, word
+    assert compared > 50

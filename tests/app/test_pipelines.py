@@ -1,0 +1,186 @@
+"""Entries of pipelines.toml, and what is made of them."""
+
+import numpy as np
+import pytest
+from small_index import DOCUMENTS, WordEncoder, build
+
+from app.pipelines import STANDARD, Pipelines, open_pipelines, read_pipelines
+from indexer.errors import MismatchError, UsageError
+from indexer.index import Index
+from retriever.ranking import Query
+
+QUERIES = [Query("1", "a river in France"), Query("2", "volcano"), Query("3", "zzz")]
+
+
+def test_the_standard_entries():
+    assert list(read_pipelines()) == ["bm25", "ql", "dense", "hybrid", "hybrid-weighted"]
+
+
+def test_every_standard_pipeline_runs(make_pipelines):
+    pipelines = make_pipelines()
+    assert pipelines.available() == list(read_pipelines())
+    for name in pipelines.available():
+        ranking = pipelines.open(name)(QUERIES, 3)
+        assert ranking.query_ids == ("1", "2", "3")
+        assert ranking.rows.shape == ranking.scores.shape == (3, 3)
+        assert ranking.results(0), name
+
+
+def test_the_rankings_are_those_of_the_searchers(make_pipelines):
+    pipelines = make_pipelines()
+    rows = {name: [row for row, _ in pipelines.open(name)(QUERIES, 6).results(1)] for name in pipelines.entries}
+    assert sorted(rows["bm25"]) == [3, 4, 5]  # the passages with the word, and no others
+    assert len(rows["dense"]) == len(DOCUMENTS)
+    share = {row: 0.0 for row in rows["dense"]}
+    for name in ("bm25", "dense"):
+        for rank, row in enumerate(rows[name], start=1):
+            share[row] += 1 / (60 + rank)
+    assert rows["hybrid"] == sorted(share, key=lambda row: (-share[row], row))
+
+
+def test_a_pipeline_and_its_encoder_are_opened_once(built_index):
+    opened = []
+
+    def open_encoder(location):
+        opened.append(location)
+        return WordEncoder()
+
+    pipelines = Pipelines(Index.open(built_index), None, open_encoder)
+    for name in ("dense", "hybrid", "hybrid-weighted", "dense"):
+        pipelines.open(name)
+    assert opened == ["words"]
+    assert pipelines.open("hybrid") is pipelines.open("hybrid")
+
+
+def test_open_pipelines_by_name(built_index, word_encoder):
+    opened = open_pipelines(Index.open(built_index), ["dense", "bm25"])
+    assert list(opened) == ["dense", "bm25"]
+    assert word_encoder == ["words"]
+
+
+# --- files of one's own ---------------------------------------------------------------------------
+
+
+def test_a_file_adds_and_replaces_entries(make_pipelines):
+    pipelines = make_pipelines(
+        '[bm25]\nsearcher = "bm25"\nk1 = 2.0\n[mine]\nfusion = "reciprocal-rank"\nof = ["bm25", "ql"]\n'
+    )
+    assert list(pipelines.entries) == ["bm25", "ql", "dense", "hybrid", "hybrid-weighted", "mine"]
+    assert (pipelines.entries["bm25"].k1, pipelines.entries["bm25"].b) == (2.0, 0.4)
+    standard = make_pipelines().open("bm25")(QUERIES, 3).scores
+    assert not np.array_equal(pipelines.open("bm25")(QUERIES, 3).scores, standard)
+    assert pipelines.open("mine")(QUERIES, 3).results(0)
+
+
+@pytest.mark.parametrize(
+    "toml, message, hint",
+    [
+        ('[x]\nsearcher = "bm25"\nkl = 1', 'unknown key "kl"', "Did you mean k1?"),
+        ('[x]\nsearcher = "dense"\nencodr = "a"', 'unknown key "encodr"', "Did you mean encoder?"),
+        ('[x]\nfusion = "weighted"\nof = ["ql"]\nweight = [1]', 'unknown key "weight"', "Did you mean weights?"),
+        ('[x]\nsearcher = "bm26"', "no known searcher", 'searcher = "bm25"'),
+        ("[x]\nk1 = 1", "no known searcher", 'fusion = "weighted"'),
+        ('x = "bm25"', "[x] is not a table", "[name]"),
+        ('[x]\nsearcher = "bm25"\nk1 = "much"', "k1: Input should be a valid number", ""),
+        ('[x]\nfusion = "reciprocal-rank"\nof = []', "of: List should have at least 1 item", ""),
+        ('[x]\nfusion = "reciprocal-rank"\nof = ["ql"]\ndepth = 0', "depth: Input should be greater", ""),
+        ('[x]\nfusion = "weighted"\nof = ["ql"]', "weights: Field required", ""),
+        ("[x", "Expected ']'", "TOML"),
+    ],
+)
+def test_a_bad_entry_is_named(make_pipelines, tmp_path, toml, message, hint):
+    with pytest.raises(UsageError) as caught:
+        make_pipelines(toml)
+    assert message in caught.value.message
+    assert str(tmp_path / "pipelines.toml") in caught.value.message
+    assert hint in caught.value.hint
+
+
+def test_a_file_that_is_not_there_or_not_text(tmp_path):
+    with pytest.raises(UsageError, match="No such file"):
+        read_pipelines(tmp_path / "none.toml")
+    (tmp_path / "bad.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(UsageError, match=r"bad\.toml"):
+        read_pipelines(tmp_path / "bad.toml")
+
+
+# --- what does not fit ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name, hint", [("bm52", "Did you mean bm25?"), ("zzz", "Known: bm25, dense")])
+def test_an_unknown_pipeline(make_pipelines, name, hint):
+    with pytest.raises(UsageError) as caught:
+        make_pipelines().open(name)
+    assert f'no pipeline "{name}"' in caught.value.message
+    assert hint in caught.value.hint
+
+
+def test_pipelines_that_fuse_each_other(make_pipelines):
+    fused = 'fusion = "reciprocal-rank"\nof = '
+    pipelines = make_pipelines(f'[a]\n{fused}["b"]\n[b]\n{fused}["bm25", "c"]\n[c]\n{fused}["a"]\n')
+    assert not {"a", "b", "c"} & set(pipelines.available())
+    with pytest.raises(UsageError, match="in a circle: a -> b -> c -> a"):
+        pipelines.open("a")
+
+
+def test_the_same_pipeline_twice_is_no_circle(make_pipelines):
+    fused = 'fusion = "reciprocal-rank"\nof = '
+    pipelines = make_pipelines(f'[a]\n{fused}["bm25", "b"]\n[b]\n{fused}["bm25", "ql"]\n')
+    assert {"a", "b"} <= set(pipelines.available())
+    assert pipelines.open("a")(QUERIES, 3).results(0)
+
+
+@pytest.mark.parametrize("weights", ["[1.0]", "[1, 2, 3]", "[]"])
+def test_as_many_weights_as_pipelines(make_pipelines, weights):
+    pipelines = make_pipelines(f'[x]\nfusion = "weighted"\nof = ["bm25", "ql"]\nweights = {weights}\n')
+    with pytest.raises(UsageError, match="2 pipelines"):
+        pipelines.open("x")
+
+
+def test_a_member_that_does_not_exist(make_pipelines):
+    pipelines = make_pipelines('[x]\nfusion = "reciprocal-rank"\nof = ["bm25", "denze"]\n')
+    assert "x" not in pipelines.available()
+    with pytest.raises(UsageError, match="Did you mean dense"):
+        pipelines.open("x")
+
+
+def test_an_encoder_that_the_index_lacks(make_pipelines):
+    pipelines = make_pipelines('[x]\nsearcher = "dense"\nencoder = "wordz"\n')
+    assert "x" not in pipelines.available()
+    with pytest.raises(UsageError, match="Did you mean words"):
+        pipelines.open("x")
+
+
+@pytest.mark.parametrize(
+    "plan, available",
+    [
+        ({"bm25": False}, ["dense"]),
+        ({"encoders": ()}, ["bm25", "ql"]),
+        ({"bm25": False, "encoders": ()}, []),
+    ],
+)
+def test_an_index_without_a_part(tmp_path, plan, available):
+    pipelines = Pipelines(Index.open(build(tmp_path / "index", **plan)), None, lambda _: WordEncoder())
+    assert pipelines.available() == available
+    for name in set(pipelines.entries) - set(available):
+        with pytest.raises(UsageError):
+            pipelines.open(name)
+
+
+def test_the_wrong_encoder_is_refused(built_index):
+    pipelines = Pipelines(Index.open(built_index), None, lambda _: WordEncoder("2"))
+    with pytest.raises(MismatchError, match="words"):
+        pipelines.open("dense")
+
+
+def test_a_search_parameter_that_the_index_does_not_know(make_pipelines):
+    pipelines = make_pipelines('[x]\nsearcher = "dense"\nsearch = { nprobe = 3 }\n')
+    with pytest.raises(UsageError, match="no search parameter nprobe"):
+        pipelines.open("x")(QUERIES, 3)
+
+
+def test_the_comments_of_the_standard_file_name_every_key():
+    comments = "".join(line for line in STANDARD.read_text("utf-8").splitlines() if line.startswith("#"))
+    for entry in read_pipelines().values():
+        for key in type(entry).model_fields:
+            assert key in comments, key

@@ -1,0 +1,144 @@
+"""python app/search.py: what it prints, and how it fails."""
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from small_index import HOSTILE_TITLE, build
+
+from app import search as command
+from app.service import Answer, Hit
+from indexer.errors import DamagedIndexError, InputError, LinkseekError, UsageError, exit_on_error
+
+HIT = Hit(1, 0.5, "a#0", "a", "A title", "A text of words.", "https://a.example/a", ((2, 6),))
+
+
+@pytest.fixture
+def run(built_index, word_encoder, capsysbinary):
+    """Run the command on the small index; its standard output."""
+
+    def run(*arguments, index=built_index):
+        command.main(["--index", str(index), *arguments])
+        return capsysbinary.readouterr().out.decode()
+
+    return run
+
+
+def printed(answer, **console):
+    out = io.StringIO()
+    command.print_answer(answer, Console(file=out, width=80, **console))
+    return out.getvalue()
+
+
+def test_text(run):
+    out = run("volcano", "--pipeline", "bm25", "--k", "2")
+    assert " 1  " in out and " 2  " in out and " 3  " not in out
+    assert "bm25: 2 passages in " in out
+    assert "Naples lies below a volcano, which erupted last in 1944.\n" in out
+    assert "https://a.example/?a=1&b=2\n" in out
+
+
+def test_a_question_of_several_words(run):
+    assert "The Seine is a river." in run("where", "does", "the", "Seine", "flow", "--pipeline", "bm25")
+
+
+def test_the_default_pipeline_is_hybrid(run):
+    assert "hybrid: 5 passages in " in run("river")
+
+
+def test_nothing_found(run):
+    assert run("zzz", "--pipeline", "bm25").startswith("bm25: nothing found in ")
+
+
+def test_json(run):
+    row = json.loads(run("volcano", "--pipeline", "bm25", "--json"))
+    assert row["question"] == "volcano"
+    assert {hit["document_id"] for hit in row["hits"]} == {"Naples", "Hostile", "Titleless"}
+    assert {hit["title"] for hit in row["hits"]} == {"Naples", HOSTILE_TITLE, ""}
+
+
+def test_the_names_of_pipelines(run, tmp_path):
+    assert run("--pipelines").split() == ["bm25", "ql", "dense", "hybrid", "hybrid-weighted"]
+    assert run("--pipelines", index=build(tmp_path / "index", encoders=())).split() == ["bm25", "ql"]
+
+
+def test_pipelines_of_ones_own(run, tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text('[mine]\nsearcher = "bm25"\n')
+    assert "mine: 3 passages" in run("volcano", "--pipeline", "mine", "--pipelines-file", str(path))
+
+
+# --- what a terminal shows ------------------------------------------------------------------------
+
+
+def test_marked_words_in_a_terminal():
+    out = printed(Answer("text", "bm25", (HIT,), 0.0123), force_terminal=True, color_system="standard")
+    assert "\x1b[1;33mtext\x1b[0m" in out
+    assert "bm25: 1 passages in 12 ms" in out
+
+
+def test_nothing_is_taken_for_markup_or_obeyed():
+    hit = Hit(1, 0.5, "a#0", "a", "[red]title[/red] \x1b[31m", "[bold]x[/] \x1b]0;evil\x07 \r\x9b2J", "http://a/\n", ())
+    out = printed(Answer("x", "bm25", (hit,), 0))
+    assert "[red]title[/red]" in out and "[bold]x[/]" in out
+    assert not set(out) & {"\x1b", "\x07", "\r", "\x9b"}
+
+
+def test_a_title_that_is_missing():
+    hit = Hit(1, 0.5, "a#0", "the id", "", "text", "", ())
+    assert printed(Answer("x", "bm25", (hit,), 0)).startswith(" 1  the id  0.5000\n")
+
+
+# --- errors ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "arguments, error, message, hint",
+    [
+        ([], UsageError, "question is missing", "Who named oxygen?"),
+        ([" "], UsageError, "question is empty", ""),
+        (["x" * 100_000], UsageError, "100,000 characters", "At most 10,000"),
+        (["x", "--pipeline", "bm52"], UsageError, 'no pipeline "bm52"', "Did you mean bm25?"),
+        (["x", "--pipelin", "bm25"], UsageError, "unknown option --pipelin. Did you mean --pipeline?", ""),
+        (["x", "--k", "0"], UsageError, "--k", ""),
+        (["x", "--k", "many"], UsageError, "--k", ""),
+        (["x", "--k", "1001"], UsageError, "--k", ""),
+        (["x", "--pipelines-file", "none.toml"], UsageError, "none.toml", "TOML"),
+        (["x", "--index", "none"], DamagedIndexError, "none: no index here", "python indexer/build.py"),
+    ],
+)
+def test_errors(run, arguments, error, message, hint):
+    with pytest.raises(error) as caught:
+        run(*arguments)
+    assert message in caught.value.message
+    assert hint in caught.value.hint
+
+
+def test_a_damaged_index(run, own_index):
+    (own_index / "bm25").rename(own_index / "lost")
+    with pytest.raises(DamagedIndexError, match="bm25"):
+        run("x", index=own_index)
+
+
+@pytest.mark.parametrize("error, code", [(UsageError, 2), (InputError, 3), (DamagedIndexError, 4)])
+def test_exit_codes(error, code, capsys):
+    with pytest.raises(SystemExit) as caught, exit_on_error("search"):
+        raise error("what", "how")
+    assert caught.value.code == code
+    assert capsys.readouterr().err == "search: error: what\n  how\n"
+    assert issubclass(error, LinkseekError)
+
+
+def test_as_a_program(built_index):
+    program = [sys.executable, str(Path(command.__file__)), "--index", str(built_index)]
+    found = subprocess.run([*program, "volcano", "--pipeline", "bm25"], capture_output=True, text=True)
+    assert (found.returncode, found.stderr) == (0, "")
+    assert "bm25: 3 passages" in found.stdout
+    wrong = subprocess.run([*program, "volcano", "--pipeline", "bm52"], capture_output=True, text=True)
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert wrong.stderr == 'search: error: no pipeline "bm52"\n  Did you mean bm25?\n'
+    assert b"\xff" not in subprocess.run([*program, b"\xff Seine", "--json"], capture_output=True).stdout

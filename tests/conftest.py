@@ -1,0 +1,50 @@
+"""What tests of several packages share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_encoder import FakeEncoder
+from tiny_corpus import linked_rows, write_jsonl
+
+from indexer.builder import Built, Plan, build_index
+
+SHARED_DATA = Path(__file__).parents[1].parent / "shared" / "data"
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of the real corpora and test sets; skips where they are not."""
+    if not SHARED_DATA.is_dir():
+        pytest.skip(f"the real data is not here: {SHARED_DATA}")
+    return SHARED_DATA
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    """A tiny linked corpus: 40 documents, some without text, some links to nothing."""
+    return write_jsonl(tmp_path / "corpus.jsonl", linked_rows())
+
+
+@pytest.fixture
+def index_path(tmp_path: Path) -> Path:
+    """Where `build` puts its index."""
+    return tmp_path / "index"
+
+
+@pytest.fixture
+def build(index_path: Path, corpus: Path) -> Callable[..., Built]:
+    """Build `index_path` from the tiny corpus with the fake encoder, without Lucene.
+
+    Keywords are those of `Plan`; `open_encoder` replaces the fake encoder.
+    """
+
+    def run(**options: Any) -> Built:
+        open_encoder = options.pop("open_encoder", lambda name, title: FakeEncoder(name, title=title))
+        plan = {"corpus": corpus, "passage_words": 10, "bm25": False, "encoders": ["fake"], "processes": 1}
+        return build_index(index_path, Plan(**(plan | options)), open_encoder)
+
+    return run

@@ -1,0 +1,135 @@
+"""Passages are slices of their documents, found by row, by id and by document."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tiny_corpus import store_documents, store_passages
+
+from indexer.documents import Document
+from indexer.errors import DamagedIndexError
+from indexer.passages import PASSAGE_SCHEMA, PassageStore, split_document
+from indexer.tables import Table
+
+SPACES = [" ", "\n", "\t", "\u00a0", "\u2028", "\u0085", "\x1c", "\r\n", "  ", "\u3000"]
+TEXTS = st.lists(st.sampled_from(["a", "bc", "東京", "𝄞", "e\u0301", "\u200b", *SPACES])).map("".join)
+
+
+def split_twin(text: str, words: int) -> list[str]:
+    """Word by word: a passage begins at its first word's start and ends at its last word's end."""
+    spans = [match.span() for match in re.finditer(r"\S+", text)]
+    groups = [spans[at : at + words] for at in range(0, len(spans), words)]
+    return [text[group[0][0] : group[-1][1]] for group in groups]
+
+
+@given(TEXTS, st.integers(1, 5))
+def test_passages_are_slices_in_order_with_every_word_once(text, words):
+    passages = split_document(Document("d", "T", text), words)
+    assert [p.text for p in passages] == split_twin(text, words)
+    assert [p.text for p in passages] == [text[p.start : p.end] for p in passages]
+    assert [p.id for p in passages] == [f"d#{n}" for n in range(len(passages))]
+    assert all(p.document_id == "d" and p.title == "T" for p in passages)
+    assert all(a.end <= b.start for a, b in zip(passages, passages[1:], strict=False))
+    assert [len(re.findall(r"\S+", p.text)) for p in passages[:-1]] == [words] * (len(passages) - 1)
+    assert re.findall(r"\S+", text) == [w for p in passages for w in re.findall(r"\S+", p.text)]
+
+
+@given(TEXTS)
+def test_zero_words_make_the_document_the_passage(text):
+    [passage] = split_document(Document("a#1", "T", text), 0)
+    assert (passage.id, passage.document_id) == ("a#1", "a#1")
+    assert (passage.text, passage.start, passage.end) == (text, 0, len(text))
+
+
+@pytest.mark.parametrize("text", ["", " \n\u2028\u3000"])
+def test_white_space_alone_is_no_passage_unless_there_is_a_title(text):
+    assert split_document(Document("d", "T", text), 100) == []
+    assert split_document(Document("d", " ", text), 0) == []
+    assert [p.title for p in split_document(Document("d", "T", text), 0)] == ["T"]
+
+
+@pytest.mark.parametrize("text", ["x" * 1_000_000, "\u00e9" * 1_000_000 + " a", " " * 1_000_000, "a " * 500_000])
+def test_a_megabyte_is_split_in_linear_time(text):
+    started = time.perf_counter()
+    passages = split_document(Document("d", "T", text), 100)
+    assert time.perf_counter() - started < 2
+    assert sum(len(p.text.split()) for p in passages) == len(text.split())
+
+
+DOCUMENTS = [
+    Document("plain", "Plain", "a b c d e"),
+    Document("empty", "Empty", ""),
+    Document("C#", "C sharp", "a b"),
+    Document("C#1", "looks like a passage", "a"),
+    Document("#", "", "a b c"),
+    Document("x y/ü", "", "a"),
+]
+
+
+def open_store(folder: Path, words: int) -> PassageStore:
+    _, ids = store_documents(folder, DOCUMENTS)
+    return store_passages(folder, DOCUMENTS, ids, words)
+
+
+def test_ids_and_rows_lead_to_each_other(tmp_path):
+    store = open_store(tmp_path, 2)
+    passages = list(store)
+    expected = ["plain#0", "plain#1", "plain#2", "C##0", "C#1#0", "##0", "##1", "x y/ü#0"]
+    assert [p.id for p in passages] == expected
+    assert len(store) == 8
+    assert [store[row] for row in range(8)] == passages
+    assert store.ids(range(8)) == expected
+    assert store.ids(np.array([3, 0])) == ["C##0", "plain#0"]
+    assert store.rows_of(expected[::-1]).tolist() == list(range(8))[::-1]
+    assert store.document_rows(np.arange(8)).tolist() == [0, 0, 0, 2, 3, 4, 4, 5]
+
+
+def test_where_documents_are_passages_ids_are_the_documents(tmp_path):
+    store = open_store(tmp_path, 0)
+    ids = [document.id for document in DOCUMENTS]
+    assert store.ids(range(6)) == ids
+    assert store.rows_of(ids).tolist() == list(range(6))
+    assert store.rows_of(["plain#0", "", "C"]).tolist() == [-1, -1, -1]
+    assert store.document_rows(np.arange(6)).tolist() == list(range(6))
+
+
+@pytest.mark.parametrize(
+    "unknown",
+    ["plain#3", "plain#-1", "plain#", "plain", "empty#0", "C#0", "nobody#0", "", "plain#1.0", "plain#²",
+     "plain#0000000000000", "plain#99999999999999999999", "plain#00", "plain#01", "plain#\u0661", "x y/ü#1"],
+)  # fmt: skip
+def test_unknown_ids_have_no_row(tmp_path, unknown):
+    store = open_store(tmp_path, 2)
+    assert store.rows_of([unknown, "plain#1"]).tolist() == [-1, 1]
+
+
+def test_no_ids_have_no_rows(tmp_path):
+    for words in (0, 2):
+        rows = open_store(tmp_path, words).rows_of([])
+        assert rows.shape == (0,) and rows.dtype == np.int64
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=10))
+@settings(max_examples=30, deadline=None)
+def test_the_documents_of_rows_equal_a_count(tmp_path_factory, lengths):
+    documents = [Document(f"d{n}", "", "w " * length) for n, length in enumerate(lengths)]
+    folder = tmp_path_factory.mktemp("passages")
+    _, ids = store_documents(folder, documents)
+    store = store_passages(folder, documents, ids, 1)
+    expected = [n for n, length in enumerate(lengths) for _ in range(length)]
+    assert store.document_rows(np.arange(len(store))).tolist() == expected
+    assert store.ids(range(len(store))) == [f"d{d}#{r - expected.index(d)}" for r, d in enumerate(expected)]
+
+
+def test_a_truncated_store_is_named(tmp_path):
+    open_store(tmp_path, 2)
+    path = tmp_path / "passages.arrow"
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(DamagedIndexError, match=r"passages\.arrow"):
+        Table([path], PASSAGE_SCHEMA)

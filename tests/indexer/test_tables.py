@@ -1,0 +1,165 @@
+"""Tables and documents: what is written comes back, by row, by range, and through pyarrow alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from indexer import tables
+from indexer.documents import (
+    DOCUMENT_SCHEMA,
+    Document,
+    DocumentStore,
+    Link,
+    Section,
+    document_from_row,
+    document_row,
+)
+from indexer.errors import DamagedIndexError
+from indexer.tables import Table, TableWriter
+
+SCHEMA = pa.schema([("text", pa.string()), ("number", pa.int32())])
+TEXTS = ["", "Über\u2028\u0085", "𝄞" * 3, "a\nb\tc\0d", "   "]
+
+
+def write(path: Path, numbers: range) -> Path:
+    with TableWriter(path, SCHEMA) as writer:
+        for n in numbers:
+            writer.write({"number": n, "text": TEXTS[n % len(TEXTS)]})
+        assert writer.rows == len(numbers)
+    return path
+
+
+@pytest.fixture
+def three_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """25 rows in segments of 10, 0 and 15 rows, in batches of 4."""
+    monkeypatch.setattr(tables, "_BATCH_ROWS", 4)
+    ranges = [range(10), range(0), range(10, 25)]
+    return [write(tmp_path / f"{number}.arrow", numbers) for number, numbers in enumerate(ranges)]
+
+
+EXPECTED = [{"text": TEXTS[n % len(TEXTS)], "number": n} for n in range(25)]
+
+
+def test_rows_come_back_in_order_by_row_by_cell_and_as_a_whole(three_segments):
+    table = Table(three_segments, SCHEMA)
+    assert len(table) == 25
+    assert list(table.rows()) == EXPECTED
+    assert [table.row(n) for n in reversed(range(25))] == EXPECTED[::-1]
+    assert [table.value("text", n) for n in range(25)] == [row["text"] for row in EXPECTED]
+    assert len(list(table.batches(["number"]))) == 3 + 4
+
+
+def test_every_range_of_a_column_across_batches_and_segments(three_segments):
+    table = Table(three_segments, SCHEMA)
+    for start in range(27):
+        for stop in [*range(start, 28), None]:
+            assert list(table.column("number", start, stop)) == list(range(25))[start:stop]
+
+
+@pytest.mark.parametrize("row", [-1, 25, 1 << 40])
+def test_a_row_outside_is_an_index_error(three_segments, row):
+    table = Table(three_segments, SCHEMA)
+    with pytest.raises(IndexError, match="25 rows"):
+        table.row(row)
+    with pytest.raises(IndexError, match="25 rows"):
+        table.value("text", row)
+
+
+def test_pyarrow_alone_reads_a_segment(three_segments):
+    with pa.OSFile(str(three_segments[2])) as file:
+        assert pa.ipc.open_file(file).read_all().to_pylist() == EXPECTED[10:]
+
+
+def test_a_batch_ends_by_size_too(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "_BATCH_CHARACTERS", 100)
+    with TableWriter(tmp_path / "t.arrow", SCHEMA) as writer:
+        for n in range(6):
+            writer.write({"text": "x" * 60, "number": n}, size=60)
+    assert [len(numbers) for (numbers,) in Table([tmp_path / "t.arrow"], SCHEMA).batches(["number"])] == [2] * 3
+
+
+def test_a_table_of_no_files_or_no_rows_is_empty(tmp_path):
+    for table in (Table([], SCHEMA), Table([write(tmp_path / "t.arrow", range(0))], SCHEMA)):
+        assert len(table) == 0
+        assert list(table.rows()) == list(table.column("text")) == []
+        with pytest.raises(IndexError):
+            table.row(0)
+
+
+@pytest.mark.parametrize("fraction", [0, 0.01, 0.5, 0.9, 0.999])
+def test_a_truncated_file_is_named(tmp_path, fraction):
+    path = write(tmp_path / "t.arrow", range(1000))
+    content = path.read_bytes()
+    path.write_bytes(content[: int(len(content) * fraction)])
+    with pytest.raises(DamagedIndexError, match=r"t\.arrow"):
+        Table([path], SCHEMA)
+
+
+def test_a_missing_file_and_other_columns_are_named(tmp_path):
+    with pytest.raises(DamagedIndexError, match=r"none\.arrow"):
+        Table([tmp_path / "none.arrow"], SCHEMA)
+    path = write(tmp_path / "t.arrow", range(3))
+    with pytest.raises(DamagedIndexError, match="expected .*'id'"):
+        Table([path], DOCUMENT_SCHEMA)
+
+
+def test_a_writer_left_by_an_exception_leaves_no_whole_file(tmp_path):
+    with pytest.raises(RuntimeError), TableWriter(tmp_path / "t.arrow", SCHEMA) as writer:
+        writer.write({"text": "a", "number": 1})
+        raise RuntimeError
+    with pytest.raises(DamagedIndexError):
+        Table([tmp_path / "t.arrow"], SCHEMA)
+
+
+def test_an_open_table_stays_readable_when_its_file_is_replaced(tmp_path):
+    path = write(tmp_path / "t.arrow", range(1000))
+    table = Table([path], SCHEMA)
+    write(tmp_path / "new", range(3)).replace(path)
+    assert list(table.column("number")) == list(range(1000))
+
+
+# --- documents -----------------------------------------------------------------------------------
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+DOCUMENTS = st.builds(
+    Document,
+    id=TEXT,
+    title=TEXT,
+    text=TEXT,
+    links=st.lists(
+        st.builds(Link, st.integers(0, 2**31 - 1), st.integers(0, 2**31 - 1), TEXT), max_size=3
+    ).map(tuple),
+    sections=st.lists(
+        st.builds(Section, st.integers(0, 2**31 - 1), TEXT, st.integers(0, 127)), max_size=3
+    ).map(tuple),
+    url=TEXT,
+    metadata=st.dictionaries(TEXT, TEXT, max_size=3),
+)
+
+
+@given(st.lists(DOCUMENTS, min_size=1, max_size=8), st.lists(st.integers(0, 8), max_size=2))
+@settings(max_examples=60, deadline=None)
+def test_documents_round_trip_through_any_segments(tmp_path_factory, documents, cuts):
+    folder = tmp_path_factory.mktemp("documents")
+    bounds = [0, *sorted(cuts), len(documents)]
+    paths = []
+    for number, (start, stop) in enumerate(zip(bounds, bounds[1:], strict=False)):
+        paths.append(folder / f"{number}.arrow")
+        with TableWriter(paths[-1], DOCUMENT_SCHEMA) as writer:
+            for document in documents[start:stop]:
+                writer.write(document_row(document))
+    store = DocumentStore(paths)
+    assert len(store) == len(documents)
+    assert list(store) == documents
+    assert [store[row] for row in range(len(documents))] == documents
+
+
+def test_a_document_row_has_exactly_the_columns_of_the_schema():
+    row = document_row(Document("a", "b", "c"))
+    assert list(row) == DOCUMENT_SCHEMA.names
+    assert document_from_row(row) == Document("a", "b", "c")
