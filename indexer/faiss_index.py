@@ -188,20 +188,21 @@ def open_faiss(folder: Path, manifest: Manifest, passages: int) -> FaissIndex:
     """
     faiss = import_faiss()
     path = folder / "index"
+    hint = f"Remove the folder {folder} and build the index again: the other parts are kept."
+    encoder = manifest.get("encoder")
+    if not isinstance(manifest.get("factory"), str) or not isinstance(encoder, dict):
+        raise DamagedIndexError(f"{folder}: its manifest does not say what is in it", hint)
     try:
         index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
-    except RuntimeError:
+    except (RuntimeError, MemoryError):
         try:
             index = faiss.read_index(str(path))
-        except RuntimeError as error:
-            reason = str(error).strip().rpartition("\n")[2].strip()
-            raise DamagedIndexError(
-                f"{path}: not a FAISS index ({reason})", "Build the index again."
-            ) from None
+        except (RuntimeError, MemoryError) as error:
+            raise DamagedIndexError(f"{path}: not a FAISS index ({_reason(error)})", hint) from None
     if index.ntotal != passages or index.metric_type != faiss.METRIC_INNER_PRODUCT:
         raise DamagedIndexError(
             f"{path}: {index.ntotal:,} vectors, expected {passages:,} by inner product",
-            "Build the index again.",
+            hint,
         )
     return FaissIndex(index, manifest)
 

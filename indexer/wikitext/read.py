@@ -31,4 +31,4 @@ def read_wikitext(source: str, resolve: Resolve) -> tuple[str, tuple[Link, ...],
     source = source.replace("<", literal("<"))  # those that are left open nothing
     source = drop_tables(source)
     source = mark_lines(source)
-    return lay_out(*render(source, resolve), kept)
+    return lay_out(*render(source, resolve, kept), kept)

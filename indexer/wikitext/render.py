@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import mwparserfromhell
@@ -29,9 +29,9 @@ _TRAIL = regex.compile(r"\p{Ll}+")
 _BREAK = f"\n{GAP}\n"  # a heading stood here
 
 
-def render(source: str, resolve: Resolve) -> tuple[str, list[Link], list[Section]]:
-    """What the page shows, with its marks and before it is laid out."""
-    walk = _Walk(resolve)
+def render(source: str, resolve: Resolve, kept: Sequence[str]) -> tuple[str, list[Link], list[Section]]:
+    """What the page shows, with its marks and before it is laid out. `kept`: see `lay_out`."""
+    walk = _Walk(resolve, kept)
     walk.code(mwparserfromhell.parse(source, skip_style_tags=True))
     return "".join(walk.pieces), walk.links, walk.sections
 
@@ -41,6 +41,7 @@ class _Walk:
     """What a page shows, in document order, before it is laid out."""
 
     resolve: Resolve
+    kept: Sequence[str]
     pieces: list[str] = field(default_factory=list)
     length: int = 0
     links: list[Link] = field(default_factory=list)
@@ -88,11 +89,11 @@ class _Walk:
             if shape is not None:
                 self.show(shape({str(p.name).strip(): p.value for p in node.params}))
         elif isinstance(node, Heading):
-            heading = _Walk(self.resolve)
+            heading = _Walk(self.resolve, self.kept)
             heading.code(node.title)
             self.pieces.append(_BREAK)
             self.length += len(_BREAK)
-            shown, _, _ = lay_out("".join(heading.pieces), heading.links, heading.sections)
+            shown, _, _ = lay_out("".join(heading.pieces), heading.links, heading.sections, self.kept)
             self.sections.append(Section(self.length, shown, node.level))
         elif isinstance(node, Tag) and node.contents is not None:
             self.code(node.contents)
@@ -115,8 +116,9 @@ class _Walk:
         return target.id or "" if outermost else None
 
     def _extend_link(self, trail: str, target: str) -> None:
+        end = self.length
         self.text(trail)
-        if target and self.links:
+        if target and self.links and self.links[-1].end == end:  # else the link showed nothing
             link = self.links.pop()
             self.links.append(Link(link.start, self.length, link.target))
 

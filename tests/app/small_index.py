@@ -16,11 +16,26 @@ HOSTILE_TEXT = (
 )
 
 DOCUMENTS = [
-    ("Paris", "Paris", "Paris is the capital of France. It lies on the river Seine.", "https://a.example/Paris"),
+    (
+        "Paris",
+        "Paris",
+        "Paris is the capital of France. It lies on the river Seine.",
+        "https://a.example/Paris",
+    ),
     ("Lyon", "Lyon", "Lyon lies where two rivers meet. Its cooking is famous in all France.", ""),
-    ("Seine", "Seine", "The Seine is a river. Boats on it carry gravel and visitors.", "http://a.example/Seine"),
+    (
+        "Seine",
+        "Seine",
+        "The Seine is a river. Boats on it carry gravel and visitors.",
+        "http://a.example/Seine",
+    ),
     ("Hostile", HOSTILE_TITLE, HOSTILE_TEXT, "javascript:alert(4)"),
-    ("Naples", "Naples", "Naples lies below a volcano, which erupted last in 1944.", "https://a.example/?a=1&b=2"),
+    (
+        "Naples",
+        "Naples",
+        "Naples lies below a volcano, which erupted last in 1944.",
+        "https://a.example/?a=1&b=2",
+    ),
     ("Titleless", "", "A volcano without a title, so its id stands for it.", "not an address"),
 ]
 

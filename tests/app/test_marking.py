@@ -23,7 +23,11 @@ def marked(question, text):
 @pytest.mark.parametrize(
     "question, text, expected",
     [
-        ("Who named oxygen?", "He named it Oxygen; the naming of oxygen.", ["named", "Oxygen", "naming", "oxygen"]),
+        (
+            "Who named oxygen?",
+            "He named it Oxygen; the naming of oxygen.",
+            ["named", "Oxygen", "naming", "oxygen"],
+        ),
         ("cities", "A city is no citadel.", ["city"]),
         ("recover", "It was recovered.", ["recovered"]),
         ("Café Çakır", "the cafe of Cakır", ["cafe", "Cakır"]),
@@ -51,12 +55,27 @@ def test_spans_are_in_order_and_lie_apart():
     [
         ("caresses ponies ties caress cats", "caress poni ti caress cat"),  # step 1a
         ("feed agreed plastered bled motoring sing", "feed agre plaster bled motor sing"),  # 1b
-        ("conflated troubled sized hopping falling hissing failing filing", "conflat troubl size hop fall hiss fail file"),
+        (
+            "conflated troubled sized hopping falling hissing failing filing",
+            "conflat troubl size hop fall hiss fail file",
+        ),
         ("happy sky", "happi sky"),  # 1c
-        ("relational conditional valenci digitizer conformabli operator", "relat condit valenc digit conform oper"),
-        ("feudalism decisiveness hopefulness callousness formaliti sensibiliti", "feudal decis hope callous formal sensibl"),
-        ("triplicate formative formalize electriciti electrical hopeful goodness", "triplic form formal electr electr hope good"),
-        ("revival allowance inference airliner adoption homologou effective", "reviv allow infer airlin adopt homolog effect"),
+        (
+            "relational conditional valenci digitizer conformabli operator",
+            "relat condit valenc digit conform oper",
+        ),
+        (
+            "feudalism decisiveness hopefulness callousness formaliti sensibiliti",
+            "feudal decis hope callous formal sensibl",
+        ),
+        (
+            "triplicate formative formalize electriciti electrical hopeful goodness",
+            "triplic form formal electr electr hope good",
+        ),
+        (
+            "revival allowance inference airliner adoption homologou effective",
+            "reviv allow infer airlin adopt homolog effect",
+        ),
         ("replacement adjustment dependent activate bowdlerize", "replac adjust depend activ bowdler"),
         ("probate rate cease controll roll", "probat rate ceas control roll"),  # 5
         ("is by a", "is by a"),
@@ -79,9 +98,13 @@ def test_long_texts_take_linear_time():
 
 def test_two_words_are_one_term_where_they_are_for_bm25(tmp_path):
     text = " ".join(path.read_text("utf-8") for path in sorted(WIKI.glob("*.wiki"))[:4]).lower()
-    words = sorted(set(re.findall(r"\b[a-z]{3,}\b", text)))
-    words += [word + ending for word in ("relat", "hop", "hopp", "controll") for ending in ("ed", "ing", "ional")]
-    index = Index.open(build(tmp_path / "index", [(word, "", word, "") for word in words], encoders=()))
+    words = set(re.findall(r"\b[a-z]{3,}\b", text))
+    words |= {
+        word + ending for word in ("relat", "hop", "hopp", "controll") for ending in ("ed", "ing", "ional")
+    }
+    index = Index.open(
+        build(tmp_path / "index", [(word, "", word, "") for word in sorted(words)], encoders=())
+    )
     ranking = Bm25(index).search([Query(word, word) for word in words], len(words))
     compared = 0
     for query, word in enumerate(words):

@@ -28,7 +28,9 @@ def test_every_standard_pipeline_runs(make_pipelines):
 
 def test_the_rankings_are_those_of_the_searchers(make_pipelines):
     pipelines = make_pipelines()
-    rows = {name: [row for row, _ in pipelines.open(name)(QUERIES, 6).results(1)] for name in pipelines.entries}
+    rows = {
+        name: [row for row, _ in pipelines.open(name)(QUERIES, 6).results(1)] for name in pipelines.entries
+    }
     assert sorted(rows["bm25"]) == [3, 4, 5]  # the passages with the word, and no others
     assert len(rows["dense"]) == len(DOCUMENTS)
     share = {row: 0.0 for row in rows["dense"]}
@@ -77,7 +79,11 @@ def test_a_file_adds_and_replaces_entries(make_pipelines):
     [
         ('[x]\nsearcher = "bm25"\nkl = 1', 'unknown key "kl"', "Did you mean k1?"),
         ('[x]\nsearcher = "dense"\nencodr = "a"', 'unknown key "encodr"', "Did you mean encoder?"),
-        ('[x]\nfusion = "weighted"\nof = ["ql"]\nweight = [1]', 'unknown key "weight"', "Did you mean weights?"),
+        (
+            '[x]\nfusion = "weighted"\nof = ["ql"]\nweight = [1]',
+            'unknown key "weight"',
+            "Did you mean weights?",
+        ),
         ('[x]\nsearcher = "bm26"', "no known searcher", 'searcher = "bm25"'),
         ("[x]\nk1 = 1", "no known searcher", 'fusion = "weighted"'),
         ('x = "bm25"', "[x] is not a table", "[name]"),

@@ -35,7 +35,7 @@ def printed(answer, **console):
 
 
 def test_text(run):
-    out = run("volcano", "--pipeline", "bm25", "--k", "2")
+    out = run("volcano", "--pipeline", "bm25", "-k", "2")
     assert " 1  " in out and " 2  " in out and " 3  " not in out
     assert "bm25: 2 passages in " in out
     assert "Naples lies below a volcano, which erupted last in 1944.\n" in out
@@ -82,7 +82,16 @@ def test_marked_words_in_a_terminal():
 
 
 def test_nothing_is_taken_for_markup_or_obeyed():
-    hit = Hit(1, 0.5, "a#0", "a", "[red]title[/red] \x1b[31m", "[bold]x[/] \x1b]0;evil\x07 \r\x9b2J", "http://a/\n", ())
+    hit = Hit(
+        1,
+        0.5,
+        "a#0",
+        "a",
+        "[red]title[/red] \x1b[31m",
+        "[bold]x[/] \x1b]0;evil\x07 \r\x9b2J",
+        "http://a/\n",
+        (),
+    )
     out = printed(Answer("x", "bm25", (hit,), 0))
     assert "[red]title[/red]" in out and "[bold]x[/]" in out
     assert not set(out) & {"\x1b", "\x07", "\r", "\x9b"}
@@ -104,9 +113,9 @@ def test_a_title_that_is_missing():
         (["x" * 100_000], UsageError, "100,000 characters", "At most 10,000"),
         (["x", "--pipeline", "bm52"], UsageError, 'no pipeline "bm52"', "Did you mean bm25?"),
         (["x", "--pipelin", "bm25"], UsageError, "unknown option --pipelin. Did you mean --pipeline?", ""),
-        (["x", "--k", "0"], UsageError, "--k", ""),
-        (["x", "--k", "many"], UsageError, "--k", ""),
-        (["x", "--k", "1001"], UsageError, "--k", ""),
+        (["x", "-k", "0"], UsageError, "-k", ""),
+        (["x", "-k", "many"], UsageError, "-k", ""),
+        (["x", "-k", "1001"], UsageError, "-k", ""),
         (["x", "--pipelines-file", "none.toml"], UsageError, "none.toml", "TOML"),
         (["x", "--index", "none"], DamagedIndexError, "none: no index here", "python indexer/build.py"),
     ],

@@ -54,7 +54,9 @@ def test_white_space_alone_is_no_passage_unless_there_is_a_title(text):
     assert [p.title for p in split_document(Document("d", "T", text), 0)] == ["T"]
 
 
-@pytest.mark.parametrize("text", ["x" * 1_000_000, "\u00e9" * 1_000_000 + " a", " " * 1_000_000, "a " * 500_000])
+@pytest.mark.parametrize(
+    "text", ["x" * 1_000_000, "\u00e9" * 1_000_000 + " a", " " * 1_000_000, "a " * 500_000]
+)
 def test_a_megabyte_is_split_in_linear_time(text):
     started = time.perf_counter()
     passages = split_document(Document("d", "T", text), 100)

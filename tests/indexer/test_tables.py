@@ -80,7 +80,9 @@ def test_a_batch_ends_by_size_too(tmp_path, monkeypatch):
     with TableWriter(tmp_path / "t.arrow", SCHEMA) as writer:
         for n in range(6):
             writer.write({"text": "x" * 60, "number": n}, size=60)
-    assert [len(numbers) for (numbers,) in Table([tmp_path / "t.arrow"], SCHEMA).batches(["number"])] == [2] * 3
+    assert [len(numbers) for (numbers,) in Table([tmp_path / "t.arrow"], SCHEMA).batches(["number"])] == [
+        2
+    ] * 3
 
 
 def test_a_table_of_no_files_or_no_rows_is_empty(tmp_path):

@@ -45,6 +45,7 @@ LINKS = {
     "[[Mercury (planet)|]]": ("Mercury", [("Mercury", "Mercury_(planet)")]),
     "[[Boston, Massachusetts|]]": ("Boston", [("Boston", "Boston,_Massachusetts")]),
     "[[Foo|]]s": ("Foos", [("Foos", "Foo")]),
+    "[[A]] foo [[B|&shy;]]s x": ("A foo s x", [("A", "A")]),
     "[[Foo#Bar|x]]": ("x", [("x", "Foo")]),
     "[[Foo#Bar]]": ("Foo#Bar", [("Foo#Bar", "Foo")]),
     "see [[#Orbit|below]]": ("see below", []),
@@ -54,6 +55,10 @@ LINKS = {
     "[[A|b [[C]] d]]": ("b C d", [("b C d", "A")]),
     "a[[File:A.jpg|thumb|A [[cat]] {{x}} [http://a b]]]b": ("ab", []),
 }
+
+
+def test_a_heading_shows_what_is_no_markup() -> None:
+    assert read_wikitext("== <nowiki>[[x]]</nowiki> ==\ny", resolve)[2] == (Section(0, "[[x]]", 2),)
 
 
 @pytest.mark.parametrize("source", LINKS)

@@ -1,0 +1,292 @@
+"""The search page, run without a browser."""
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+from small_index import HOSTILE_TEXT, HOSTILE_TITLE, WordEncoder, build
+from streamlit import cache_resource
+from streamlit.testing.v1 import AppTest
+
+from app import service
+from indexer.errors import InputError
+
+PAGE = str(Path(service.__file__).with_name("main.py"))
+
+
+@pytest.fixture
+def page(built_index, word_encoder, monkeypatch):
+    """Open the page with an index and an address."""
+    cache_resource.clear()
+
+    def page(index=built_index, arguments=(), **address):
+        monkeypatch.setattr(sys, "argv", [PAGE, "--index", str(index), *arguments])
+        test = AppTest.from_file(PAGE, default_timeout=60)
+        for name, value in address.items():
+            test.query_params[name] = value
+        return run(test)
+
+    return page
+
+
+def run(test):
+    test.run()
+    assert not test.exception
+    return test
+
+
+def ask(test, question):
+    test.text_input(key="question").set_value(question)
+    test.button[0].click()
+    return run(test)
+
+
+def bodies(test):
+    return [html.proto.body for html in test.get("html")]
+
+
+def columns(test):
+    """The HTML of each pipeline's column."""
+    return [body for body in bodies(test) if body.startswith("<section")]
+
+
+def notices(test):
+    return [body for body in bodies(test) if "ls-notice" in body]
+
+
+# --- asking ---------------------------------------------------------------------------------------
+
+
+def test_an_empty_page_invites(page):
+    test = page()
+    assert "Ask a question in your own words" in "".join(bodies(test))
+    assert "<b>6</b> documents" in "".join(bodies(test))
+    assert not columns(test) and not notices(test)
+    assert test.query_params == {}
+    assert [pills.key for pills in test.pills] == ["pipelines"]  # no suggestions: not the sample
+    assert not test.selectbox
+
+
+def test_a_question_in_two_columns(page):
+    test = ask(page(), "Where does a volcano erupt?")
+    bm25, hybrid = columns(test)
+    assert len(test.columns) == 2
+    assert "<h2><bdi>bm25</bdi></h2>" in bm25 and "<h2><bdi>hybrid</bdi></h2>" in hybrid
+    assert "3 passages in" in bm25 and "ms</span>" in bm25
+    assert "below a <mark>volcano</mark>, which <mark>erupted</mark> last" in bm25
+    assert '<a href="https://a.example/?a=1&amp;b=2"' in bm25
+    assert test.query_params == {
+        "q": ["Where does a volcano erupt?"],
+        "pipelines": ["bm25", "hybrid"],
+        "k": ["10"],
+    }
+
+
+def test_other_pipelines_and_counts(page):
+    test = ask(page(), "a river in France")
+    test.pills(key="pipelines").set_value(["ql", "dense", "bm25"])
+    test.segmented_control(key="k").set_value(5)
+    run(test)
+    assert ["<bdi>ql<" in columns(test)[0], "<bdi>dense<" in columns(test)[1]] == [True, True]
+    assert columns(test)[1].count("<li>") == 5
+    assert test.query_params["pipelines"] == ["ql", "dense", "bm25"]
+    assert test.query_params["k"] == ["5"]
+
+
+def test_at_most_four_pipelines(page):
+    test = ask(page(), "river")
+    test.pills(key="pipelines").set_value(["bm25", "ql", "dense", "hybrid", "hybrid-weighted"])
+    run(test)
+    assert len(columns(test)) == 4
+    assert test.pills(key="pipelines").value == ["bm25", "ql", "dense", "hybrid"]
+    assert "At most 4" in test.caption[0].value
+    assert not run(test).caption
+
+
+def test_no_pipeline_and_no_count(page):
+    test = ask(page(), "river")
+    test.pills(key="pipelines").set_value([])
+    test.segmented_control(key="k").set_value(None)
+    run(test)
+    assert "Choose a pipeline" in "".join(bodies(test))
+    assert test.segmented_control(key="k").value == 10
+
+
+def test_the_question_can_be_taken_back(page):
+    test = ask(ask(page(), "river"), "  ")
+    assert not columns(test) and not notices(test)
+    assert test.query_params == {}
+
+
+# --- the address ----------------------------------------------------------------------------------
+
+
+def test_an_address_opens_its_view(page):
+    test = page(q="river", pipelines=["dense", "ql"], k="5")
+    assert test.text_input(key="question").value == "river"
+    assert test.pills(key="pipelines").value == ["dense", "ql"]
+    assert [("dense" in html, "ql" in html) for html in columns(test)] == [(True, False), (False, True)]
+
+
+def test_unknown_values_in_an_address(page):
+    test = page(
+        q="river", pipelines=["<script>", "dense", "../../x"], k="99999", index="../../etc", other="x"
+    )
+    assert test.pills(key="pipelines").value == ["dense"]
+    assert test.segmented_control(key="k").value == 20
+    assert test.query_params == {"q": ["river"], "pipelines": ["dense"], "k": ["20"]}
+
+
+def test_the_browser_goes_back(page):
+    test = ask(page(q="river", pipelines=["dense"], k="5"), "volcano")
+    assert test.query_params["q"] == ["volcano"]
+    test.query_params = {"q": "river", "pipelines": ["dense"], "k": "5"}
+    assert run(test).text_input(key="question").value == "river"
+    assert test.query_params["q"] == ["river"]
+
+
+def test_a_question_too_long_for_an_address_is_answered(page):
+    test = ask(page(), "river " * 500)
+    assert len(columns(test)) == 2
+    assert "q" not in test.query_params
+    assert run(test).text_input(key="question").value == "river " * 500
+
+
+# --- texts that would be markup -------------------------------------------------------------------
+
+
+def test_hostile_texts_are_text(page):
+    test = ask(page(), "volcano <script>alert(5)</script> $x$ :red[y]")
+    html = "".join(columns(test))
+    assert "&lt;script&gt;alert(1)" in html and "&lt;img src=x onerror=&quot;alert(3)&quot;&gt;" in html
+    assert "&lt;mark&gt;lava&lt;/mark&gt;" in html
+    for tag in ("<script", "<img", "<h1", 'href="javascript', "\u202e"):
+        assert tag not in html
+    assert not test.markdown  # nothing of the page is read as Markdown
+    assert HOSTILE_TITLE not in html and HOSTILE_TEXT not in html
+
+
+def test_hostile_names(page, tmp_path):
+    path = tmp_path / "pipelines.toml"
+    path.write_text('[":red[<b>x</b>]"]\nsearcher = "bm25"\n', "utf-8")
+    index = build(tmp_path / "<i>index", encoders=())
+    test = page(index, ["--pipelines-file", str(path)], q="river", pipelines=[":red[<b>x</b>]"])
+    assert "<bdi>:red[&lt;b&gt;x&lt;/b&gt;]</bdi>" in columns(test)[0]
+    assert "&lt;i&gt;index" in "".join(bodies(test))
+    assert "\\:\u2060red\\[" in [option.content for option in test.pills(key="pipelines").proto.options][-1]
+
+
+# --- what can go wrong ----------------------------------------------------------------------------
+
+
+def test_a_question_that_is_far_too_long(page):
+    test = ask(page(), "x" * 100_000)
+    assert "The question has 100,000 characters" in notices(test)[0]
+    assert not columns(test)
+
+
+def test_no_index(page, tmp_path):
+    test = page(tmp_path / "none", q="river")
+    assert "There is no index yet" in "".join(bodies(test))
+    assert "python indexer/build.py" in test.code[0].value
+    build(tmp_path / "none")
+    test.button[0].click()
+    assert len(columns(run(test))) == 2  # the question came back from the address
+
+
+@pytest.mark.parametrize("file", ["manifest.json", "passages/offsets.npy", "documents/00000.arrow", "bm25"])
+def test_a_damaged_index(page, own_index, file):
+    path = own_index / file
+    shutil.rmtree(path) if path.is_dir() else path.write_bytes(b"{")
+    test = page(own_index, q="river")
+    assert str(own_index) in notices(test)[0]
+    assert "uild" in notices(test)[0]
+    assert "Traceback" not in "".join(bodies(test))
+
+
+def test_an_index_that_is_damaged_while_it_is_open(page, own_index):
+    test = ask(page(own_index), "river")
+    (own_index / "manifest.json").write_text("{")
+    assert notices(run(test)) and not columns(test)
+
+
+def test_an_index_without_anything_to_search_with(page, tmp_path):
+    test = page(build(tmp_path / "index", bm25=False, encoders=()), q="river")
+    assert "neither BM25 nor vectors" in notices(test)[0]
+
+
+def test_one_pipeline_fails_and_the_other_answers(page, monkeypatch):
+    def open_encoder(location):
+        raise InputError("encoder <words>: gone", "Get it back.")
+
+    monkeypatch.setattr("app.pipelines._open_biencoder", open_encoder)
+    test = ask(page(), "river")
+    assert len(columns(test)) == 1
+    assert "Hybrid: encoder &lt;words&gt;: gone" in notices(test)[0] and "Get it back." in notices(test)[0]
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--indx", "x"], "Unknown option --indx. Did you mean --index?"),
+        (["--pipelines-file", "none.toml"], "none.toml"),
+    ],
+)
+def test_bad_options(page, arguments, message):
+    assert message in notices(page(arguments=arguments))[0]
+
+
+# --- several indexes, and new ones ----------------------------------------------------------------
+
+
+def test_indexes_beside_each_other(page, own_index):
+    build(own_index.with_name("another"), [("1", "River", "Another river.", "")], encoders=())
+    test = page(own_index, q="river")
+    assert test.selectbox(key="index").options == ["another", "own"]
+    assert test.selectbox(key="index").value == "own"
+    test.selectbox(key="index").set_value("another")
+    run(test)
+    assert "Another <mark>river</mark>" in columns(test)[0]
+    assert test.query_params["index"] == ["another"]
+    assert test.pills(key="pipelines").value == ["bm25"]  # it has no vectors
+
+
+@pytest.mark.parametrize(
+    "name, opened", [("another", "another"), ("../own", "own"), ("/etc", "own"), ("", "own")]
+)
+def test_an_index_in_the_address(page, own_index, name, opened):
+    build(own_index.with_name("another"), encoders=())
+    assert page(own_index, index=name).selectbox(key="index").value == opened
+
+
+def test_an_index_that_is_built_again_is_opened_again(page, own_index):
+    test = ask(page(own_index), "river")
+    build(own_index, [("1", "New", "A river that was not there before.", "")])
+    assert "not there before" in columns(run(test))[0]
+
+
+def test_an_index_and_its_model_are_opened_once(page, word_encoder):
+    ask(page(), "river")
+    ask(page(), "volcano")
+    assert word_encoder == ["words"]
+
+
+# --- suggestions ----------------------------------------------------------------------------------
+
+
+def test_a_suggestion_is_asked(page, monkeypatch):
+    monkeypatch.setattr(service, "SAMPLE_CORPUS", "tiny.jsonl")
+    test = page()
+    suggestions = [option.content for option in test.pills(key="try").proto.options]
+    assert len(suggestions) == 6
+    question = service.read_queries(service.SAMPLE_QUESTIONS)[2].text
+    test.pills(key="try").set_value(question)
+    run(test)
+    assert test.text_input(key="question").value == question
+    assert len(columns(test)) == 2
+    assert [pills.key for pills in test.pills] == ["pipelines"]  # results take their place
+
+
+def test_words_of_the_encoder():
+    assert WordEncoder().encode_queries(["a b", ""]).shape == (2, 64)

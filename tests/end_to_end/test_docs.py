@@ -1,0 +1,154 @@
+"""Every command and every Python example of README and docs is run, as it stands there."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DATA = ROOT.parent / "shared" / "data"
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
+
+_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return [body for found, body in _BLOCK.findall(page.read_text("utf-8")) if found == language]
+
+
+def commands(page: Path) -> list[str]:
+    joined = (re.sub(r"\\\n\s*", "", body) for body in blocks(page, "sh"))
+    return [line for body in joined for line in body.splitlines() if line and not line.startswith("#")]
+
+
+ALL_COMMANDS = [(page.name, command) for page in PAGES for command in commands(page)]
+
+
+def run(command: list[str], **options: object) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=500, **options)
+    assert "Traceback" not in done.stderr, done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def sample_index() -> None:
+    done = run([sys.executable, "indexer/build.py"])
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_pages_hold_commands_and_examples() -> None:
+    assert len(ALL_COMMANDS) >= 15
+    assert sum(len(blocks(page, "python")) for page in PAGES) >= 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("page", "command"), ALL_COMMANDS, ids=lambda value: str(value)[:60])
+def test_command(page: str, command: str, sample_index: None, tmp_path: Path) -> None:
+    words = shlex.split(command)
+    if words[0] == "make":
+        done = run(["make", "-n", *words[1:]])
+        assert done.returncode == 0, done.stderr
+    elif words[:2] == ["streamlit", "run"]:
+        assert_serves(words[2:])
+    elif any("$DATA" in word for word in words):
+        if not DATA.is_dir():
+            pytest.skip(f"{page} measures real corpora, which are not at {DATA}")
+        run_small(words, tmp_path)
+    else:
+        assert words[0] == "python", f"{page}: do not know how to run {command!r}"
+        done = run([sys.executable, *words[1:]])
+        assert done.returncode == 0, done.stderr
+
+
+def run_small(words: list[str], folder: Path) -> None:
+    """A command on real data, on its first documents and questions, and without encoding."""
+    words = [word.replace("$DATA", str(DATA)) for word in words]
+    if "indexer/build.py" in words:
+        words[words.index("--index") + 1] = str(folder / "index")
+        words += ["--limit", "20"]
+    else:
+        corpus = words[words.index("--index") + 1]
+        build = next(c for _, c in ALL_COMMANDS if f"--index {corpus}" in c and "build.py" in c)
+        run_small(shlex.split(build), folder)
+        words[words.index("--index") + 1] = str(folder / "index")
+        words[words.index("--output") + 1] = str(folder / "out")
+        words += ["--limit", "3"]
+    done = run([sys.executable, *words[1:]])
+    # Judgements on documents that so small an index lacks are an error that says so.
+    assert done.returncode == 0 or "not in the index" in done.stderr or "--qrels" in words, done.stderr
+
+
+def assert_serves(arguments: list[str]) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    options = ["--server.port", str(port), "--server.headless", "true", "--server.address", "127.0.0.1"]
+    server = subprocess.Popen(
+        [sys.executable, "-m", "streamlit", "run", *arguments, *options],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        assert "ok" in wait_for(f"http://127.0.0.1:{port}/_stcore/health", server)
+    finally:
+        server.terminate()
+        server.wait(20)
+
+
+def wait_for(url: str, server: subprocess.Popen[bytes]) -> str:
+    for _ in range(240):
+        assert server.poll() is None, "the server ended"
+        try:
+            with urllib.request.urlopen(url, timeout=5) as answer:
+                return str(answer.read(), "utf-8")
+        except (urllib.error.URLError, ConnectionError):
+            time.sleep(0.25)
+    raise AssertionError(f"{url} does not answer")
+
+
+def examples() -> Iterator[tuple[str, str]]:
+    for page in PAGES:
+        for body in blocks(page, "python"):
+            yield page.name, body
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("page", "example"), examples(), ids=lambda value: str(value)[:30])
+def test_example(page: str, example: str, sample_index: None) -> None:
+    done = run([sys.executable, "-c", example])
+    assert done.returncode == 0, f"{page}: {done.stderr}"
+    assert done.stdout.strip()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_and_paths_of_a_page_exist(page: Path) -> None:
+    text = page.read_text("utf-8")
+    linked = re.findall(r"\]\(([^)#:]+)\)", text)
+    quoted = re.findall(
+        r"`((?:indexer|retriever|reranker|app|benchmarks|docs|samples|tests)/[\w./-]*)`", text
+    )
+    for name in linked:
+        assert (page.parent / name).exists(), f"{page.name} links to {name}"
+    for name in quoted:
+        assert (ROOT / name).exists(), f"{page.name} names {name}"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not (ROOT / ".venv" / "installed").exists(), reason="make demo would install")
+def test_make_demo_prints_the_comparison() -> None:
+    done = run(["make", "demo"], env={**os.environ, "COLUMNS": "160"})
+    assert done.returncode == 0, done.stderr
+    for name in ("bm25", "dense", "hybrid", "accuracy@20", "nDCG@10", "make app"):
+        assert name in done.stdout

@@ -1,0 +1,518 @@
+"""Parts and workspaces: published whole, taken over or resumed by fingerprint, damage named."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from indexer import artifacts
+from indexer.artifacts import (
+    FORMAT_VERSION,
+    Workspace,
+    combined_sha256,
+    dense_part,
+    file_sha256,
+    link_tree,
+    open_array,
+    read_index_manifest,
+    read_json,
+    read_part,
+    segment_path,
+    segment_paths,
+    value_sha256,
+    vectors_part,
+    verify_part,
+    write_atomically,
+    write_json,
+)
+from indexer.errors import BusyError, DamagedIndexError, LinkseekError, UsageError
+
+
+def filling(content: str, built: list[str] | None = None) -> Callable[[Path], dict[str, Any]]:
+    """A `build` that writes two files, and notes that it was called."""
+
+    def build(folder: Path) -> dict[str, Any]:
+        (folder / "sub").mkdir(exist_ok=True)
+        (folder / "a").write_text(content)
+        (folder / "sub" / "b").write_text(content * 2)
+        if built is not None:
+            built.append(content)
+        return {"count": len(content)}
+
+    return build
+
+
+def publish(index: Path, content: str, **options: Any) -> Workspace:
+    with Workspace(index, **options) as workspace:
+        workspace.part("documents", {"is": content}, filling(content))
+        workspace.publish({"made_of": content}, ["documents"])
+    return workspace
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+# --- names ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("encoder", "part"),
+    [
+        ("all-MiniLM-L6-v2", "dense/all-MiniLM-L6-v2"),
+        ("intfloat/e5-base", "dense/e5-base"),
+        ("/models/my model/", "dense/my_model"),
+        ("../..", "dense/encoder"),
+        ("..", "dense/encoder"),
+        ("a/../.hidden", "dense/hidden"),
+        ("模型", "dense/encoder"),
+    ],
+)
+def test_an_encoder_gives_its_part_a_safe_name(encoder, part):
+    assert dense_part(encoder) == part
+    assert dense_part(part.removeprefix("dense/")) == part
+    assert vectors_part(part) == part.replace("dense/", "vectors/")
+
+
+def test_segments_are_found_in_order_and_nothing_else(tmp_path):
+    for name in ("00010.arrow", "00002.arrow", "redirects-00000.arrow", "0001.arrow", "00003.arrow.tmp"):
+        (tmp_path / name).touch()
+    assert segment_paths(tmp_path) == [segment_path(tmp_path, 2), segment_path(tmp_path, 10)]
+    assert segment_paths(tmp_path, "redirects-") == [segment_path(tmp_path, 0, "redirects-")]
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    path = tmp_path / "f"
+    write_atomically(path, b"old")
+
+    def full(handle: int) -> None:
+        raise OSError("full")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="full"):
+        write_atomically(path, b"new")
+    assert path.read_bytes() == b"old"
+
+
+def test_hashes_are_those_of_the_bytes_and_of_the_values(tmp_path):
+    (tmp_path / "f").write_bytes(b"abc" * (2 << 20))
+    told: list[float] = []
+    digest = file_sha256(tmp_path / "f", told.append)
+    assert digest == __import__("hashlib").sha256(b"abc" * (2 << 20)).hexdigest()
+    assert sum(told) == 6 << 20 and len(told) > 1
+    assert value_sha256({"a": 1, "b": 2}) == value_sha256({"b": 2, "a": 1}) != value_sha256({"a": 2, "b": 1})
+    assert combined_sha256(["a", "b"]) != combined_sha256(["b", "a"])
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"[1] x"])
+def test_what_is_no_json_is_named(tmp_path, content):
+    (tmp_path / "f.json").write_bytes(content)
+    with pytest.raises(DamagedIndexError, match=r"f\.json: not JSON"):
+        read_json(tmp_path / "f.json")
+
+
+@pytest.mark.parametrize("content", [b"", b"nonsense", b"\x93NUMPY\x01\x00"])
+def test_what_is_no_array_is_named(tmp_path, content):
+    (tmp_path / "a.npy").write_bytes(content)
+    with pytest.raises(DamagedIndexError, match=r"a\.npy"):
+        open_array(tmp_path / "a.npy")
+    np.save(tmp_path / "pickled.npy", np.array([{}], object), allow_pickle=True)
+    with pytest.raises(DamagedIndexError, match=r"pickled\.npy"):
+        open_array(tmp_path / "pickled.npy")
+
+
+# --- parts ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def part(tmp_path: Path) -> Path:
+    publish(tmp_path / "index", "content")
+    return tmp_path / "index" / "documents"
+
+
+def test_a_part_says_what_it_is_made_from_and_lists_its_files(part):
+    manifest = read_part(part)
+    assert manifest["format_version"] == FORMAT_VERSION
+    assert manifest["fingerprint"] == {"is": "content"}
+    assert manifest["count"] == 7
+    assert manifest["files"] == {
+        name: {"bytes": (part / name).stat().st_size, "sha256": file_sha256(part / name)}
+        for name in ("a", "sub/b")
+    }
+    verify_part(part)
+    assert read_index_manifest(part.parent) == {
+        "format_version": FORMAT_VERSION,
+        "parts": ["documents"],
+        "made_of": "content",
+    }
+
+
+@pytest.mark.parametrize("name", ["a", "sub/b"])
+def test_one_flipped_byte_is_found_by_verifying(part, name):
+    content = bytearray((part / name).read_bytes())
+    content[3] ^= 1
+    (part / name).write_bytes(content)
+    read_part(part)
+    with pytest.raises(DamagedIndexError, match=f"{name}: altered") as caught:
+        verify_part(part)
+    assert f"Remove the folder {part}" in caught.value.hint
+
+
+def test_a_missing_file_and_one_of_another_size_are_found_when_opening(part):
+    (part / "a").write_text("longer than before")
+    with pytest.raises(DamagedIndexError, match="a: 18 bytes, expected 7"):
+        read_part(part)
+    (part / "a").unlink()
+    with pytest.raises(DamagedIndexError, match="a: missing"):
+        read_part(part)
+    (part / "a").mkdir()
+    with pytest.raises(DamagedIndexError, match="a: .* bytes, expected 7"):
+        read_part(part)
+
+
+def test_another_format_version_is_refused(part):
+    write_json(part / "manifest.json", read_json(part / "manifest.json") | {"format_version": 99})
+    with pytest.raises(DamagedIndexError, match="index format 99, expected 1") as caught:
+        read_part(part)
+    assert "newer Linkseek" in caught.value.hint
+    write_json(part.parent / "manifest.json", {"format_version": 0, "parts": []})
+    with pytest.raises(DamagedIndexError, match="index format 0") as caught:
+        read_index_manifest(part.parent)
+    assert "Build the index again" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "name", ["../../secret", "/etc/hostname", "sub/../../../x", "a\0b", "x" * 5000, "", "."]
+)
+def test_a_manifest_cannot_lead_out_of_its_part(part, name):
+    manifest = read_json(part / "manifest.json")
+    manifest["files"][name] = {"bytes": 0, "sha256": ""}
+    write_json(part / "manifest.json", manifest)
+    with pytest.raises(DamagedIndexError):
+        read_part(part)
+    with pytest.raises(DamagedIndexError):
+        verify_part(part)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [None, "documents", [1], ["../x"], ["dense/../.."], ["/etc"], [""], ["a/b"], ["dense/"], ["."], {}],
+)
+def test_a_list_of_parts_that_makes_no_sense_is_refused(part, parts):
+    write_json(part.parent / "manifest.json", {"format_version": 1, "parts": parts})
+    with pytest.raises(DamagedIndexError, match='"parts" is missing or damaged'):
+        read_index_manifest(part.parent)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=5) | st.sampled_from(["documents", "../x", "a\0"]),
+    lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(st.sampled_from(["format_version", "parts", "files", "fingerprint", "bytes", "a"]), inner),
+    max_leaves=8,
+)  # fmt: skip
+
+
+@given(JSON | st.fixed_dictionaries({"format_version": st.just(1)}, optional={"parts": JSON, "files": JSON}))
+@settings(max_examples=300, deadline=None)
+def test_no_manifest_causes_another_exception_than_ours(tmp_path_factory, value):
+    index = tmp_path_factory.getbasetemp() / "fuzzed"
+    publish(index, "content", fresh=True)
+    for path in (index / "documents" / "manifest.json", index / "manifest.json"):
+        write_json(path, value)
+    for read in (read_index_manifest, read_part, verify_part):
+        for folder in (index, index / "documents"):
+            try:
+                read(folder)
+            except LinkseekError:
+                pass
+    assert publish(index, "content").taken_over == []
+    assert files(index)["documents/a"] == b"content"
+
+
+# --- workspaces ----------------------------------------------------------------------------------
+
+
+def test_an_index_is_replaced_while_a_reader_has_the_old_one_open(tmp_path):
+    index = tmp_path / "index"
+    publish(index, "old")
+    with (index / "documents" / "a").open() as file:
+        old = read_index_manifest(index)
+        with Workspace(index) as workspace:
+            workspace.part("documents", {"is": "new"}, filling("new"))
+            assert read_index_manifest(index) == old
+            workspace.publish({}, ["documents"])
+        assert file.read() == "old"
+    assert (index / "documents" / "a").read_text() == "new"
+    assert os.listdir(tmp_path) == ["index"]
+
+
+@pytest.mark.parametrize("system", ["exchange", "no exchange"])
+def test_there_is_an_index_at_every_moment(tmp_path, monkeypatch, system):
+    """Where two folders can change places in one step; elsewhere it is away for a moment."""
+    if system == "no exchange":
+        monkeypatch.setattr(artifacts, "_rename_exchange", lambda a, b: False)
+    index = tmp_path / "index"
+    publish(index, "0")
+    ended = threading.Event()
+    found: list[str] = []
+
+    def read() -> None:
+        while not ended.is_set():
+            try:
+                found.append((index / "documents" / "a").read_text())
+            except FileNotFoundError:
+                found.append("missing")
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for n in range(1, 20):
+        publish(index, str(n))
+    ended.set()
+    reader.join()
+    assert (index / "documents" / "a").read_text() == "19"
+    assert os.listdir(tmp_path) == ["index"]
+    if system == "exchange":
+        numbers = [int(content) for content in found]
+        assert numbers == sorted(numbers) and len(set(numbers)) > 1
+
+
+def _hold(index: Path, held: Any, release: Any) -> None:
+    with Workspace(index):
+        held.set()
+        release.wait(20)
+
+
+def test_a_second_process_is_told_that_the_first_is_building(tmp_path):
+    spawn = multiprocessing.get_context("spawn")
+    held, release = spawn.Event(), spawn.Event()
+    process = spawn.Process(target=_hold, args=(tmp_path / "index", held, release))
+    process.start()
+    try:
+        assert held.wait(20)
+        with pytest.raises(BusyError, match="another build is writing"), Workspace(tmp_path / "index"):
+            pass
+        with Workspace(tmp_path / "other"):
+            pass
+        release.set()
+        process.join()
+        with Workspace(tmp_path / "index"):
+            pass
+    finally:
+        release.set()
+        process.join()
+    assert process.exitcode == 0
+
+
+def test_the_lock_of_a_killed_process_ends_with_it(tmp_path):
+    spawn = multiprocessing.get_context("spawn")
+    held, release = spawn.Event(), spawn.Event()
+    process = spawn.Process(target=_hold, args=(tmp_path / "index", held, release))
+    process.start()
+    assert held.wait(20)
+    process.kill()
+    process.join()
+    publish(tmp_path / "index", "content")
+
+
+def _publish_often(index: Path, seed: int, results: Any) -> None:
+    draw = random.Random(seed)
+    published = 0
+    try:
+        for _ in range(60):
+            try:
+                publish(index, str(draw.random()))
+                published += 1
+            except BusyError:
+                pass
+        results.put(published)
+    except BaseException as error:  # told to the test
+        results.put(repr(error))
+
+
+def test_builds_at_the_same_time_publish_one_after_another_or_are_told(tmp_path):
+    spawn = multiprocessing.get_context("spawn")
+    results = spawn.Queue()
+    processes = [
+        spawn.Process(target=_publish_often, args=(tmp_path / "index", n, results)) for n in range(3)
+    ]
+    for process in processes:
+        process.start()
+    published = [results.get(timeout=60) for _ in processes]
+    for process in processes:
+        process.join()
+    assert all(isinstance(count, int) for count in published), published
+    assert sum(published) > 60
+    verify_part(tmp_path / "index" / "documents")
+    assert os.listdir(tmp_path) == ["index"]
+
+
+def test_a_finished_part_of_the_same_fingerprint_is_taken_over_as_hard_links(tmp_path):
+    index, built = tmp_path / "index", []
+    publish(index, "x")
+    inode = (index / "documents" / "a").stat().st_ino
+    with Workspace(index) as workspace:
+        manifest = workspace.part("documents", {"is": "x"}, filling("never", built))
+        assert (manifest["count"], built, workspace.taken_over) == (1, [], ["documents"])
+        workspace.publish({}, ["documents"])
+    assert (index / "documents" / "a").stat().st_ino == inode
+    verify_part(index / "documents")
+    with Workspace(index) as workspace:
+        workspace.part("documents", {"is": "y"}, filling("other", built))
+        assert (built, workspace.taken_over) == (["other"], [])
+    with Workspace(index, fresh=True) as workspace:
+        workspace.part("documents", {"is": "x"}, filling("fresh", built))
+        assert (built, workspace.taken_over) == (["other", "fresh"], [])
+
+
+def test_a_part_may_be_taken_over_from_elsewhere(tmp_path):
+    publish(tmp_path / "index", "x")
+    with Workspace(tmp_path / "index") as workspace:
+        beside = [tmp_path / "index" / "nothing", tmp_path / "index" / "documents"]
+        workspace.part("vectors/a", {"is": "x"}, filling("never"), elsewhere=beside)
+        assert workspace.taken_over == ["vectors/a"]
+        assert (workspace.folder / "vectors" / "a" / "a").read_text() == "x"
+
+
+def test_a_damaged_part_is_built_again(tmp_path):
+    index, built = tmp_path / "index", []
+    publish(index, "x")
+    (index / "documents" / "a").write_text("longer")
+    with Workspace(index) as workspace:
+        workspace.part("documents", {"is": "x"}, filling("x", built))
+    assert built == ["x"]
+
+
+def interrupt(index: Path, fingerprint: dict[str, Any]) -> None:
+    def build(folder: Path) -> dict[str, Any]:
+        (folder / "half").write_text("half")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), Workspace(index) as workspace:
+        workspace.part("documents", fingerprint, build)
+
+
+@pytest.mark.parametrize(
+    ("fingerprint", "resumable", "found"),
+    [({"n": [1, 2]}, True, ["building.json", "half"]), ({"n": [1, 2]}, False, ["building.json"]),
+     ({"n": [1]}, True, ["building.json"])],
+)  # fmt: skip
+def test_an_unfinished_part_is_resumed_by_the_same_fingerprint_only(tmp_path, fingerprint, resumable, found):
+    interrupt(tmp_path / "index", {"n": (1, 2)})
+    seen: list[str] = []
+
+    def build(folder: Path) -> dict[str, Any]:
+        seen.extend(sorted(path.name for path in folder.iterdir()))
+        return {}
+
+    with Workspace(tmp_path / "index") as workspace:
+        manifest = workspace.part("documents", fingerprint, build, resumable=resumable)
+    assert seen == found
+    assert sorted(manifest["files"]) == [name for name in found if name != "building.json"]
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "null"])
+def test_a_damaged_mark_of_an_unfinished_part_means_beginning_again(tmp_path, content):
+    interrupt(tmp_path / "index", {"n": 1})
+    (tmp_path / "index.building" / "documents" / "building.json").write_text(content)
+    with Workspace(tmp_path / "index") as workspace:
+        manifest = workspace.part("documents", {"n": 1}, filling("x"))
+    assert sorted(manifest["files"]) == ["a", "sub/b"]
+
+
+def test_publishing_leaves_out_what_other_attempts_left(tmp_path):
+    index = tmp_path / "index"
+    with Workspace(index) as workspace:
+        for name in ("documents", "bm25", "dense/a", "dense/b", "vectors/a"):
+            workspace.part(name, {}, filling(name))
+        workspace.publish({}, ["documents", "dense/b"])
+    assert sorted(path.name for path in index.iterdir()) == ["dense", "documents", "manifest.json"]
+    assert [path.name for path in (index / "dense").iterdir()] == ["b"]
+
+
+def test_other_search_parts_are_taken_over_where_they_fit(tmp_path):
+    index = tmp_path / "index"
+    with Workspace(index) as workspace:
+        for name in ("bm25", "dense/a", "dense/b", "dense/damaged"):
+            workspace.part(name, {"fits": name != "dense/a"}, filling(name))
+        workspace.publish({}, ["bm25", "dense/a", "dense/b", "dense/damaged"])
+    (index / "dense" / "damaged" / "a").unlink()
+    with Workspace(index) as workspace:
+        assert workspace.take_over_others(lambda f: f["fits"], but=["bm25"]) == ["dense/b"]
+        assert files(workspace.folder / "dense" / "b") == files(index / "dense" / "b")
+    with Workspace(index, fresh=True) as workspace:
+        assert workspace.take_over_others(lambda f: True, but=[]) == []
+
+
+def test_links_replace_what_was_there_and_are_copies_where_links_are_impossible(tmp_path, monkeypatch):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "f").write_text("content")
+    (tmp_path / "b.taken").mkdir()
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "other").touch()
+    link_tree(tmp_path / "a", tmp_path / "b")
+    assert (tmp_path / "b" / "f").stat().st_ino == (tmp_path / "a" / "f").stat().st_ino
+
+    def impossible(source: str, target: str) -> None:
+        raise OSError("no links here")
+
+    monkeypatch.setattr(os, "link", impossible)
+    link_tree(tmp_path / "a", tmp_path / "b")
+    assert (tmp_path / "b" / "f").stat().st_ino != (tmp_path / "a" / "f").stat().st_ino
+    assert files(tmp_path / "b") == {"f": b"content"}
+    assert sorted(os.listdir(tmp_path)) == ["a", "b"]
+
+
+# --- the place -----------------------------------------------------------------------------------
+
+
+def test_a_folder_that_is_no_index_is_never_replaced(tmp_path):
+    place = tmp_path / "thesis"
+    place.mkdir()
+    (place / "chapter-1.txt").write_text("years of work")
+    with pytest.raises(UsageError, match=r"is no index \(it holds chapter-1\.txt\)"):
+        publish(place, "content")
+    assert files(place) == {"chapter-1.txt": b"years of work"}
+    with pytest.raises(UsageError, match="is a file"):
+        publish(place / "chapter-1.txt", "content")
+    assert os.listdir(tmp_path) == ["thesis"]
+
+
+@pytest.mark.parametrize("place", [".", "..", "/", "x/.."])
+def test_a_place_without_a_name_is_refused(place, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="not the name of a folder"):
+        Workspace(Path(place))
+
+
+def test_an_empty_folder_and_a_damaged_index_may_be_replaced(tmp_path):
+    (tmp_path / "index").mkdir()
+    publish(tmp_path / "index", "first")
+    (tmp_path / "index" / "manifest.json").unlink()
+    publish(tmp_path / "index", "second")
+    assert read_index_manifest(tmp_path / "index")["made_of"] == "second"
+
+
+def test_no_index_says_how_to_build_one(tmp_path):
+    with pytest.raises(DamagedIndexError, match="no index here") as caught:
+        read_index_manifest(tmp_path / "none")
+    assert "python indexer/build.py --index" in caught.value.hint
+
+
+def test_manifests_are_json_for_people(part):
+    text = (part / "manifest.json").read_bytes()
+    assert text == orjson.dumps(orjson.loads(text), option=orjson.OPT_INDENT_2) + b"\n"
