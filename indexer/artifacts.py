@@ -217,7 +217,8 @@ class Workspace:
 
     def __init__(self, index: Path, *, fresh: bool = False) -> None:
         """`fresh`: forget an interrupted build, and take nothing over from the index in use."""
-        _check_place(index)
+        if index.name in ("", ".."):
+            raise UsageError(f"--index {index}: not the name of a folder", "For example: --index index/NAME")
         self.index = index
         self.folder = index.with_name(index.name + ".building")
         self._lock_path = index.with_name(index.name + ".lock")
@@ -226,9 +227,14 @@ class Workspace:
 
     def __enter__(self) -> Workspace:
         self._lock = _lock(self._lock_path)
-        if self._fresh:
-            _remove(self.folder)
-        self.folder.mkdir(exist_ok=True)
+        try:
+            _check_place(self.index)
+            if self._fresh:
+                _remove(self.folder)
+            self.folder.mkdir(exist_ok=True)
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -276,6 +282,13 @@ class Workspace:
         write_json(folder / _MANIFEST, manifest)
         mark.unlink()
         return manifest
+
+    def in_use(self, name: str) -> Manifest | None:
+        """The manifest of a part of the index in use; None if there is none, or a fresh build is wanted."""
+        try:
+            return None if self._fresh else read_part(self.index / name)
+        except DamagedIndexError:
+            return None
 
     def take_over_others(self, fits: Callable[[Mapping[str, Any]], bool], but: Sequence[str]) -> list[str]:
         """Take over the other Lucene and dense parts of the index in use whose fingerprint fits."""
@@ -347,8 +360,6 @@ def _is_part_name(name: Any) -> bool:
 
 
 def _check_place(index: Path) -> None:
-    if index.name in ("", ".."):
-        raise UsageError(f"--index {index}: not the name of a folder", "For example: --index index/NAME")
     if index.is_dir():
         known = {DOCUMENTS, PASSAGES, LINKS, BM25, DENSE, _MANIFEST}
         strange = sorted(path.name for path in index.iterdir() if path.name not in known)

@@ -44,7 +44,7 @@ from indexer.corpus import default_processes, write_documents
 from indexer.documents import REDIRECT_SCHEMA, Document, DocumentStore
 from indexer.encoding import Encoder, encode_passages
 from indexer.errors import InputError, UsageError
-from indexer.faiss_index import FLAT, build_faiss, empty_index
+from indexer.faiss_index import FLAT, build_faiss, empty_index, shards_from_flat
 from indexer.ids import IdTable
 from indexer.index import open_passages
 from indexer.links import build_links
@@ -99,6 +99,7 @@ def build_index(index: Path, plan: Plan, open_encoder: Callable[[str, bool], Enc
     words = reader.passage_words if plan.passage_words is None else plan.passage_words
     if len({dense_part(name) for name in plan.encoders}) < len(plan.encoders):
         raise UsageError("two encoders of the same name", "Each needs a folder name of its own.")
+    index = index.resolve()
     index.parent.mkdir(parents=True, exist_ok=True)
     with Workspace(index, fresh=plan.fresh) as workspace:
         stages = _Stages(workspace, plan)
@@ -167,6 +168,7 @@ class _Stages:
         plan = self._plan
         stat = plan.corpus.stat()
         fingerprint = {
+            "linkseek": version("linkseek"),  # another one may read the same file otherwise
             "format": reader.name,
             "corpus": str(plan.corpus.resolve()),
             "bytes": stat.st_size,
@@ -254,7 +256,6 @@ class _Stages:
         def build(folder: Path) -> Manifest:
             from indexer.lucene_index import build_lucene, passage_texts
 
-            folder.rmdir() if not any(folder.iterdir()) else None
             with progress("Lucene index", passages["passages"], "passages") as advance:
                 told = 0
 
@@ -315,6 +316,7 @@ class _Stages:
         self, passages: Manifest, part: str, encoder: Encoder, content: Mapping[str, Any]
     ) -> Manifest:
         def build(folder: Path) -> Manifest:
+            self._recover_vectors(part, encoder, content, folder)
             with progress(f"encoding {part}", passages["passages"], "passages") as advance:
 
                 def on_start(finished: int, total: int, rows: int) -> None:
@@ -338,6 +340,16 @@ class _Stages:
         manifest = self._workspace.part(vectors_part(part), fingerprint, build, elsewhere=beside)
         self.seconds[f"encoding {part.partition('/')[2]}"] = time.perf_counter() - started
         return manifest
+
+    def _recover_vectors(
+        self, part: str, encoder: Encoder, content: Mapping[str, Any], folder: Path
+    ) -> None:
+        """Take the same vectors out of a Flat index in use, which holds them bit for bit."""
+        old = self._workspace.in_use(part)
+        if old is None or old["factory"] != FLAT or old["execution"] != encoder.execution:
+            return
+        if all(old["fingerprint"].get(key) == value for key, value in content.items()):
+            shards_from_flat(self._workspace.index / part, encoder.shard_rows, folder)
 
     def _documents(self) -> DocumentStore:
         return DocumentStore(segment_paths(self._folder / DOCUMENTS))

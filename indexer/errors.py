@@ -82,7 +82,9 @@ def exit_on_error(program: str) -> Iterator[None]:
         sys.stderr.close()  # the reader of our output has gone: there is nobody to tell
         sys.exit(141)
     except OSError as error:
-        hint = _OS_HINTS.get(error.errno or 0)
+        # numpy says "1000 requested and 8 written", without a number, when the disk is full
+        number = error.errno or (errno.ENOSPC if "requested and" in str(error) else 0)
+        hint = _OS_HINTS.get(number)
         if hint is None:
             raise
         print(f"{program}: error: {error}\n  {hint}", file=sys.stderr)
@@ -94,5 +96,9 @@ _OS_HINTS = {
     errno.EDQUOT: "The disk quota is used up. Free some space and run the same command again.",
     errno.EROFS: "The folder is read-only. Choose another one (for an index: --index DIR).",
     errno.EACCES: "No permission. Choose another folder, or change its permissions.",
+    errno.ENOTDIR: "A part of this path is a file. Choose another folder.",
+    errno.EEXIST: "A part of this path is a file. Choose another folder.",
+    errno.ENAMETOOLONG: "Choose a shorter name.",
+    errno.EFBIG: "The file would be larger than the system allows here (ulimit -f). Choose another folder.",
     errno.EPERM: "Not permitted. Choose another folder, or change its permissions.",
 }

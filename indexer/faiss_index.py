@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from indexer.artifacts import Manifest
 from indexer.errors import DamagedIndexError, MachineError, UsageError
-from indexer.vectors import Shard
+from indexer.vectors import Shard, write_shard
 
 FLAT = "Flat"
 
@@ -114,6 +114,15 @@ def build_faiss(
     with (folder / "docid").open("w", encoding="utf-8", newline="\n") as file:
         file.writelines(f"{id_}\n" for id_ in ids)
     return {"rows": int(index.ntotal), "dimension": dimension, "metric": "inner product"}
+
+
+def shards_from_flat(folder: Path, shard_rows: int, target: Path) -> list[Shard]:
+    """The shards that a `Flat` index in `folder` was made from, bit for bit, written into `target`."""
+    index = import_faiss().read_index(str(folder / "index"), import_faiss().IO_FLAG_MMAP_IFC)
+    return [
+        write_shard(target, number, start, index.reconstruct_n(start, min(shard_rows, index.ntotal - start)))
+        for number, start in enumerate(range(0, index.ntotal, shard_rows))
+    ]
 
 
 def search_parameters(factory: str) -> dict[str, int]:

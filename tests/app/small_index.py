@@ -11,7 +11,7 @@ from indexer.builder import Plan, build_index
 HOSTILE_TITLE = "<script>alert(1)</script> [title](javascript:alert(2)) :red[title] $x^2$"
 HOSTILE_TEXT = (
     'The volcano <img src=x onerror="alert(3)"> erupts & </p></li></ol></section><h1>breaks</h1> out. '
-    "[click](http://evil.example) **bold** :smile: :material/home: $\\frac{1}{2}$ \u202egnirts desrever\u202c "
+    "[click](http://evil.example) **bold** :smile: :material/home: $\\frac{1}{2}$ \u202edesrever\u202c "
     "{{ template }} &lt;volcano&gt; <mark>lava</mark>"
 )
 

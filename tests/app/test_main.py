@@ -20,7 +20,7 @@ def page(built_index, word_encoder, monkeypatch):
     """Open the page with an index and an address."""
     cache_resource.clear()
 
-    def page(index=built_index, arguments=(), **address):
+    def page(index=built_index, arguments=(), /, **address):
         monkeypatch.setattr(sys, "argv", [PAGE, "--index", str(index), *arguments])
         test = AppTest.from_file(PAGE, default_timeout=60)
         for name, value in address.items():
@@ -46,13 +46,18 @@ def bodies(test):
     return [html.proto.body for html in test.get("html")]
 
 
+def address(test):
+    """The parameters of the page's address, a list each."""
+    return {name: [value] if isinstance(value, str) else value for name, value in test.query_params.items()}
+
+
 def columns(test):
     """The HTML of each pipeline's column."""
     return [body for body in bodies(test) if body.startswith("<section")]
 
 
 def notices(test):
-    return [body for body in bodies(test) if "ls-notice" in body]
+    return [body for body in bodies(test) if body.startswith('<div class="ls-notice"')]
 
 
 # --- asking ---------------------------------------------------------------------------------------
@@ -63,21 +68,21 @@ def test_an_empty_page_invites(page):
     assert "Ask a question in your own words" in "".join(bodies(test))
     assert "<b>6</b> documents" in "".join(bodies(test))
     assert not columns(test) and not notices(test)
-    assert test.query_params == {}
+    assert address(test) == {}
     assert [pills.key for pills in test.pills] == ["pipelines"]  # no suggestions: not the sample
     assert not test.selectbox
 
 
 def test_a_question_in_two_columns(page):
-    test = ask(page(), "Where does a volcano erupt?")
+    test = ask(page(), "Did a volcano erupt?")
     bm25, hybrid = columns(test)
     assert len(test.columns) == 2
     assert "<h2><bdi>bm25</bdi></h2>" in bm25 and "<h2><bdi>hybrid</bdi></h2>" in hybrid
     assert "3 passages in" in bm25 and "ms</span>" in bm25
     assert "below a <mark>volcano</mark>, which <mark>erupted</mark> last" in bm25
     assert '<a href="https://a.example/?a=1&amp;b=2"' in bm25
-    assert test.query_params == {
-        "q": ["Where does a volcano erupt?"],
+    assert address(test) == {
+        "q": ["Did a volcano erupt?"],
         "pipelines": ["bm25", "hybrid"],
         "k": ["10"],
     }
@@ -90,8 +95,8 @@ def test_other_pipelines_and_counts(page):
     run(test)
     assert ["<bdi>ql<" in columns(test)[0], "<bdi>dense<" in columns(test)[1]] == [True, True]
     assert columns(test)[1].count("<li>") == 5
-    assert test.query_params["pipelines"] == ["ql", "dense", "bm25"]
-    assert test.query_params["k"] == ["5"]
+    assert address(test)["pipelines"] == ["ql", "dense", "bm25"]
+    assert address(test)["k"] == ["5"]
 
 
 def test_at_most_four_pipelines(page):
@@ -116,7 +121,7 @@ def test_no_pipeline_and_no_count(page):
 def test_the_question_can_be_taken_back(page):
     test = ask(ask(page(), "river"), "  ")
     assert not columns(test) and not notices(test)
-    assert test.query_params == {}
+    assert address(test) == {}
 
 
 # --- the address ----------------------------------------------------------------------------------
@@ -135,21 +140,21 @@ def test_unknown_values_in_an_address(page):
     )
     assert test.pills(key="pipelines").value == ["dense"]
     assert test.segmented_control(key="k").value == 20
-    assert test.query_params == {"q": ["river"], "pipelines": ["dense"], "k": ["20"]}
+    assert address(test) == {"q": ["river"], "pipelines": ["dense"], "k": ["20"]}
 
 
 def test_the_browser_goes_back(page):
     test = ask(page(q="river", pipelines=["dense"], k="5"), "volcano")
-    assert test.query_params["q"] == ["volcano"]
+    assert address(test)["q"] == ["volcano"]
     test.query_params = {"q": "river", "pipelines": ["dense"], "k": "5"}
     assert run(test).text_input(key="question").value == "river"
-    assert test.query_params["q"] == ["river"]
+    assert address(test)["q"] == ["river"]
 
 
 def test_a_question_too_long_for_an_address_is_answered(page):
     test = ask(page(), "river " * 500)
     assert len(columns(test)) == 2
-    assert "q" not in test.query_params
+    assert "q" not in address(test)
     assert run(test).text_input(key="question").value == "river " * 500
 
 
@@ -157,7 +162,7 @@ def test_a_question_too_long_for_an_address_is_answered(page):
 
 
 def test_hostile_texts_are_text(page):
-    test = ask(page(), "volcano <script>alert(5)</script> $x$ :red[y]")
+    test = ask(page(), "volcano </section><i>$ :red[")
     html = "".join(columns(test))
     assert "&lt;script&gt;alert(1)" in html and "&lt;img src=x onerror=&quot;alert(3)&quot;&gt;" in html
     assert "&lt;mark&gt;lava&lt;/mark&gt;" in html
@@ -233,8 +238,8 @@ def test_one_pipeline_fails_and_the_other_answers(page, monkeypatch):
         (["--pipelines-file", "none.toml"], "none.toml"),
     ],
 )
-def test_bad_options(page, arguments, message):
-    assert message in notices(page(arguments=arguments))[0]
+def test_bad_options(page, built_index, arguments, message):
+    assert message in notices(page(built_index, arguments))[0]
 
 
 # --- several indexes, and new ones ----------------------------------------------------------------
@@ -248,7 +253,7 @@ def test_indexes_beside_each_other(page, own_index):
     test.selectbox(key="index").set_value("another")
     run(test)
     assert "Another <mark>river</mark>" in columns(test)[0]
-    assert test.query_params["index"] == ["another"]
+    assert address(test)["index"] == ["another"]
     assert test.pills(key="pipelines").value == ["bm25"]  # it has no vectors
 
 

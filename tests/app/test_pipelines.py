@@ -33,7 +33,7 @@ def test_the_rankings_are_those_of_the_searchers(make_pipelines):
     }
     assert sorted(rows["bm25"]) == [3, 4, 5]  # the passages with the word, and no others
     assert len(rows["dense"]) == len(DOCUMENTS)
-    share = {row: 0.0 for row in rows["dense"]}
+    share = dict.fromkeys(rows["dense"], 0.0)
     for name in ("bm25", "dense"):
         for rank, row in enumerate(rows[name], start=1):
             share[row] += 1 / (60 + rank)

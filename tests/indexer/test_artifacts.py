@@ -7,6 +7,8 @@ import os
 import random
 import threading
 from collections.abc import Callable
+from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +66,10 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
 # --- names ---------------------------------------------------------------------------------------
 
 
@@ -112,7 +118,7 @@ def test_hashes_are_those_of_the_bytes_and_of_the_values(tmp_path):
     (tmp_path / "f").write_bytes(b"abc" * (2 << 20))
     told: list[float] = []
     digest = file_sha256(tmp_path / "f", told.append)
-    assert digest == __import__("hashlib").sha256(b"abc" * (2 << 20)).hexdigest()
+    assert digest == sha256(b"abc" * (2 << 20)).hexdigest()
     assert sum(told) == 6 << 20 and len(told) > 1
     assert value_sha256({"a": 1, "b": 2}) == value_sha256({"b": 2, "a": 1}) != value_sha256({"a": 2, "b": 1})
     assert combined_sha256(["a", "b"]) != combined_sha256(["b", "a"])
@@ -180,7 +186,7 @@ def test_a_missing_file_and_one_of_another_size_are_found_when_opening(part):
     with pytest.raises(DamagedIndexError, match="a: missing"):
         read_part(part)
     (part / "a").mkdir()
-    with pytest.raises(DamagedIndexError, match="a: .* bytes, expected 7"):
+    with pytest.raises(DamagedIndexError, match=r"a: .* bytes, expected 7"):
         read_part(part)
 
 
@@ -218,17 +224,17 @@ def test_a_list_of_parts_that_makes_no_sense_is_refused(part, parts):
         read_index_manifest(part.parent)
 
 
+KEYS = st.sampled_from(["format_version", "parts", "files", "fingerprint", "bytes", "a"])
+PLAIN = st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(-1e9, 1e9)
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=5) | st.sampled_from(["documents", "../x", "a\0"]),
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(st.sampled_from(["format_version", "parts", "files", "fingerprint", "bytes", "a"]), inner),
+    PLAIN | st.text(max_size=5) | st.sampled_from(["documents", "../x", "a\0"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner),
     max_leaves=8,
-)  # fmt: skip
+)
 
 
 @given(JSON | st.fixed_dictionaries({"format_version": st.just(1)}, optional={"parts": JSON, "files": JSON}))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_no_manifest_causes_another_exception_than_ours(tmp_path_factory, value):
     index = tmp_path_factory.getbasetemp() / "fuzzed"
     publish(index, "content", fresh=True)
@@ -236,10 +242,8 @@ def test_no_manifest_causes_another_exception_than_ours(tmp_path_factory, value)
         write_json(path, value)
     for read in (read_index_manifest, read_part, verify_part):
         for folder in (index, index / "documents"):
-            try:
+            with suppress(LinkseekError):
                 read(folder)
-            except LinkseekError:
-                pass
     assert publish(index, "content").taken_over == []
     assert files(index)["documents/a"] == b"content"
 
@@ -258,7 +262,7 @@ def test_an_index_is_replaced_while_a_reader_has_the_old_one_open(tmp_path):
             workspace.publish({}, ["documents"])
         assert file.read() == "old"
     assert (index / "documents" / "a").read_text() == "new"
-    assert os.listdir(tmp_path) == ["index"]
+    assert names(tmp_path) == ["index"]
 
 
 @pytest.mark.parametrize("system", ["exchange", "no exchange"])
@@ -285,7 +289,7 @@ def test_there_is_an_index_at_every_moment(tmp_path, monkeypatch, system):
     ended.set()
     reader.join()
     assert (index / "documents" / "a").read_text() == "19"
-    assert os.listdir(tmp_path) == ["index"]
+    assert names(tmp_path) == ["index"]
     if system == "exchange":
         numbers = [int(content) for content in found]
         assert numbers == sorted(numbers) and len(set(numbers)) > 1
@@ -358,7 +362,7 @@ def test_builds_at_the_same_time_publish_one_after_another_or_are_told(tmp_path)
     assert all(isinstance(count, int) for count in published), published
     assert sum(published) > 60
     verify_part(tmp_path / "index" / "documents")
-    assert os.listdir(tmp_path) == ["index"]
+    assert names(tmp_path) == ["index"]
 
 
 def test_a_finished_part_of_the_same_fingerprint_is_taken_over_as_hard_links(tmp_path):
@@ -474,7 +478,7 @@ def test_links_replace_what_was_there_and_are_copies_where_links_are_impossible(
     link_tree(tmp_path / "a", tmp_path / "b")
     assert (tmp_path / "b" / "f").stat().st_ino != (tmp_path / "a" / "f").stat().st_ino
     assert files(tmp_path / "b") == {"f": b"content"}
-    assert sorted(os.listdir(tmp_path)) == ["a", "b"]
+    assert names(tmp_path) == ["a", "b"]
 
 
 # --- the place -----------------------------------------------------------------------------------
@@ -489,7 +493,7 @@ def test_a_folder_that_is_no_index_is_never_replaced(tmp_path):
     assert files(place) == {"chapter-1.txt": b"years of work"}
     with pytest.raises(UsageError, match="is a file"):
         publish(place / "chapter-1.txt", "content")
-    assert os.listdir(tmp_path) == ["thesis"]
+    assert names(tmp_path) == ["thesis"]
 
 
 @pytest.mark.parametrize("place", [".", "..", "/", "x/.."])

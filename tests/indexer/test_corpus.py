@@ -47,7 +47,7 @@ def stored_ids(folder: Path) -> list[str]:
 
 
 def spoilt(path: Path) -> Path:
-    """24 lines: broken JSON in lines 3 and 20, no text in 7, the id of line 1 again in 11, bad ids in 13-14."""
+    """24 lines: broken JSON in 3 and 20, no text in 7, the id of line 1 again in 11, bad ids in 13 and 14."""
     lines = [json.dumps(row) for row in linked_rows(24)]
     lines[2] = lines[2][:-4]
     lines[19] = "[]"
@@ -64,7 +64,7 @@ def spoilt(path: Path) -> Path:
 
 def test_documents_come_back_with_their_counts_and_hashes(corpus, tmp_path):
     written = write(corpus, tmp_path / "documents")
-    expected = [outcome for outcome in open_reader(corpus).documents()]
+    expected = list(open_reader(corpus).documents())
     assert list(DocumentStore(segment_paths(tmp_path / "documents"))) == expected
     assert (written["documents"], written["records"], written["redirects"]) == (40, 40, 0)
     assert written["source_sha256"] == sha256(corpus.read_bytes()).hexdigest()
@@ -143,11 +143,12 @@ def test_examples_are_few_and_survive_json():
     }
 
 
+PLAIN = st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False)
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False) | st.text(max_size=4),
+    PLAIN | st.text(max_size=4),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=4), inner, max_size=3),
     max_leaves=6,
-)  # fmt: skip
+)
 FIELDS = ["id", "title", "text", "links", "sections", "url", "metadata"]
 SPANS = st.fixed_dictionaries(
     {}, optional={name: JSON | st.integers(0, 5) for name in ("start", "end", "target", "heading", "level")}
@@ -190,10 +191,10 @@ def test_a_corpus_without_documents_is_refused(tmp_path):
 
 
 def redirects_only(path: Path) -> Path:
-    page = '<page><title>A</title><ns>0</ns><id>1</id><redirect title="B"/><revision><id>1</id><text>#REDIRECT [[B]]</text></revision></page>'
-    path.write_text(
-        f'<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11">{page}</mediawiki>'
-    )
+    page = '<page><title>A</title><ns>0</ns><id>1</id><redirect title="B"/><revision><id>1</id>'
+    text = "<text>#REDIRECT [[B]]</text></revision></page></mediawiki>"
+    root = '<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11">'
+    path.write_text(root + page + text)
     return path
 
 
@@ -209,7 +210,7 @@ def test_the_rest_of_a_truncated_file_is_one_reason(tmp_path, processes):
     pages = bz2.decompress(SAMPLE.read_bytes())
     path = tmp_path / "cut.xml"
     path.write_bytes(pages[: len(pages) // 2])
-    with pytest.raises(InputError, match="Mercury|after page"):
+    with pytest.raises(InputError, match="after page"):
         write(path, tmp_path / "stop", processes=processes)
     written = write(path, tmp_path / "skip", on_error="skip", processes=processes)
     assert 10 < written["documents"] < 60

@@ -112,8 +112,9 @@ def test_the_graph_equals_a_plain_reading(tmp_path_factory, corpus):
 
 def test_an_anchor_is_found_in_its_passage():
     """Not vacuous: the twin above finds links of every kind in this corpus."""
+    links = (Link(2, 5, "b"), Link(2, 9, "b"), Link(6, 9, "r"), Link(10, 15, "?"))
     documents = [
-        Document("a", "", "x one two three", (Link(2, 5, "b"), Link(2, 9, "b"), Link(6, 9, "r"), Link(10, 15, "?"))),
+        Document("a", "", "x one two three", links),
         Document("b", "", ""),
         Document("c", "", "me", (Link(0, 2, "c"),)),
     ]  # fmt: skip

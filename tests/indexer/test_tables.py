@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
@@ -106,7 +107,7 @@ def test_a_missing_file_and_other_columns_are_named(tmp_path):
     with pytest.raises(DamagedIndexError, match=r"none\.arrow"):
         Table([tmp_path / "none.arrow"], SCHEMA)
     path = write(tmp_path / "t.arrow", range(3))
-    with pytest.raises(DamagedIndexError, match="expected .*'id'"):
+    with pytest.raises(DamagedIndexError, match=r"expected .*'id'"):
         Table([path], DOCUMENT_SCHEMA)
 
 
@@ -150,7 +151,7 @@ def test_documents_round_trip_through_any_segments(tmp_path_factory, documents, 
     folder = tmp_path_factory.mktemp("documents")
     bounds = [0, *sorted(cuts), len(documents)]
     paths = []
-    for number, (start, stop) in enumerate(zip(bounds, bounds[1:], strict=False)):
+    for number, (start, stop) in enumerate(pairwise(bounds)):
         paths.append(folder / f"{number}.arrow")
         with TableWriter(paths[-1], DOCUMENT_SCHEMA) as writer:
             for document in documents[start:stop]:
