@@ -109,14 +109,26 @@ def verify(index: Path) -> None:
     print(f"{index}: {opened.bytes:,} bytes, every file is whole")
 
 
+_COUNTS = {
+    "documents": "documents",
+    "redirects": "redirects",
+    "dangling_redirects": "redirects to nothing",
+    "passages": "passages",
+    "links": "links in passages",
+    "between_documents": "  between documents",
+    "dangling": "links to nothing, left out",
+    "cut": "links across passages, left out",
+}
+
+
 def print_summary(index: Path, built: Built) -> None:
     """Counts, sizes, seconds per stage, and what was skipped and why."""
-    console = Console()
+    console = Console(highlight=False)
     opened = Index.open(index)
     console.print(f"\n[bold]{index}[/bold] is ready: {_bytes(opened.bytes)}")
     counts = Table(box=None, show_header=False, padding=(0, 2))
-    for name, count in built.manifest["counts"].items():
-        counts.add_row(name.replace("_", " "), f"{count:,}")
+    for name, label in _COUNTS.items():
+        counts.add_row(label, f"{built.manifest['counts'][name]:,}")
     console.print(counts)
     parts = Table("part", "size", box=None, padding=(0, 2))
     for name, manifest in opened.parts.items():
@@ -126,12 +138,11 @@ def print_summary(index: Path, built: Built) -> None:
     console.print(parts)
     console.print("time: " + ", ".join(f"{name} {s:.1f} s" for name, s in built.seconds.items() if s >= 0.05))
     for reason, entry in built.manifest["skipped"].items():
-        console.print(f"skipped: {entry['count']:,} {reason}", highlight=False, markup=False)
+        console.print(f"skipped: {entry['count']:,} {reason}", markup=False)
         for example in entry["examples"][:3]:
-            console.print(f"  {example}", highlight=False, markup=False)
+            console.print(f"  {example}", markup=False, soft_wrap=True)
     console.print(
         f'\nSearch it: python app/search.py --index {shlex.quote(str(index))} "your question"',
-        highlight=False,
         markup=False,
         soft_wrap=True,
     )

@@ -317,7 +317,7 @@ class _Stages:
     ) -> Manifest:
         def build(folder: Path) -> Manifest:
             self._recover_vectors(part, encoder, content, folder)
-            with progress(f"encoding {part}", passages["passages"], "passages") as advance:
+            with progress(f"encoding {part.partition('/')[2]}", passages["passages"], "passages") as advance:
 
                 def on_start(finished: int, total: int, rows: int) -> None:
                     if finished:
@@ -341,9 +341,7 @@ class _Stages:
         self.seconds[f"encoding {part.partition('/')[2]}"] = time.perf_counter() - started
         return manifest
 
-    def _recover_vectors(
-        self, part: str, encoder: Encoder, content: Mapping[str, Any], folder: Path
-    ) -> None:
+    def _recover_vectors(self, part: str, encoder: Encoder, content: Mapping[str, Any], folder: Path) -> None:
         """Take the same vectors out of a Flat index in use, which holds them bit for bit."""
         old = self._workspace.in_use(part)
         if old is None or old["factory"] != FLAT or old["execution"] != encoder.execution:

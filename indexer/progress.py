@@ -14,7 +14,6 @@ from rich.progress import (
     Progress,
     TaskProgressColumn,
     TextColumn,
-    TimeElapsedColumn,
     TimeRemainingColumn,
 )
 
@@ -38,7 +37,7 @@ def progress(
         ]
         if unit != "bytes":
             columns += [MofNCompleteColumn(), TextColumn(unit)]
-        columns += [TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn()]
+        columns += [TimeRemainingColumn(), TextColumn("left")]
         with Progress(*columns, console=console, speed_estimate_period=60) as bar:
             task = bar.add_task(label, total=total)
             bar.advance(task, done)

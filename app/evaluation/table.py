@@ -1,4 +1,4 @@
-"""The results as a table on the screen: a row for each pipeline or run, a column a measure."""
+"""The results as a table on the screen: measures down, pipelines and runs across, or turned round."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from rich.text import Text
 
 _WITH_INTERVAL = ("accuracy@20", "nDCG@10")
 _WIDTH_OF_LOGS = 160
+_MOST_COLUMNS = 6
 
 
 def results_console(*, stderr: bool) -> Console:
@@ -19,39 +20,50 @@ def results_console(*, stderr: bool) -> Console:
 
 
 def results_table(results: dict[str, Any]) -> Table:
-    """A table of what `runner.evaluate` returned.
+    """A table of what `runner.evaluate` returned: a column a pipeline, or a row if there are many.
 
-    The best value of a column is bold (all of them if several are equal). Accuracy is in percent.
+    The best value of a measure is bold (all of them if several are equal). Accuracy is in percent.
     The main measures show their 95 % interval below the value.
     """
     pipelines: dict[str, Any] = results["pipelines"]
     measures = list(dict.fromkeys(m for report in pipelines.values() for m in report["measures"]))
-    table = Table(caption=_caption(results), caption_justify="left")
-    table.add_column("pipeline", no_wrap=True)
-    for measure in measures:
-        table.add_column(f"{measure} %" if _in_percent(measure) else measure, justify="right")
-    table.add_column("questions/s", justify="right")
     with_interval = [m for m in measures if m in _WITH_INTERVAL] or measures[:1]
-    best = {
-        m: max(r["measures"][m]["mean"] for r in pipelines.values() if m in r["measures"]) for m in measures
-    }
-    for name, report in pipelines.items():
-        cells = [Text(name)]
-        for measure in measures:
-            value = report["measures"].get(measure)
-            if value is None:
-                cells.append(Text("-"))
-                continue
-            is_best = len(pipelines) > 1 and value["mean"] == best[measure]
-            cell = Text(_number(measure, value["mean"]), style="bold" if is_best else "")
-            if measure in with_interval:
-                low, high = _number(measure, value["low"]), _number(measure, value["high"])
-                cell.append(f"\n{low} - {high}", style="not bold dim")
-            cells.append(cell)
-        speed = report["queries_per_second"]
-        cells.append(Text("-" if speed is None else f"{speed:,.1f}"))
-        table.add_row(*cells)
+    cells: list[list[str | Text]] = [
+        [_label(measure), *_row(measure, pipelines, measure in with_interval)] for measure in measures
+    ]
+    speeds = [report["queries_per_second"] for report in pipelines.values()]
+    cells.append(["questions/s", *(Text("-" if speed is None else f"{speed:,.1f}") for speed in speeds)])
+    header: list[str | Text] = ["", *map(Text, pipelines)]
+    if len(pipelines) > _MOST_COLUMNS:
+        header, *cells = ([*row] for row in zip(header, *cells, strict=True))
+    table = Table(caption=_caption(results), caption_justify="left")
+    for number, name in enumerate(header):
+        table.add_column(name, justify="right" if number else "left", no_wrap=number == 0)
+    for row in cells:
+        table.add_row(*row)
     return table
+
+
+def _row(measure: str, pipelines: dict[str, Any], interval: bool) -> list[Text]:
+    """The cells of one measure."""
+    values = [report["measures"].get(measure) for report in pipelines.values()]
+    best = max(value["mean"] for value in values if value is not None)
+    row = []
+    for value in values:
+        if value is None:
+            row.append(Text("-"))
+            continue
+        is_best = len(pipelines) > 1 and value["mean"] == best
+        cell = Text(_number(measure, value["mean"]), style="bold" if is_best else "")
+        if interval:
+            low, high = _number(measure, value["low"]), _number(measure, value["high"])
+            cell.append(f"\n{low} - {high}", style="not bold dim")
+        row.append(cell)
+    return row
+
+
+def _label(measure: str) -> str:
+    return f"{measure} %" if _in_percent(measure) else measure
 
 
 def _caption(results: dict[str, Any]) -> str:

@@ -307,16 +307,28 @@ def test_names_that_do_not_work(pipelines, runs, message):
         run_names(pipelines, runs)
 
 
-def test_table(tmp_path):
+def shown(results):
     screen = io.StringIO()
     console = Console(file=screen, width=200, color_system="standard", force_terminal=True)
-    console.print(results_table(run(tmp_path)))
-    good, bad = (next(x for x in screen.getvalue().split("\n") if name in x) for name in ("good", "bad"))
-    bold = "\x1b[1m"
-    assert re.search(re.escape(bold) + " *66.7", good)  # accuracy in percent
-    assert re.search(re.escape(bold) + " *1.000", good)
-    assert "0.333" in bad
-    assert bold not in bad
+    console.print(results_table(results))
+    return screen.getvalue()
+
+
+def test_table(tmp_path):
+    screen = shown(run(tmp_path))
+    assert screen.index("good") < screen.index("bad")
+    accuracy = next(line for line in screen.split("\n") if "accuracy@1 %" in line)
+    good, bad = accuracy.split("│")[2:4]
+    assert re.fullmatch(r" \x1b\[1m *66\.7\x1b\[0m ", good)  # in percent, and the best
+    assert "\x1b[1m" not in bad
+
+
+def test_table_of_many_has_a_row_for_each(tmp_path):
+    results = run(tmp_path)
+    report = results["pipelines"]["good"]
+    results["pipelines"] = {f"run{number}": report for number in range(9)}
+    lines = shown(results).split("\n")
+    assert sum("run" in line and "66.7" in line for line in lines) == 9
 
 
 # --- the command ---------------------------------------------------------------------------------
