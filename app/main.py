@@ -11,9 +11,10 @@ from pathlib import Path
 
 import streamlit as st
 
-from app.service import SearchService, checked_question, index_stamp, list_indexes
+from app.service import SearchService, checked_question, list_indexes
 from app.state import COUNTS, DEFAULT_COUNT, MAX_PIPELINES, View, read_view
-from app.view import answer_html, heading_html, invitation_html, notice_html, plain_label
+from app.view import answer_html, heading_html, invitation_html, notice_html, paragraph_html, plain_label
+from indexer.artifacts import index_stamp
 from indexer.errors import LinkseekError
 from indexer.options import Options, parse_options
 
@@ -43,6 +44,9 @@ def main() -> None:
     heading.html(heading_html())
     try:
         options = parse_options(AppOptions, sys.argv[1:], PROGRAM)
+    except SystemExit:  # --help
+        st.html(notice_html("the options are explained in the terminal", "Start without --help to search."))
+        return
     except LinkseekError as error:
         st.html(notice_html(error.message, error.hint))
         return
@@ -188,12 +192,10 @@ def show_no_index(message: str, hint: str, build: bool = False) -> None:
     """There is nothing to search, and how to change that."""
     st.session_state.pop("address", None)  # the question comes back from the address with the index
     if build:
-        st.html(
-            invitation_html(message, f"{hint} One command builds the bundled sample, in less than a minute:")
-        )
-        st.code("python indexer/build.py", language=None)
-        st.html(invitation_html("", "Or one of your own:"))
-        st.code("python indexer/build.py --corpus FILE --index index/NAME", language=None)
+        st.html(invitation_html(message, f"{hint} One command makes the bundled sample searchable:"))
+        st.code("python indexer/build.py", language=None, width=640)
+        st.html(paragraph_html("A corpus of your own:"))
+        st.code("python indexer/build.py --corpus FILE --index index/NAME", language=None, width=640)
     else:
         st.html(notice_html(message, hint))
     st.button("Look again")

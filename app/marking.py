@@ -1,16 +1,17 @@
 """Which words of a passage a question asks for, for marking them on a page or in a terminal.
 
-Words are compared by their stems, as BM25 does, and without case and accents. Words of no content are
-not marked.
+Words are compared by their stems (Porter 1980), as BM25 does, and without case and accents. Words of no
+content are not marked.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from functools import lru_cache
+from functools import cache, lru_cache
+from typing import Any
 
-from app.porter import stem
+import snowballstemmer
 
 Span = tuple[int, int]
 
@@ -30,7 +31,12 @@ def term(word: str) -> str:
     """What a word is compared by; empty for a stop word."""
     decomposed = unicodedata.normalize("NFKD", word.casefold())
     plain = "".join(c for c in decomposed if not unicodedata.combining(c))
-    return "" if plain in _STOP_WORDS else stem(plain)
+    return "" if plain in _STOP_WORDS else _stemmer().stemWord(plain)
+
+
+@cache
+def _stemmer() -> Any:
+    return snowballstemmer.stemmer("porter")
 
 
 def matched_spans(question: str, text: str) -> list[Span]:

@@ -67,7 +67,8 @@ def print_answer(answer: Answer, console: Console) -> None:
             console.print(Text(f"    {_printable(hit.url)}", style="cyan"), soft_wrap=True)
         console.print(marked(hit), soft_wrap=not console.is_terminal)
         console.print()
-    found = f"{len(answer.hits)} passages" if answer.hits else "nothing found"
+    plural = "" if len(answer.hits) == 1 else "s"
+    found = f"{len(answer.hits)} passage{plural}" if answer.hits else "nothing found"
     console.print(Text(f"{answer.pipeline}: {found} in {answer.seconds * 1000:.0f} ms", style="dim"))
 
 

@@ -179,12 +179,3 @@ def list_indexes(chosen: Path) -> dict[str, Path]:
 def _is_published(path: Path) -> bool:
     """Whether a folder may be an index in use, not one that is being built or replaced."""
     return not path.name.startswith(".") and path.suffix not in (".building", ".old") and path.is_dir()
-
-
-def index_stamp(index: Path) -> tuple[int, int, int]:
-    """Changes when another index takes the place of this one; zeros where there is none."""
-    try:
-        stat = (index / "manifest.json").stat()
-    except OSError:
-        return (0, 0, 0)
-    return (stat.st_ino, stat.st_mtime_ns, stat.st_size)

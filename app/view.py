@@ -110,6 +110,11 @@ def invitation_html(title: str, text: str) -> str:
     return f'<div class="ls-invitation"><h2>{safe_text(title)}</h2><p>{safe_text(text)}</p></div>'
 
 
+def paragraph_html(text: str) -> str:
+    """A sentence between other things."""
+    return f'<p class="ls-quiet">{safe_text(text)}</p>'
+
+
 def notice_html(message: str, hint: str = "") -> str:
     """Something that went wrong, and what to do about it."""
     message = message[:1].upper() + message[1:]

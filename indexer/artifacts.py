@@ -355,6 +355,15 @@ def read_index_manifest(index: Path) -> Manifest:
     return manifest
 
 
+def index_stamp(index: Path) -> tuple[int, int, int]:
+    """Changes when another index takes the place of this one; zeros where there is none."""
+    try:
+        stat = (index / _MANIFEST).stat()
+    except OSError:
+        return (0, 0, 0)
+    return (stat.st_ino, stat.st_mtime_ns, stat.st_size)
+
+
 def _is_part_name(name: Any) -> bool:
     return isinstance(name, str) and bool(re.fullmatch(rf"(?:{DENSE}/)?[A-Za-z0-9_-][A-Za-z0-9._-]*", name))
 

@@ -72,7 +72,8 @@ _CRASHES = re.compile(r"[A-Za-z]0+(?![0-9])|(?:HNSW|NSG)1(?![0-9])")
 
 
 def _reason(error: Exception) -> str:
-    return str(error).strip().rpartition("\n")[2].rpartition("Error: ")[2].strip()
+    line = str(error).strip().rpartition("\n")[2].strip()
+    return re.sub(r"^Error in .* at \S+:\d+: (Error: )?", "", line)  # without the place in FAISS's source
 
 
 def build_faiss(

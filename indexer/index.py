@@ -44,6 +44,20 @@ class Index:
         Raises `DamagedIndexError` naming what is missing or does not fit.
         """
         path = Path(path)
+        while True:
+            place = _place(path)
+            try:
+                index = cls._open(path)
+            except DamagedIndexError:
+                if _place(path) == place:
+                    raise
+            else:
+                if _place(path) == place:
+                    return index
+            # Else a new index has just taken this place, and we have read some of both.
+
+    @classmethod
+    def _open(cls, path: Path) -> Index:
         manifest = artifacts.read_index_manifest(path)
         parts = {name: artifacts.read_part(path / name) for name in manifest["parts"]}
         for needed in (DOCUMENTS, PASSAGES, LINKS):
@@ -59,8 +73,6 @@ class Index:
                 f"{path}: the vectors of its default encoder are missing", "Build it again."
             )
         len(index.links)  # opened now: a new index may take this place later
-        if artifacts.read_index_manifest(path) != manifest:
-            return cls.open(path)  # it just did
         return index
 
     def verify(self, on_bytes: artifacts.OnBytes | None = None) -> None:
@@ -159,6 +171,15 @@ class Index:
                 self._check_in_place(part)
                 self._dense[name] = open_faiss(self.path / part, self.parts[part], len(self.passages))
             return self._dense[name]
+
+
+def _place(path: Path) -> tuple[int, int]:
+    """What tells one folder from another that takes its place."""
+    try:
+        found = path.stat()
+    except OSError:
+        return (0, 0)
+    return (found.st_ino, found.st_mtime_ns)
 
 
 def open_passages(index: Path, document_ids: IdTable, words: int) -> PassageStore:

@@ -109,7 +109,7 @@ def _read_config(arguments: list[str], known: set[str]) -> dict[str, Any]:
         raise UsageError(f"{path}: not TOML: {error}") from None
     values = {key.replace("-", "_"): value for key, value in values.items()}
     for key in values:
-        if key not in known:
+        if key not in known - {"config"}:
             raise UsageError(f'{path}: unknown key "{key}"', nearest(key, known - {"config"}))
     return values
 

@@ -115,9 +115,7 @@ def open_reader(path: Path, format_name: str | None = None) -> Reader:
         raise InputError(f"{path}: no such file", "Check --corpus.")
     if format_name is not None:
         if format_name not in readers:
-            raise UsageError(
-                f"--format {format_name}: no such format", f"There are: {', '.join(readers)}."
-            )
+            raise UsageError(f"--format {format_name}: no such format", f"There are: {', '.join(readers)}.")
         return readers[format_name](path)
     head = read_head(path) if path.is_file() else b""
     claims = [reader for reader in readers.values() if reader.recognises(path, head)]

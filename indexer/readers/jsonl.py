@@ -91,8 +91,7 @@ def _links(rows: Any, text: str) -> tuple[Link, ...]:
         start, end = _offset(row, "start", "links"), _offset(row, "end", "links")
         if not 0 <= start < end <= len(text):
             raise InputError(
-                f"link to {row.get('target')!r}: [{start}, {end}) is outside the text "
-                f"(0 to {len(text)})",
+                f"link to {row.get('target')!r}: [{start}, {end}) is outside the text (0 to {len(text)})",
                 "Offsets are characters into text, not bytes. " + _MEND,
             )
         links.append(Link(start, end, field_text(row, "target")))

@@ -236,6 +236,7 @@ def test_one_pipeline_fails_and_the_other_answers(page, monkeypatch):
     [
         (["--indx", "x"], "Unknown option --indx. Did you mean --index?"),
         (["--pipelines-file", "none.toml"], "none.toml"),
+        (["--help"], "in the terminal"),
     ],
 )
 def test_bad_options(page, built_index, arguments, message):

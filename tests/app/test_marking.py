@@ -9,7 +9,6 @@ import pytest
 from small_index import build
 
 from app.marking import matched_spans, term
-from app.porter import stem
 from indexer.index import Index
 from retriever.ranking import Query
 from retriever.searchers import Bm25
@@ -51,41 +50,6 @@ def test_spans_are_in_order_and_lie_apart():
     assert all(end <= start for (_, end), (start, _) in pairwise(spans))
 
 
-@pytest.mark.parametrize(
-    "words, expected",
-    [
-        ("caresses ponies ties caress cats", "caress poni ti caress cat"),  # step 1a
-        ("feed agreed plastered bled motoring sing", "feed agre plaster bled motor sing"),  # 1b
-        (
-            "conflated troubled sized hopping falling hissing failing filing",
-            "conflat troubl size hop fall hiss fail file",
-        ),
-        ("happy sky", "happi sky"),  # 1c
-        (
-            "relational conditional valenci digitizer conformabli operator",
-            "relat condit valenc digit conform oper",
-        ),
-        (
-            "feudalism decisiveness hopefulness callousness formaliti sensibiliti",
-            "feudal decis hope callous formal sensibl",
-        ),
-        (
-            "triplicate formative formalize electriciti electrical hopeful goodness",
-            "triplic form formal electr electr hope good",
-        ),
-        (
-            "revival allowance inference airliner adoption homologou effective",
-            "reviv allow infer airlin adopt homolog effect",
-        ),
-        ("replacement adjustment dependent activate bowdlerize", "replac adjust depend activ bowdler"),
-        ("probate rate cease controll roll", "probat rate ceas control roll"),  # 5
-        ("is by a", "is by a"),
-    ],
-)
-def test_the_examples_of_porters_paper(words, expected):
-    assert " ".join(map(stem, words.split())) == expected
-
-
 def test_a_stop_word_has_no_term():
     assert term("The") == "" and term("Thé") == ""
     assert term("RIVERS") == term("river") == "river"
@@ -112,5 +76,5 @@ def test_two_words_are_one_term_where_they_are_for_bm25(tmp_path):
         found = {index.passages[row].text for row, _ in ranking.results(query)}
         if found:  # no stop word
             compared += len(found) > 1
-            assert found == {other for other in words if stem(other) == stem(word)}, word
+            assert found == {other for other in words if term(other) == term(word)}, word
     assert compared > 50

@@ -78,7 +78,7 @@ def test_pipelines_of_ones_own(run, tmp_path):
 def test_marked_words_in_a_terminal():
     out = printed(Answer("text", "bm25", (HIT,), 0.0123), force_terminal=True, color_system="standard")
     assert "\x1b[1;33mtext\x1b[0m" in out
-    assert "bm25: 1 passages in 12 ms" in out
+    assert "bm25: 1 passage in 12 ms" in out
 
 
 def test_nothing_is_taken_for_markup_or_obeyed():

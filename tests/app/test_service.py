@@ -11,7 +11,8 @@ import pytest
 from small_index import HOSTILE_TEXT, HOSTILE_TITLE, WordEncoder, build
 
 from app import service as module
-from app.service import MAX_QUESTION_CHARACTERS, SearchService, checked_question, index_stamp, list_indexes
+from app.service import MAX_QUESTION_CHARACTERS, SearchService, checked_question, list_indexes
+from indexer.artifacts import index_stamp
 from indexer.errors import DamagedIndexError, InputError, UsageError
 
 

@@ -17,6 +17,7 @@ from app.view import (
     invitation_html,
     marked_text,
     notice_html,
+    paragraph_html,
     plain_label,
     safe_text,
     safe_url,
@@ -191,7 +192,12 @@ def test_a_book_is_cut_around_its_first_marked_word():
 
 @given(st.text())
 def test_names_and_messages_are_only_text(text):
-    for html in (notice_html(text, text), invitation_html(text, text), heading_html(text, [(text, 3)])):
+    for html in (
+        notice_html(text, text),
+        invitation_html(text, text),
+        heading_html(text, [(text, 3)]),
+        paragraph_html(text),
+    ):
         Reader(html)
 
 

@@ -69,9 +69,7 @@ def test_the_count_of_shards(rows):
     assert shard_count(rows, 3) == len(range(0, rows, 3))
 
 
-@pytest.mark.parametrize(
-    "damage", ["flipped", "cut", "no vectors", "no note", "cut note", "nonsense", "list"]
-)
+@pytest.mark.parametrize("damage", ["flipped", "cut", "no file", "no note", "cut note", "nonsense", "list"])
 def test_a_damaged_shard_is_none(tmp_path, damage):
     write_shard(tmp_path, 0, 0, np.ones((4, 3)))
     vectors, note = tmp_path / "00000.npy", tmp_path / "00000.json"
@@ -81,7 +79,7 @@ def test_a_damaged_shard_is_none(tmp_path, damage):
             vectors.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
         case "cut":
             vectors.write_bytes(content[:-1])
-        case "no vectors":
+        case "no file":
             vectors.unlink()
         case "no note":
             note.unlink()

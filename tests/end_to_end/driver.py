@@ -1,0 +1,48 @@
+"""A build for tests that kill it: small segments and shards, an encoder that takes its time.
+
+    python driver.py CORPUS INDEX SECONDS_A_BATCH [real]
+
+`real` takes the default encoder, else it is a fake one whose bits depend on the batch.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from fake_encoder import FakeEncoder
+
+from indexer import builder, corpus
+from indexer.builder import Plan, build_index
+from indexer.encoding import Encoder
+
+
+def open_encoder(seconds: float, real: bool) -> Encoder:
+    if not real:
+        return FakeEncoder(shard_rows=25, batch_noise=0.01, seconds_a_batch=seconds)
+    from retriever.biencoder import open_biencoder
+
+    encoder = open_biencoder("all-MiniLM-L6-v2")
+    encoder.shard_rows = 32
+    encode = encoder.encode_tokens
+
+    def slowly(batch):
+        time.sleep(seconds)
+        return encode(batch)
+
+    encoder.encode_tokens = slowly
+    return encoder
+
+
+def main(source: str, index: str, seconds: str, real: str = "") -> None:
+    write_documents = corpus.write_documents
+    builder.write_documents = lambda *a, **k: write_documents(*a, **k, segment_records=30)
+    plan = Plan(Path(source), passage_words=20, bm25=False, encoders=["encoder"], processes=1)
+    build_index(Path(index), plan, lambda name, title: open_encoder(float(seconds), bool(real)))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

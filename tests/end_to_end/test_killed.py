@@ -1,0 +1,184 @@
+"""A build that is killed goes on where it was, and ends with the same content as an undisturbed one."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zstandard
+from tiny_corpus import linked_rows, write_jsonl
+
+from indexer.artifacts import read_json
+from indexer.errors import DamagedIndexError
+from indexer.index import Index
+
+Process = subprocess.Popen[str]
+DRIVER = Path(__file__).with_name("driver.py")
+
+
+def start(corpus: Path, index: Path, seconds: float, *real: str) -> Process:
+    command = [sys.executable, str(DRIVER), str(corpus), str(index), str(seconds), *real]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def finish(process: Process) -> str:
+    _, said = process.communicate(timeout=200)
+    assert process.returncode == 0, said
+    return said
+
+
+def content(index: Path) -> dict[str, object]:
+    """Everything that must be the same, by hash or by value."""
+    opened = Index.open(index)
+    opened.verify()
+    names = ("documents", "passages", "links")
+    parts = {name: read_json(index / name / "manifest.json") for name in names}
+    return {
+        "documents": parts["documents"]["content_sha256"],
+        "source": parts["documents"]["source_sha256"],
+        "passages": parts["passages"]["content_sha256"],
+        "files": {f"{n}/{f}": entry for n in names for f, entry in parts[n]["files"].items()},
+        "vectors": opened.dense().manifest["vectors_sha256"],
+        "index": opened.parts["dense/encoder"]["files"],
+        "counts": opened.manifest["counts"],
+        "skipped": opened.manifest["skipped"],
+    }
+
+
+def finished_shards(index: Path) -> int:
+    """How many whole shards a workspace holds."""
+    return len(list(index.with_name(index.name + ".building").glob("vectors/*/[0-9]*.json")))
+
+
+def finished_segments(index: Path) -> int:
+    """How many whole segments of documents a workspace holds."""
+    return len(list(index.with_name(index.name + ".building").glob("documents/redirects-*.arrow")))
+
+
+def wait_for(
+    process: subprocess.Popen[str], finished: Callable[[Path], int], index: Path, count: int
+) -> None:
+    while finished(index) < count:
+        assert process.poll() is None, "it ended before it could be killed"
+        time.sleep(0.001)
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory) -> Path:
+    return write_jsonl(tmp_path_factory.mktemp("killed") / "corpus.jsonl", linked_rows(200))
+
+
+@pytest.fixture(scope="module")
+def undisturbed(corpus) -> dict[str, object]:
+    index = corpus.with_name("undisturbed")
+    finish(start(corpus, index, 0))
+    assert len(list((index / "documents").glob("0*.arrow"))) == 7
+    return content(index)
+
+
+POINTS = [(finished_segments, n) for n in (1, 3, 5)] + [(finished_shards, n) for n in (0, 1, 2, 4, 6, 8, 10)]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_killed_at_ten_points_it_goes_on_and_ends_with_the_same_content(corpus, undisturbed, tmp_path):
+    """One build, killed again and again, each time a random moment after it has got a little further."""
+    draw = random.Random(5)
+    index = tmp_path / "index"
+    for finished, count in POINTS:
+        process = start(corpus, index, 0.02)
+        wait_for(process, finished, index, count)
+        time.sleep(draw.uniform(0, 0.05))
+        process.kill()
+        process.communicate()
+    assert not index.exists()
+    before = finished_shards(index)
+    assert before >= 10
+    said = finish(start(corpus, index, 0))
+    going_on = re.search(r"dense/encoder: (\d+) of (\d+) shards are there, going on at the next", said)
+    assert going_on is not None, said
+    assert int(going_on[1]) == before < int(going_on[2])
+    assert "documents: unchanged, taken over" in said
+    assert content(index) == undisturbed
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["index"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_the_index_in_use_stays_readable_the_whole_time(corpus, undisturbed, tmp_path):
+    """It is replaced by one of another corpus, and read all the while, also after each kill."""
+    other = write_jsonl(tmp_path / "other.jsonl", linked_rows(60, seed=9))
+    index = tmp_path / "index"
+    finish(start(other, index, 0))
+    old = content(index)
+    opened = Index.open(index)
+    documents = list(opened.documents)
+    for shards in (1, 4):
+        process = start(corpus, index, 0.01)
+        while finished_shards(index) < shards:
+            assert process.poll() is None
+            assert len(Index.open(index).documents) == 60
+        process.kill()
+        process.communicate()
+        assert content(index) == old
+    process = start(corpus, index, 0.002)
+    seen = set()
+    while process.poll() is None:
+        seen.add(len(Index.open(index).documents))
+    finish(process)
+    assert seen <= {60, 200} and 60 in seen
+    assert content(index) == undisturbed
+    assert list(opened.documents) == documents
+    with pytest.raises(DamagedIndexError, match="a new index has taken its place"):
+        opened.dense()  # it was not used before
+
+
+@pytest.mark.slow
+def test_killed_while_documents_are_written_it_goes_on_behind_the_last_segment(tmp_path, corpus, undisturbed):
+    index = tmp_path / "index"
+    noted = tmp_path / "index.building" / "documents" / "progress.json"
+    for segments in (2, 4):
+        process = start(corpus, index, 0)
+        while not noted.exists() or json.loads(noted.read_bytes())["segments"] < segments:
+            if process.poll() is not None:
+                break
+        process.kill()
+        process.communicate()
+    assert content_after(corpus, index) == undisturbed
+
+
+def content_after(corpus: Path, index: Path) -> dict[str, object]:
+    finish(start(corpus, index, 0))
+    return content(index)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(500)
+def test_the_real_encoder_ends_with_the_same_bits(tmp_path, shared_data):
+    """A few hundred passages of real articles, killed twice while they are encoded."""
+    with zstandard.open(shared_data / "wikispeedia" / "docs.jsonl.zst", "rb") as stream:
+        lines = stream.read(1 << 20).split(b"\n")[:10]
+    rows = [json.loads(line) for line in lines]
+    for row in rows:
+        row["text"] = row["text"][:5000]
+        row["links"] = [link for link in row["links"] if link["end"] <= 5000]
+    corpus = write_jsonl(tmp_path / "c.jsonl", rows)
+    finish(start(corpus, tmp_path / "whole", 0, "real"))
+    for count in (2, 5):
+        process = start(corpus, tmp_path / "killed", 0.02, "real")
+        wait_for(process, finished_shards, tmp_path / "killed", count)
+        process.kill()
+        process.communicate()
+    said = finish(start(corpus, tmp_path / "killed", 0, "real"))
+    assert re.search(r"dense/encoder: [5-9] of \d+ shards are there", said), said
+    assert content(tmp_path / "killed") == content(tmp_path / "whole")
+    vectors = Index.open(tmp_path / "killed").dense().index.reconstruct_n(0, 50)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-2)

@@ -1,0 +1,214 @@
+"""python indexer/build.py: its options, its messages and exit codes, what it prints."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command import ROOT, run
+from fake_encoder import FakeEncoder
+
+from indexer import build as build_command
+from indexer.artifacts import Workspace
+from indexer.builder import Built, Plan
+from indexer.errors import (
+    BusyError,
+    DamagedIndexError,
+    InputError,
+    LinkseekError,
+    UsageError,
+)
+from indexer.index import Index
+
+SAMPLE = ROOT / "samples" / "linkseek-sample.xml.bz2"
+
+
+@pytest.fixture(autouse=True)
+def fake_encoders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No model is opened but in the test that says so."""
+    monkeypatch.setattr(
+        "retriever.biencoder.open_biencoder", lambda name, *, title, device: FakeEncoder(name, title=title)
+    )
+
+
+@pytest.fixture
+def command(index_path: Path, corpus: Path):
+    """Run the command in this process on the tiny corpus, without Lucene."""
+
+    def call(*argv: object) -> None:
+        build_command.main(
+            ["--corpus", str(corpus), "--index", str(index_path), "--no-bm25", *map(str, argv)]
+        )
+
+    return call
+
+
+@pytest.fixture
+def plans(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
+    """What would be built, without building."""
+    made: list[Plan] = []
+
+    def build(index: Path, plan: Plan, open_encoder: Any) -> Built:
+        made.append(plan)
+        return Built({})
+
+    monkeypatch.setattr(build_command, "build_index", build)
+    monkeypatch.setattr(build_command, "print_summary", lambda index, built: None)
+    return made
+
+
+def test_without_arguments_it_is_the_sample_with_everything(plans):
+    build_command.main([])
+    assert plans == [
+        Plan(
+            corpus=build_command.SAMPLE,
+            encoders=["all-MiniLM-L6-v2"],
+            faiss="Flat",
+            command="python indexer/build.py",
+        )
+    ]
+    assert build_command.SAMPLE.is_file()
+
+
+def test_every_option_reaches_the_plan(plans, corpus):
+    options = (
+        "--index i --format jsonl --encoder a b/c --faiss HNSW32 --no-bm25 --no-title --passage-words 50 "
+        "--limit 9 --on-error skip --device cpu --processes 3 --fresh"
+    )
+    build_command.main(["--corpus", str(corpus), *options.split()])
+    assert plans == [
+        Plan(
+            corpus=corpus, format="jsonl", passage_words=50, limit=9, on_error="skip", title=False,
+            bm25=False, encoders=["a", "b/c"], faiss="HNSW32", processes=3, fresh=True,
+            command=f"python indexer/build.py --corpus {shlex.quote(str(corpus))} {options}",
+        )
+    ]  # fmt: skip
+    build_command.main(["--index", "i", "--no-dense"])
+    assert plans[1].encoders == ()
+
+
+def test_a_config_file_gives_the_same(plans, corpus, tmp_path):
+    (tmp_path / "c.toml").write_text(
+        f'corpus = "{corpus}"\nindex = "i"\nencoder = ["a", "b"]\npassage-words = 50\nbm25 = false\n'
+    )
+    build_command.main(["--config", str(tmp_path / "c.toml"), "--passage-words", "60"])
+    [plan] = plans
+    assert (plan.corpus, plan.encoders, plan.passage_words, plan.bm25) == (corpus, ["a", "b"], 60, False)
+
+
+def test_the_summary_tells_counts_parts_and_what_was_skipped(command, corpus, capsys, index_path):
+    corpus.write_text(f"{corpus.read_text()}[red]nonsense[/red]\n")
+    command("--on-error", "skip", "--encoder", "fake")
+    out = capsys.readouterr().out
+    assert f"{index_path} is ready" in out.replace("\n", " ").replace("  ", " ")
+    assert "skipped: 1 malformed" in out and "line 41: not JSON" in out
+    for word in ("documents", "passages", "links", "dense/fake", "time: "):
+        assert word in out
+    assert "taken over" not in out
+    assert f'python app/search.py --index {index_path} "your question"' in out
+    command("--on-error", "skip", "--encoder", "fake")
+    assert capsys.readouterr().out.count("taken over") == 4
+
+
+def test_verifying_reads_every_file_and_builds_nothing(command, index_path, capsys):
+    command("--no-dense")
+    capsys.readouterr()
+    command("--verify")
+    assert capsys.readouterr().out.startswith(f"{index_path}: {Index.open(index_path).bytes:,} bytes, every")
+    path = index_path / "links" / "target.npy"
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    with pytest.raises(DamagedIndexError, match=r"target\.npy: altered"):
+        command("--verify")
+    with pytest.raises(DamagedIndexError, match="no index here"):
+        build_command.main(["--verify", "--index", str(index_path / "none")])
+
+
+@pytest.mark.parametrize(
+    ("argv", "kind", "message"),
+    [
+        ("--corpsu x", UsageError, "Did you mean --corpus?"),
+        ("--passage-words -1", UsageError, "--passage-words"),
+        ("--limit 0", UsageError, "--limit"),
+        ("--limit many", UsageError, "--limit"),
+        ("--processes 0", UsageError, "--processes"),
+        ("--on-error ignore", UsageError, "--on-error"),
+        ("--device tpu", UsageError, "--device"),
+        ("--format nonsense", UsageError, "There are: "),
+        ("--format mediawiki --no-dense", InputError, "corpus.jsonl"),
+        ("--faiss nonsense --encoder fake", UsageError, "--faiss nonsense"),
+        ("--faiss IVF9999,Flat --encoder fake", UsageError, "9,999 centroids for"),
+        ("--corpus none.jsonl", InputError, "none.jsonl: no such file"),
+        ("--corpus .", InputError, "Name its format"),
+        ("--corpus . --format jsonl", InputError, ".: no such file"),
+        ("--config none.toml", UsageError, "none.toml"),
+        ("--index /", UsageError, "not the name of a folder"),
+    ],
+)
+def test_what_does_not_fit_is_told_and_leaves_no_index(command, index_path, argv, kind, message):
+    with pytest.raises(LinkseekError) as caught:
+        command(*argv.split())
+    assert type(caught.value) is kind
+    assert message in str(caught.value)
+    assert not index_path.exists()
+
+
+def test_a_corpus_of_ones_own_needs_a_place(corpus):
+    with pytest.raises(UsageError, match="--index is missing"):
+        build_command.main(["--corpus", str(corpus)])
+
+
+def test_an_unknown_key_names_the_nearest(command, tmp_path):
+    (tmp_path / "c.toml").write_text("passage_word = 3\n")
+    with pytest.raises(UsageError, match='unknown key "passage_word"') as caught:
+        command("--config", tmp_path / "c.toml")
+    assert caught.value.hint == "Did you mean passage_words?"
+
+
+def test_a_second_build_is_told(command, index_path):
+    with Workspace(index_path), pytest.raises(BusyError):
+        command("--no-dense")
+
+
+# --- in a process of its own ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("argv", "code", "message"),
+    [
+        ("--wrong 1", 2, "build: error: unknown option --wrong"),
+        ("--corpus none.xml --index i", 3, "build: error: none.xml: no such file"),
+        ("--verify --index none", 4, "build: error: none: no index here"),
+        ("--corpus {corpus} --index {corpus}/sub/i --no-bm25 --no-dense", 6, "A part of this path is a file"),
+        ("--corpus {corpus} --index {corpus} --no-bm25 --no-dense", 2, "is a file"),
+        ("--corpus {corpus} --index {name} --no-bm25 --no-dense", 6, "Choose a shorter name"),
+    ],
+)
+def test_exit_codes_are_those_documented_without_a_traceback(corpus, tmp_path, argv, code, message):
+    done = run("indexer/build.py", *argv.format(corpus=corpus, name="x" * 250).split(), cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.splitlines()) <= 3
+
+
+def test_help_needs_no_model_and_names_every_option():
+    done = run("indexer/build.py", "--help")
+    assert done.returncode == 0, done.stderr
+    for name in build_command.BuildOptions.model_fields:
+        assert f"--{name.replace('_', '-')}" in done.stdout
+
+
+@pytest.mark.slow
+def test_the_sample_with_the_real_encoder(tmp_path):
+    first = run("indexer/build.py", "--index", tmp_path / "index", "--corpus", SAMPLE)
+    assert first.returncode == 0, first.stderr
+    index = Index.open(tmp_path / "index")
+    assert index.encoders == ["all-MiniLM-L6-v2"] and index.has_lucene
+    assert len(index.documents) == 60 and len(index.passages) > 100
+    assert index.dense().manifest["dimension"] == 384
+    second = run("indexer/build.py", "--index", tmp_path / "index", "--corpus", SAMPLE)
+    assert second.returncode == 0, second.stderr
+    assert second.stdout.count("taken over") == 5
+    assert "Traceback" not in first.stderr + second.stderr

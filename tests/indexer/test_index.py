@@ -1,0 +1,219 @@
+"""An open index: what it finds, what it refuses, and what happens when another takes its place."""
+
+from __future__ import annotations
+
+import random
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fake_encoder import FakeEncoder
+
+from indexer.artifacts import read_json, write_json
+from indexer.errors import DamagedIndexError, LinkseekError, UsageError
+from indexer.index import Index
+
+
+@pytest.fixture
+def index(build, index_path: Path) -> Index:
+    build(encoders=["fake", "org/other"])
+    return Index.open(index_path)
+
+
+def test_an_index_finds_by_row_by_id_and_by_link(index):
+    assert index.passages.ids(index.passages.rows_of(["d3#0", "d0#1"])) == ["d3#0", "d0#1"]
+    assert index.documents[index.document_ids.row("d7")].title == "Title 7"
+    row = int(index.passages.rows_of(["d3#0"])[0])
+    assert index.document_url(row) == "u:3"
+    assert len(index.links.to_document(3)) > 0
+    assert index.bytes == sum(
+        p.stat().st_size
+        for p in index.path.rglob("*")
+        if p.is_file() and p.name not in ("manifest.json", "building.json")
+    )
+
+
+def test_vectors_are_opened_by_name_path_or_default_once_for_all_threads(index):
+    assert index.encoders == ["fake", "other"]
+    assert index.dense() is index.dense("fake") is not index.dense("other")
+    assert index.dense("org/other") is index.dense("other")
+    found: list[Any] = []
+    threads = [threading.Thread(target=lambda: found.append(index.dense("other"))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 8 and len({id(dense) for dense in found}) == 1
+
+
+def test_what_an_index_lacks_is_named_with_the_command_that_adds_it(build, index_path, index):
+    with pytest.raises(UsageError, match="no vectors of the encoder fakee") as caught:
+        index.dense("fakee")
+    assert "Did you mean fake?" in caught.value.hint
+    assert f"--index {index_path} --encoder fakee" in caught.value.hint
+    with pytest.raises(UsageError, match="no Lucene part"):
+        index.lucene()
+    build(encoders=[], fresh=True)
+    with pytest.raises(UsageError, match="no vectors") as caught:
+        Index.open(index_path).dense()
+    assert "--no-dense" in caught.value.hint
+
+
+def test_a_whole_index_verifies_and_tells_its_bytes(index):
+    told: list[float] = []
+    index.verify(told.append)
+    assert sum(told) == index.bytes
+
+
+def every_file(index: Path) -> list[Path]:
+    return sorted(p for p in index.rglob("*") if p.is_file() and p.name != "manifest.json")
+
+
+def test_a_flipped_byte_in_any_file_is_found_by_verifying(index):
+    for path in every_file(index.path):
+        content = path.read_bytes()
+        path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        with pytest.raises(DamagedIndexError, match=f"{path.name}: altered"):
+            index.verify()
+        path.write_bytes(content)
+    index.verify()
+
+
+@pytest.mark.parametrize("how", ["cut", "longer", "missing"])
+def test_a_file_of_another_size_is_found_when_opening(index, how):
+    for path in every_file(index.path):
+        content = path.read_bytes()
+        match how:
+            case "cut":
+                path.write_bytes(content[:-1])
+            case "longer":
+                path.write_bytes(content + b"x")
+            case "missing":
+                path.unlink()
+        with pytest.raises(DamagedIndexError, match=path.name):
+            Index.open(index.path)
+        path.write_bytes(content)
+    Index.open(index.path)
+
+
+def test_arrays_and_tables_in_use_of_the_right_size_that_hold_nonsense_are_named(index):
+    for path in every_file(index.path):
+        if path.suffix not in (".npy", ".arrow") or path.name.startswith("redirects"):
+            continue
+        content = path.read_bytes()
+        path.write_bytes(b"x" * len(content))
+        with pytest.raises(DamagedIndexError, match=path.name):
+            Index.open(index.path)
+        path.write_bytes(content)
+
+
+@pytest.mark.parametrize("part", ["documents", "passages", "links"])
+def test_a_part_that_the_manifest_lacks_is_named(index, part):
+    manifest = read_json(index.path / "manifest.json")
+    manifest["parts"].remove(part)
+    write_json(index.path / "manifest.json", manifest)
+    with pytest.raises(DamagedIndexError, match=f"the part {part} is missing"):
+        Index.open(index.path)
+
+
+def test_counts_that_do_not_agree_are_named(index):
+    manifest = read_json(index.path / "manifest.json")
+    manifest["counts"]["passages"] += 1
+    write_json(index.path / "manifest.json", manifest)
+    with pytest.raises(DamagedIndexError, match=r"holds .*'passages'.* the manifest says"):
+        Index.open(index.path)
+
+
+NONSENSE = [None, True, -1, 3.5, "", "../x", [], [1], {}, {"a": {}}, "dense/none"]
+
+
+def altered(value: Any, draw: random.Random) -> Any:
+    """The same JSON with one thing somewhere in it replaced or removed."""
+    if not isinstance(value, dict | list) or not value or draw.random() < 0.2:
+        return draw.choice(NONSENSE)
+    value = value.copy()
+    key = draw.choice(list(value) if isinstance(value, dict) else range(len(value)))
+    if draw.random() < 0.15:
+        del value[key]
+    else:
+        value[key] = altered(value[key], draw)
+    return value
+
+
+def use(path: Path) -> None:
+    index = Index.open(path)
+    index.dense().search(np.ones((1, 32), np.float32), 3)
+    index.verify()
+    index.passages.rows_of(["d3#0"])
+
+
+def test_a_manifest_altered_anywhere_causes_no_other_exception_than_ours(index):
+    draw = random.Random(0)
+    refused = 0
+    for number in range(400):
+        path = index.path / draw.choice(["", *index.parts]) / "manifest.json"
+        content = path.read_bytes()
+        write_json(path, altered(read_json(path), draw))
+        try:
+            use(index.path)
+        except LinkseekError:
+            refused += 1
+        except Exception as error:
+            pytest.fail(f"{number}: {path}: {path.read_text()}: {error!r}")
+        path.write_bytes(content)
+    assert refused > 100
+    use(index.path)
+
+
+# --- another index in its place ------------------------------------------------------------------
+
+
+def test_an_open_index_stays_readable_when_another_takes_its_place(build, index, index_path):
+    documents, links = list(index.documents), index.links.target.tolist()
+    index.dense("fake")
+    build(passage_words=5, limit=20, fresh=True)
+    assert len(Index.open(index_path).documents) == 20
+    assert list(index.documents) == documents
+    assert index.links.target.tolist() == links
+    assert index.passages.rows_of(["d30#0"]).tolist() != [-1]
+    rows, _ = index.dense("fake").search(np.ones((1, 32), np.float32), 3)
+    assert index.passages[int(rows[0, 0])]
+
+
+def test_parts_of_another_index_are_never_mixed_in(build, index, index_path):
+    build(open_encoder=lambda name, title: FakeEncoder(name, seed=1))
+    with pytest.raises(DamagedIndexError, match="a new index has taken its place") as caught:
+        index.dense("fake")
+    assert "Open it again" in caught.value.hint
+    assert index.dense("other")  # taken over: the same
+    build(encoders=[], fresh=True)
+    with pytest.raises(DamagedIndexError):
+        Index.open(index_path) and index.dense("fake")
+
+
+def test_opening_while_indexes_change_places_gives_one_or_the_other(build, index_path):
+    """Not a mixture: counts and content always agree."""
+    build(encoders=[])
+    ended = threading.Event()
+    found: set[int] = set()
+    errors: list[Exception] = []
+
+    def read() -> None:
+        while not ended.is_set():
+            try:
+                index = Index.open(index_path)
+                found.add(len(index.documents))
+                assert index.manifest["counts"]["documents"] == len(index.documents)
+            except Exception as error:
+                errors.append(error)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for limit in [20, None] * 8:
+        build(encoders=[], limit=limit, fresh=True)
+    ended.set()
+    reader.join()
+    assert not errors
+    assert found == {20, 40}

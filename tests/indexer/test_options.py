@@ -1,0 +1,145 @@
+"""Options: one model for the command line, the config file, and errors that name what was meant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import Field
+
+from indexer.errors import UsageError
+from indexer.options import Options, nearest, parse_options
+
+
+class Sample(Options):
+    """Options of every kind."""
+
+    corpus: Path
+    """a path"""
+    index_name: str | None = None
+    """a text"""
+    words: Annotated[int, Field(ge=0)] = 100
+    """a number"""
+    encoder: list[str] = Field(["default"])
+    """a list"""
+    title: bool = True
+    """a switch"""
+    kind: Literal["a", "b"] = "a"
+    """a choice"""
+
+
+def parse(*argv: str) -> Sample:
+    return parse_options(Sample, argv, "program")
+
+
+@pytest.fixture
+def config(tmp_path: Path):
+    def write(text: str) -> str:
+        (tmp_path / "options.toml").write_text(text, "utf-8")
+        return str(tmp_path / "options.toml")
+
+    return write
+
+
+def test_defaults_and_every_kind_of_value():
+    defaults = {"config": None, "index_name": None, "words": 100, "encoder": ["default"], "title": True}
+    assert parse("--corpus", "c").model_dump() == defaults | {"corpus": Path("c"), "kind": "a"}
+    given = "--corpus=c --index-name x --words 0 --no-title --kind b --encoder e"
+    options = parse(*given.split())
+    assert (options.index_name, options.words, options.title, options.kind) == ("x", 0, False, "b")
+    assert options.encoder == ["e"]
+
+
+@pytest.mark.parametrize("argv", ["--encoder a b", "--encoder a --encoder b", "--encoder a b --words 3"])
+def test_a_list_is_given_by_several_values_or_by_repeating_the_flag(argv):
+    assert parse("--corpus", "c", *argv.split()).encoder == ["a", "b"]
+
+
+def test_a_file_gives_options_and_the_command_line_wins(config):
+    path = config('corpus = "from file"\nindex-name = "n"\nwords = 7\nencoder = ["a", "b"]\ntitle = false\n')
+    options = parse("--config", path, "--words", "8", "--encoder", "c")
+    assert options.corpus == Path("from file")
+    assert (options.index_name, options.words, options.title) == ("n", 8, False)
+    assert options.encoder == ["c"]
+    assert parse(f"--config={path}").encoder == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("argv", "message", "hint"),
+    [
+        (["--wrods", "3"], "unknown option --wrods", "--words"),
+        (["--wrods=3"], "unknown option --wrods", "--words"),
+        (["--no-titel"], "unknown option --no-titel", ""),
+        (["--words", "many"], "--words: ", "program --help"),
+        (["--words", "-1"], "--words: ", "program --help"),
+        (["--kind", "c"], "--kind: ", "program --help"),
+        (["--words"], "words", "program --help"),
+        (["stray"], "stray", "program --help"),
+        (["--title=maybe"], "", "program --help"),
+    ],
+)
+def test_what_does_not_fit_is_a_usage_error(argv, message, hint):
+    with pytest.raises(UsageError) as caught:
+        parse("--corpus", "c", *argv)
+    assert message in caught.value.message
+    assert hint in str(caught.value)
+
+
+def test_a_missing_option_is_named():
+    with pytest.raises(UsageError, match="--corpus: Field required"):
+        parse()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("wrods = 3", 'unknown key "wrods"\n  Did you mean words?'),
+        ("xyzzy = 3", 'unknown key "xyzzy"\n  Known: corpus, encoder, index_name, kind, title, words.'),
+        ('words = "many"', "--words: "),
+        ("words = -1", "--words: "),
+        ("encoder = 3", "--encoder: "),
+        ("[words]\na = 1", "--words: "),
+        ("words = ", "not TOML"),
+        ('config = "x"', 'unknown key "config"'),
+    ],
+)
+def test_what_does_not_fit_in_a_file_is_a_usage_error(config, text, message):
+    with pytest.raises(UsageError) as caught:
+        parse("--corpus", "c", "--config", config(text))
+    assert message in str(caught.value)
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path):
+    for path in (tmp_path / "none.toml", tmp_path):
+        with pytest.raises(UsageError, match="--config"):
+            parse("--corpus", "c", "--config", str(path))
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
+    with pytest.raises(UsageError, match="not TOML"):
+        parse("--config", str(tmp_path / "binary.toml"))
+
+
+def test_the_environment_does_not_count(monkeypatch):
+    monkeypatch.setenv("WORDS", "3")
+    monkeypatch.setenv("words", "3")
+    assert parse("--corpus", "c").words == 100
+
+
+def test_help_names_every_option_with_its_text(capsys):
+    with pytest.raises(SystemExit) as caught:
+        parse("--help")
+    assert caught.value.code == 0
+    text = capsys.readouterr().out
+    assert "usage: program" in text
+    for name, field in Sample.model_fields.items():
+        assert f"--{name.replace('_', '-')}" in text and field.description in " ".join(text.split())
+
+
+def test_options_cannot_be_altered():
+    with pytest.raises(ValueError, match="frozen"):
+        parse("--corpus", "c").words = 3
+
+
+def test_the_nearest_name_or_all_of_them():
+    assert nearest("wrods", ["words", "corpus"]) == "Did you mean words?"
+    assert nearest("zzz", {"words", "corpus"}) == "Known: corpus, words."
