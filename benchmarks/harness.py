@@ -65,7 +65,7 @@ def run(benchmark: Benchmark, argv: Sequence[str] | None = None) -> None:
     settings = {
         name: value.name if isinstance(value, Path) else value
         for name, value in vars(options).items()
-        if name != "no_record"
+        if name != "no_record" and not (isinstance(value, Path) and value == SAMPLE)
     }
     record = {
         "date": datetime.now(UTC).date().isoformat(),
@@ -147,8 +147,9 @@ def print_record(benchmark: Benchmark, record: dict[str, Any]) -> None:
         peer = "" if figure["peer"] is None else f"{figure['peer']:,.2f}"
         ratio = "" if figure["ratio"] is None else f"{figure['ratio']:.2f}"
         label = f"{figure['name']}, {figure['unit']}" if figure["unit"] else figure["name"]
-        print(f"{label:44}{_number(figure['ours']):>12}{peer:>12}{ratio:>8}")
+        print(f"{label:44}{number_text(figure['ours']):>12}{peer:>12}{ratio:>8}")
 
 
-def _number(value: float) -> str:
+def number_text(value: float) -> str:
+    """A figure as a table shows it."""
     return f"{value:.1e}" if 0 < abs(value) < 0.005 else f"{value:,.2f}"

@@ -278,6 +278,8 @@ class Workspace:
             "fingerprint": fingerprint,
             **build(folder),
         }
+        for leftover in folder.rglob("*.tmp"):  # of a write that a kill or a full disk cut off
+            leftover.unlink()
         manifest["files"] = _inventory(folder)
         write_json(folder / _MANIFEST, manifest)
         mark.unlink()

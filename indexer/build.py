@@ -37,8 +37,8 @@ class BuildOptions(Options):
     changed is taken over. An index that is in use stays whole until the new one takes its place.
     """
 
-    corpus: Path = SAMPLE
-    """the file to read: plain, .gz, .bz2 or .zst"""
+    corpus: Path | None = None
+    """the file to read: plain, .gz, .bz2 or .zst; the bundled sample if not given"""
     format: str | None = None
     """its format; recognised by looking at the file if not given"""
     index: Path | None = None
@@ -48,11 +48,11 @@ class BuildOptions(Options):
     faiss: str = "Flat"
     """FAISS factory string: Flat (exact, float16), HNSW32, IVF1024,SQfp16, IVF1024,PQ48, ..."""
     bm25: bool = True
-    """build a Lucene index, for BM25 and query likelihood"""
+    """no Lucene index, and so neither BM25 nor query likelihood"""
     dense: bool = True
-    """encode the passages and build FAISS indexes"""
+    """no vectors and no FAISS index"""
     title: bool = True
-    """let BM25 index and the encoder read the title before each passage"""
+    """do not let BM25 index and the encoder read the title before each passage"""
     passage_words: Annotated[int, Field(ge=0)] | None = None
     """words in a passage; 0: a document is a passage; default 100, or 0 for corpora of passages"""
     limit: Annotated[int, Field(ge=1)] | None = None
@@ -72,7 +72,7 @@ class BuildOptions(Options):
 def main(argv: Sequence[str]) -> None:
     """Run the command."""
     options = parse_options(BuildOptions, argv, PROGRAM)
-    index = options.index or (SAMPLE_INDEX if options.corpus == SAMPLE else None)
+    index = options.index or (SAMPLE_INDEX if options.corpus is None else None)
     if index is None:
         raise UsageError("--index is missing", "Name the folder for this corpus: --index index/NAME")
     if options.verify:
@@ -85,7 +85,7 @@ def main(argv: Sequence[str]) -> None:
         return open_biencoder(name, title=title, device=options.device)
 
     plan = Plan(
-        corpus=options.corpus,
+        corpus=options.corpus or SAMPLE,
         format=options.format,
         passage_words=options.passage_words,
         limit=options.limit,

@@ -10,13 +10,21 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import inspect
+import re
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeVar, get_origin
+from typing import Any, ClassVar, TypeVar, get_origin
 
 from pydantic import ValidationError
-from pydantic_settings import BaseSettings, CliApp, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    CliApp,
+    CliSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
 from pydantic_settings.exceptions import SettingsError
 
 from indexer.errors import UsageError
@@ -30,7 +38,7 @@ class Options(BaseSettings):
         frozen=True,
         use_attribute_docstrings=True,
         cli_kebab_case=True,
-        cli_implicit_flags=True,
+        cli_implicit_flags="toggle",
         cli_hide_none_type=True,
         cli_exit_on_error=False,
     )
@@ -60,12 +68,15 @@ def parse_options(options: type[T], argv: Sequence[str], program: str) -> T:
     Raises `UsageError` with the nearest known name for an unknown one. `--help` prints and exits.
     """
     known = {field.alias or name for name, field in options.model_fields.items()}
-    options = type(options.__name__, (options,), {"__doc__": options.__doc__, "__module__": __name__})
-    options.model_config = {**options.model_config, "cli_prog_name": program}
+    named = {"__doc__": inspect.cleandoc(options.__doc__ or ""), "__module__": __name__}
+    options = type(options.__name__, (options,), named)
+    source: CliSettingsSource[Any] = CliSettingsSource(
+        options, cli_prog_name=program, formatter_class=_HelpFormatter
+    )
     arguments = _repeat_list_flags(options, argv)
     from_file = _read_config(arguments, known)
     try:
-        return CliApp.run(options, cli_args=arguments, **from_file)
+        return CliApp.run(options, cli_args=arguments, cli_settings_source=source, **from_file)
     except SettingsError as error:
         raise UsageError(_command_line_error(str(error), known), f"See {program} --help.") from None
     except ValidationError as error:
@@ -75,6 +86,26 @@ def parse_options(options: type[T], argv: Sequence[str], program: str) -> T:
             for e in error.errors()
         ]
         raise UsageError("; ".join(lines), f"See {program} --help.") from None
+
+
+class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Says NAME instead of list[str], and nothing of a default that is no value."""
+
+    _METAVARS: ClassVar = {
+        "list[str]": "NAME",
+        "list[Path]": "FILE",
+        "Path": "PATH",
+        "str": "NAME",
+        "int": "N",
+    }
+
+    def _metavar_formatter(self, action: argparse.Action, default_metavar: str) -> Any:
+        if isinstance(action.metavar, str):
+            action.metavar = self._METAVARS.get(action.metavar, action.metavar)
+        return super()._metavar_formatter(action, default_metavar)
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        return re.sub(r" \(default: (null|False|True|\[\])\)$", "", action.help or "")
 
 
 def _flag(field: str) -> str:
@@ -87,7 +118,7 @@ def _repeat_list_flags(options: type[Options], argv: Sequence[str]) -> list[str]
     out: list[str] = []
     current = ""  # the list flag whose further values we are reading
     for argument in argv:
-        if argument.startswith("--"):
+        if re.match(r"--?[A-Za-z]", argument):
             current = argument if argument in lists else ""
         elif current and out[-1] != current:
             out.append(current)

@@ -438,6 +438,18 @@ def test_a_damaged_mark_of_an_unfinished_part_means_beginning_again(tmp_path, co
     assert sorted(manifest["files"]) == ["a", "sub/b"]
 
 
+def test_a_write_that_was_cut_off_is_no_file_of_the_part(tmp_path):
+    interrupt(tmp_path / "index", {"n": 1})
+    for name in ("manifest.json.tmp", "half.tmp"):
+        (tmp_path / "index.building" / "documents" / name).write_text("ha")
+    with Workspace(tmp_path / "index") as workspace:
+        manifest = workspace.part("documents", {"n": 1}, lambda folder: {})
+        assert list(manifest["files"]) == ["half"]
+        workspace.publish({}, ["documents"])
+    assert read_part(tmp_path / "index" / "documents") == manifest
+    assert names(tmp_path / "index" / "documents") == ["half", "manifest.json"]
+
+
 def test_publishing_leaves_out_what_other_attempts_left(tmp_path):
     index = tmp_path / "index"
     with Workspace(index) as workspace:

@@ -196,8 +196,8 @@ def test_exit_codes_are_those_documented_without_a_traceback(corpus, tmp_path, a
 def test_help_needs_no_model_and_names_every_option():
     done = run("indexer/build.py", "--help")
     assert done.returncode == 0, done.stderr
-    for name in build_command.BuildOptions.model_fields:
-        assert f"--{name.replace('_', '-')}" in done.stdout
+    for name, field in build_command.BuildOptions.model_fields.items():
+        assert ("--no-" if field.default is True else "--") + name.replace("_", "-") in done.stdout
 
 
 @pytest.mark.slow

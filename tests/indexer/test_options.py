@@ -132,7 +132,19 @@ def test_help_names_every_option_with_its_text(capsys):
     text = capsys.readouterr().out
     assert "usage: program" in text
     for name, field in Sample.model_fields.items():
-        assert f"--{name.replace('_', '-')}" in text and field.description in " ".join(text.split())
+        flag = ("--no-" if field.default is True else "--") + name.replace("_", "-")
+        assert flag in text and field.description in " ".join(text.split())
+    assert "null" not in text and "list[str]" not in text
+
+
+def test_a_switch_that_is_on_can_only_be_turned_off():
+    assert parse("--corpus", "c", "--no-title").title is False
+    with pytest.raises(UsageError, match="--title"):
+        parse("--corpus", "c", "--title")
+
+
+def test_a_short_option_ends_a_list():
+    assert parse("--corpus", "c", "--encoder", "a", "b", "--words", "3").encoder == ["a", "b"]
 
 
 def test_options_cannot_be_altered():

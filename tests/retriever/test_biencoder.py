@@ -1,0 +1,260 @@
+"""The bi-encoder against sentence-transformers itself, and models that are no models."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.models import Normalize, Pooling, Transformer
+from transformers import BertConfig, BertModel, BertTokenizerFast
+
+from indexer.encoding import encode_texts
+from indexer.errors import InputError, MismatchError, UsageError
+from indexer.index import Index
+from retriever.biencoder import (
+    BiEncoder,
+    TextFormat,
+    load_sentence_transformer,
+    open_biencoder,
+    torch_forward,
+)
+from retriever.models import DEFAULT_ENCODER, find_model
+from retriever.ranking import Query
+from retriever.searchers import Dense
+
+LONG = "The river flows through the valley and reaches the sea. " * 80
+TEXTS = [
+    "", " ", "a", "東京 𝄞 naïve", LONG, "x" * 5000, "don't\u2019 — “quoted”\n\ttext\u0085",
+    *(LONG[: 7 * n] for n in range(1, 30)),
+    *(f"Sentence {n} about {'rivers kings iron birds music law sea'.split()[n % 7]}." for n in range(28)),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def minilm() -> BiEncoder:
+    return open_biencoder(DEFAULT_ENCODER)
+
+
+@pytest.fixture(scope="module")
+def reference() -> SentenceTransformer:
+    return load_sentence_transformer(find_model(DEFAULT_ENCODER), DEFAULT_ENCODER)
+
+
+def cosines(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return (a * b).sum(axis=1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
+
+
+@pytest.mark.slow
+def test_vectors_are_those_of_sentence_transformers(minilm, reference):
+    assert len(TEXTS) >= 64
+    ours = encode_texts(minilm, minilm.tokenize_passages([""] * len(TEXTS), TEXTS))
+    theirs = reference.encode(TEXTS, normalize_embeddings=False)
+    assert ours.shape == (len(TEXTS), 384) and ours.dtype == np.float32
+    assert cosines(ours, theirs).min() >= 1 - 1e-3
+    np.testing.assert_allclose(np.linalg.norm(ours, axis=1), 1, atol=1e-2)
+
+
+def test_a_title_comes_before_the_text_with_a_space_unless_it_is_off(minilm, reference):
+    [both] = minilm.tokenize_passages(["Mercury"], ["is a planet."])
+    assert both == minilm.tokenize_passages([""], ["Mercury is a planet."])[0]
+    assert both == reference.tokenizer("Mercury is a planet.")["input_ids"]
+    assert TextFormat(title=False).passage("Mercury", "is a planet.") == "is a planet."
+    assert TextFormat(passage_prompt="p: ", query_prompt="q: ").passage("T", "x") == "p: T x"
+    assert TextFormat(passage_prompt="p: ").passage("", "x") == "p: x"
+    assert TextFormat(query_prompt="q: ").query("x") == "q: x"
+
+
+def test_tokens_are_cut_to_the_models_length(minilm):
+    lengths = [len(tokens) for tokens in minilm.tokenize_passages([""] * 3, ["", "a", LONG])]
+    assert lengths == [2, 3, minilm.max_tokens]
+    assert minilm.max_tokens == 256
+
+
+def test_identity_and_execution_say_what_vectors_depend_on(minilm):
+    identity = minilm.identity
+    assert set(identity) == {
+        "name", "sha256", "dimension", "max_tokens", "title", "passage_prompt", "query_prompt"
+    }  # fmt: skip
+    assert (identity["name"], identity["dimension"]) == (DEFAULT_ENCODER, 384)
+    assert len(identity["sha256"]) == 64
+    assert set(minilm.execution) == {"backend", "device", "precision", "threads"}
+    assert minilm.location == DEFAULT_ENCODER
+    json.dumps([identity, minilm.execution])
+
+
+def test_the_same_batch_gives_the_same_bits_also_from_several_threads(minilm):
+    tokens = minilm.tokenize_passages([""] * 16, TEXTS[7:23])
+    once = minilm.encode_tokens(tokens)
+    found: list[np.ndarray] = []
+    threads = [threading.Thread(target=lambda: found.append(minilm.encode_tokens(tokens))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [vectors.tobytes() for vectors in found] == [once.tobytes()] * 4
+
+
+def test_padding_changes_a_vector_by_rounding_alone(minilm):
+    [short, long] = minilm.tokenize_passages(["", ""], ["a short text", LONG])
+    alone = minilm.encode_tokens([short])
+    beside = minilm.encode_tokens([short, long])[:1]
+    assert cosines(alone, beside)[0] >= 1 - 1e-3
+
+
+def test_opening_where_there_is_no_gpu_is_a_usage_error(tiny):
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    with pytest.raises(UsageError, match="no CUDA device") as caught:
+        open_biencoder(str(tiny), device="cuda")
+    assert "--device cpu" in caught.value.hint
+
+
+# --- a model of our own --------------------------------------------------------------------------
+
+
+def save_tiny(folder: Path, seed: int = 0, **options) -> Path:
+    """A random BERT of 2 layers, 32 wide, as sentence-transformers saves it."""
+    torch.manual_seed(seed)
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz0123456789:"]
+    words += ["##" + letter for letter in words[5:]]
+    bert = folder.with_name(folder.name + "-bert")
+    bert.mkdir(parents=True)
+    (bert / "vocab.txt").write_text("\n".join(words))
+    BertTokenizerFast(str(bert / "vocab.txt"), model_max_length=64).save_pretrained(bert)
+    config = BertConfig(
+        vocab_size=len(words), hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
+        intermediate_size=64, max_position_embeddings=64,
+    )  # fmt: skip
+    BertModel(config).save_pretrained(bert)
+    transformer = Transformer(str(bert), max_seq_length=48)
+    modules = [transformer, Pooling(32, pooling_mode="cls"), Normalize()]
+    SentenceTransformer(modules=modules, device="cpu", **options).save_pretrained(str(folder))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory) -> Path:
+    return save_tiny(tmp_path_factory.mktemp("models") / "tiny")
+
+
+def test_a_model_by_path_has_its_own_pooling_and_length(tiny):
+    encoder = open_biencoder(str(tiny), precision="float32", threads=1)
+    assert (encoder.name, encoder.location) == ("tiny", str(tiny))
+    assert (encoder.dimension, encoder.max_tokens) == (32, 48)
+    assert encoder.execution["precision"] == "float32" and encoder.execution["threads"] == 1
+    texts = ["abc def", "", "hello world " * 30]
+    ours = encode_texts(encoder, encoder.tokenize_passages([""] * 3, texts))
+    np.testing.assert_allclose(ours, SentenceTransformer(str(tiny), device="cpu").encode(texts), atol=1e-5)
+
+
+def test_torch_and_openvino_agree(tiny):
+    encoder = open_biencoder(str(tiny), precision="float32")
+    forward, execution = torch_forward(load_sentence_transformer(tiny, "tiny"), "cpu", "float32")
+    assert execution["backend"].startswith("torch")
+    ids = np.array([[2, 5, 6, 3, 0], [2, 7, 8, 9, 3]], np.int64)
+    mask = (ids != 0).astype(np.int64)
+    padded = [row[row != 0].tolist() for row in ids]
+    np.testing.assert_allclose(encoder.encode_tokens(padded), forward(ids, mask), atol=1e-5)
+
+
+def test_prompts_are_the_models_own(tmp_path):
+    prompts = {"query": "q: ", "document": "d: "}
+    folder = save_tiny(tmp_path / "prompted", prompts=prompts)
+    encoder = open_biencoder(str(folder), precision="float32")
+    model = SentenceTransformer(str(folder), device="cpu")
+    np.testing.assert_allclose(
+        encoder.encode_queries(["abc"]), model.encode(["abc"], prompt="q: "), atol=1e-5
+    )
+    passages = encode_texts(encoder, encoder.tokenize_passages(["t"], ["abc"]))
+    np.testing.assert_allclose(passages, model.encode(["t abc"], prompt="d: "), atol=1e-5)
+    assert (encoder.identity["query_prompt"], encoder.identity["passage_prompt"]) == ("q: ", "d: ")
+
+
+def test_two_encoders_side_by_side_and_each_for_its_own_vectors(build, index_path, tiny, tmp_path):
+    other = save_tiny(tmp_path / "other", seed=1)
+    build(
+        encoders=[str(tiny), str(other)],
+        open_encoder=lambda name, title: open_biencoder(name, title=title, threads=1),
+    )
+    index = Index.open(index_path)
+    assert index.encoders == ["tiny", "other"]
+    encoders = {path.name: open_biencoder(str(path), threads=1) for path in (tiny, other)}
+    assert encoders["tiny"].identity["sha256"] != encoders["other"].identity["sha256"]
+    passages = [index.passages[row] for row in range(20)]
+    query = Query("q", f"{passages[4].title} {passages[4].text}")
+    for name, encoder in encoders.items():
+        tokens = encoder.tokenize_passages([p.title for p in passages], [p.text for p in passages])
+        stored = {part: index.dense(part).index.reconstruct_n(0, 20) for part in encoders}
+        own = stored.pop(name)
+        assert cosines(own, encode_texts(encoder, tokens)).min() >= 1 - 1e-3
+        [other] = stored.values()
+        assert cosines(own, other).max() < 0.9
+        assert Dense(index, encoder, name).search([query], 3).scores[0, 0] == pytest.approx(1, abs=1e-2)
+    with pytest.raises(MismatchError, match=r"the encoder other .*, the queries' encoder is tiny "):
+        Dense(index, encoders["tiny"], "other")
+
+
+def test_without_titles_the_vectors_are_those_of_the_text_alone(tiny):
+    with_titles, without = (open_biencoder(str(tiny), title=t, precision="float32") for t in (True, False))
+    assert without.identity | {"title": True} == with_titles.identity
+    assert without.tokenize_passages(["title"], ["abc"]) == with_titles.tokenize_passages([""], ["abc"])
+
+
+# --- models that are none ------------------------------------------------------------------------
+
+
+def without(name: str):
+    def spoil(folder: Path) -> None:
+        (folder / name).unlink()
+
+    return spoil
+
+
+def holding(name: str, content: bytes):
+    def spoil(folder: Path) -> None:
+        (folder / name).write_bytes(content)
+
+    return spoil
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (without("model.safetensors"), "no safetensors weights"),
+        (without("modules.json"), r"no sentence-transformers model \(no modules.json\)"),
+        (without("config.json"), "cannot be loaded"),
+        (holding("model.safetensors", b"x" * 1000), "cannot be loaded"),
+        (holding("modules.json", b"{"), "cannot be loaded"),
+        (holding("config.json", b"[]"), "cannot be loaded"),
+        (holding("tokenizer.json", b"nonsense"), "cannot be loaded"),
+    ],
+)
+def test_a_broken_folder_is_named(tiny, tmp_path, spoil, message):
+    folder = Path(shutil.copytree(tiny, tmp_path / "broken"))
+    spoil(folder)
+    with pytest.raises(InputError, match=message) as caught:
+        open_biencoder(str(folder))
+    assert f"encoder {folder}" in caught.value.message
+    assert caught.value.hint
+
+
+def test_a_missing_folder_is_named(tmp_path):
+    with pytest.raises(InputError, match="no such folder"):
+        open_biencoder(str(tmp_path / "none"))
+
+
+def test_pickled_weights_are_never_read(tiny, tmp_path):
+    """Beside safetensors elsewhere in the folder, weights that would run code stay unopened."""
+    folder = Path(shutil.copytree(tiny, tmp_path / "pickled"))
+    (folder / "model.safetensors").rename(folder / "1_Pooling" / "model.safetensors")
+    bad = b"cos\nsystem\n(S'touch " + str(tmp_path / "ran").encode() + b"'\ntR."
+    (folder / "pytorch_model.bin").write_bytes(bad)
+    with pytest.raises(InputError, match="cannot be loaded"):
+        open_biencoder(str(folder))
+    assert not (tmp_path / "ran").exists()

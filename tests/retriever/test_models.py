@@ -1,0 +1,134 @@
+"""From a model's name to a folder whose files are known, without a network."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from indexer.errors import InputError
+from retriever import models
+from retriever.models import DEFAULT_ENCODER, find_model, model_sha256
+
+
+@pytest.fixture(autouse=True)
+def offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """The files that a model's folder must have, without a model."""
+    folder = tmp_path / "small"
+    (folder / "1_Pooling").mkdir(parents=True)
+    for name in ("config.json", "1_Pooling/config.json", "tokenizer.json", "README.md"):
+        (folder / name).write_text(json.dumps({"of": name}))
+    (folder / "modules.json").write_text("[]")
+    (folder / "model.safetensors").write_bytes(b"weights")
+    return folder
+
+
+def test_the_default_encoder_is_found_by_both_its_names_and_its_files_are_the_pinned_ones():
+    folder = find_model(DEFAULT_ENCODER)
+    assert find_model("sentence-transformers/all-MiniLM-L6-v2") == folder
+    assert {path.name for path in folder.iterdir()} >= set(models._PINNED)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "config.json", "modules.json"])
+@pytest.mark.parametrize("how", ["flip", "missing"])
+def test_an_altered_default_encoder_is_refused(tmp_path, monkeypatch, name, how):
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for file in models._PINNED:
+        (folder / file).symlink_to(find_model(DEFAULT_ENCODER) / file)
+    content = bytearray((folder / name).read_bytes())
+    (folder / name).unlink()
+    if how == "flip":
+        content[len(content) // 2] ^= 1
+        (folder / name).write_bytes(content)
+    monkeypatch.setattr(models, "_from_cache", lambda repository: None)
+    monkeypatch.setattr(models, "_from_package", lambda: folder)
+    with pytest.raises(InputError, match="is missing or not the known file") as caught:
+        find_model(DEFAULT_ENCODER)
+    assert str(folder / name) in caught.value.message
+    assert models._PINNED[name] in caught.value.hint
+
+
+def test_without_cache_package_and_network_the_default_encoder_is_named(monkeypatch):
+    monkeypatch.setattr(models, "_from_cache", lambda repository: None)
+    monkeypatch.setattr(models, "_from_package", lambda: None)
+    with pytest.raises(InputError, match="does not give it") as caught:
+        find_model(DEFAULT_ENCODER)
+    assert "HF_HUB_OFFLINE is set" in caught.value.message
+
+
+def test_a_folder_is_a_model_by_path(small, monkeypatch):
+    assert find_model(str(small)) == small
+    monkeypatch.chdir(small.parent)
+    assert find_model("small").samefile(small)
+    assert find_model("./small").samefile(small)
+
+
+def test_a_folder_without_modules_or_safe_weights_is_refused(small):
+    (small / "model.safetensors").rename(small / "pytorch_model.bin")
+    with pytest.raises(InputError, match="no safetensors weights") as caught:
+        find_model(str(small))
+    assert "can run code" in caught.value.hint
+    (small / "modules.json").unlink()
+    with pytest.raises(InputError, match="no sentence-transformers model") as caught:
+        find_model(str(small))
+    assert "save_pretrained" in caught.value.hint
+
+
+def test_an_empty_name_is_no_model(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="is no sentence-transformers model"):
+        find_model("")
+
+
+@pytest.mark.parametrize("name", ["./none", "/none", "~/none", "../none", "a/b/c"])
+def test_a_path_to_nothing_is_never_looked_up_on_the_hub(name, monkeypatch):
+    monkeypatch.setattr(models, "_from_hub", lambda repository: pytest.fail("looked up"))
+    with pytest.raises(InputError, match="no such folder"):
+        find_model(name)
+
+
+@pytest.mark.parametrize("name", ["no-such-encoder", "nobody/no-such-encoder", "a b", "ü", "a" * 200])
+def test_an_unknown_name_says_that_the_hub_does_not_give_it(name):
+    with pytest.raises(InputError, match="Hub does not give it") as caught:
+        find_model(name)
+    assert DEFAULT_ENCODER in caught.value.hint
+
+
+# --- the hash ------------------------------------------------------------------------------------
+
+
+def test_a_copy_has_the_same_hash_and_what_decides_nothing_does_not_count(small, tmp_path):
+    copy = Path(shutil.copytree(small, tmp_path / "elsewhere"))
+    (copy / "README.md").write_text("other")
+    (copy / ".cache").mkdir()
+    (copy / ".cache" / "notes.txt").touch()
+    assert model_sha256(copy) == model_sha256(small)
+
+
+@pytest.mark.parametrize(
+    "name", ["config.json", "1_Pooling/config.json", "tokenizer.json", "modules.json", "model.safetensors"]
+)
+def test_every_file_that_decides_vectors_counts(small, name):
+    before = model_sha256(small)
+    content = (small / name).read_bytes()
+    (small / name).write_bytes(content + b" ")
+    assert model_sha256(small) != before
+    (small / name).unlink()
+    assert model_sha256(small) != before
+    (small / name).write_bytes(content)
+    assert model_sha256(small) == before
+
+
+def test_a_file_that_moves_to_another_module_counts(small):
+    before = model_sha256(small)
+    (small / "1_Pooling").rename(small / "2_Pooling")
+    assert model_sha256(small) != before
