@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import json
+import os
 from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
@@ -19,7 +20,7 @@ from indexer import corpus as corpus_module
 from indexer.artifacts import segment_paths
 from indexer.corpus import Skipped, write_documents
 from indexer.documents import REDIRECT_SCHEMA, DocumentStore
-from indexer.errors import InputError
+from indexer.errors import InputError, MachineError
 from indexer.ids import IdTable
 from indexer.readers import Reader, Record, open_reader
 from indexer.readers.jsonl import JsonlReader
@@ -311,6 +312,26 @@ def test_several_processes_write_the_same_as_one(tmp_path):
     one = write(SAMPLE, tmp_path / "one", segment_records=40, processes=1)
     assert write(SAMPLE, tmp_path / "two", segment_records=40, processes=2) == one
     assert contents(tmp_path / "two") == contents(tmp_path / "one")
+
+
+class Deadly(JsonlReader):
+    """Ends the process that parses it, as the system does where memory runs out."""
+
+    name = "deadly"
+    costly = True
+
+    def parse(self, record: Record) -> Iterable[Any]:
+        if record.place == "line 150":
+            os._exit(9)
+        return super().parse(record)
+
+
+@pytest.mark.parametrize("count", [160, 1000])
+def test_a_parsing_process_that_is_ended_is_told(tmp_path, count):
+    source = write_jsonl(tmp_path / "c.jsonl", linked_rows(count))
+    with pytest.raises(MachineError, match="a parsing process was ended at line") as caught:
+        write(Deadly(source), tmp_path / "documents", processes=2)
+    assert "fewer --processes" in caught.value.hint
 
 
 def test_damage_read_ahead_by_several_processes_is_counted_once_after_resuming(tmp_path):
