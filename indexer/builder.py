@@ -33,9 +33,7 @@ from indexer.artifacts import (
     PASSAGES,
     VECTORS,
     Manifest,
-    Workspace,
     dense_part,
-    link_tree,
     segment_path,
     segment_paths,
     vectors_part,
@@ -53,6 +51,7 @@ from indexer.progress import progress
 from indexer.readers import open_reader
 from indexer.tables import Table, TableWriter
 from indexer.vectors import open_shards
+from indexer.workspace import Workspace, link_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,8 +1,8 @@
 """Ids to rows, for millions of ids in a few bytes each.
 
 An id is looked up by its 64-bit hash in a sorted array (12 bytes an id; a dictionary of 18 million
-titles would take 3 GB). Two of 18 million ids share a hash with probability 1e-5; the stores compare
-the text of what they find, so a collision can lose an id but never return a wrong one.
+titles would take 3 GB). That any two of 18 million ids share a hash has a probability of 1e-5; such an
+id would be refused as a duplicate.
 """
 
 from __future__ import annotations

@@ -137,8 +137,7 @@ def page_xml(page: Page) -> str:
         f"      <origin>{page.page_id}</origin>",
         "      <model>wikitext</model>",
         "      <format>text/x-wiki</format>",
-        f'      <text bytes="{len(data)}" sha1="{sha1}" xml:space="preserve">'
-        f"{escape(page.text)}</text>",
+        f'      <text bytes="{len(data)}" sha1="{sha1}" xml:space="preserve">{escape(page.text)}</text>',
         f"      <sha1>{sha1}</sha1>",
         "    </revision>",
         "  </page>",

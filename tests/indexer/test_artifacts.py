@@ -18,14 +18,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexer import artifacts
+from indexer import workspace as workspace_module
 from indexer.artifacts import (
     FORMAT_VERSION,
-    Workspace,
     combined_sha256,
     dense_part,
     file_sha256,
-    link_tree,
     open_array,
     read_index_manifest,
     read_json,
@@ -39,6 +37,7 @@ from indexer.artifacts import (
     write_json,
 )
 from indexer.errors import BusyError, DamagedIndexError, LinkseekError, UsageError
+from indexer.workspace import Workspace, link_tree
 
 
 def filling(content: str, built: list[str] | None = None) -> Callable[[Path], dict[str, Any]]:
@@ -269,7 +268,7 @@ def test_an_index_is_replaced_while_a_reader_has_the_old_one_open(tmp_path):
 def test_there_is_an_index_at_every_moment(tmp_path, monkeypatch, system):
     """Where two folders can change places in one step; elsewhere it is away for a moment."""
     if system == "no exchange":
-        monkeypatch.setattr(artifacts, "_rename_exchange", lambda a, b: False)
+        monkeypatch.setattr(workspace_module, "_rename_exchange", lambda a, b: False)
     index = tmp_path / "index"
     publish(index, "0")
     ended = threading.Event()

@@ -11,7 +11,6 @@ from command import ROOT, run
 from fake_encoder import FakeEncoder
 
 from indexer import build as build_command
-from indexer.artifacts import Workspace
 from indexer.builder import Built, Plan
 from indexer.errors import (
     BusyError,
@@ -21,6 +20,7 @@ from indexer.errors import (
     UsageError,
 )
 from indexer.index import Index
+from indexer.workspace import Workspace
 
 SAMPLE = ROOT / "samples" / "linkseek-sample.xml.bz2"
 

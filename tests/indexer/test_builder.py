@@ -15,13 +15,14 @@ import pytest
 from fake_encoder import FakeEncoder
 from tiny_corpus import linked_rows, write_jsonl
 
-from indexer.artifacts import Workspace, read_json
+from indexer.artifacts import read_json
 from indexer.builder import Built
 from indexer.encoding import encode_texts
 from indexer.errors import BusyError, DamagedIndexError, InputError, UsageError
 from indexer.index import Index
 from indexer.readers import open_reader
 from indexer.vectors import open_shards
+from indexer.workspace import Workspace
 
 Build = Callable[..., Built]
 

@@ -137,9 +137,7 @@ def test_documents(name: str, example: Example, tmp_path: Path) -> None:
             assert 0 <= section.start <= len(document.text)
 
 
-def test_two_readings_and_a_pickled_reader_agree(
-    name: str, example: Example, tmp_path: Path
-) -> None:
+def test_two_readings_and_a_pickled_reader_agree(name: str, example: Example, tmp_path: Path) -> None:
     reader = make_reader(name, tmp_path, example.content(COUNT))
     assert read(reader) == read(reader) == read(pickle.loads(pickle.dumps(reader)))
     records = list(reader.records())
@@ -148,18 +146,14 @@ def test_two_readings_and_a_pickled_reader_agree(
 
 
 @pytest.mark.parametrize("suffix", COMPRESS)
-def test_compressed_files_read_the_same(
-    name: str, example: Example, suffix: str, tmp_path: Path
-) -> None:
+def test_compressed_files_read_the_same(name: str, example: Example, suffix: str, tmp_path: Path) -> None:
     content = example.content(COUNT)
     plain = read(make_reader(name, tmp_path, content))
     assert read(make_reader(name, tmp_path, COMPRESS[suffix](content), "x" + suffix)) == plain
 
 
 @pytest.mark.parametrize("suffix", COMPRESS)
-def test_a_truncated_file_is_named(
-    name: str, example: Example, suffix: str, tmp_path: Path
-) -> None:
+def test_a_truncated_file_is_named(name: str, example: Example, suffix: str, tmp_path: Path) -> None:
     packed = COMPRESS[suffix](example.content(500))
     for length in (len(packed) - 3, len(packed) // 2):
         reader = make_reader(name, tmp_path, packed[:length], "x" + suffix)
@@ -186,9 +180,7 @@ def test_records_are_read_lazily(name: str, example: Example, tmp_path: Path) ->
     assert opened[0].position == opened[0].size == size
 
 
-def test_a_broken_record_is_named_with_its_place(
-    name: str, example: Example, tmp_path: Path
-) -> None:
+def test_a_broken_record_is_named_with_its_place(name: str, example: Example, tmp_path: Path) -> None:
     reader = make_reader(name, tmp_path, example.content(COUNT, broken_at=2))
     with pytest.raises(InputError) as caught:
         read(reader)

@@ -30,8 +30,7 @@ DISCRIMINATIVE = 2
 def articles() -> dict[str, str]:
     """Title (with spaces) and wikitext of every article."""
     return {
-        path.stem.replace("_", " "): path.read_text(encoding="utf-8")
-        for path in sorted(WIKI.glob("*.wiki"))
+        path.stem.replace("_", " "): path.read_text(encoding="utf-8") for path in sorted(WIKI.glob("*.wiki"))
     }
 
 
