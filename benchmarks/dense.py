@@ -30,7 +30,7 @@ def measure(options: argparse.Namespace) -> list[Figure]:
         ]
         rows = sum(shard.rows for shard in shards)
         built = build_faiss(folder, shards, options.faiss, options.dimension, map(str, range(rows)))
-        ours = open_faiss(folder, {**built, "factory": options.faiss}, rows)
+        ours = open_faiss(folder, {**built, "factory": options.faiss, "encoder": {}}, rows)
         raw = faiss.read_index(str(folder / "index"))
         for count in (1, 16, 256):
             queries = _unit(chance, count, options.dimension)
