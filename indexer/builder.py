@@ -279,7 +279,8 @@ class _Stages:
     def dense(self, passages: Manifest, name: str, open_encoder: Callable[[str, bool], Encoder]) -> Manifest:
         part, factory = dense_part(name), self._plan.faiss
         started = time.perf_counter()
-        encoder = open_encoder(name, self._plan.title)
+        with progress(f"opening {name}"):  # seconds, where the model has to be converted first
+            encoder = open_encoder(name, self._plan.title)
         empty_index(factory, encoder.dimension, passages["passages"])  # a bad factory fails early
         self.seconds[f"opening {name}"] = time.perf_counter() - started
         content = {"passages": passages["content_sha256"], "encoder": encoder.identity}

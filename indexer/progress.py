@@ -35,7 +35,7 @@ def progress(
             BarColumn(bar_width=30),
             TaskProgressColumn(),
         ]
-        if unit != "bytes":
+        if unit and unit != "bytes":
             columns += [MofNCompleteColumn(), TextColumn(unit)]
         columns += [TimeRemainingColumn(), TextColumn("left")]
         with Progress(*columns, console=console, speed_estimate_period=60) as bar:
