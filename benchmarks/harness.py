@@ -63,7 +63,7 @@ def run(benchmark: Benchmark, argv: Sequence[str] | None = None) -> None:
     options = parser.parse_args(argv)
     figures = benchmark.measure(options)
     settings = {
-        name: value.name if isinstance(value, Path) else value
+        name: Path(value).name if isinstance(value, Path | str) else value
         for name, value in vars(options).items()
         if name != "no_record" and not (isinstance(value, Path) and value == SAMPLE)
     }

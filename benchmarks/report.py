@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 
+from benchmarks import dense, encoding, lucene, memory, question
 from benchmarks.harness import RESULTS, number_text
 
 README = Path(__file__).with_name("README.md")
@@ -22,16 +23,17 @@ peer's run in turn in one process, and the median round counts. The ratio is our
 and memory, less is better; of rates, more.
 """
 
-_NAMES = ("encoding", "dense", "lucene", "question", "memory")
+_SCRIPTS = (encoding, dense, lucene, question, memory)
 
 
 def report() -> str:
     """The text of benchmarks/README.md."""
     parts = [_HEAD]
-    for name in _NAMES:
+    for script in _SCRIPTS:
+        name = script.BENCHMARK.name
         path = RESULTS / f"{name}.jsonl"
-        records = list(latest(path.read_bytes().splitlines())) if path.exists() else []
-        parts.append(f"\n## {name}\n")
+        records = latest(path.read_bytes().splitlines()) if path.exists() else []
+        parts.append(f"\n## {name}\n\n{(script.__doc__ or '').strip()}\n")
         if not records:
             parts.append("\nNot measured.\n")
         parts += [_section(name, record) for record in records]

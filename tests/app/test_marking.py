@@ -74,7 +74,7 @@ def test_two_words_are_one_term_where_they_are_for_bm25(tmp_path):
     compared = 0
     for query, word in enumerate(words):
         found = {index.passages[row].text for row, _ in ranking.results(query)}
-        if found:  # no stop word
+        if found and term(word):  # no stop word, of Lucene or of ours
             compared += len(found) > 1
             assert found == {other for other in words if term(other) == term(word)}, word
     assert compared > 50
