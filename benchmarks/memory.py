@@ -1,9 +1,8 @@
 """Peak memory of a build over growing parts of one corpus, each in a process of its own.
 
 What may grow with the corpus: FAISS's vectors, the ids and the offsets. Below the peak stands how much the
-vectors of the index take in memory. The model's own memory, with the plans of its backend for every shape of
-batch, is about a gigabyte and does not grow. The encoder "one-layer" is the default one cut off behind its
-first layer: as wide, and done in minutes.
+vectors of the index take in memory. The encoder "one-layer" is the default one cut off behind its first
+layer: as wide, and done in minutes.
 """
 
 from __future__ import annotations

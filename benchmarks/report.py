@@ -52,7 +52,8 @@ def latest(lines: Iterable[bytes]) -> list[dict[str, Any]]:
 def _section(name: str, record: dict[str, Any]) -> str:
     on = record["machine"]
     settings = " ".join(
-        f"--{key.replace('_', '-')} {_shown(value)}" for key, value in record["settings"].items()
+        f"{'-' if len(key) == 1 else '--'}{key.replace('_', '-')} {_shown(value)}"
+        for key, value in record["settings"].items()
     )
     libraries = ", ".join(f"{library} {version}" for library, version in on["libraries"].items())
     rows = [
