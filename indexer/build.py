@@ -112,7 +112,7 @@ def verify(index: Path) -> None:
 _COUNTS = {
     "documents": "documents",
     "redirects": "redirects",
-    "dangling_redirects": "redirects to nothing",
+    "dangling_redirects": "  to nothing",
     "passages": "passages",
     "links": "links in passages",
     "between_documents": "  between documents",

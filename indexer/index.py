@@ -154,7 +154,9 @@ class Index:
         """
         names = self.encoders
         if not names:
-            raise UsageError(f"{self.path}: the index has no vectors", "Build it without --no-dense.")
+            raise UsageError(
+                f"{self.path}: the index has no vectors", "Build it without --no-dense, or ask BM25."
+            )
         name = encoder or self.manifest.get("default_encoder") or names[0]
         name = artifacts.dense_part(name).removeprefix(f"{DENSE}/")
         if name not in names:

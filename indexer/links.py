@@ -69,7 +69,7 @@ class LinkGraph:
 def resolve_redirects(redirects: Table, documents: IdTable) -> tuple[IdTable, dict[str, int]]:
     """A table that leads from document ids and redirect ids to document rows, and counts.
 
-    Counts: `redirects` that lead to a document, `dangling_redirects` (to nothing, or in a loop).
+    Counts: `resolved_redirects` lead to a document, `dangling_redirects` to nothing or in a loop.
     A redirect with the id of a document is passed over.
     """
     sources: NDArray[np.uint64] = np.empty(0, np.uint64)
@@ -92,7 +92,7 @@ def resolve_redirects(redirects: Table, documents: IdTable) -> tuple[IdTable, di
         np.concatenate([np.asarray(documents.hashes), sources[found]]),
         np.concatenate([documents.rows(np.asarray(documents.hashes)), rows[found]]),
     )
-    return table, {"redirects": int(found.sum()), "dangling_redirects": int((~found).sum())}
+    return table, {"resolved_redirects": int(found.sum()), "dangling_redirects": int((~found).sum())}
 
 
 def build_links(

@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 from indexer.documents import Document
 from indexer.errors import InputError
-from indexer.readers import Ignored, Outcome, Reader, Record
+from indexer.readers import Outcome, Reader, Record
 from indexer.sources import read_lines
 
 _HEADER = ["id", "text", "title"]
@@ -45,7 +45,6 @@ class DprReader(Reader):
         except (UnicodeDecodeError, csv.Error) as error:
             raise InputError(f"not a row of tab-separated UTF-8 ({error})", _MEND) from None
         if row == _HEADER and record.place == "line 1":
-            yield Ignored("header")
             return
         if len(row) != 3:
             raise InputError(f"{len(row)} fields, expected 3 ({', '.join(_HEADER)})", _MEND)

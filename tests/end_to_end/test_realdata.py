@@ -63,3 +63,14 @@ def test_passages_are_a_hundred_words_but_the_last(wikispeedia):
     last = set((np.asarray(wikispeedia.passages.offsets[1:]) - 1).tolist())
     assert all(count == 100 or row in last for row, count in enumerate(words))
     assert max(words) == 100 and min(words) >= 1
+
+
+def test_a_slice_of_wikipedia_keeps_its_redirects_apart(tmp_path, shared_data):
+    [dump] = (shared_data / "enwiki-slice").glob("*.xml.bz2")
+    done = run("indexer/build.py", "--corpus", dump, "--index", tmp_path / "index", "--no-dense", "--no-bm25")
+    assert done.returncode == 0, done.stderr
+    manifest = Index.open(tmp_path / "index").manifest
+    counts = manifest["counts"]
+    assert (counts["documents"], counts["redirects"]) == (106, 99)
+    assert counts["resolved_redirects"] + counts["dangling_redirects"] == 99
+    assert manifest["skipped"]["other namespace"]["count"] == 1  # the hundredth redirect

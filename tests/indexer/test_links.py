@@ -67,7 +67,7 @@ def links_twin(
         first += len(passages)
     for id_ in redirects:
         found = resolve_twin(redirects[id_], ids, redirects) >= 0
-        counts["redirects" if found else "dangling_redirects"] += 1
+        counts["resolved_redirects" if found else "dangling_redirects"] += 1
     return edges, counts
 
 
@@ -121,7 +121,7 @@ def test_an_anchor_is_found_in_its_passage():
     edges, counts = links_twin(documents, {"r": "s", "s": "c", "t": "t"}, 2)
     assert edges == [(0, 2, 5, 1), (1, 0, 3, 2), (2, 0, 2, 2)]
     assert counts == Counter(
-        links=3, between_documents=2, cut=1, dangling=1, redirects=2, dangling_redirects=1
+        links=3, between_documents=2, cut=1, dangling=1, resolved_redirects=2, dangling_redirects=1
     )
 
 
@@ -132,7 +132,7 @@ def test_chains_of_redirects_are_followed(tmp_path, length):
     documents = [Document("d", "", "a b", (Link(0, 1, "r0"), Link(2, 3, "x")))]
     graph, counts = build(tmp_path, documents, chain | loop, 5)
     assert graph.target.tolist() == [0]
-    assert counts["redirects"] == length
+    assert counts["resolved_redirects"] == length
     assert counts["dangling_redirects"] == 3
     assert counts["dangling"] == 1
 
@@ -144,7 +144,7 @@ def test_resolving_leads_from_documents_and_redirects_to_rows(tmp_path):
             writer.write({"id": id_, "target": target})
     table, counts = resolve_redirects(Table([tmp_path / "r"], REDIRECT_SCHEMA), ids)
     assert [table.row(id_) for id_ in ("a", "b", "r", "lost")] == [0, 1, 1, -1]  # the document a wins
-    assert counts == {"redirects": 2, "dangling_redirects": 1}
+    assert counts == {"resolved_redirects": 2, "dangling_redirects": 1}
 
 
 def test_the_files_are_arrays_that_numpy_reads(tmp_path):
