@@ -221,10 +221,10 @@ def read_index_manifest(index: Path) -> Manifest:
 def index_stamp(index: Path) -> tuple[int, int, int]:
     """Changes when another index takes the place of this one; zeros where there is none."""
     try:
-        stat = (index / MANIFEST).stat()
+        found = (index / MANIFEST).stat()
     except OSError:
         return (0, 0, 0)
-    return (stat.st_ino, stat.st_mtime_ns, stat.st_size)
+    return (found.st_ino, found.st_mtime_ns, found.st_size)
 
 
 def _is_part_name(name: Any) -> bool:

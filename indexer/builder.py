@@ -256,19 +256,12 @@ class _Stages:
             from indexer.lucene_index import build_lucene, passage_texts
 
             with progress("Lucene index", passages["passages"], "passages") as advance:
-                told = 0
-
-                def on_progress(count: int) -> None:
-                    nonlocal told
-                    advance(count - told)
-                    told = count
-
                 count = build_lucene(
                     passage_texts(self._passages(passages)),
                     folder,
                     index_title=self._plan.title,
                     threads=self._plan.processes or default_processes(),
-                    on_progress=on_progress,
+                    on_rows=advance,
                 )
             return {"passages": count}
 
@@ -324,14 +317,14 @@ class _Stages:
                         _say(f"{part}: {finished} of {total} shards are there, going on at the next")
                         advance(rows)
 
-                encoded = encode_passages(
+                shards = encode_passages(
                     encoder, self._passages(passages), folder, on_start=on_start, on_rows=advance
                 )
             digest = sha256()
-            for shard in encoded.shards:
+            for shard in shards:
                 for block in shard.blocks():
                     digest.update(block.tobytes())
-            return {"shards": len(encoded.shards), "vectors_sha256": digest.hexdigest()}
+            return {"shards": len(shards), "vectors_sha256": digest.hexdigest()}
 
         how = {"token_budget": encoder.token_budget, "shard_rows": encoder.shard_rows}
         started = time.perf_counter()

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -57,14 +56,6 @@ class Encoder(Protocol):
         """Vectors of one batch, float32 [B, d]."""
 
 
-@dataclass(frozen=True, slots=True)
-class Encoded:
-    """All shards in order, and how many of them an earlier run had finished."""
-
-    shards: list[Shard]
-    resumed: int
-
-
 def token_batches(lengths: Sequence[int], token_budget: int) -> Iterator[list[int]]:
     """Positions sorted by (length, position), cut so that longest x count <= `token_budget`.
 
@@ -81,11 +72,16 @@ def token_batches(lengths: Sequence[int], token_budget: int) -> Iterator[list[in
         yield batch
 
 
-def encode_texts(encoder: Encoder, tokens: Sequence[Tokens]) -> NDArray[np.float32]:
-    """Vectors of tokenised texts in their order, float32 [n, d]."""
+def encode_texts(
+    encoder: Encoder,
+    tokens: Sequence[Tokens],
+    on_rows: Callable[[float], None] = lambda rows: None,
+) -> NDArray[np.float32]:
+    """Vectors of tokenised texts in their order, float32 [n, d]; on_rows gets the size of each batch."""
     vectors = np.empty((len(tokens), encoder.dimension), np.float32)  # [n, d]
     for batch in token_batches([len(t) for t in tokens], encoder.token_budget):
         vectors[batch] = encoder.encode_tokens([tokens[i] for i in batch])
+        on_rows(len(batch))
     return vectors
 
 
@@ -96,7 +92,7 @@ def encode_passages(
     *,
     on_start: Callable[[int, int, int], None] = lambda finished, shards, rows: None,
     on_rows: Callable[[float], None] = lambda rows: None,
-) -> Encoded:
+) -> list[Shard]:
     """Encode all passages into shards in `folder`, passing over those that are there and whole.
 
     on_start is told how many of how many shards were finished before, and their rows; on_rows how
@@ -119,19 +115,15 @@ def encode_passages(
         texts = list(passages.table.column("text", start, start + size))
         return encoder.tokenize_passages(titles, texts)
 
-    resumed = len(finished)
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="tokenize") as ahead:
         waiting: Future[list[Tokens]] | None = None
         for place, number in enumerate(missing):
             tokens = waiting.result() if waiting else tokenize(number)
             following = missing[place + 1 : place + 2]
             waiting = ahead.submit(tokenize, following[0]) if following else None
-            vectors = np.empty((len(tokens), encoder.dimension), np.float32)  # [rows, d]
-            for batch in token_batches([len(t) for t in tokens], encoder.token_budget):
-                vectors[batch] = encoder.encode_tokens([tokens[i] for i in batch])
-                on_rows(len(batch))
+            vectors = encode_texts(encoder, tokens, on_rows)  # [rows, d]
             finished[number] = write_shard(folder, number, number * size, vectors)
-    return Encoded([finished[number] for number in range(total)], resumed)
+    return [finished[number] for number in range(total)]
 
 
 def _rows(number: int, size: int, passages: PassageStore) -> int:

@@ -56,15 +56,15 @@ def build_lucene(
     *,
     index_title: bool,
     threads: int,
-    on_progress: Callable[[int], None] = lambda count: None,
+    on_rows: Callable[[float], None] = lambda rows: None,
 ) -> int:
     """Write a Lucene index of (id, title, text) and return how many passages it holds.
 
     A passage of white space alone has nothing to index and is left out, as `IndexCollection` does.
     folder: new; after an error or a kill it is useless and to be deleted. threads: how many index
-    at the same time, at most one a core; about as many segments come out. on_progress: gets the
-    number of passages done, in this thread. Memory: a batch of 1,000 passages (or 2 MB) for each
-    thread, and Java's. Raises `InputError` for an id that Lucene cannot hold, `MachineError`
+    at the same time, at most one a core; about as many segments come out. on_rows: gets the number
+    of passages done since the last call, in this thread. Memory: a batch of 1,000 passages (or 2 MB)
+    for each thread, and Java's. Raises `InputError` for an id that Lucene cannot hold, `MachineError`
     where Lucene cannot write.
     """
     pool = java_threads()
@@ -74,9 +74,10 @@ def build_lucene(
 
     def finish_one() -> None:
         nonlocal count
-        count += working[0].result()
+        done = working[0].result()
         working.popleft()
-        on_progress(count)
+        count += done
+        on_rows(done)
 
     try:
         for batch in _batches(passages, index_title):  # made while Java works on those before

@@ -42,6 +42,7 @@ _PINNED = {
     "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
     "modules.json": "84e40c8e006c9b1d6c122e02cba9b02458120b5fb0c87b746c41e0207cf642cf",
     "sentence_bert_config.json": "fc1993fde0a95c24ec6c022539d41cf6e2f7c9721e5415d6fb6897472a9cd4b7",
+    "1_Pooling/config.json": "4be450dde3b0273bb9787637cfbd28fe04a7ba6ab9d36ac48e92b11e350ffc23",
 }
 
 
@@ -96,13 +97,9 @@ def _from_hub(repository: str) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
-    names = [repository] if "/" in repository else [f"sentence-transformers/{repository}"]
+    name = repository if "/" in repository else f"sentence-transformers/{repository}"
     try:
-        return Path(
-            snapshot_download(
-                names[0], ignore_patterns=["*.bin", "*.onnx", "*.h5", "*.ot", "*.msgpack", "openvino*"]
-            )
-        )
+        return Path(snapshot_download(name, ignore_patterns=_NOT_READ))
     except (HfHubHTTPError, HFValidationError, OSError, ValueError) as error:
         offline = " (HF_HUB_OFFLINE is set)" if os.environ.get("HF_HUB_OFFLINE") else ""
         raise InputError(
@@ -110,6 +107,9 @@ def _from_hub(repository: str) -> Path:
             f"it{offline}: {type(error).__name__}",
             f"Check the name, or give a folder. Without a network there is {DEFAULT_ENCODER}.",
         ) from None
+
+
+_NOT_READ = ["*.bin", "*.onnx", "*.h5", "*.ot", "*.msgpack", "openvino*"]
 
 
 def _check_safetensors(folder: Path, name: str) -> Path:

@@ -11,8 +11,6 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from fake_encoder import FakeEncoder
 
 from indexer import builder, corpus

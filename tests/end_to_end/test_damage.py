@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from command import ROOT, Done, run
+from command import ROOT, WITH_TESTS, Done, run
 from tiny_corpus import linked_rows, write_jsonl
 
 from indexer.errors import DamagedIndexError, InputError, MachineError, MismatchError, UsageError
@@ -112,15 +112,13 @@ def built(tmp_path_factory) -> Path:
     """The sample with BM25 and the vectors of a fake encoder."""
     index = tmp_path_factory.mktemp("damage") / "index"
     script = f"""
-import sys
-sys.path.insert(0, {str(Path(__file__).parents[1])!r})
 from pathlib import Path
 from fake_encoder import FakeEncoder
 from indexer.builder import Plan, build_index
 plan = Plan(Path({str(SAMPLE)!r}), encoders=["fake"], processes=1)
 build_index(Path({str(index)!r}), plan, lambda n, t: FakeEncoder(n))
 """
-    subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
+    subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, env=WITH_TESTS)
     return index
 
 
@@ -179,7 +177,7 @@ def test_an_altered_shard_of_an_interrupted_build_is_made_again(tmp_path):
     """Killed by hand: the driver is told to stop, one of its shards is altered, and it goes on."""
     driver = Path(__file__).with_name("driver.py")
     corpus = write_jsonl(tmp_path / "c.jsonl", linked_rows(120))
-    process = subprocess.Popen([sys.executable, driver, corpus, tmp_path / "i", "0.02"])
+    process = subprocess.Popen([sys.executable, driver, corpus, tmp_path / "i", "0.02"], env=WITH_TESTS)
     shard = tmp_path / "i.building" / "vectors" / "encoder" / "00001.npy"
     while not shard.with_suffix(".json").exists():
         assert process.poll() is None
@@ -188,10 +186,16 @@ def test_an_altered_shard_of_an_interrupted_build_is_made_again(tmp_path):
     content = shard.read_bytes()
     shard.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     done = subprocess.run(
-        [sys.executable, driver, corpus, tmp_path / "i", "0"], capture_output=True, text=True, check=True
+        [sys.executable, driver, corpus, tmp_path / "i", "0"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=WITH_TESTS,
     )
     assert "1 of " in done.stderr and "shards are there" in done.stderr
-    whole = subprocess.run([sys.executable, driver, corpus, tmp_path / "whole", "0"], capture_output=True)
+    whole = subprocess.run(
+        [sys.executable, driver, corpus, tmp_path / "whole", "0"], capture_output=True, env=WITH_TESTS
+    )
     assert whole.returncode == 0
     vectors = [Index.open(tmp_path / name).dense().manifest["vectors_sha256"] for name in ("i", "whole")]
     assert vectors[0] == vectors[1]
@@ -265,7 +269,6 @@ def test_a_full_disk_while_vectors_are_written(small_disk):
     """First by the shards, then by FAISS, which says so in its own way."""
     script = f"""
 import sys
-sys.path.insert(0, {str(Path(__file__).parents[1])!r})
 from pathlib import Path
 from fake_encoder import FakeEncoder
 from indexer.builder import Plan, build_index
@@ -278,7 +281,7 @@ with exit_on_error("build"):
 
     def build_dense(factory: str, dimension: int) -> Done:
         command = [sys.executable, "-c", script, factory, str(dimension)]
-        return subprocess.run(command, capture_output=True, text=True)
+        return subprocess.run(command, capture_output=True, text=True, env=WITH_TESTS)
 
     told(build_dense("Flat", 4096), MachineError, "Free some space", "goes on from here")
     told(build_dense("Flat", 1000), MachineError, "FAISS cannot write it", "goes on from here")

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zstandard
+from command import WITH_TESTS
 from tiny_corpus import linked_rows, write_jsonl
 
 from indexer.artifacts import read_json
@@ -26,7 +27,9 @@ DRIVER = Path(__file__).with_name("driver.py")
 
 def start(corpus: Path, index: Path, seconds: float, *real: str) -> Process:
     command = [sys.executable, str(DRIVER), str(corpus), str(index), str(seconds), *real]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=WITH_TESTS
+    )
 
 
 def finish(process: Process) -> str:

@@ -80,18 +80,17 @@ def passages(tmp_path: Path) -> PassageStore:
 
 def encode(passages: PassageStore, folder: Path, **options) -> list[bytes]:
     folder.mkdir(exist_ok=True)
-    return [
-        s.path.read_bytes() for s in encode_passages(FakeEncoder(**NOISY | options), passages, folder).shards
-    ]
+    return [s.path.read_bytes() for s in encode_passages(FakeEncoder(**NOISY | options), passages, folder)]
 
 
 def test_shards_hold_the_vectors_of_their_passages(passages, tmp_path):
     (tmp_path / "s").mkdir()
     encoder = FakeEncoder(shard_rows=7)
-    encoded = encode_passages(encoder, passages, tmp_path / "s")
-    assert encoded.resumed == 0
-    assert [(s.first_row, s.rows) for s in encoded.shards] == [(n, min(7, 45 - n)) for n in range(0, 45, 7)]
-    stored = np.concatenate([shard.open() for shard in encoded.shards])
+    started = []
+    shards = encode_passages(encoder, passages, tmp_path / "s", on_start=lambda *a: started.append(a))
+    assert started == [(0, 7, 0)]
+    assert [(s.first_row, s.rows) for s in shards] == [(n, min(7, 45 - n)) for n in range(0, 45, 7)]
+    stored = np.concatenate([shard.open() for shard in shards])
     tokens = encoder.tokenize_passages([p.title for p in passages], [p.text for p in passages])
     expected = encode_texts(encoder, tokens)
     np.testing.assert_array_equal(stored, expected.astype(np.float16))
@@ -132,12 +131,11 @@ def test_only_missing_and_damaged_shards_are_encoded_again_with_the_same_bits(pa
         spoil(tmp_path / "s", number, how)
     started, rows = [], []
     encoder = FakeEncoder(**NOISY)
-    encoded = encode_passages(
+    shards = encode_passages(
         encoder, passages, tmp_path / "s", on_start=lambda *a: started.append(a), on_rows=rows.append
     )
-    assert [shard.path.read_bytes() for shard in encoded.shards] == whole
+    assert [shard.path.read_bytes() for shard in shards] == whole
     assert started == [(4, 7, 4 * 7 - 4)]  # the last shard has 3 rows
-    assert encoded.resumed == 4
     assert sum(rows) == sum(map(len, encoder.batches)) == 21
     after = [path.stat().st_mtime_ns for path in sorted((tmp_path / "s").glob("*.npy"))]
     assert [a == b for a, b in zip(times, after, strict=True)] == [n not in (0, 3, 4) for n in range(7)]
@@ -168,11 +166,11 @@ def test_tokenising_is_one_shard_ahead_in_another_thread(passages, tmp_path):
             return super().tokenize_passages(titles, texts)
 
     (tmp_path / "s").mkdir()
-    encoded = encode_passages(Watching(**NOISY), passages, tmp_path / "s")
+    shards = encode_passages(Watching(**NOISY), passages, tmp_path / "s")
     assert [name for name, _ in calls] == ["main"] + ["tokenize"] * 6
     assert [count for _, count in calls] == [7] * 6 + [3]
     tokens = [FakeEncoder().tokenize_passages([p.title], [p.text])[0] for p in passages]
-    for number, shard in enumerate(encoded.shards):  # and gives the same as tokenising at once
+    for number, shard in enumerate(shards):  # and gives the same as tokenising at once
         expected = encode_texts(FakeEncoder(**NOISY), tokens[number * 7 : number * 7 + 7])
         np.testing.assert_array_equal(shard.open(), expected.astype(np.float16))
 
@@ -204,4 +202,4 @@ def test_a_vector_that_is_not_finite_is_an_error_with_its_passage(passages, tmp_
 def test_no_passages_make_no_shards(tmp_path):
     _, ids = store_documents(tmp_path, [Document("d", "", "")])
     passages = store_passages(tmp_path, [Document("d", "", "")], ids, 5)
-    assert encode_passages(FakeEncoder(), passages, tmp_path).shards == []
+    assert encode_passages(FakeEncoder(), passages, tmp_path) == []

@@ -34,15 +34,17 @@ def small(tmp_path: Path) -> Path:
 def test_the_default_encoder_is_found_by_both_its_names_and_its_files_are_the_pinned_ones():
     folder = find_model(DEFAULT_ENCODER)
     assert find_model("sentence-transformers/all-MiniLM-L6-v2") == folder
-    assert {path.name for path in folder.iterdir()} >= set(models._PINNED)
+    assert all((folder / name).is_file() for name in models._PINNED)
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "config.json", "modules.json"])
+@pytest.mark.parametrize(
+    "name", ["model.safetensors", "tokenizer.json", "config.json", "modules.json", "1_Pooling/config.json"]
+)
 @pytest.mark.parametrize("how", ["flip", "missing"])
 def test_an_altered_default_encoder_is_refused(tmp_path, monkeypatch, name, how):
     folder = tmp_path / "model"
-    folder.mkdir()
     for file in models._PINNED:
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
         (folder / file).symlink_to(find_model(DEFAULT_ENCODER) / file)
     content = bytearray((folder / name).read_bytes())
     (folder / name).unlink()
