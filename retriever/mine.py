@@ -1,0 +1,115 @@
+"""python -m retriever.mine: training pairs from an index's links and texts.
+
+Entry script: it reads the options, opens the index and calls `retriever.mining`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+from pydantic import Field
+
+from indexer.corpus import default_processes
+from indexer.errors import UsageError, exit_on_error
+from indexer.index import Index
+from indexer.options import Options, nearest, parse_options
+from indexer.progress import progress
+from retriever.mining import NegativeKind, Statistics, count_topologies, mine_pairs
+from retriever.objectives import Source, all_objectives
+from retriever.pairs import write_pairs
+
+PROGRAM = "python -m retriever.mine"
+
+
+class MineOptions(Options):
+    """Mine training pairs from an index: a query, a passage that should be found, and why.
+
+    Writes DPR's JSON lines. The same seed gives the same file, whatever the number of processes.
+    """
+
+    index: Path
+    """the index folder"""
+    objective: str = "hlp"
+    """what makes a pair"""
+    pairs: Annotated[int, Field(ge=1)] | None = None
+    """how many, drawn at random; all by default"""
+    seed: int = 1
+    """of all that is drawn"""
+    negatives: NegativeKind = "none"
+    """one passage a pair that should not be found: random, or overlap (mentions the same, is no pair)"""
+    language: str = "en"
+    """of the texts, for finding sentences: an ISO 639-1 code"""
+    processes: Annotated[int, Field(ge=1)] | None = None
+    """processes that read texts; default one a core"""
+    stats: bool = False
+    """print counts, lengths and overlap as JSON; without --output, counts alone"""
+    output: Path | None = None
+    """where the pairs go: a name in .jsonl or .jsonl.zst"""
+
+
+def main(argv: Sequence[str]) -> None:
+    """Run the command."""
+    options = parse_options(MineOptions, argv, PROGRAM)
+    objectives = all_objectives()
+    if options.objective not in objectives:
+        raise UsageError(f"no objective {options.objective}", nearest(options.objective, set(objectives)))
+    if options.output is None and not options.stats:
+        raise UsageError("--output is missing", "Name a file for the pairs, or ask for --stats alone.")
+    if options.output and not options.output.name.endswith((".jsonl", ".jsonl.zst")):
+        raise UsageError(
+            f"--output {options.output}: no JSONL file", "Use a name in .jsonl or .jsonl.zst."
+        )
+    index = Index.open(options.index)
+    report: dict[str, Any] = {"index": str(options.index), "objective": options.objective}
+    if options.output:
+        report |= _mine(index, options, options.output)
+    if options.stats:
+        with progress("counting links"):
+            report |= count_topologies(Source(index).topology)
+        print(orjson.dumps(report, option=orjson.OPT_INDENT_2).decode())
+
+
+def _mine(index: Index, options: MineOptions, output: Path) -> dict[str, Any]:
+    """Write the pairs; returns what `--stats` says of them."""
+    statistics = Statistics()
+    total: list[int] = []
+    lines = mine_pairs(
+        index,
+        all_objectives()[options.objective],
+        pairs=options.pairs,
+        seed=options.seed,
+        negatives=options.negatives,
+        language=options.language,
+        processes=options.processes or default_processes(),
+        statistics=statistics,
+        on_start=total.append,
+    )
+    with progress("joining links"):
+        first = next(lines)
+    with progress(f"mining {options.objective}", total[0], "pairs") as advance:
+
+        def told() -> Any:
+            yield first
+            for line in lines:
+                advance(1)
+                yield line
+
+        count = write_pairs(output, told())
+    found = statistics.to_json()
+    print(f"{output}: {count:,} pairs {found['written']}", file=sys.stderr)
+    if options.negatives != "none" and statistics.without_negative:
+        print(f"{statistics.without_negative:,} pairs without a negative", file=sys.stderr)
+    return found
+
+
+MineOptions.model_fields["objective"].description = "what makes a pair: " + "; ".join(
+    f"{name}, {objective.summary}" for name, objective in all_objectives().items()
+)
+
+if __name__ == "__main__":
+    with exit_on_error("mine"):
+        main(sys.argv[1:])

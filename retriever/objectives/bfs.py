@@ -1,0 +1,41 @@
+"""Body first selection: a sentence of a document's first section -> another passage (Chang et al. 2020).
+
+    query      a random sentence of the document's first section that the positive does not hold
+    positive   a passage of the same document
+    negatives  none of its own
+
+Every passage of a document is a positive once. Example: the passages "Warsaw covers 517 km2. It lies on
+the Vistula." and "Its uprising began in 1944." give "It lies on the Vistula." -> the second.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from retriever.objectives import Asked, Objective, Source, pairs_without_query_link
+from retriever.topology import Pairs
+
+
+class BodyFirstSelection(Objective):
+    """A sentence of a document's first section -> another passage of the document."""
+
+    name = "bfs"
+    summary = "a sentence of a document's first section and another of its passages (body first selection)"
+    needs_links = False
+
+    def candidates(self, source: Source) -> dict[str, Pairs]:
+        """Every passage of a document that has several."""
+        offsets = np.asarray(source.index.passages.offsets)
+        counts = np.diff(offsets)  # [D]
+        positive = np.flatnonzero(np.repeat(counts > 1, counts))
+        return {self.name: pairs_without_query_link(np.repeat(offsets[:-1], counts)[positive], positive)}
+
+    def query(self, source: Source, pairs: Pairs, i: int, draw: int) -> Asked | None:
+        """A random sentence of the first section."""
+        passage = int(pairs.positive[i])
+        text = source.text(passage)
+        document = source.index.passages.document_rows(np.array([passage]))
+        lead = source.first_section(int(document[0]))
+        sentences = [lead[start:end] for start, end in source.sentences(lead)]
+        others = [sentence for sentence in sentences if sentence not in text]
+        return Asked(others[draw % len(others)], text) if others else None

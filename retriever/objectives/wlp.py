@@ -1,0 +1,43 @@
+"""Wiki link prediction: a sentence about E -> a passage that links to E (Chang et al. 2020).
+
+    query      a random sentence of E's first section
+    positive   a passage of another document with an anchor to E
+    negatives  none of its own
+
+The direction is that of HLP's figure 1; PROP and PHP describe it the other way round, from the linking
+document's first section. Example: E = "Warsaw covers 517 km2. It lies on the Vistula." and p = "The
+film was shot in [Warsaw]." give "It lies on the Vistula." -> p.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from retriever.objectives import Asked, Objective, Source, pairs_without_query_link
+from retriever.topology import Pairs
+
+
+class WikiLinkPrediction(Objective):
+    """A sentence of a document's first section -> a passage that links to the document."""
+
+    name = "wlp"
+    summary = "a sentence of a document's first section and a passage that links to it (wiki link prediction)"
+
+    def candidates(self, source: Source) -> dict[str, Pairs]:
+        """Every passage with every document that it links to."""
+        topology, offsets = source.topology, np.asarray(source.index.passages.offsets)
+        known = np.flatnonzero(np.diff(offsets)[topology.target] > 0)  # E may be a page without text
+        return {
+            self.name: pairs_without_query_link(
+                offsets[topology.target[known]], topology.passage[known], topology.link[known]
+            )
+        }
+
+    def query(self, source: Source, pairs: Pairs, i: int, draw: int) -> Asked | None:
+        """A random sentence of the first section of the document that the link leads to."""
+        lead = source.first_section(int(source.index.links.target[pairs.positive_link[i]]))
+        sentences = source.sentences(lead)
+        if not sentences:
+            return None
+        start, end = sentences[draw % len(sentences)]
+        return Asked(lead[start:end], source.text(int(pairs.positive[i])))

@@ -1,0 +1,201 @@
+"""Dual links and co-mentions in a link graph: who could be asked about whom (HLP, section 3.2).
+
+Both look at passages, not documents, and at links between different documents whose anchor lies
+wholly in one passage (others are not in the graph):
+
+    dual link    a of A has an anchor to B, b of B has an anchor to A.              query a, positive b
+    co-mention   c of C and d of D have anchors to the same E, d has one to C.      query c, positive d
+                 C, D and E are different; E's in-degree is below K.
+
+A pair of passages is one row, with the link in the query's passage that comes first (of those that
+qualify). Everything is array work in blocks: the cost is linear in the links and in what is found.
+
+Symbols: P passages, D documents, E links, U links without repetition of (passage, target).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from indexer.links import LinkGraph
+
+IN_DEGREE_SHARE = 0.9
+"""Co-mentions through the documents above this share of in-degrees are left out (HLP, section 3.2)."""
+
+_BLOCK = 1 << 22  # candidate pairs looked at at a time: 32 MB an array
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Pairs of passages, n of them, sorted by query and positive.
+
+    query, positive: int32 [n], passage rows. query_link: int32 [n], the link in the query's passage
+    whose sentence is asked. positive_link: the first link in the positive's passage that leads to the
+    query's document. shared_link: of co-mentions, the first link in the positive's passage to E; else -1.
+    """
+
+    query: NDArray[np.int32]
+    positive: NDArray[np.int32]
+    query_link: NDArray[np.int32]
+    positive_link: NDArray[np.int32]
+    shared_link: NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.query)
+
+    def take(self, rows: NDArray[Any]) -> Pairs:
+        """Some of the pairs, by number or mask."""
+        return Pairs(*(getattr(self, name)[rows] for name in Pairs.__dataclass_fields__))
+
+    @staticmethod
+    def joined(parts: list[Pairs]) -> Pairs:
+        """One after another."""
+        names = Pairs.__dataclass_fields__
+        empty = np.empty(0, np.int32)
+        return Pairs(*(np.concatenate([empty, *(getattr(part, name) for part in parts)]) for name in names))
+
+    def keys(self) -> NDArray[np.int64]:
+        """One number for each pair of passages, int64 [n]."""
+        return _key(self.query, self.positive, 1 << 32)
+
+
+class Topology:
+    """The links between different documents, each (passage, target) once, ready to be joined."""
+
+    def __init__(self, links: LinkGraph, passage_offsets: NDArray[np.int64]) -> None:
+        """passage_offsets: int64 [D+1], document d has passages offsets[d] to offsets[d+1]."""
+        self.documents = len(passage_offsets) - 1
+        self.document_of = np.repeat(
+            np.arange(self.documents, dtype=np.int32), np.diff(passage_offsets)
+        )  # int32 [P]
+        target, passage = np.asarray(links.target), np.asarray(links.passage)  # int32 [E]
+        source = self.document_of[passage]  # int32 [E]
+        between = np.flatnonzero(source != target)  # [m]
+        # Links stand in reading order, so the first of equal keys is the first in the passage.
+        self.keys, first = np.unique(
+            _key(passage[between], target[between], self.documents), return_index=True
+        )  # int64 [U], ascending: passage * D + target
+        self.link = between[first].astype(np.int32)  # int32 [U]
+        self.passage, self.target = passage[self.link], target[self.link]  # int32 [U]
+        self.source = source[self.link]  # int32 [U]
+
+    @cached_property
+    def in_degree(self) -> NDArray[np.int64]:
+        """How many other documents have an anchor to a document, int64 [D]."""
+        edges = np.unique(_key(self.source, self.target, self.documents))
+        return np.bincount(edges % max(self.documents, 1), minlength=self.documents)
+
+    @cached_property
+    def most_in_degree(self) -> int:
+        """K: the value at position floor(0.9 D) of all in-degrees, ascending; 0 without documents."""
+        if self.documents == 0:
+            return 0
+        place = int(np.floor(IN_DEGREE_SHARE * self.documents))
+        return int(np.partition(self.in_degree, place)[place])
+
+    @cached_property
+    def by_target(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Places in `link` sorted by target, int64 [U], and the targets in that order, int32 [U]."""
+        order = np.argsort(self.target, kind="stable")
+        return order, self.target[order]
+
+    def targets_of(self, passage: int) -> NDArray[np.int32]:
+        """The documents that a passage links to, ascending."""
+        low, high = np.searchsorted(self.passage, [passage, passage + 1])
+        return self.target[low:high]
+
+    def link_from_to(self, passage: NDArray[Any], target: NDArray[Any]) -> NDArray[np.int32]:
+        """The first link of each passage to each document, int32 [n]; -1 where there is none."""
+        wanted = _key(passage, target, self.documents)
+        place = np.searchsorted(self.keys, wanted)  # [n]
+        place[place == len(self.keys)] = 0
+        found = self.keys[place] == wanted if len(self.keys) else np.zeros(len(wanted), np.bool_)
+        return np.where(found, self.link[place] if len(self.keys) else -1, -1).astype(np.int32)
+
+    # --- dual links ------------------------------------------------------------------------------
+
+    def dual_links(self) -> Pairs:
+        """All dual-link pairs, each in both directions."""
+        edge = _key(self.source, self.target, self.documents)  # [U], source document to target document
+        order = np.argsort(edge, kind="stable")  # [U]
+        by_edge = edge[order]
+        back = _key(self.target, self.source, self.documents)  # [U]
+        low = np.searchsorted(by_edge, back, side="left")
+        count = np.searchsorted(by_edge, back, side="right") - low  # [U], links back
+        parts = []
+        for links, within in _expanded(count):
+            there, here = order[low[links] + within], links
+            parts.append(
+                Pairs(
+                    self.passage[here],
+                    self.passage[there],
+                    self.link[here],
+                    self.link[there],
+                    np.full(len(here), -1, np.int32),
+                )
+            )
+        return _sorted(Pairs.joined(parts))
+
+    # --- co-mentions -----------------------------------------------------------------------------
+
+    def co_mentions(self) -> Pairs:
+        """All co-mention pairs, those included that are dual links too.
+
+        Joined through E, whose in-degree is below K: never through a hub.
+        """
+        rare = np.flatnonzero(self.in_degree[self.target] < self.most_in_degree)  # [r], anchors to an E
+        by_target = rare[np.argsort(self.target[rare], kind="stable")]  # [r]
+        targets = self.target[by_target]
+        low = np.searchsorted(targets, self.target[rare], side="left")
+        count = np.searchsorted(targets, self.target[rare], side="right") - low  # [r]
+        parts = []
+        for links, within in _expanded(count):
+            asked, answering = rare[links], by_target[low[links] + within]  # places in self.link
+            c, d = self.passage[asked], self.passage[answering]
+            other = self.source[asked] != self.source[answering]
+            asked, answering, c, d = asked[other], answering[other], c[other], d[other]
+            to_c = self.link_from_to(d, self.source[asked])
+            found = to_c >= 0
+            pairs = Pairs(
+                c[found], d[found], self.link[asked][found], to_c[found], self.link[answering][found]
+            )
+            # Blocks end between links of c, so one pair may be found again in the next block.
+            parts.append(_first_of_each(pairs))
+        return _first_of_each(Pairs.joined(parts))
+
+
+def _key(high: NDArray[Any], low: NDArray[Any], base: int) -> NDArray[np.int64]:
+    key: NDArray[np.int64] = high.astype(np.int64) * base + low
+    return key
+
+
+def _expanded(count: NDArray[Any]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """(i, 0), (i, 1), ..., (i, count[i] - 1) for every i, as two arrays, in blocks of about `_BLOCK`."""
+    ends = np.cumsum(count, dtype=np.int64)
+    start = 0
+    while start < len(count):
+        before = int(ends[start - 1]) if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, before + _BLOCK, side="right")))
+        which = np.repeat(np.arange(start, stop), count[start:stop])
+        first = np.repeat(ends[start:stop] - count[start:stop], count[start:stop])
+        yield which, np.arange(before, int(ends[stop - 1])) - first
+        start = stop
+
+
+def _sorted(pairs: Pairs) -> Pairs:
+    return pairs.take(np.lexsort((pairs.query_link, pairs.positive, pairs.query)))
+
+
+def _first_of_each(pairs: Pairs) -> Pairs:
+    """Each pair of passages once, with the first link of the query's passage."""
+    pairs = _sorted(pairs)
+    keys = pairs.keys()
+    first = np.ones(len(keys), np.bool_)
+    first[1:] = keys[1:] != keys[:-1]
+    return pairs.take(first)

@@ -1,0 +1,144 @@
+"""Pairs to DPR's JSON lines and back, files of others, and what can be wrong with them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command import run
+from tiny_corpus import linked_rows, write_jsonl
+
+from indexer.errors import InputError, UsageError
+from retriever.pairs import Context, Pair, pair_line, read_pairs, write_pairs
+from retriever.sentences import sentence_spans
+
+PAIR = Pair(
+    query="who wrote\u2028it?",
+    positive=Context("T", "Über her\nbook", "d#1"),
+    negatives=(Context("N", "no", "n#0"),),
+    hard_negatives=(Context("", "hard"),),
+    objective="dual-link",
+    answers=("She",),
+    query_title="Q",
+    query_id="q#0",
+    evidence={"query": {"start": 1}},
+)
+
+
+@pytest.mark.parametrize("name", ["p.jsonl", "p.jsonl.zst"])
+def test_round_trip(tmp_path: Path, name: str) -> None:
+    plain = Pair("question", Context("", "text"))
+    assert write_pairs(tmp_path / name, map(pair_line, [PAIR, plain])) == 2
+    assert list(read_pairs(tmp_path / name)) == [PAIR, plain]
+
+
+def test_dprs_readers_find_their_fields() -> None:
+    row = json.loads(pair_line(PAIR))
+    assert list(row)[:5] == ["question", "answers", "positive_ctxs", "negative_ctxs", "hard_negative_ctxs"]
+    assert row["positive_ctxs"] == [{"title": "T", "text": "Über her\nbook", "passage_id": "d#1"}]
+    assert row["hard_negative_ctxs"] == [{"title": "", "text": "hard"}]
+
+
+def test_a_file_of_hlp_or_dpr(tmp_path: Path) -> None:
+    context = {"title": None, "text": "t", "psg_id": 7, "score": 1.5}
+    row = {"dataset": "nq", "question": "q", "answers": ["a"], "positive_ctxs": [context, context]}
+    (pair,) = read_pairs(write_jsonl(tmp_path / "p.jsonl", [row]))
+    assert pair == Pair("q", Context("", "t", "7"), answers=("a",))
+
+
+def test_an_interrupted_writing_leaves_what_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    write_pairs(path, [pair_line(PAIR)])
+    before = path.read_bytes()
+
+    def broken():
+        yield pair_line(PAIR)
+        raise InputError("stop")
+
+    with pytest.raises(InputError):
+        write_pairs(path, broken())
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["p.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "line 2: not JSON"),
+        ("[1]", "line 2: expected a JSON object, found list"),
+        ('{"positive_ctxs": [{"text": "t"}]}', 'line 2: "question" is missing'),
+        ('{"question": " ", "positive_ctxs": [{"text": "t"}]}', 'line 2: "question" is missing'),
+        ('{"question": "q", "positive_ctxs": []}', "line 2: no positive passage"),
+        ('{"question": "q"}', "line 2: no positive passage"),
+        ('{"question": "q", "positive_ctxs": {}}', 'line 2: "positive_ctxs" is dict'),
+        ('{"question": "q", "positive_ctxs": [{"title": "t"}]}', 'passage of "positive_ctxs" has no text'),
+        ('{"query": "q", "document": "d"}', "is missing or empty"),
+    ],
+)
+def test_a_bad_line_is_named(tmp_path: Path, line: str, message: str) -> None:
+    path = tmp_path / "p.jsonl"
+    path.write_bytes(pair_line(PAIR) + line.encode() + b"\n")
+    with pytest.raises(InputError) as caught:
+        list(read_pairs(path))
+    assert str(path) in caught.value.message and message in caught.value.message
+    assert "positive_ctxs" in caught.value.hint or "Leave the pair out" in caught.value.hint
+
+
+def test_an_empty_file_and_a_json_array(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    path.write_text("")
+    with pytest.raises(InputError, match="no pairs"):
+        list(read_pairs(path))
+    path.write_text("[\n{}\n]\n")
+    with pytest.raises(InputError, match="a JSON array"):
+        list(read_pairs(path))
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("The U.S. bought it. St. Petersburg is old.", ["The U.S. bought it.", "St. Petersburg is old."]),
+        ("J. R. R. Tolkien met Dr. Watson. No!", ["J. R. R. Tolkien met Dr. Watson.", "No!"]),
+        ("History\nIn 1.5 m. years\n\n  Über 𝄞 all. ", ["History", "In 1.5 m. years", "Über 𝄞 all."]),
+        ("One\u2028line. Two\u0085lines.", ["One\u2028line.", "Two\u0085lines."]),
+        ("", []),
+        (" \n\t", []),
+    ],
+)  # fmt: skip
+def test_sentences(text: str, sentences: list[str]) -> None:
+    spans = sentence_spans(text)
+    assert [text[start:end] for start, end in spans] == sentences
+
+
+# --- the command ---------------------------------------------------------------------------------
+
+
+def test_the_command(build, index_path: Path, tmp_path: Path) -> None:
+    build(corpus=write_jsonl(tmp_path / "c.jsonl", linked_rows(300, seed=2)), encoders=[])
+    output = tmp_path / "pairs.jsonl.zst"
+    arguments = ["--index", index_path, "--objective", "wlp", "--pairs", 25, "--output", output, "--stats"]
+    done = run("retriever/mine.py", *arguments)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["written"] == {"wlp": 25} == {"wlp": len(list(read_pairs(output)))}
+    assert {"dual_link", "co_mention", "co_mention_only", "k", "query_words", "overlap"} <= set(report)
+    counts = run("retriever/mine.py", "--index", index_path, "--stats")
+    assert json.loads(counts.stdout)["dual_link"] == report["dual_link"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--objective", "dual"], "Did you mean dual-link?"),
+        ([], "--output is missing"),
+        (["--output", "pairs.csv"], "no JSONL file"),
+        (["--output", "p.jsonl", "--pairs", "0"], "--pairs"),
+        (["--output", "p.jsonl", "--negatives", "hard"], "--negatives"),
+    ],
+)
+def test_wrong_options(build, index_path: Path, tmp_path: Path, arguments: list[str], message: str) -> None:
+    build(encoders=[])
+    done = run("retriever/mine.py", "--index", index_path, *arguments, cwd=tmp_path)
+    assert done.returncode == UsageError.exit_code
+    assert message in done.stderr and "Traceback" not in done.stderr
