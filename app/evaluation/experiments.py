@@ -1,0 +1,180 @@
+"""Experiments: a table of figures as a TOML file, with what a paper printed in its place.
+
+    title, source            what the table is, and where the expected figures stand
+    [indexes.NAME]           path; build: the options of indexer/build.py that make it
+    depth, limit, seeds      results a question; first questions only; one run a seed
+    baseline                 the row that others are tested against (default: the first that was run)
+    [[columns]]              test_set, measures; index: where there are several; label; group: a subset
+                             of the test set; fill
+    [[rows]]                 name, pipeline, group; expected: for each column a list, one number a measure
+
+A pipeline is a name in pipelines.toml. "{seed}" in it is replaced by each seed, and the row shows the
+mean; other words in braces by what the column's `fill` says, such as the set that it was trained on.
+A name that is not there is a method that does not exist yet: its cells say so, and the rest of the
+table is made. A row without a pipeline shows a paper's figures and no more. Expected figures are in
+the paper's own units: accuracy in percent, the rest as fractions; `nan` where it prints none.
+
+[small] holds other values of the same keys for a table of the same rows on a small corpus, which has
+no expected figures.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from app.evaluation.measures import parse_measure
+from indexer.errors import UsageError
+from indexer.options import nearest
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class IndexSource(_Table):
+    """An index folder, and how it is made if it is not there; "{data}": the folder of --data."""
+
+    path: Path
+    build: list[str] = []
+
+
+class Column(_Table):
+    """One test set, or a group of its questions, with the measures of its column."""
+
+    test_set: str
+    index: str = ""
+    measures: Annotated[list[str], Field(min_length=1)]
+    label: str = ""
+    group: str = ""
+    fill: dict[str, str] = {}
+
+    @property
+    def title(self) -> str:
+        """What stands above the column."""
+        return self.label or self.test_set
+
+
+class Row(_Table):
+    """One method: a pipeline under the name that the paper gives it."""
+
+    name: str
+    pipeline: str = ""
+    group: str = ""
+    expected: list[list[float]] = []
+
+    def pipelines(self, column: Column, seeds: list[int]) -> list[str]:
+        """The pipelines of one cell: none, one, or one a seed."""
+        name = self.pipeline
+        for word, value in column.fill.items():
+            name = name.replace(f"{{{word}}}", value)
+        if "{seed}" in name:
+            return [name.replace("{seed}", str(seed)) for seed in seeds]
+        return [name] if name else []
+
+
+class Experiment(_Table):
+    """What a file says; see the module's description."""
+
+    title: str
+    source: str
+    note: str = ""
+    indexes: Annotated[dict[str, IndexSource], Field(min_length=1)]
+    depth: Annotated[int, Field(ge=1)] = 100
+    limit: Annotated[int, Field(ge=1)] | None = None
+    seeds: Annotated[list[int], Field(min_length=1)] = [1]
+    baseline: str = ""
+    columns: Annotated[list[Column], Field(min_length=1)]
+    rows: Annotated[list[Row], Field(min_length=1)]
+
+    def index_of(self, column: Column) -> str:
+        """The name of the index that a column is asked on."""
+        return column.index or next(iter(self.indexes))
+
+    def expected(self, row: Row, column: int, measure: int) -> float | None:
+        """The paper's figure for one cell, None where it has none."""
+        figures = row.expected[column] if column < len(row.expected) else []
+        value = figures[measure] if measure < len(figures) else math.nan
+        return None if math.isnan(value) else value
+
+
+def read_experiment(path: Path, *, small: bool = False) -> Experiment:
+    """An experiment from a file; small: with the values of its table [small].
+
+    Raises `UsageError` naming file and key for an unreadable file, an unknown key, a value of the
+    wrong type, an unknown measure, a number of expected figures that does not fit the columns.
+    """
+    try:
+        values = tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}", "Name a file of experiments/.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: not TOML: {error}", "See experiments/ for examples.") from None
+    smaller = values.pop("small", None)
+    if small:
+        if not isinstance(smaller, dict):
+            raise UsageError(f"{path}: no table [small]", "Run it without --small.")
+        values = {**values, **smaller}
+        for row in values.get("rows", []):
+            row.pop("expected", None)
+    _check_keys(path, "", values, Experiment)
+    for name, table in values.get("indexes", {}).items() if isinstance(values.get("indexes"), dict) else ():
+        _check_keys(path, f"[indexes.{name}]: ", table, IndexSource)
+    for name, model in (("columns", Column), ("rows", Row)):
+        for number, table in enumerate(values.get(name, []), start=1):
+            _check_keys(path, f"[[{name}]] number {number}: ", table, model)
+    try:
+        experiment = Experiment.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise UsageError(f"{path}: {place}: {first['msg']}", "See experiments/ for examples.") from None
+    _check(path, experiment)
+    return experiment
+
+
+def _check_keys(path: Path, place: str, table: Any, model: type[_Table]) -> None:
+    for key in table if isinstance(table, dict) else ():
+        if key not in model.model_fields:
+            raise UsageError(f'{path}: {place}unknown key "{key}"', nearest(key, set(model.model_fields)))
+
+
+def _check(path: Path, experiment: Experiment) -> None:
+    for column in experiment.columns:
+        for measure in column.measures:
+            try:
+                parse_measure(measure)
+            except UsageError as error:
+                raise UsageError(f'{path}: column "{column.title}": {error.message}', error.hint) from None
+        if column.index not in ("", *experiment.indexes):
+            raise UsageError(
+                f'{path}: column "{column.title}": no index "{column.index}"',
+                nearest(column.index, set(experiment.indexes)),
+            )
+        if not column.index and len(experiment.indexes) > 1:
+            raise UsageError(
+                f'{path}: column "{column.title}" does not say its index',
+                f"One of: {', '.join(experiment.indexes)}.",
+            )
+    widths = [len(column.measures) for column in experiment.columns]
+    for row in experiment.rows:
+        found = [len(figures) for figures in row.expected]
+        fits = len(found) == len(widths) and all(n in (0, w) for n, w in zip(found, widths, strict=True))
+        if found and not fits:
+            raise UsageError(
+                f'{path}: row "{row.name}": expected has lists of {found} figures, the columns have {widths}',
+                "Give one list a column and one number a measure; [] or nan where there is none.",
+            )
+    names = [(row.group, row.name) for row in experiment.rows]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice:
+        raise UsageError(f'{path}: two rows are called "{twice[1]}"', "Give each row a name of its own.")
+    if experiment.baseline and experiment.baseline not in {row.name for row in experiment.rows}:
+        raise UsageError(
+            f'{path}: baseline "{experiment.baseline}" is no row',
+            nearest(experiment.baseline, {row.name for row in experiment.rows}),
+        )

@@ -1,0 +1,143 @@
+"""python app/experiment.py FILE.toml: a whole table of figures, cell by cell.
+
+Entry script: it reads the experiment's file, builds the index if there is none yet, opens it, and
+calls `app.evaluation.cells`.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import orjson
+from pydantic import Field
+from pydantic_settings import CliPositionalArg
+
+from app.evaluation.cells import Cell, run_experiment
+from app.evaluation.experiment_table import console_table, markdown_table, reasons
+from app.evaluation.experiments import Experiment, IndexSource, read_experiment
+from app.evaluation.provenance import provenance
+from app.evaluation.table import results_console
+from app.evaluation.testsets import LoadedTestSet, open_test_set
+from app.pipelines import Pipelines
+from indexer.artifacts import write_atomically, write_json
+from indexer.errors import InputError, UsageError, exit_on_error
+from indexer.index import Index
+from indexer.options import Options, parse_options
+
+PROGRAM = "python app/experiment.py"
+BUILD = Path(__file__).parents[1] / "indexer" / "build.py"
+
+
+class ExperimentOptions(Options):
+    """Make a table: pipelines x test sets x seeds, with a paper's figures beside what comes out.
+
+    experiments/ has a file for each table. Finished cells are kept: interrupted, the same command
+    goes on. Cells of methods that do not exist yet, or whose data are not here, say so. Writes
+    OUTPUT/table.md, OUTPUT/experiment.json and a folder for each test set.
+    """
+
+    file: CliPositionalArg[Path] = Field(...)
+    """the experiment, such as experiments/hlp-1.toml"""
+    small: bool = False
+    """the same rows on a small corpus, by the file's table [small]; made for trying it out"""
+    index: Path | None = None
+    """another index than the file names"""
+    data: Path | None = None
+    """the folder with corpora and test sets of your own; default: $LINKSEEK_DATA"""
+    download: bool = False
+    """download test sets that are not here, where that is possible"""
+    pipelines_file: Path | None = None
+    """a TOML file with pipelines of your own"""
+    output: Path | None = None
+    """where runs and table go; default: results/NAME"""
+    json_: bool = Field(False, alias="json")
+    """print the table as JSON to the standard output, everything else to the standard error"""
+
+
+def main(argv: Sequence[str]) -> None:
+    """Run the command. Raises `InputError` at the end if a cell failed."""
+    options = parse_options(ExperimentOptions, argv, PROGRAM)
+    experiment = read_experiment(options.file, small=options.small)
+    if options.index:
+        experiment = with_index(experiment, options.index)
+    name = options.file.stem + ("-small" if options.small else "")
+    output = options.output or Path("results", name)
+    if output.exists() and not output.is_dir():
+        raise UsageError(f"--output {output}: is a file", "Name a folder.")
+    data = options.data or (Path(os.environ["LINKSEEK_DATA"]) if os.environ.get("LINKSEEK_DATA") else None)
+    output.mkdir(parents=True, exist_ok=True)
+
+    @cache
+    def open_index(name: str) -> Pipelines:
+        source = experiment.indexes[name]
+        if source.build and not (source.path / "manifest.json").exists():
+            build_index(source, data)
+        return Pipelines(Index.open(source.path), options.pipelines_file)
+
+    def open_named(name: str) -> LoadedTestSet:
+        return open_test_set(name, data, download=options.download)
+
+    table = run_experiment(experiment, open_index, open_named, output, on_cell=tell)
+    table["provenance"] = {
+        name: provenance(PROGRAM, argv, open_index(name).index, {"experiment": options.file})
+        for name, source in experiment.indexes.items()
+        if (source.path / "manifest.json").exists()
+    }
+    write_json(output / "experiment.json", table)
+    write_atomically(output / "table.md", markdown_table(table).encode())
+    if options.json_:
+        sys.stdout.buffer.write(orjson.dumps(table, option=orjson.OPT_INDENT_2) + b"\n")
+        sys.stdout.buffer.flush()
+    console = results_console(stderr=options.json_)
+    console.print(console_table(table))
+    for reason in reasons(table):
+        console.print(reason, markup=False, highlight=False, soft_wrap=True)
+    console.print(f"{output / 'table.md'}", markup=False, highlight=False)
+    failed = [cell["reason"] for row in table["rows"] for cell in row["cells"] if cell["status"] == "failed"]
+    if failed:
+        raise InputError(f"{len(failed)} cells failed; the first: {failed[0]}", "The others are kept.")
+
+
+def with_index(experiment: Experiment, index: Path) -> Experiment:
+    """The experiment on another index. Raises `UsageError` if it has several."""
+    if len(experiment.indexes) > 1:
+        raise UsageError("--index: this experiment has several indexes", "Change them in a copy of its file.")
+    indexes = {name: IndexSource(path=index) for name in experiment.indexes}
+    return experiment.model_copy(update={"indexes": indexes})
+
+
+def build_index(source: IndexSource, data: Path | None) -> None:
+    """Build an index with the options in the experiment's file, in a process of its own.
+
+    Raises `InputError` if it cannot be built; the build itself says why.
+    """
+    if any("{data}" in option for option in source.build) and data is None:
+        raise InputError(
+            f"{source.path}: no index here, and its corpus lies among the user's own data",
+            "Say where: --data DIR, or LINKSEEK_DATA.",
+        )
+    arguments = [option.replace("{data}", str(data)) for option in source.build]
+    command = [str(BUILD), "--index", str(source.path), *arguments]
+    print(f"building {source.path}: python indexer/build.py {shlex.join(command[1:])}", file=sys.stderr)
+    done = subprocess.run([sys.executable, *command], stdout=sys.stderr, check=False)
+    if done.returncode:
+        raise InputError(f"{source.path}: the index could not be built", "See the message of the build.")
+
+
+def tell(cell: Cell) -> None:
+    """A line for each cell."""
+    text = f"{cell.test_set}, {cell.pipeline}: {cell.status}"
+    if cell.seconds is not None:
+        text += f", {cell.seconds:,.1f} s"
+    print(text + (f" ({cell.reason})" if cell.reason else ""), file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    with exit_on_error("experiment"):
+        main(sys.argv[1:])

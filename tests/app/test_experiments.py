@@ -1,0 +1,335 @@
+"""Experiments: their files, their cells, and the table that comes out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from command import ROOT, run
+
+from app.evaluation.cells import Cell, run_experiment
+from app.evaluation.experiment_table import console_table, markdown_table, reasons
+from app.evaluation.experiments import read_experiment
+from app.evaluation.measures import parse_measure
+from app.evaluation.testsets import LoadedTestSet, all_test_sets
+from app.pipelines import Pipelines
+from indexer.errors import InputError, UsageError
+from retriever.ranking import Query
+
+FILES = sorted((ROOT / "experiments").glob("*.toml"))
+
+TOML = """
+title = "A | table"
+source = "A paper, table 1"
+depth = 5
+seeds = [1, 2]
+
+[indexes.tiny]
+path = "nowhere"
+
+[[columns]]
+test_set = "rivers"
+label = "Rivers"
+measures = ["accuracy@1", "nDCG@5"]
+fill = { kind = "25" }
+
+[[columns]]
+test_set = "rivers"
+group = "long"
+measures = ["accuracy@1"]
+fill = { kind = "25" }
+
+[[rows]]
+group = "words"
+name = "BM25"
+pipeline = "bm{kind}"
+expected = [[50.0, 0.5], [nan]]
+
+[[rows]]
+group = "models"
+name = "of tomorrow"
+pipeline = "future"
+expected = [[99.9, nan], []]
+
+[[rows]]
+group = "models"
+name = "seeds"
+pipeline = "seed{seed}"
+
+[[rows]]
+name = "of others"
+expected = [[12.0, nan], []]
+"""
+
+RIVERS = LoadedTestSet(
+    name="rivers",
+    queries=[
+        Query("q1", "capital of France", ("Seine",)),
+        Query("q2", "volcano erupted last in what year", ("1944",)),
+        Query("q3", "gravel and visitors", ("nothing holds this",)),
+    ],
+    qrels={"q1": {"Paris": 1}, "q2": {"Naples": 1}, "q3": {"Seine": 1}},
+    answer_kind="tokens",
+    groups={"long": ("q2",)},
+    measures=(),
+    origin={},
+)
+
+
+@pytest.fixture
+def write(tmp_path: Path):
+    def write(text: str = TOML) -> Path:
+        path = tmp_path / "e.toml"
+        path.write_text(text, "utf-8")
+        return path
+
+    return write
+
+
+@pytest.fixture
+def pipelines(make_pipelines) -> Pipelines:
+    """The small index's, and two that differ by their seed."""
+    return make_pipelines('[seed1]\nsearcher = "bm25"\nb = 0.9\n[seed2]\nsearcher = "query-likelihood"\n')
+
+
+def tables(path: Path, pipelines: Pipelines, output: Path, cells: list[Cell]) -> dict[str, Any]:
+    return run_experiment(
+        read_experiment(path), lambda name: pipelines, lambda name: RIVERS, output, cells.append
+    )
+
+
+def test_figures_beside_what_was_printed(write, pipelines, tmp_path) -> None:
+    cells: list[Cell] = []
+    table = tables(write(), pipelines, tmp_path / "out", cells)
+    assert [(cell.pipeline, cell.status) for cell in cells] == [
+        ("bm25", "done"), ("future", "not built"), ("seed1", "done"), ("seed2", "done"),
+    ]  # fmt: skip
+    bm25, future, seeds, others = table["rows"]
+    figure = bm25["cells"][0]["measures"]["accuracy@1"]
+    assert figure["mean"] == pytest.approx(2 / 3) and figure["queries"] == 3 and figure["expected"] == 50.0
+    long = bm25["cells"][1]["measures"]["accuracy@1"]
+    assert (long["mean"], long["queries"], long["expected"]) == (1.0, 1, None)
+    assert future["cells"][0]["status"] == "not built"
+    assert "mean" not in future["cells"][0]["measures"]["accuracy@1"]
+    assert seeds["cells"][0]["seeds"] == 2
+    assert seeds["cells"][0]["measures"]["accuracy@1"]["spread_of_seeds"] is not None
+    assert others["cells"][0]["status"] == "printed only"
+    results = json.loads((tmp_path / "out" / "rivers" / "results.json").read_text())
+    assert set(results["pipelines"]) == {"bm25", "seed1", "seed2"}
+
+
+def test_a_seeded_row_is_the_mean_of_its_seeds(write, pipelines, tmp_path) -> None:
+    output = tmp_path / "out"
+    table = tables(write(), pipelines, output, [])
+    results = json.loads((output / "rivers" / "results.json").read_text())["pipelines"]
+    means = [results[name]["measures"]["nDCG@5"]["mean"] for name in ("seed1", "seed2")]
+    figure = table["rows"][2]["cells"][0]["measures"]["nDCG@5"]
+    assert figure["mean"] == pytest.approx(np.mean(means))
+    assert figure["spread_of_seeds"] == pytest.approx(np.std(means, ddof=1))
+
+
+def test_the_table_for_people(write, pipelines, tmp_path) -> None:
+    table = tables(write(), pipelines, tmp_path / "out", [])
+    text = markdown_table(table)
+    assert "# A \\| table" in text
+    assert "| Rivers accuracy@1 | Rivers nDCG@5 | rivers accuracy@1 |" in text
+    assert "| *models* |" in text
+    (row,) = (line for line in text.splitlines() if line.startswith("| BM25"))
+    assert row == "| BM25 | 66.7 (50.0) | 1.000 (0.500) | 100.0 |"
+    assert "| of tomorrow | not built yet (99.9) | not built yet | not built yet |" in text
+    assert "| of others | - (12.0) | - | - |" in text
+    assert reasons(table) == ["not built yet: there is no pipeline of that name (of tomorrow)"]
+    assert console_table(table).row_count == 7  # four rows under three headings
+
+
+def test_finished_cells_are_kept(write, pipelines, tmp_path, monkeypatch) -> None:
+    output, path = tmp_path / "out", write()
+    first = tables(path, pipelines, output, [])
+    runs = {p: p.stat().st_mtime_ns for p in output.rglob("*.trec")}
+    assert len(runs) == 3
+    monkeypatch.setattr("app.evaluation.cells.search", lambda *a: pytest.fail("it was made again"))
+    cells: list[Cell] = []
+    second = tables(path, pipelines, output, cells)
+    assert [cell.status for cell in cells] == ["kept", "not built", "kept", "kept"]
+    assert {p: p.stat().st_mtime_ns for p in output.rglob("*.trec")} == runs
+    figures = [[cell["measures"] for cell in row["cells"]] for row in first["rows"]]
+    assert figures == [[cell["measures"] for cell in row["cells"]] for row in second["rows"]]
+
+
+@pytest.mark.parametrize("damage", ["run", "note", "depth", "entry"])
+def test_a_cell_that_was_made_from_something_else_is_made_again(
+    write, make_pipelines, pipelines, tmp_path, damage
+) -> None:
+    output = tmp_path / "out"
+    tables(write(), pipelines, output, [])
+    path = output / "rivers" / "runs" / "bm25.trec"
+    text = TOML
+    if damage == "run":
+        path.write_text(path.read_text()[:-20])
+    elif damage == "note":
+        path.with_suffix(".json").write_text("{")
+    elif damage == "depth":
+        text = TOML.replace("depth = 5", "depth = 6")
+    else:
+        pipelines = make_pipelines('[bm25]\nsearcher = "bm25"\nk1 = 2.0\n')
+    cells: list[Cell] = []
+    tables(write(text), pipelines, output, cells)
+    assert cells[0].pipeline == "bm25" and cells[0].status == "done"
+
+
+def test_an_interrupted_experiment_goes_on(write, pipelines, tmp_path) -> None:
+    def interrupt(cell: Cell) -> None:
+        if cell.pipeline == "future":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_experiment(
+            read_experiment(write()), lambda n: pipelines, lambda n: RIVERS, tmp_path / "out", interrupt
+        )
+    cells: list[Cell] = []
+    tables(write(), pipelines, tmp_path / "out", cells)
+    assert [cell.status for cell in cells] == ["kept", "not built", "done", "done"]
+
+
+def test_a_test_set_or_an_index_that_is_not_here(write, pipelines, tmp_path) -> None:
+    def nothing(name: str) -> Any:
+        raise InputError(f"{name}: not found", "Get it.")
+
+    experiment = read_experiment(write())
+    for open_index, open_set in ((lambda n: pipelines, nothing), (nothing, lambda n: RIVERS)):
+        table = run_experiment(experiment, open_index, open_set, tmp_path / "out")
+        assert {cell["status"] for cell in table["rows"][0]["cells"]} == {"missing"}
+        assert "missing (50.0)" in markdown_table(table)
+
+
+def test_a_cell_that_fails_holds_nothing_up(write, pipelines, tmp_path, monkeypatch) -> None:
+    whole = pipelines.open
+
+    def fail(name: str) -> Any:
+        if name == "bm25":
+            raise InputError("it is broken", "Mend it.")
+        return whole(name)
+
+    monkeypatch.setattr(pipelines, "open", fail)
+    cells: list[Cell] = []
+    table = tables(write(), pipelines, tmp_path / "out", cells)
+    assert [cell.status for cell in cells] == ["failed", "not built", "done", "done"]
+    assert "it is broken" in table["rows"][0]["cells"][0]["reason"]
+
+
+def test_a_pipeline_whose_part_the_index_lacks(write, make_pipelines, tmp_path) -> None:
+    pipelines = make_pipelines('[future]\nsearcher = "dense"\nencoder = "other"\n')
+    cells: list[Cell] = []
+    tables(write(), pipelines, tmp_path / "out", cells)
+    assert next(c for c in cells if c.pipeline == "future").status == "missing"
+
+
+def test_a_group_that_the_test_set_lacks(write, pipelines, tmp_path) -> None:
+    table = tables(write(TOML.replace('"long"', '"short"')), pipelines, tmp_path / "out", [])
+    assert table["rows"][0]["cells"][1]["status"] == "missing"
+    assert 'no group "short"' in table["rows"][0]["cells"][1]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("title =", "titel =", 'unknown key "titel"'),
+        ("group = \"words\"", "gruop = 1", "[[rows]] number 1: unknown key"),
+        ('label = "Rivers"', 'lable = "R"', "[[columns]] number 1: unknown key"),
+        ('path = "nowhere"', 'path = 3', "indexes.tiny.path"),
+        ('"nDCG@5"', '"nDCG@"', 'column "Rivers"'),
+        ("[[50.0, 0.5], [nan]]", "[[50.0], [nan]]", 'row "BM25": expected has lists of [1, 1]'),
+        ("[[99.9, nan], []]", "[[99.9, nan]]", 'row "of tomorrow"'),
+        ('name = "seeds"', 'name = "of tomorrow"', "two rows are called"),
+        ("depth = 5", 'baseline = "Bm25"', 'baseline "Bm25" is no row'),
+        ("depth = 5", "depth = 0", "depth"),
+        ("depth = 5", "depth = ", "not TOML"),
+        ('test_set = "rivers"\nlabel', 'index = "huge"\ntest_set = "rivers"\nlabel', 'no index "huge"'),
+    ],
+)  # fmt: skip
+def test_a_bad_file(write, old: str, new: str, message: str) -> None:
+    assert old in TOML
+    path = write(TOML.replace(old, new, 1))
+    with pytest.raises(UsageError) as caught:
+        read_experiment(path)
+    assert str(path) in caught.value.message and message in caught.value.message
+    assert caught.value.hint
+
+
+def test_no_small_variant(write) -> None:
+    with pytest.raises(UsageError, match=r"no table \[small\]"):
+        read_experiment(write(), small=True)
+
+
+# --- the files of experiments/ -------------------------------------------------------------------
+
+
+def test_a_file_for_each_table_of_the_papers() -> None:
+    names = {path.stem for path in FILES}
+    assert {f"hlp-{n}" for n in (1, 2, 3, 4, 5, 7)} <= names
+    assert {f"harp-{n}" for n in (2, 3, 4)} | {f"prop-{n}" for n in (2, 3, 4, 5)} <= names
+    assert {"php-3", "php-5", "php-figure-4", "php-figure-5", "php-figure-6"} <= names
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_the_file_is_whole(path: Path) -> None:
+    for small in (False, True):
+        experiment = read_experiment(path, small=small)
+        for column in experiment.columns:
+            test_set = all_test_sets()[column.test_set]
+            assert not column.group or column.group in test_set.groups
+            assert all(m.cutoff is None or m.cutoff <= experiment.depth
+                       for m in map(parse_measure, column.measures))  # fmt: skip
+            source = experiment.indexes[experiment.index_of(column)]
+            assert source.path == Path("index", test_set.corpus.index) or path.stem == "wikispeedia"
+            if source.build:
+                assert test_set.corpus.file in source.build[1] or path.stem == "wikispeedia"
+    for row in read_experiment(path).rows:
+        assert row.pipeline or row.expected
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "column", "figures"),
+    [
+        ("hlp-1", "HLP", 0, [51.2, 70.2, 82.0]),
+        ("hlp-1", "BM25", 2, [42.6, 62.8, 76.8]),
+        ("hlp-2", "WLP", 1, [51.4, 66.9, 79.2]),
+        ("hlp-3", "Co-mention, one negative", 1, [63.2, 75.8, 83.7]),
+        ("hlp-4", "HLP (dual-link)", 0, [46.0, 56.9]),
+        ("hlp-5", "HLP", 1, [94.4, 98.5, 99.5]),
+        ("hlp-7", "HLP, overlap negatives", 0, [49.7, 67.8, 80.3]),
+        ("harp-2", "HARP", 3, [0.5337, 0.6562]),
+        ("harp-4", "HARP without RQP", 0, [0.4361, 0.4278]),
+        ("php-3", "PHP", 0, [0.4601, 0.4526]),
+        ("php-5", "SHP alone", 1, [0.4114, 0.4066]),
+        ("prop-2", "PROP-Wikipedia", 0, [0.502, 0.421]),
+        ("prop-4", "with", 2, [0.531]),
+        ("prop-5", "random words", 4, [0.252]),
+    ],
+)
+def test_figures_as_the_papers_print_them(name: str, row: str, column: int, figures: list[float]) -> None:
+    experiment = read_experiment(ROOT / "experiments" / f"{name}.toml")
+    found = next(r for r in experiment.rows if r.name == row)
+    assert found.expected[column] == figures
+
+
+# --- the command ---------------------------------------------------------------------------------
+
+
+def test_the_command_without_its_index(write, tmp_path) -> None:
+    path = write(TOML.replace('"rivers"', '"sample"').replace('group = "long"\n', ""))
+    done = run("app/experiment.py", path, "--output", tmp_path / "out", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "nowhere: no index here" in done.stdout
+    assert (tmp_path / "out" / "table.md").exists()
+
+
+def test_the_command_says_what_is_wrong(write, tmp_path) -> None:
+    done = run("app/experiment.py", tmp_path / "none.toml")
+    assert done.returncode == UsageError.exit_code and "none.toml" in done.stderr
+    done = run("app/experiment.py", write(TOML.replace("title =", "titel =")))
+    assert done.returncode == UsageError.exit_code and "Did you mean title?" in done.stderr
+    assert "Traceback" not in done.stderr
