@@ -19,13 +19,14 @@ from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
 from app.evaluation.cells import Cell, run_experiment
-from app.evaluation.experiment_table import console_table, markdown_table, reasons
+from app.evaluation.experiment_table import console_table, reasons, table_document
 from app.evaluation.experiments import Experiment, IndexSource, read_experiment
 from app.evaluation.provenance import provenance
+from app.evaluation.report import write_document
 from app.evaluation.table import results_console
 from app.evaluation.testsets import LoadedTestSet, open_test_set
 from app.pipelines import Pipelines
-from indexer.artifacts import write_atomically, write_json
+from indexer.artifacts import write_json
 from indexer.errors import InputError, UsageError, exit_on_error
 from indexer.index import Index
 from indexer.options import Options, parse_options
@@ -39,7 +40,7 @@ class ExperimentOptions(Options):
 
     experiments/ has a file for each table. Finished cells are kept: interrupted, the same command
     goes on. Cells of methods that do not exist yet, or whose data are not here, say so. Writes
-    OUTPUT/table.md, OUTPUT/experiment.json and a folder for each test set.
+    OUTPUT/table.html and table.md, OUTPUT/experiment.json and a folder for each test set.
     """
 
     file: CliPositionalArg[Path] = Field(...)
@@ -90,7 +91,7 @@ def main(argv: Sequence[str]) -> None:
         if (source.path / "manifest.json").exists()
     }
     write_json(output / "experiment.json", table)
-    write_atomically(output / "table.md", markdown_table(table).encode())
+    write_document(table_document(table), output, "table")
     if options.json_:
         sys.stdout.buffer.write(orjson.dumps(table, option=orjson.OPT_INDENT_2) + b"\n")
         sys.stdout.buffer.flush()
@@ -98,7 +99,7 @@ def main(argv: Sequence[str]) -> None:
     console.print(console_table(table))
     for reason in reasons(table):
         console.print(reason, markup=False, highlight=False, soft_wrap=True)
-    console.print(f"{output / 'table.md'}", markup=False, highlight=False)
+    console.print(f"{output / 'table.html'}", markup=False, highlight=False)
     failed = [cell["reason"] for row in table["rows"] for cell in row["cells"] if cell["status"] == "failed"]
     if failed:
         raise InputError(f"{len(failed)} cells failed; the first: {failed[0]}", "The others are kept.")

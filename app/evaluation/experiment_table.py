@@ -1,39 +1,62 @@
-"""An experiment's table for people: what was measured, and in brackets what the paper printed."""
+"""An experiment's table for people: what was measured, and beside it what the paper printed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rich.table import Table
+from rich.table import Table as ConsoleTable
 from rich.text import Text
+
+from app.evaluation.report import text
+from app.evaluation.report.document import (
+    Block,
+    Bullets,
+    Cell,
+    Column,
+    Data,
+    Document,
+    Heading,
+    Paragraph,
+    Section,
+    Table,
+    cell,
+    names,
+)
 
 _MARKS = {"not built": "not built yet", "missing": "missing", "failed": "failed", "printed only": "-"}
 
 
-def markdown_table(table: Mapping[str, Any]) -> str:
-    """`cells.run_experiment`'s table as Markdown, with the reasons of empty cells below it."""
-    header = ["", *(f"{title} {measure}" for title, measure in _columns(table))]
-    lines = [_line(header), _line(["---"] + ["---:"] * (len(header) - 1))]
-    group = ""
-    for row in table["rows"]:
-        if row["group"] != group:
-            group = row["group"]
-            lines.append(_line([f"*{_escaped(group)}*"] + [""] * (len(header) - 1)))
-        lines.append(_line([_escaped(row["name"]), *(_figure(*cell) for cell in _cells(table, row))]))
-    parts = [
-        f"# {_escaped(table['title'])}",
-        f"{_escaped(table['source'])}. {_caption(table)}",
-        _escaped(table["note"]),
-        "\n".join(lines),
-        "\n".join(f"- {_escaped(reason)}" for reason in reasons(table)),
-    ]
-    return "\n\n".join(part for part in parts if part) + "\n"
+def table_document(table: Mapping[str, Any]) -> Document:
+    """`cells.run_experiment`'s table as a report, with the reasons of empty cells below it."""
+    heads = [(text.label(measure), title) for title, measure in _columns(table)]
+    columns = (*names("", ""), *(Column((Data(title), f" {label}")) for label, title in heads))
+    rows = tuple(
+        (
+            cell(Data(row["group"])),
+            cell(Data(row["name"])),
+            *(_document_cell(*place) for place in _cells(table, row)),
+        )
+        for row in table["rows"]
+    )
+    source = [Paragraph((Data(table["source"]), ". ", Data(_caption(table))))]
+    note = [Paragraph((Data(table["note"]),), "note")] if table["note"] else []
+    blocks: tuple[Block, ...] = (Table("Measured, and printed", columns, rows, 2, grouped=True),)
+    if why := reasons(table):
+        blocks += (Heading("Empty cells"), Bullets(tuple((Data(reason),) for reason in why)))
+    return Document((Data(table["title"]),), (*source, *note), (Section("table", "Table", blocks),))
 
 
-def console_table(table: Mapping[str, Any]) -> Table:
-    """The same for a terminal."""
-    shown = Table(title=table["title"], caption=_caption(table), caption_justify="left")
+def _document_cell(measure: str, status: str, figure: Mapping[str, Any]) -> Cell:
+    beside = [text.interval(measure, figure.get("low"), figure.get("high"))]
+    if figure["expected"] is not None:
+        beside.append(f"paper: {_printed(measure, figure['expected'])}")
+    return cell(_measured(measure, status, figure), interval="; ".join(part for part in beside if part))
+
+
+def console_table(table: Mapping[str, Any]) -> ConsoleTable:
+    """The same for a terminal, printed figures in brackets."""
+    shown = ConsoleTable(title=table["title"], caption=_caption(table), caption_justify="left")
     shown.add_column("", no_wrap=True)
     for title, measure in _columns(table):
         shown.add_column(Text(f"{title}\n{measure}"), justify="right")
@@ -51,15 +74,15 @@ def reasons(table: Mapping[str, Any]) -> list[str]:
     """Why cells are empty, each reason once, with the rows that it concerns."""
     rows_of: dict[str, list[str]] = {}
     for row in table["rows"]:
-        for cell in row["cells"]:
-            if cell["reason"]:
-                names = rows_of.setdefault(f"{_MARKS[cell['status']]}: {cell['reason']}", [])
-                if row["name"] not in names:
-                    names.append(row["name"])
+        for found in row["cells"]:
+            if found["reason"]:
+                concerned = rows_of.setdefault(f"{_MARKS[found['status']]}: {found['reason']}", [])
+                if row["name"] not in concerned:
+                    concerned.append(row["name"])
     every = [row["name"] for row in table["rows"]]
     return [
-        f"{reason} ({'all rows' if names == every else ', '.join(names)})"
-        for reason, names in rows_of.items()
+        f"{reason} ({'all rows' if concerned == every else ', '.join(concerned)})"
+        for reason, concerned in rows_of.items()
     ]
 
 
@@ -67,10 +90,12 @@ def _caption(table: Mapping[str, Any]) -> str:
     some_printed = any(
         figure["expected"] is not None
         for row in table["rows"]
-        for cell in row["cells"]
-        for figure in cell["measures"].values()
+        for found in row["cells"]
+        for figure in found["measures"].values()
     )
-    parts = ["In brackets: what the paper printed" if some_printed else "No figures are expected"]
+    parts = [
+        "Beside what was measured: what the paper printed" if some_printed else "No figures are expected"
+    ]
     if table["limit"]:
         parts.append(f"the first {table['limit']:,} questions of each set")
     return "; ".join([*parts, f"index {', '.join(table['indexes'].values())}"]) + "."
@@ -83,30 +108,27 @@ def _columns(table: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _cells(table: Mapping[str, Any], row: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    for column, cell in zip(table["columns"], row["cells"], strict=True):
+    for column, found in zip(table["columns"], row["cells"], strict=True):
         for measure in column["measures"]:
-            yield measure, cell["status"], cell["measures"][measure]
+            yield measure, found["status"], found["measures"][measure]
 
 
 def _figure(measure: str, status: str, figure: Mapping[str, Any]) -> str:
-    """ "24.0 (43.6)", "not built yet (51.2)", "24.0 ±0.3" """
-    percent = measure.startswith(("accuracy@", "all@"))
-
-    def shown(value: float) -> str:
-        return f"{value * 100:.1f}" if percent else f"{value:.3f}"
-
-    text = shown(figure["mean"]) if "mean" in figure else _MARKS[status]
-    if figure.get("spread_of_seeds") is not None:
-        text += f" ±{shown(figure['spread_of_seeds'])}"
-    if figure["expected"] is not None:
-        printed = figure["expected"]
-        text += f" ({printed:.1f})" if percent else f" ({printed:.3f})"
-    return text
+    """ "24.0 (43.6)", "not built yet (51.2)" """
+    shown = _measured(measure, status, figure)
+    expected = figure["expected"]
+    return shown if expected is None else f"{shown} ({_printed(measure, expected)})"
 
 
-def _line(cells: list[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+def _measured(measure: str, status: str, figure: Mapping[str, Any]) -> str:
+    """ "24.0", "24.0 ±0.3" of several seeds, or why there is none."""
+    if "mean" not in figure:
+        return _MARKS[status]
+    shown = text.value(measure, figure["mean"])
+    spread = figure["spread_of_seeds"]
+    return shown if spread is None else f"{shown} ±{text.value(measure, spread)}"
 
 
-def _escaped(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ").replace("<", "&lt;")
+def _printed(measure: str, expected: float) -> str:
+    """A paper's figure, which is in percent already."""
+    return text.value(measure, expected / 100 if text.in_percent(measure) else expected)

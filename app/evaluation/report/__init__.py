@@ -1,0 +1,53 @@
+"""The report of an evaluation: report.html and report.md, the same content in both.
+
+results.py       results.json as records
+summary.py, scores.py, analyses.py, latency.py, differences.py, origin.py       records -> sections
+document.py      what a report is made of
+html.py, markdown.py       a document -> text
+line_chart.py, bar_chart.py, svg.py, scales.py       charts
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from app.evaluation.report.analyses import curves_section, kinds_section
+from app.evaluation.report.differences import differences_section
+from app.evaluation.report.document import Document
+from app.evaluation.report.html import to_html
+from app.evaluation.report.latency import latency_section
+from app.evaluation.report.markdown import to_markdown
+from app.evaluation.report.origin import origin_section
+from app.evaluation.report.results import read_results
+from app.evaluation.report.scores import scores_section, significance_section
+from app.evaluation.report.summary import opening, title_of
+from indexer.artifacts import write_atomically
+
+_SECTIONS = (
+    scores_section,
+    significance_section,
+    curves_section,
+    kinds_section,
+    latency_section,
+    differences_section,
+    origin_section,
+)
+
+
+def write_report(results: Mapping[str, Any], folder: Path) -> None:
+    """Write FOLDER/report.html and FOLDER/report.md.
+
+    results: what the runner returned, or results.json. A section whose data are missing is left out.
+    """
+    read = read_results(results)
+    sections = tuple(section for build in _SECTIONS if (section := build(read)) is not None)
+    write_document(Document(title_of(read), opening(read), sections), folder, "report")
+
+
+def write_document(document: Document, folder: Path, name: str) -> None:
+    """Write FOLDER/NAME.html and FOLDER/NAME.md, each whole or not at all."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for suffix, text in (("html", to_html(document)), ("md", to_markdown(document))):
+        write_atomically(folder / f"{name}.{suffix}", text.encode())
