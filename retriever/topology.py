@@ -126,8 +126,7 @@ class Topology:
         order = np.argsort(edge, kind="stable")  # [U]
         by_edge = edge[order]
         back = _key(self.target, self.source, self.documents)  # [U]
-        low = np.searchsorted(by_edge, back, side="left")
-        count = np.searchsorted(by_edge, back, side="right") - low  # [U], links back
+        low, count = _ranges(by_edge, back)  # [U], links back
         parts = []
         for links, within in _expanded(count):
             there, here = order[low[links] + within], links
@@ -152,16 +151,16 @@ class Topology:
         rare = np.flatnonzero(self.in_degree[self.target] < self.most_in_degree)  # [r], anchors to an E
         by_target = rare[np.argsort(self.target[rare], kind="stable")]  # [r]
         targets = self.target[by_target]
-        low = np.searchsorted(targets, self.target[rare], side="left")
-        count = np.searchsorted(targets, self.target[rare], side="right") - low  # [r]
+        low, count = _ranges(targets, self.target[rare])  # [r]
+        mentions = _Filter(self.keys)
         parts = []
         for links, within in _expanded(count):
             asked, answering = rare[links], by_target[low[links] + within]  # places in self.link
             c, d = self.passage[asked], self.passage[answering]
-            other = self.source[asked] != self.source[answering]
-            asked, answering, c, d = asked[other], answering[other], c[other], d[other]
+            maybe = mentions.may_hold(_key(d, self.source[asked], self.documents))
+            asked, answering, c, d = asked[maybe], answering[maybe], c[maybe], d[maybe]
             to_c = self.link_from_to(d, self.source[asked])
-            found = to_c >= 0
+            found = (to_c >= 0) & (self.source[asked] != self.source[answering])
             pairs = Pairs(
                 c[found], d[found], self.link[asked][found], to_c[found], self.link[answering][found]
             )
@@ -173,6 +172,42 @@ class Topology:
 def _key(high: NDArray[Any], low: NDArray[Any], base: int) -> NDArray[np.int64]:
     key: NDArray[np.int64] = high.astype(np.int64) * base + low
     return key
+
+
+def _ranges(ordered: NDArray[Any], wanted: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where each of `wanted` stands in an ascending array, and how often."""
+    order = np.argsort(wanted, kind="stable")  # searched for in order, neighbours are in the cache
+    low, count = np.empty(len(wanted), np.int64), np.empty(len(wanted), np.int64)
+    sorted_ = wanted[order]
+    low[order] = np.searchsorted(ordered, sorted_, side="left")
+    count[order] = np.searchsorted(ordered, sorted_, side="right")
+    return low, count - low
+
+
+class _Filter:
+    """A set of keys that may claim to hold a few that it does not, but answers in one look (Bloom 1970).
+
+    Nearly all candidates for a co-mention are none, and a search for each costs ten times as much.
+    """
+
+    def __init__(self, keys: NDArray[np.int64]) -> None:
+        self._shift = 64 - max(16, (16 * len(keys)).bit_length())  # one bit in 16 or more is set
+        self._bits = np.zeros(1 << (61 - self._shift), np.uint8)
+        for start in range(0, len(keys), _BLOCK):
+            place = self._places(keys[start : start + _BLOCK])
+            np.bitwise_or.at(self._bits, place >> np.uint64(3), _BIT[place & np.uint64(7)])
+
+    def may_hold(self, keys: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which of the keys are in the set; a few others too. bool [n]"""
+        place = self._places(keys)
+        return (self._bits[place >> np.uint64(3)] & _BIT[place & np.uint64(7)]) != 0
+
+    def _places(self, keys: NDArray[np.int64]) -> NDArray[np.uint64]:
+        # multiplicative hashing by the golden ratio (Knuth, volume 3, section 6.4)
+        return (keys.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(self._shift)
+
+
+_BIT = (1 << np.arange(8)).astype(np.uint8)
 
 
 def _expanded(count: NDArray[Any]) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
