@@ -1,4 +1,4 @@
-"""python app/evaluate.py: questions through pipelines; runs and results to a folder.
+"""python app/evaluate.py: questions through pipelines; runs, results and a report to a folder.
 
 Entry script: it reads options and files, opens the index and the pipelines, and calls
 `app.evaluation.runner`.
@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, Literal
 
 import orjson
-from pydantic import Field, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveInt
 
+from app.evaluation.measures import SEED
 from app.evaluation.provenance import provenance
 from app.evaluation.runner import evaluate, run_names
-from app.evaluation.table import results_console, results_table
-from app.pipelines import open_pipelines
+from app.evaluation.table import results_console, results_table, test_sets_table
+from app.evaluation.testsets import LoadedTestSet, all_test_sets, open_test_set, places
+from app.pipelines import Pipelines
 from indexer.artifacts import write_json
 from indexer.errors import UsageError, exit_on_error
 from indexer.index import Index
@@ -28,16 +32,27 @@ PROGRAM = "python app/evaluate.py"
 
 
 class EvaluateOptions(Options):
-    """Evaluate pipelines on a file of questions.
+    """Evaluate pipelines on a test set, by its name or as a file of questions.
 
-    Writes OUTPUT/runs/NAME.trec for every pipeline and OUTPUT/results.json; files of an earlier
-    evaluation in the same folder are replaced.
+    Writes OUTPUT/runs/NAME.trec for every pipeline, OUTPUT/results.json, and the report as
+    OUTPUT/report.md and OUTPUT/report.html; files of an earlier evaluation in the same folder are
+    replaced.
     """
 
-    index: Path
-    """the index folder"""
-    queries: Path
-    """questions: JSONL, TSV (MS MARCO) or CSV (DPR), also compressed"""
+    index: Path | None = None
+    """the index folder (always needed)"""
+    test_set: str | None = None
+    """a test set by name; --list-test-sets names them"""
+    data: Path | None = None
+    """the folder with test sets that you have; default: $LINKSEEK_DATA"""
+    download: bool = False
+    """download the test set if it is not here, after saying how large it is"""
+    list_test_sets: bool = False
+    """name the test sets, with what they need, and stop"""
+    queries: Path | None = None
+    """instead of a test set, questions: JSONL, TSV (MS MARCO) or CSV (DPR), also compressed"""
+    answers: Literal["tokens", "regex"] | None = None
+    """how answers match: tokens (DPR; the default) or regex (CuratedTREC's patterns)"""
     qrels: Path | None = None
     """judgements: a TREC file or BEIR's TSV, on passages or on documents"""
     pipeline: list[str] = Field([])
@@ -46,47 +61,87 @@ class EvaluateOptions(Options):
     """a TOML file with pipelines of your own"""
     run: list[Path] = Field([])
     """TREC runs of other systems, to be measured beside the pipelines"""
+    baseline: str | None = None
+    """what the others are compared with; by default the first pipeline"""
     depth: PositiveInt = 100
     """how many passages to retrieve for a question"""
     limit: PositiveInt | None = None
     """only the first so many questions"""
     measure: list[str] = Field([])
-    """measures: accuracy@K, or any name of ir-measures; by default the usual ones"""
+    """measures: accuracy@K, all@K, or any name of ir-measures; by default the usual ones"""
     batch_size: PositiveInt = 256
     """questions at a time"""
+    latency: NonNegativeInt = 100
+    """ask so many questions one at a time and report how long each stage takes; 0: none"""
+    seed: NonNegativeInt = SEED
+    """of what is drawn at random: bootstrap samples and random signs"""
+    report: bool = True
+    """leave out report.md and report.html"""
     json_: bool = Field(False, alias="json")
     """print results.json to the standard output, everything else to the standard error"""
-    output: Path
-    """the folder for runs and results"""
+    output: Path | None = None
+    """the folder for runs and results (always needed)"""
 
 
 def main(argv: Sequence[str]) -> None:
     """Run the command with these arguments."""
     options = parse_options(EvaluateOptions, argv, program=PROGRAM)
+    if options.list_test_sets:
+        results_console(stderr=False).print(test_sets_table(all_test_sets(), places(options.data)))
+        return
+    if options.index is None or options.output is None:
+        missing = "--index" if options.index is None else "--output"
+        raise UsageError(f"{missing} is missing", f"Name a folder: {missing} DIR. See {PROGRAM} --help.")
     run_names(options.pipeline, options.run)
     if options.output.exists() and not options.output.is_dir():
         raise UsageError(f"--output {options.output}: is a file", "Name a folder.")
-    queries = read_queries(options.queries, options.limit)
-    qrels = read_qrels(options.qrels) if options.qrels else None
+    test_set = load_test_set(options)
     index = Index.open(options.index)
+    pipelines = Pipelines(index, options.pipelines_file)
+    opened = {name: pipelines.open(name) for name in options.pipeline}
+    notes = []
+    for name, run in pipelines.runs.items():
+        if missing_queries := run.missing(test_set.queries):
+            notes.append(f"{name}: {missing_queries:,} questions are not in {run.path.name}; they count 0")
+        if run.unknown:
+            notes.append(f"{name}: {run.unknown:,} ids in {run.path.name} are not in the index; left out")
     options.output.mkdir(parents=True, exist_ok=True)
     results = evaluate(
         index=index,
-        queries=queries,
-        pipelines=open_pipelines(index, options.pipeline, options.pipelines_file),
+        queries=test_set.queries,
+        pipelines=opened,
         runs=options.run,
-        qrels=qrels,
-        qrels_name=str(options.qrels),
+        qrels=test_set.qrels,
+        qrels_name=str(options.qrels or test_set.name),
+        answer_kind=test_set.answer_kind,
+        groups=test_set.groups,
+        test_set=described(test_set) if options.test_set else None,
+        baseline=options.baseline,
         depth=options.depth,
         measures=options.measure,
+        usual=test_set.measures,
         batch_size=options.batch_size,
+        latency=options.latency,
+        recorded=[name for name in opened if pipelines.reads_run(name)],
+        seed=options.seed,
+        notes=notes,
         output=options.output,
     )
-    files = {"queries": options.queries} | {f"run {path.name}": path for path in options.run}
-    if options.qrels:
-        files["qrels"] = options.qrels
-    results["provenance"] = provenance(PROGRAM, argv, index, files)
+    files = {"queries": options.queries, "qrels": options.qrels, "pipelines": options.pipelines_file}
+    files |= {f"run {path.name}": path for path in options.run}
+    files |= {f"pipeline {name}": run.path for name, run in pipelines.runs.items()}
+    read = {role: path for role, path in files.items() if path is not None}
+    results["provenance"] = provenance(PROGRAM, argv, index, read)
+    if options.test_set:
+        results["provenance"]["test_set"] = test_set.origin
     write_json(options.output / "results.json", results)
+    if options.report:
+        from app.evaluation.report import write_report
+
+        write_report(results, options.output)
+    else:  # an earlier one would stand beside results that are not its own
+        for name in ("report.md", "report.html"):
+            (options.output / name).unlink(missing_ok=True)
     if options.json_:
         sys.stdout.buffer.write(orjson.dumps(results, option=orjson.OPT_INDENT_2) + b"\n")
         sys.stdout.buffer.flush()
@@ -94,6 +149,37 @@ def main(argv: Sequence[str]) -> None:
     console.print(results_table(results))
     for note in results["notes"]:
         console.print(f"note: {note}", markup=False, highlight=False)
+    if options.report:
+        console.print(f"report: {options.output / 'report.html'}", markup=False, highlight=False)
+
+
+def load_test_set(options: EvaluateOptions) -> LoadedTestSet:
+    """The named test set, or one made of files; --qrels, --answers and --limit change either.
+
+    Raises `UsageError` unless exactly one of the two is given.
+    """
+    if options.test_set is not None and options.queries is None:
+        test_set = open_test_set(options.test_set, options.data, download=options.download)
+    elif options.queries is not None and options.test_set is None:
+        queries = read_queries(options.queries, options.limit)
+        test_set = LoadedTestSet(str(options.queries), queries, None, "tokens", {}, (), {})
+    else:
+        raise UsageError(
+            "give either --test-set NAME or --queries FILE",
+            f"{PROGRAM} --list-test-sets names the test sets.",
+        )
+    changes: dict[str, Any] = {"queries": test_set.queries[: options.limit]}
+    if options.qrels:
+        changes["qrels"] = read_qrels(options.qrels)
+    if options.answers:
+        changes["answer_kind"] = options.answers
+    return replace(test_set, **changes)
+
+
+def described(test_set: LoadedTestSet) -> dict[str, str]:
+    """What the report says of a test set."""
+    known = {key: test_set.origin.get(key, "") for key in ("description", "licence", "source")}
+    return {"name": test_set.name, **known}
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Named pipelines: an entry of `pipelines.toml` -> a function from queries to a `Ranking`.
 
-A pipeline is a searcher (`bm25`, `query-likelihood`, `dense`) or a fusion of other pipelines. What an
-entry may say is what its model here declares: an unknown key is an error that names the nearest known
-one. Encoders are opened once and shared between pipelines.
+A pipeline is a searcher (`bm25`, `query-likelihood`, `dense`), a run file of another system, or a fusion
+of other pipelines. What an entry may say is what its model here declares: an unknown key is an error that
+names the nearest known one. Encoders are opened once and shared between pipelines.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from indexer.index import Index
 from indexer.options import nearest
 from retriever import fusion
 from retriever.ranking import Query, Ranking
-from retriever.searchers import Bm25, Dense, QueryLikelihood
+from retriever.searchers import Bm25, Dense, QueryLikelihood, RecordedRun
+from retriever.stages import stage
 
 if TYPE_CHECKING:
     from retriever.biencoder import BiEncoder
@@ -59,6 +60,12 @@ class DenseEntry(_Entry):
     search: dict[str, int] = {}
 
 
+class RunEntry(_Entry):
+    """A TREC run of passages; its path is relative to the file that names it."""
+
+    run: Path
+
+
 class ReciprocalRankEntry(_Entry):
     """Fusion by ranks. Every pipeline in `of` is searched `depth` deep, or deeper if asked."""
 
@@ -77,7 +84,7 @@ class WeightedEntry(_Entry):
     depth: Annotated[int, Field(ge=1)] = 100
 
 
-Entry = Bm25Entry | QueryLikelihoodEntry | DenseEntry | ReciprocalRankEntry | WeightedEntry
+Entry = Bm25Entry | QueryLikelihoodEntry | DenseEntry | RunEntry | ReciprocalRankEntry | WeightedEntry
 
 _KINDS: dict[tuple[str, str], type[Entry]] = {
     ("searcher", "bm25"): Bm25Entry,
@@ -106,17 +113,22 @@ def _entry(source: Path, name: str, table: Any) -> Entry:
     if not isinstance(table, dict):
         raise UsageError(f"{where} is not a table", 'Write [name] and searcher = "bm25" below it.')
     model = next((model for (key, kind), model in _KINDS.items() if table.get(key) == kind), None)
+    if model is None and "run" in table:
+        model = RunEntry
     if model is None:
         kinds = ", ".join(f'{key} = "{kind}"' for key, kind in _KINDS)
-        raise UsageError(f"{where} has no known searcher or fusion", f"One of: {kinds}.")
+        raise UsageError(f"{where} has no known searcher or fusion", f'One of: {kinds}, run = "FILE".')
     for key in table:
         if key not in model.model_fields:
             raise UsageError(f'{where}: unknown key "{key}"', nearest(key, set(model.model_fields)))
     try:
-        return TypeAdapter(model).validate_python(table)
+        entry = TypeAdapter(model).validate_python(table)
     except ValidationError as error:
         first = error.errors()[0]
         raise UsageError(f"{where}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+    if isinstance(entry, RunEntry):
+        return RunEntry(run=source.parent / entry.run)
+    return entry
 
 
 class Pipelines:
@@ -131,10 +143,29 @@ class Pipelines:
         self._open_encoder = open_encoder or _open_biencoder
         self._encoders: dict[str, BiEncoder] = {}
         self._opened: dict[str, Pipeline] = {}
+        self.runs: dict[str, RecordedRun] = {}
+        """Run files that were opened, by their entry's name."""
 
-    def available(self) -> list[str]:
-        """The names of those whose parts the index has."""
-        return [name for name in self.entries if self._has_parts(name, ())]
+    def available(self, *, with_runs: bool = False) -> list[str]:
+        """The names of those whose parts the index has.
+
+        with_runs: also those that read run files, which know no questions but their own.
+        """
+        return [
+            name
+            for name in self.entries
+            if self._has_parts(name, ()) and (with_runs or not self.reads_run(name))
+        ]
+
+    def reads_run(self, name: str) -> bool:
+        """Whether a pipeline is a run file or fuses one."""
+        return self._reads_run(name, ())
+
+    def _reads_run(self, name: str, above: tuple[str, ...]) -> bool:
+        entry = self.entries.get(name)
+        if isinstance(entry, ReciprocalRankEntry | WeightedEntry):
+            return name not in above and any(self._reads_run(of, (*above, name)) for of in entry.of)
+        return isinstance(entry, RunEntry)
 
     def open(self, name: str) -> Pipeline:
         """One pipeline, ready to run. Raises `UsageError` for an unknown name or a missing part."""
@@ -158,6 +189,9 @@ class Pipelines:
             case DenseEntry():
                 encoder = self._encoder(self.index.dense(entry.encoder).encoder)
                 return Dense(self.index, encoder, entry.encoder, **entry.search).search
+            case RunEntry():
+                self.runs[above[-1]] = RecordedRun(self.index, entry.run)
+                return self.runs[above[-1]].search
             case ReciprocalRankEntry():
                 return self._fused(entry, above, lambda r, k: fusion.reciprocal_rank(r, k, entry.constant))
             case WeightedEntry():
@@ -176,7 +210,9 @@ class Pipelines:
 
         def search(queries: Sequence[Query], k: int) -> Ranking:
             depth = max(k, entry.depth)
-            return fuse([member(queries, depth) for member in members], k)
+            rankings = [member(queries, depth) for member in members]
+            with stage("fuse"):
+                return fuse(rankings, k)
 
         return search
 
@@ -193,16 +229,12 @@ class Pipelines:
                 return self.index.has_lucene
             case DenseEntry():
                 return bool(self.index.encoders) and entry.encoder in (None, *self.index.encoders)
+            case RunEntry():
+                return entry.run.is_file()
             case ReciprocalRankEntry() | WeightedEntry():
                 return name not in above and all(self._has_parts(of, (*above, name)) for of in entry.of)
             case None:
                 return False
-
-
-def open_pipelines(index: Index, names: Sequence[str], path: Path | None = None) -> dict[str, Pipeline]:
-    """Pipelines by name, ready to run. Raises `UsageError` for an unknown name."""
-    pipelines = Pipelines(index, path)
-    return {name: pipelines.open(name) for name in names}
 
 
 def _open_biencoder(location: str) -> BiEncoder:

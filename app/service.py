@@ -16,6 +16,7 @@ from app.pipelines import (
     Pipelines,
     QueryLikelihoodEntry,
     ReciprocalRankEntry,
+    RunEntry,
     WeightedEntry,
 )
 from indexer.artifacts import read_index_manifest
@@ -82,6 +83,11 @@ class SearchService:
         `Answer.seconds` is the search alone: opening and a first, slower run are over by then.
         """
         question = checked_question(question)
+        if self.pipelines.reads_run(pipeline):
+            raise UsageError(
+                f'the pipeline "{pipeline}" reads a run file, which knows no question but its own',
+                "It can be evaluated: app/evaluate.py --pipeline NAME.",
+            )
         run = self._open(pipeline)
         started = time.perf_counter()
         ranking = run([Query("question", question)], min(k, len(self.index.passages)))
@@ -101,6 +107,8 @@ class SearchService:
                 return f"Lucene’s query likelihood, mu = {mu:g}"
             case DenseEntry(encoder=encoder):
                 return f"Vectors of {encoder or self.index.manifest.get('default_encoder')}"
+            case RunEntry(run=path):
+                return f"Results of the run file {path.name}"
             case ReciprocalRankEntry(of=of):
                 return f"{' and '.join(of)}, fused by rank"
             case WeightedEntry(of=of, weights=weights):

@@ -1,7 +1,8 @@
 """First-stage search: queries -> the best passages of an index.
 
 `Bm25` and `QueryLikelihood` are Lucene's (`indexer.lucene_index`), `Dense` is FAISS's
-(`indexer.faiss_index`) with the encoder that made the vectors. Lucene's scores are Lucene's own, where
+(`indexer.faiss_index`) with the encoder that made the vectors. `RecordedRun` searches nothing: it looks
+up what another system found. Lucene's scores are Lucene's own, where
 Anserini rounds them to four places and moves equal ones apart; we put equal ones in order of rows.
 Which of the passages that tie at place k are in is decided by Lucene, by id.
 """
@@ -9,15 +10,19 @@ Which of the passages that tie at place k are in is decided by Lucene, by id.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.errors import DamagedIndexError, MismatchError, UsageError
+from indexer.errors import DamagedIndexError, InputError, MismatchError, UsageError
 from indexer.faiss_index import FaissIndex
+from indexer.ids import hash_ids
 from indexer.lucene_index import BM25, Dirichlet, LuceneIndex, Similarity
 from retriever.ranking import Query, Ranking
+from retriever.runs import read_run, run_ranking
+from retriever.stages import stage
 
 
 class Searcher(Protocol):
@@ -57,6 +62,7 @@ class LuceneSearcher:
         self._passages = index.passages
         self._lucene = index.lucene()
 
+    @stage("search")
     def search(self, queries: Sequence[Query], k: int) -> Ranking:
         """The k best passages of each query; -1 where fewer hold any of its words.
 
@@ -150,6 +156,88 @@ class Dense:
         query_ids = [query.id for query in queries]
         if not queries:
             return Ranking.from_lists(query_ids, [], k)
-        vectors = self._encoder.encode_queries([query.text for query in queries])  # [Q, d]
-        rows, scores = self._vectors.search(vectors, k, **self._parameters)  # [Q, k]
-        return Ranking.of(query_ids, rows, scores)
+        with stage("encode question"):
+            vectors = self._encoder.encode_queries([query.text for query in queries])  # [Q, d]
+        with stage("search vectors"):
+            rows, scores = self._vectors.search(vectors, k, **self._parameters)  # [Q, k]
+            return Ranking.of(query_ids, rows, scores)
+
+
+class DocumentRows(Protocol):
+    """The part of a table of document ids that a recorded run needs."""
+
+    def rows(self, hashes: NDArray[np.uint64]) -> NDArray[np.int32]:
+        """The rows of document ids by their hashes, int32 [n]; -1 for unknown ones."""
+        ...
+
+
+class RecordedIndex(Protocol):
+    """The part of an index that a recorded run needs."""
+
+    @property
+    def passages(self) -> PassageRows:
+        """The passages, by row."""
+        ...
+
+    @property
+    def document_ids(self) -> DocumentRows:
+        """Document ids to rows."""
+        ...
+
+
+class RecordedRun:
+    """Results of another system from a TREC run of passages, looked up by the query's id.
+
+    Ids that the index does not hold are dropped, and the results below move up; `unknown` counts them.
+    """
+
+    def __init__(self, index: RecordedIndex, path: Path) -> None:
+        """Raises what `read_run` raises, and `InputError` for a run of other passages or of documents."""
+        self.path = path
+        run = read_run(path)
+        ids = list(dict.fromkeys(id_ for results in run.values() for id_ in results))
+        row_of = dict(zip(ids, index.passages.rows_of(ids).tolist(), strict=True))
+        unknown = [id_ for id_ in ids if row_of[id_] < 0]
+        self.unknown = len(unknown)
+        documents = int((index.document_ids.rows(hash_ids(unknown)) >= 0).sum())
+        if documents > len(ids) - len(unknown):
+            raise InputError(
+                f"{path}: ranks documents (such as {unknown[0]!r}); a pipeline ranks passages",
+                "Give a run of passages. A run of documents can be measured: app/evaluate.py --run FILE.",
+            )
+        if len(unknown) == len(ids):
+            raise InputError(
+                f"{path}: none of its ids (such as {ids[0]!r}) is a passage of the index",
+                "Use the index that the run was made with.",
+            )
+        known: dict[str, dict[str, float]] = {}
+        for query_id, results in run.items():
+            best: dict[int, float] = {}
+            for id_, score in results.items():  # two ids (a redirect's) may be one row: the better stays
+                best.setdefault(row_of[id_], score)
+            best.pop(-1, None)
+            known[query_id] = {str(row): score for row, score in best.items()}
+        self._ranking = run_ranking(known, list(known), lambda rows: np.array(rows, np.int64))  # [R, K]
+        self._place = {query_id: place for place, query_id in enumerate(known)}
+
+    @stage("look up run")
+    def search(self, queries: Sequence[Query], k: int) -> Ranking:
+        """The k best passages of each query; -1 for all of a query that the run lacks."""
+        places = np.array([self._place.get(query.id, -1) for query in queries], np.int64)  # [Q]
+        there, width = places >= 0, min(k, self._ranking.depth)
+        rows = np.full((len(queries), k), -1, np.int64)  # [Q, k]
+        scores = np.full((len(queries), k), -np.inf, np.float32)  # [Q, k]
+        rows[there, :width] = self._ranking.rows[places[there], :width]
+        scores[there, :width] = self._ranking.scores[places[there], :width]
+        return Ranking(tuple(query.id for query in queries), rows, scores)
+
+    def missing(self, queries: Sequence[Query]) -> int:
+        """How many of the queries the run lacks. Raises `InputError` if it has none of them."""
+        missing = sum(query.id not in self._place for query in queries)
+        if missing == len(queries):
+            raise InputError(
+                f"{self.path}: the run has none of the questions (it has {next(iter(self._place))!r}; the "
+                f"questions are {queries[0].id!r})",
+                "Give a run of the same questions.",
+            )
+        return missing

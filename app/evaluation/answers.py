@@ -1,20 +1,31 @@
-"""Does a passage hold an answer? DPR's rule for open-domain questions (Karpukhin et al. 2020).
+"""Does a passage hold an answer? DPR's rules for open-domain questions (Karpukhin et al. 2020).
 
-Text and answer are brought to Unicode's NFD and cut into tokens: runs of letters, digits and marks,
-and any other single character that is neither a separator nor a control. Tokens are lower-cased;
-those of the answer must stand side by side among those of the text. Articles and punctuation count,
-the title is no part of the text. An answer without any token matches nothing (in DPR it matches
-everything). CuratedTREC's regular expressions as answers are left out.
+tokens: text and answer are brought to Unicode's NFD and cut into tokens: runs of letters, digits and
+marks, and any other single character that is neither a separator nor a control. Tokens are
+lower-cased; those of the answer must stand side by side among those of the text. Articles and
+punctuation count, the title is no part of the text. An answer without any token matches nothing (in
+DPR it matches everything).
+
+regex (CuratedTREC): an answer is a regular expression that is searched for in the text, both in NFD,
+without regard to case. One that is none, is blank, matches even an empty text or takes too long
+matches nothing.
 """
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
 import regex  # type: ignore[import-untyped]
 from numpy.typing import NDArray
+
+AnswerKind = Literal["tokens", "regex"]
+
+PATTERN_SECONDS = 1.0
+"""How long one regular expression may search one text."""
 
 _TOKEN = regex.compile(r"[\p{L}\p{N}\p{M}]+|[^\p{Z}\p{C}]")
 
@@ -23,27 +34,55 @@ def find_answers(
     answers: Sequence[Sequence[str]],
     rows: NDArray[np.int64],
     text_of: Callable[[int], str],
+    kind: AnswerKind = "tokens",
+    on_note: Callable[[str], None] = lambda note: None,
 ) -> NDArray[np.bool_]:
     """Which of the retrieved passages hold an answer to their question.
 
     answers: the answers of Q questions. rows: int64 [Q, k], passage rows, -1 for nothing.
-    text_of: a passage's text, without its title, by row; called once for every passage.
+    text_of: a passage's text, without its title, by row; called once for every passage, and again
+    only after a regular expression has taken too long. on_note is told which ones match nothing.
     Returns bool [Q, k].
     """
-    matchers = [AnswerMatcher(texts) for texts in answers]
-    found = np.zeros(rows.shape, np.bool_)
-    queries, columns = np.nonzero(rows >= 0)  # [n], [n]
-    wanted = rows[queries, columns]  # [n]
+    matchers: list[AnswerMatcher] | list[PatternMatcher]
+    if kind == "tokens":
+        matchers = [AnswerMatcher(texts) for texts in answers]
+        return _find(matchers, rows, text_of)
+    matchers = [PatternMatcher(patterns) for patterns in answers]
+    found = _find(matchers, rows, text_of)
+    gave_up = [matcher.has_given_up() for matcher in matchers]
+    while any(gave_up):  # without that pattern, so that the order of the passages does not matter
+        found[gave_up] = _find(matchers, np.where(np.array(gave_up)[:, None], rows, -1), text_of)[gave_up]
+        gave_up = [matcher.has_given_up() for matcher in matchers]
+    useless: dict[str, list[str]] = {}
+    for matcher in matchers:
+        for answer, reason in matcher.useless.items():
+            useless.setdefault(reason, []).append(answer)
+    for reason, patterns in useless.items():
+        on_note(f"answers that {reason} match nothing: {len(patterns):,}, such as {patterns[0][:60]!r}")
+    return found
+
+
+def _find(
+    matchers: Sequence[AnswerMatcher | PatternMatcher],
+    rows: NDArray[np.int64],
+    text_of: Callable[[int], str],
+) -> NDArray[np.bool_]:
     # By passage instead of by question: each text is read, folded and cut into tokens once, in the
-    # order in which the passages lie on the disk, and only one is in memory.
-    order = np.argsort(wanted, kind="stable")
+    # order in which the passages lie on the disk, and only one is in memory. Several pipelines' results
+    # side by side hold the same passage for the same question; it is looked at once.
+    there = rows >= 0  # [Q, k]
+    pairs = rows * len(rows) + np.arange(len(rows))[:, None]  # [Q, k]: passage and question as one number
+    wanted, place = np.unique(pairs[there], return_inverse=True)  # [n], [m]
+    holds = np.zeros(len(wanted), np.bool_)  # [n]
     last, text = -1, _Text("")
-    for query, column, row in zip(
-        queries[order].tolist(), columns[order].tolist(), wanted[order].tolist(), strict=True
-    ):
+    for number, pair in enumerate(wanted.tolist()):
+        row, query = divmod(pair, len(rows))
         if row != last:
             last, text = row, _Text(text_of(row))
-        found[query, column] = matchers[query].matches(text)
+        holds[number] = matchers[query].matches(text)
+    found = np.zeros(rows.shape, np.bool_)  # [Q, k]
+    found[there] = holds[place]
     return found
 
 
@@ -91,20 +130,69 @@ class AnswerMatcher:
         return any(part in text.folded and whole in text.tokens for part, whole in self._answers)
 
 
+class PatternMatcher:
+    """The answers to one question as regular expressions.
+
+    useless: answers that match nothing, and why.
+    """
+
+    def __init__(self, answers: Iterable[str]) -> None:
+        self.useless: dict[str, str] = {}
+        self._patterns: dict[str, Any] = {}
+        self._gave_up = False
+        for answer in dict.fromkeys(answers):
+            if not answer.strip():
+                continue
+            try:
+                pattern = regex.compile(unicodedata.normalize("NFD", answer), _FLAGS)
+                if pattern.search("", timeout=PATTERN_SECONDS):
+                    self.useless[answer] = "match even an empty text"
+                else:
+                    self._patterns[answer] = pattern
+            except (TimeoutError, MemoryError):
+                self.useless[answer] = _TOO_SLOW
+            except (regex.error, RecursionError, OverflowError, ValueError):
+                self.useless[answer] = "are no regular expressions"
+
+    def matches(self, text: str | _Text) -> bool:
+        """Whether one of the answers stands in the text."""
+        if not isinstance(text, _Text):
+            text = _Text(text)
+        for answer, pattern in list(self._patterns.items()):
+            try:
+                if pattern.search(text.normalised, timeout=PATTERN_SECONDS):
+                    return True
+            except (TimeoutError, MemoryError):
+                del self._patterns[answer]
+                self.useless[answer] = _TOO_SLOW
+                self._gave_up = True
+        return False
+
+    def has_given_up(self) -> bool:
+        """Whether an answer was given up since this was last asked: what it matched no longer counts."""
+        gave_up, self._gave_up = self._gave_up, False
+        return gave_up
+
+
+_FLAGS = regex.IGNORECASE | regex.UNICODE | regex.MULTILINE  # as DPR searches
+_TOO_SLOW = f"need more than {PATTERN_SECONDS:g} s for a passage"
+
+
 class _Text:
-    """A text as a folded string, for a quick look, and as its tokens, made when they are needed."""
+    """A text in NFD, as a folded string for a quick look, and as its tokens; made when needed."""
 
     def __init__(self, text: str) -> None:
-        self._normalised = unicodedata.normalize("NFD", text)
-        self.folded = _fold(self._normalised.lower())
-        self._tokens = ""
+        self.normalised = unicodedata.normalize("NFD", text)
 
-    @property
+    @cached_property
+    def folded(self) -> str:
+        """In lower case, and alike for all forms of a letter."""
+        return _fold(self.normalised.lower())
+
+    @cached_property
     def tokens(self) -> str:
         """Every token between two spaces: an answer matches where its own such string occurs."""
-        if not self._tokens:
-            self._tokens = _joined(token.lower() for token in _TOKEN.findall(self._normalised))
-        return self._tokens
+        return _joined(token.lower() for token in _TOKEN.findall(self.normalised))
 
 
 def _tokens(text: str) -> list[str]:

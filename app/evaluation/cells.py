@@ -142,7 +142,7 @@ def _make(pipelines: Pipelines, name: str, test_set: LoadedTestSet, depth: int, 
     """Run one pipeline on one test set, unless the run is there already."""
     if name not in pipelines.entries:
         return Cell(name, test_set.name, "not built", "there is no pipeline of that name")
-    if name not in pipelines.available():
+    if name not in pipelines.available(with_runs=True):
         return Cell(name, test_set.name, "missing", f'the index lacks what the pipeline "{name}" searches')
     path = folder / "runs" / f"{name}.trec"
     made_from = _made_from(pipelines, name, test_set, depth)
@@ -174,8 +174,10 @@ def _made_from(pipelines: Pipelines, name: str, test_set: LoadedTestSet, depth: 
 
 
 def _entries(pipelines: Pipelines, name: str) -> dict[str, Any]:
-    """The entry of a pipeline and those of all that it fuses."""
+    """The entry of a pipeline and those of all that it fuses, and the hashes of run files."""
     entry = pipelines.entries[name].model_dump(mode="json")
+    if "run" in entry and Path(entry["run"]).is_file():
+        entry["run_sha256"] = file_sha256(Path(entry["run"]))
     return {name: entry} | {k: v for of in entry.get("of", ()) for k, v in _entries(pipelines, of).items()}
 
 

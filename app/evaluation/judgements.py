@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexer.errors import InputError
+from indexer.ids import hash_ids
 from indexer.passages import Passage
 from retriever.ranking import Ranking
 from retriever.runs import run_ranking
@@ -45,8 +46,8 @@ class Passages(Protocol):
 class DocumentIds(Protocol):
     """What is needed of `indexer.ids.IdTable`."""
 
-    def row(self, id_: str) -> int:
-        """The row of a document id, -1 for an unknown one."""
+    def rows(self, hashes: NDArray[np.uint64]) -> NDArray[np.int32]:
+        """The rows of document ids by their hashes, int32 [n]; -1 for unknown ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +133,7 @@ class Numbers:
     def _resolve(self, ids: list[str], nothing: str) -> tuple[Level, NDArray[np.int64]]:
         """Which of the two these ids are, and their numbers, int64 [n]."""
         rows = self._passages.rows_of(ids)  # [n]
-        documents = np.array([self._document_ids.row(id_) for id_ in ids], np.int64)  # [n]
+        documents = self._document_ids.rows(hash_ids(ids)).astype(np.int64)  # [n]
         as_passages, as_documents = int((rows >= 0).sum()), int((documents >= 0).sum())
         if not as_passages and not as_documents:
             few = self._passages.ids(np.arange(min(3, len(self._passages))))
@@ -149,17 +150,36 @@ class Numbers:
         return level, numbers
 
 
+def relevant_results(ranking: Ranking, relevance: Mapping[str, Mapping[int, int]]) -> NDArray[np.bool_]:
+    """Which results are relevant, bool [Q, k]; one that stands there twice, only at its better rank.
+
+    relevance: query id -> number -> relevance, in the numbers of the ranking's rows; relevant is 1 and
+    above.
+    """
+    found = np.zeros(ranking.rows.shape, np.bool_)  # [Q, k]
+    for query, query_id in enumerate(ranking.query_ids):
+        wanted = {number for number, value in relevance.get(query_id, {}).items() if value > 0}
+        if not wanted:
+            continue
+        for rank, row in enumerate(ranking.rows[query].tolist()):
+            if row in wanted:
+                found[query, rank] = True
+                wanted.remove(row)
+    return found
+
+
+def document_numbers(rows: NDArray[np.int64], passages: Passages) -> NDArray[np.int64]:
+    """The documents of passages, int64 of the same shape; what is no row of a passage stays as it is."""
+    known = (rows >= 0) & (rows < len(passages))
+    return np.where(known, passages.document_rows(np.clip(rows, 0, len(passages) - 1)), rows)
+
+
 def to_documents(ranking: Ranking, passages: Passages) -> Ranking:
     """A ranking of passages as one of documents: each stands where its best passage stood."""
-    rows = ranking.rows  # [Q, k]
-    documents = np.where(
-        (rows >= 0) & (rows < len(passages)),
-        passages.document_rows(np.clip(rows, 0, len(passages) - 1)),
-        rows,
-    )  # [Q, k]
+    documents = document_numbers(ranking.rows, passages)  # [Q, k]
     by_document = np.argsort(documents, axis=1, kind="stable")  # [Q, k], best passage first
     ordered = np.take_along_axis(documents, by_document, axis=1)  # [Q, k]
-    first = np.ones(rows.shape, np.bool_)  # [Q, k], in the order of by_document
+    first = np.ones(documents.shape, np.bool_)  # [Q, k], in the order of by_document
     first[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
     best = np.empty_like(first)  # [Q, k], in the order of ranks
     np.put_along_axis(best, by_document, first, axis=1)

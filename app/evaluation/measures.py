@@ -1,6 +1,7 @@
-"""Measures of a ranking, one value a query: answer accuracy, and everything that ir-measures knows.
+"""Measures of a ranking, one value a query: of answers, of judgements, and everything of ir-measures.
 
     accuracy@K       1 if an answer stands in one of the first K passages, else 0 (DPR's measure)
+    all@K            1 if every relevant item is among the first K, else 0 (HotpotQA's two passages)
     nDCG@10, R@100, MRR@10, Success@1, AP(rel=2), ...       over judgements, computed by ir-measures
 
 MRR@K is ir-measures' RR@K under the name that MS MARCO gave it; both names are taken. A query that
@@ -13,17 +14,18 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import ir_measures
 import numpy as np
 from numpy.typing import NDArray
 
+from app.evaluation.judgements import relevant_results
 from indexer.errors import InputError, UsageError
 from retriever.ranking import Query, Ranking
 
+SEED = 12345
 RESAMPLES = 1000
-_SEED = 12345
 _BLOCK = 1 << 22  # indices drawn at a time: 32 MB
 
 
@@ -31,12 +33,13 @@ _BLOCK = 1 << 22  # indices drawn at a time: 32 MB
 class Measure:
     """A measure by its name in reports.
 
-    cutoff: how many results it looks at, None for all. judged: the ir-measures object; None for
-    answer accuracy, which needs no judgements.
+    cutoff: how many results it looks at, None for all. needs: what it is computed from. judged: the
+    ir-measures object; None for those that are computed here.
     """
 
     name: str
     cutoff: int | None
+    needs: Literal["answers", "judgements"]
     judged: Any = None
 
 
@@ -52,12 +55,16 @@ class Values:
         """The mean over these queries."""
         return float(self.values.mean())
 
+    def by_query(self) -> dict[str, float]:
+        """Query id -> value, sorted by id: what is drawn at random does not depend on the order."""
+        return dict(sorted(zip(self.query_ids, self.values.tolist(), strict=True)))
+
 
 def parse_measure(name: str) -> Measure:
     """A measure from its name. Raises `UsageError` if it is unknown or cannot be computed here."""
-    accuracy = re.fullmatch(r"accuracy@([1-9]\d*)", name)
-    if accuracy:
-        return Measure(name, int(accuracy[1]))
+    own = re.fullmatch(r"(accuracy|all)@([1-9]\d*)", name)
+    if own:
+        return Measure(name, int(own[2]), "answers" if own[1] == "accuracy" else "judgements")
     try:
         judged = ir_measures.parse_measure(name)
         supported = ir_measures.DefaultPipeline.supports(judged)  # type: ignore[no-untyped-call]
@@ -68,7 +75,7 @@ def parse_measure(name: str) -> Measure:
     cutoff = judged.params.get("cutoff")
     if cutoff is not None and (not isinstance(cutoff, int) or cutoff < 1):  # @0 crashes trec_eval
         raise UsageError(f"--measure {name}: the cutoff must be at least 1", _KNOWN)
-    return Measure(re.sub(r"^RR\b", "MRR", repr(judged)), cutoff, judged)
+    return Measure(re.sub(r"^RR\b", "MRR", repr(judged)), cutoff, "judgements", judged)
 
 
 ACCURACY = ("accuracy@1", "accuracy@5", "accuracy@20", "accuracy@100")
@@ -76,6 +83,10 @@ ACCURACY = ("accuracy@1", "accuracy@5", "accuracy@20", "accuracy@100")
 
 JUDGED = ("nDCG@10", "MRR@10", "R@20", "R@100")
 """Measured by default where there are judgements."""
+
+
+MAIN = ("accuracy@20", "nDCG@10")
+"""The main measure is the first of these that is measured, else the first of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,23 +97,39 @@ class Plan:
     judged: tuple[Measure, ...]
     notes: list[str] = field(default_factory=list)
 
+    @property
+    def main(self) -> Measure:
+        """The one that intervals, stars and charts show first."""
+        measures = [*self.accuracy, *self.judged]
+        return next((m for name in MAIN for m in measures if m.name == name), measures[0])
 
-def plan_measures(names: Sequence[str], queries: Sequence[Query], has_qrels: bool, depth: int) -> Plan:
+
+def plan_measures(
+    names: Sequence[str],
+    queries: Sequence[Query],
+    has_qrels: bool,
+    depth: int,
+    usual: Sequence[str] = (),
+) -> Plan:
     """The measures that were asked for, or else all usual ones that these data allow.
 
-    Raises `UsageError` for a measure that is unknown, needs what is not there, or looks deeper than
-    `depth`; `InputError` if there is nothing to measure by.
+    usual: a test set's own; without them `ACCURACY` and `JUDGED`. Raises `UsageError` for a measure
+    that is unknown, needs what is not there, or looks deeper than `depth`; `InputError` if there is
+    nothing to measure by.
     """
-    has_answers = any(query.answers for query in queries)
-    if not has_answers and not has_qrels:
+    if not queries:
+        raise InputError("there are no questions", "Give a test set that has some.")
+    there = {"answers": any(query.answers for query in queries), "judgements": has_qrels}
+    if not any(there.values()):
         raise InputError(
             "there is nothing to measure by: no question has answers, and there are no judgements",
             "Give judgements with --qrels FILE, or questions with answers.",
         )
-    usual = [*(ACCURACY if has_answers else ()), *(JUDGED if has_qrels else ())]
-    measures = {m.name: m for m in map(parse_measure, names or usual)}.values()
+    measures = {m.name: m for m in map(parse_measure, names)}
+    if not names:
+        measures = {m.name: m for m in map(parse_measure, usual or (*ACCURACY, *JUDGED)) if there[m.needs]}
     notes = []
-    deeper = [m for m in measures if m.cutoff is not None and m.cutoff > depth]
+    deeper = [m for m in measures.values() if m.cutoff is not None and m.cutoff > depth]
     if deeper and names:
         raise UsageError(
             f"--measure {deeper[0].name}: only {depth} results are retrieved",
@@ -110,19 +137,24 @@ def plan_measures(names: Sequence[str], queries: Sequence[Query], has_qrels: boo
         )
     if deeper:
         notes.append(f"left out, deeper than --depth {depth}: {', '.join(m.name for m in deeper)}")
-    for measure in measures:
-        if measure.judged is None and not has_answers:
-            raise UsageError(f"--measure {measure.name}: no question has answers", "Leave it out.")
-        if measure.judged is not None and not has_qrels:
-            raise UsageError(f"--measure {measure.name}: no judgements", "Give --qrels FILE.")
-    kept = [measure for measure in measures if measure not in deeper]
+    for measure in measures.values():
+        if not there[measure.needs]:
+            missing, hint = _MISSING[measure.needs]
+            raise UsageError(f"--measure {measure.name}: {missing}", hint)
+    kept = [measure for measure in measures.values() if measure not in deeper]
     if not kept:
         raise UsageError(f"--depth {depth}: no measure looks at so few results", "Give --measure.")
     return Plan(
-        tuple(m for m in kept if m.judged is None),
-        tuple(m for m in kept if m.judged is not None),
+        tuple(m for m in kept if m.needs == "answers"),
+        tuple(m for m in kept if m.needs == "judgements"),
         notes,
     )
+
+
+_MISSING = {
+    "answers": ("no question has answers", "Leave it out."),
+    "judgements": ("no judgements", "Give --qrels FILE."),
+}
 
 
 def measure_accuracy(
@@ -149,6 +181,14 @@ def measure_judged(
     relevance: query id -> number -> relevance, in the numbers of the ranking's rows.
     """
     place = {query: number for number, query in enumerate(ranking.query_ids) if query in relevance}
+    values = {measure.name: np.zeros(len(place)) for measure in measures}  # each float64 [n]
+    own = [measure for measure in measures if measure.judged is None]
+    if own:
+        found = relevant_results(ranking, relevance)[list(place.values())]  # [n, k]
+        relevant = [sum(value > 0 for value in relevance[query].values()) for query in place]  # [n]
+        for measure in own:
+            count = found[:, : measure.cutoff].sum(axis=1)  # [n]
+            values[measure.name][:] = (count == relevant) & (count > 0)
     # Plain numbers as ids and ranks as scores: some of the programs behind ir-measures accept
     # nothing else, and no two of them order equal scores alike.
     qrels = {
@@ -162,29 +202,53 @@ def measure_judged(
         if (results := ranking.results(number))
     }
     column = {number: i for i, number in enumerate(qrels)}
-    values = {measure.judged: np.zeros(len(place)) for measure in measures}  # each float64 [n]
-    for metric in ir_measures.iter_calc(list(values), qrels, run):
-        values[metric.measure][column[metric.query_id]] = metric.value
-    return {measure.name: Values(tuple(place), values[measure.judged]) for measure in measures}
+    name_of = {measure.judged: measure.name for measure in measures if measure.judged is not None}
+    for metric in ir_measures.iter_calc(list(name_of), qrels, run) if name_of else ():
+        values[name_of[metric.measure]][column[metric.query_id]] = metric.value
+    return {name: Values(tuple(place), value) for name, value in values.items()}
 
 
-def bootstrap_interval(values: NDArray[np.float64]) -> tuple[float, float]:
-    """The 95 % interval of the mean of values [n] by the percentile bootstrap, with a fixed seed.
+def accuracy_curve(queries: Sequence[Query], found: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """accuracy@1, @2, ... @k, float64 [k]; found as in `measure_accuracy`."""
+    with_answers = np.array([bool(query.answers) for query in queries], np.bool_)  # [Q]
+    return np.asarray(np.logical_or.accumulate(found[with_answers], axis=1).mean(axis=0, dtype=np.float64))
 
-    Efron and Tibshirani 1993, chapter 13. The same number of queries gives the same resamples.
+
+def recall_curve(ranking: Ranking, relevance: Mapping[str, Mapping[int, int]]) -> NDArray[np.float64]:
+    """R@1, R@2, ... R@k, float64 [k]; arguments as in `measure_judged`."""
+    judged = [number for number, query in enumerate(ranking.query_ids) if query in relevance]
+    relevant = np.array(
+        [sum(value > 0 for value in relevance[ranking.query_ids[number]].values()) for number in judged]
+    )  # [n]
+    found = relevant_results(ranking, relevance)[judged].cumsum(axis=1)  # [n, k]
+    return np.asarray((found / np.maximum(relevant, 1)[:, None]).mean(axis=0))
+
+
+def bootstrap_interval(values: NDArray[np.float64], seed: int = SEED) -> tuple[float, float]:
+    """The 95 % interval of the mean of values [n]; see `bootstrap_intervals`."""
+    [[low], [high]] = bootstrap_intervals(values[:, None], seed).tolist()
+    return low, high
+
+
+def bootstrap_intervals(values: NDArray[np.float64], seed: int = SEED) -> NDArray[np.float64]:
+    """The 95 % intervals of the means of columns [n, c] by the percentile bootstrap, float64 [2, c].
+
+    Efron and Tibshirani 1993, chapter 13. Queries are drawn whole, the same ones for every column; the
+    same number of queries and seed give the same resamples.
     """
     n = len(values)
-    generator = np.random.default_rng(_SEED)
+    generator = np.random.default_rng(seed)
     block = max(1, min(RESAMPLES, _BLOCK // n))
-    means = [
-        values[generator.integers(0, n, (min(block, RESAMPLES - done), n))].mean(axis=1)
-        for done in range(0, RESAMPLES, block)
-    ]  # each [block]
-    low, high = np.percentile(np.concatenate(means), (2.5, 97.5))
-    return float(low), float(high)
+    means = []  # each [block, c]
+    for done in range(0, RESAMPLES, block):
+        size = min(block, RESAMPLES - done)
+        drawn = generator.integers(0, n, (size, n)) + np.arange(size)[:, None] * n  # [block, n]
+        often = np.bincount(drawn.ravel(), minlength=size * n).reshape(size, n)  # [block, n]
+        means.append(often @ values / n)
+    return np.percentile(np.concatenate(means), (2.5, 97.5), axis=0)
 
 
 _KNOWN = (
-    "Known: accuracy@K, and what ir-measures computes: nDCG@K, MRR@K, R@K, P@K, Success@K, AP@K, "
+    "Known: accuracy@K, all@K, and what ir-measures computes: nDCG@K, MRR@K, R@K, P@K, Success@K, AP@K, "
     "... (https://ir-measur.es/en/latest/measures.html)."
 )

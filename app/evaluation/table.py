@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-_WITH_INTERVAL = ("accuracy@20", "nDCG@10")
+from app.evaluation.testsets import Places, TestSet
+
+SIGNIFICANT = 0.05
+_STAR = "*"
 _WIDTH_OF_LOGS = 160
 _MOST_COLUMNS = 6
 
@@ -22,21 +26,22 @@ def results_console(*, stderr: bool) -> Console:
 def results_table(results: dict[str, Any]) -> Table:
     """A table of what `runner.evaluate` returned: a column a pipeline, or a row if there are many.
 
-    The best value of a measure is bold (all of them if several are equal). Accuracy is in percent.
-    The main measures show their 95 % interval below the value.
+    The best value of a measure is bold (all of them if several are equal). Accuracy is in percent. A
+    star says that a value differs significantly from the baseline's. The main measure shows its 95 %
+    interval below the value.
     """
     pipelines: dict[str, Any] = results["pipelines"]
-    measures = list(dict.fromkeys(m for report in pipelines.values() for m in report["measures"]))
-    with_interval = [m for m in measures if m in _WITH_INTERVAL] or measures[:1]
+    starred = _significant(results)
     cells: list[list[str | Text]] = [
-        [_label(measure), *_row(measure, pipelines, measure in with_interval)] for measure in measures
+        [_label(measure), *_row(measure, pipelines, starred, measure == results["main_measure"])]
+        for measure in results["measures"]
     ]
     speeds = [report["queries_per_second"] for report in pipelines.values()]
     cells.append(["questions/s", *(Text("-" if speed is None else f"{speed:,.1f}") for speed in speeds)])
     header: list[str | Text] = ["", *map(Text, pipelines)]
     if len(pipelines) > _MOST_COLUMNS:
         header, *cells = ([*row] for row in zip(header, *cells, strict=True))
-    table = Table(caption=_caption(results), caption_justify="left")
+    table = Table(caption=Text(_caption(results)), caption_justify="left")
     for number, name in enumerate(header):
         table.add_column(name, justify="right" if number else "left", no_wrap=number == 0)
     for row in cells:
@@ -44,17 +49,32 @@ def results_table(results: dict[str, Any]) -> Table:
     return table
 
 
-def _row(measure: str, pipelines: dict[str, Any], interval: bool) -> list[Text]:
-    """The cells of one measure."""
-    values = [report["measures"].get(measure) for report in pipelines.values()]
-    best = max(value["mean"] for value in values if value is not None)
+def _significant(results: dict[str, Any]) -> set[tuple[str, str]]:
+    """(pipeline, measure) whose difference from the baseline is significant."""
+    baseline = results["baseline"]
+    return {
+        (comparison["b"] if comparison["a"] == baseline else comparison["a"], comparison["measure"])
+        for comparison in results["comparisons"]
+        if baseline in (comparison["a"], comparison["b"]) and comparison["p_randomisation_holm"] < SIGNIFICANT
+    }
+
+
+def _row(
+    measure: str, pipelines: dict[str, Any], starred: set[tuple[str, str]], interval: bool
+) -> list[Text]:
+    """The cells of one measure. Stars stand in a place of their own, so that the digits line up."""
+    values = {name: report["measures"].get(measure) for name, report in pipelines.items()}
+    best = max(value["mean"] for value in values.values() if value is not None)
+    any_star = any((name, measure) in starred for name in values)
     row = []
-    for value in values:
+    for name, value in values.items():
         if value is None:
             row.append(Text("-"))
             continue
         is_best = len(pipelines) > 1 and value["mean"] == best
         cell = Text(_number(measure, value["mean"]), style="bold" if is_best else "")
+        if any_star:
+            cell.append(_STAR if (name, measure) in starred else " ", style="not bold")
         if interval:
             low, high = _number(measure, value["low"]), _number(measure, value["high"])
             cell.append(f"\n{low} - {high}", style="not bold dim")
@@ -70,7 +90,12 @@ def _caption(results: dict[str, Any]) -> str:
     parts = [f"{results['counts']['queries']:,} questions", f"{results['depth']} results each"]
     if results["judged_level"] == "documents":
         parts.append("judgements on documents: each counts where its best passage stands")
-    return "; ".join([*parts, "below a value: its 95 % interval"])
+    lines = ["; ".join([*parts, f"under {results['main_measure']} its 95 % interval"])]
+    if len(results["pipelines"]) > 1:
+        what = f"{_STAR} differs" if _significant(results) else "nothing differs significantly"
+        how = f"p < {SIGNIFICANT:g}, paired randomisation test, Holm's correction"
+        lines.append(f"{what} from {results['baseline']} ({how})")
+    return "\n".join(lines)
 
 
 def _in_percent(measure: str) -> bool:
@@ -79,3 +104,15 @@ def _in_percent(measure: str) -> bool:
 
 def _number(measure: str, value: float) -> str:
     return f"{value * 100:.1f}" if _in_percent(measure) else f"{value:.3f}"
+
+
+def test_sets_table(test_sets: Mapping[str, TestSet], places: Places) -> Table:
+    """The test sets that there are, and what each one needs to be used here."""
+    table = Table("name", "questions", "what", "licence", "here")
+    for name, test_set in test_sets.items():
+        gaps = [source.gap(places) for source in test_set.sources]
+        here = "ready" if None in gaps else "; or ".join(source.needs for source in test_set.sources)
+        here = here.replace("`", "")  # Markdown's
+        count = "" if test_set.queries is None else f"{test_set.queries:,}"
+        table.add_row(*map(Text, (name, count, test_set.title, test_set.licence, here)))
+    return table

@@ -1,6 +1,7 @@
 """DPR's answer matching: the fast form against the rules written down plainly."""
 
 import sys
+import time
 import unicodedata
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from app.evaluation.answers import AnswerMatcher, _nfd_with_origin, answer_spans, find_answers
+from retriever.queries import read_queries
 
 PLAIN = regex.compile(
     r"[\p{L}\p{N}\p{M}]+|[^\p{Z}\p{C}]", flags=regex.IGNORECASE | regex.UNICODE | regex.MULTILINE
@@ -42,6 +44,7 @@ def plain_match(text: str, answers: list[str]) -> bool:
         ("Wilhelm Ro\u0308ntgen", "Röntgen", True),
         ("Rontgen", "Röntgen", False),
         ("a\u2028b", "a b", True),
+        ("a\u0085b", "a b", True),
         ("New\nYork", "new york", True),
         ("state-of-the-art", "of the", False),
         ("state-of-the-art", "OF-the", True),
@@ -117,6 +120,124 @@ def test_find_answers_of_nothing():
     assert not find_answers([["a"], []], rows, lambda row: "a").any()
     assert find_answers([], np.zeros((0, 3), np.int64), lambda row: "a").shape == (0, 3)
     assert find_answers([["a"]], np.zeros((1, 0), np.int64), lambda row: "a").shape == (1, 0)
+
+
+def test_an_empty_place_is_not_the_last_passage():
+    """FAISS says -1 for nothing, and texts[-1] is the last text."""
+    texts = ["a town", "Paris"]
+    rows = np.array([[0, -1], [-1, -1]])
+    assert not find_answers([["Paris"], ["Paris"]], rows, lambda row: texts[row]).any()
+
+
+def test_a_passage_of_several_pipelines_is_looked_at_once(monkeypatch):
+    looked = []
+    matches = AnswerMatcher.matches
+    monkeypatch.setattr(AnswerMatcher, "matches", lambda *given: looked.append(given) or matches(*given))
+    rows = np.array([[0, 1, 1, 0], [1, -1, 1, 1]])
+    found = find_answers([["Paris"], ["Lyon"]], rows, ["in Paris", "in Lyon"].__getitem__)
+    assert found.tolist() == [[True, False, False, True], [True, False, True, True]]
+    assert len(looked) == 3
+
+
+def test_answers_of_jsonl_keep_their_line_separators(tmp_path):
+    """A line of JSONL ends at a line feed alone; other separators are part of a text."""
+    path = tmp_path / "questions.jsonl"
+    lines = ['{"id": "1", "text": "a\u2028b", "answers": ["x\u0085y"]}', '{"id": "2", "text": "c"}']
+    path.write_text("\n".join(lines), "utf-8")
+    queries = read_queries(path)
+    assert [(query.text, query.answers) for query in queries] == [("a\u2028b", ("x\u0085y",)), ("c", ())]
+    assert AnswerMatcher(queries[0].answers).matches("so X Y it is")
+
+
+# --- regular expressions --------------------------------------------------------------------------
+
+
+def plain_pattern_match(text: str, patterns: list[str]) -> bool:
+    """DPR's rule, with what matches everything left out."""
+    flags = regex.IGNORECASE | regex.UNICODE | regex.MULTILINE
+    for pattern in patterns:
+        try:
+            compiled = regex.compile(unicodedata.normalize("NFD", pattern), flags)
+        except regex.error:
+            continue
+        everywhere = not pattern.strip() or compiled.search("")
+        if not everywhere and compiled.search(unicodedata.normalize("NFD", text)):
+            return True
+    return False
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern", "expected"),
+    [
+        ("It opened on 2 May 1889.", r"May,?\s+1889", True),
+        ("It opened in MAY, 1889.", r"may,?\s+1889", True),
+        ("It opened in 18890.", r"\b1889\b", False),
+        ("19050", "1905", True),  # no tokens: a pattern matches inside a word
+        ("first\nsecond line", "^second", True),
+        ("first second line", "^second", False),
+        ("Wilhelm R\u00f6ntgen", "Ro\u0308ntgen", True),
+        ("Wilhelm Ro\u0308ntgen", "R\u00f6ntgen", True),
+        ("R\u00f6ntgen", "^Rontgen", False),
+        ("(anything", "(", False),
+        ("anything [", "[", False),
+        ("a", "*a", False),
+        ("anything", "", False),
+        ("any thing", " ", False),
+        ("anything", "x*", False),
+        ("anything", "Paris|", False),
+        ("In Paris", "(London|Paris)", True),
+    ],
+)
+def test_patterns(text, pattern, expected):
+    found = find_answers([[pattern]], np.array([[0]]), [text].__getitem__, kind="regex")
+    assert found.tolist() == [[expected]]
+    assert plain_pattern_match(text, [pattern]) is expected
+
+
+def test_patterns_are_not_tokens():
+    rows = np.array([[0]])
+    for kind, expected in (("tokens", False), ("regex", True)):
+        assert find_answers([["P.ris"]], rows, ["Paris"].__getitem__, kind=kind).tolist() == [[expected]]
+
+
+def test_patterns_of_many_places_are_plain_matching():
+    texts = ["Paris, 1889", "parish", "LYON", "", "a1b"]
+    answers = [["par.s"], [r"\d{4}", "ly[eo]n"], [], ["(", "a.b"], ["^paris$", "x*"]]
+    rows = np.random.default_rng(0).integers(-1, len(texts), (len(answers), 9))
+    found = find_answers(answers, rows, texts.__getitem__, kind="regex")
+    expected = [
+        [row >= 0 and plain_pattern_match(texts[row], answers[query]) for row in rows[query]]
+        for query in range(len(answers))
+    ]
+    assert found.tolist() == expected
+    assert found.any()
+
+
+def test_a_pattern_that_takes_too_long_matches_nothing_anywhere(monkeypatch):
+    """Also where it was quick: else the order of the passages would decide."""
+    monkeypatch.setattr("app.evaluation.answers.PATTERN_SECONDS", 0.05)
+    texts = ["aaaa", "a" * 5000 + "!", "Paris"]
+    rows = np.array([[0, 1, 2], [0, 1, 2]])
+    notes = []
+    began = time.perf_counter()
+    found = find_answers(
+        [["(a|aa)+$", "Paris"], ["^a"]], rows, texts.__getitem__, kind="regex", on_note=notes.append
+    )
+    assert time.perf_counter() - began < 5
+    assert found.tolist() == [[False, False, True], [True, True, False]]
+    [note] = notes
+    assert "need more than 1 s for a passage" in note
+    assert "1, such as '(a|aa)+$'" in note
+
+
+def test_notes_name_what_matches_nothing():
+    notes = []
+    answers = [["(", "x*"], ["[", "Paris", "y?"], ["("]]
+    find_answers(answers, np.array([[0]] * 3), ["Paris"].__getitem__, kind="regex", on_note=notes.append)
+    assert notes == [
+        "answers that are no regular expressions match nothing: 3, such as '('",
+        "answers that match even an empty text match nothing: 2, such as 'x*'",
+    ]
 
 
 # --- spans ---------------------------------------------------------------------------------------

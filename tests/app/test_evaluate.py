@@ -5,8 +5,10 @@ import json
 import re
 from pathlib import Path
 from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
+import orjson
 import pytest
 from rich.console import Console
 
@@ -14,8 +16,10 @@ from app import evaluate as command
 from app.evaluation.judgements import FIRST_UNKNOWN, Numbers, to_documents
 from app.evaluation.runner import evaluate, run_names, search
 from app.evaluation.table import results_table
+from app.evaluation.testsets import LoadedTestSet
 from indexer.artifacts import file_sha256
 from indexer.errors import InputError, UsageError
+from indexer.ids import hash_ids
 from indexer.passages import Passage
 from retriever.ranking import Query, Ranking
 from retriever.runs import read_run
@@ -59,9 +63,10 @@ class FakePassages:
 class FakeIds:
     """As much of an `IdTable`; Lutetia is a redirect."""
 
-    def row(self, id_):
-        documents = list(TEXTS)
-        return 0 if id_ == "Lutetia" else documents.index(id_) if id_ in documents else -1
+    def rows(self, hashes):
+        ids = [*TEXTS, "Lutetia"]
+        row = dict(zip(hash_ids(ids).tolist(), [*range(len(TEXTS)), 0], strict=True))
+        return np.array([row.get(value, -1) for value in hashes.tolist()], np.int32)
 
 
 def index_of(tmp_path: Path) -> SimpleNamespace:
@@ -69,6 +74,9 @@ def index_of(tmp_path: Path) -> SimpleNamespace:
         passages=FakePassages(),
         document_ids=FakeIds(),
         path=tmp_path / "index",
+        documents=[
+            SimpleNamespace(title=f"The {name}", text=" ".join(texts)) for name, texts in TEXTS.items()
+        ],
         manifest={"format_version": 1},
         parts={"passages": {"files": {}}},
     )
@@ -180,6 +188,192 @@ def test_depth_beyond_the_corpus_gives_all_of_it(tmp_path):
     assert results["pipelines"]["good"]["measures"]["R@1000"]["per_query"]["1"] == 1
 
 
+def test_the_title_is_no_part_of_the_text(tmp_path):
+    """Paris#1 is titled "Paris" and does not say so."""
+    results = run(tmp_path, pipelines={"p": fixed({"1": [1]})}, qrels=None)
+    assert FakePassages()[1].title == "Paris"
+    assert results["pipelines"]["p"]["measures"]["accuracy@20"]["per_query"]["1"] == 0
+
+
+# --- comparisons and analyses ---------------------------------------------------------------------
+
+
+def test_comparisons_of_every_pair(tmp_path):
+    results = run(tmp_path)
+    assert (results["baseline"], results["main_measure"]) == ("good", "accuracy@20")
+    assert results["measures"] == list(results["pipelines"]["good"]["measures"])
+    pairs = [(c["a"], c["b"]) for c in results["comparisons"] if c["measure"] == "accuracy@20"]
+    assert pairs == [("good", "bad"), ("good", "empty"), ("bad", "empty")]
+    assert len(results["comparisons"]) == 3 * len(results["measures"])
+    by_pair = {(c["measure"], c["a"], c["b"]): c for c in results["comparisons"]}
+    lost = by_pair["MRR@10", "good", "empty"]
+    assert (lost["difference"], lost["losses"], lost["queries"]) == (-1, 3, 3)  # what is missing counts
+    assert lost["p_randomisation"] == pytest.approx(2 / 8)
+    same = by_pair["accuracy@20", "bad", "empty"]
+    assert (same["p_randomisation"], same["p_t"], same["ties"]) == (1, 1, 3)
+
+
+def test_results_are_plain_json(tmp_path):
+    results = run(tmp_path, groups={"none": ("?",), "some": ("1", "q 3")})
+    text = json.dumps(results, allow_nan=False)
+    assert json.loads(text) == results
+    assert json.loads(orjson.dumps(results)) == results
+
+
+def test_the_order_of_questions_changes_no_figure(tmp_path):
+    def figures(results):
+        return {
+            "pipelines": {
+                name: {
+                    m: {k: v for k, v in of.items() if k != "per_query"} for m, of in p["measures"].items()
+                }
+                for name, p in results["pipelines"].items()
+            },
+            **{key: results[key] for key in ("comparisons", "curves", "analyses", "differences")},
+        }
+
+    assert figures(run(tmp_path, queries=QUERIES[::-1])) == figures(run(tmp_path))
+
+
+def test_a_baseline_that_is_not_there(tmp_path):
+    assert run(tmp_path, baseline="bad")["baseline"] == "bad"
+    with pytest.raises(UsageError, match="--baseline god: it is not evaluated") as caught:
+        run(tmp_path, baseline="god")
+    assert "good" in caught.value.hint
+
+
+def test_curves_go_as_deep_as_the_runs(tmp_path):
+    path = write(tmp_path / "short.trec", "1 Q0 Paris#1 1 2 t\n1 Q0 Paris#0 2 1 t\n")
+    curves = run(tmp_path, runs=[path])["curves"]
+    assert curves == {
+        "measure": "accuracy",
+        "ks": [1, 2, 3, 4, 5, 6],
+        "pipelines": {
+            "good": [pytest.approx(2 / 3)] * 6,
+            "bad": [0] * 6,
+            "empty": [0] * 6,
+            "short": [0] + [pytest.approx(1 / 3)] * 5,
+        },
+    }
+    judged = run(tmp_path, measures=["nDCG@10"])["curves"]
+    assert judged["measure"] == "recall"
+    # 1 of 2, 1 of 1, 1 of 2; then 2 of 2 for the first question
+    assert judged["pipelines"]["good"] == [pytest.approx(2 / 3)] + [pytest.approx(2.5 / 3)] * 5
+
+
+def test_analyses(tmp_path):
+    results = run(tmp_path, groups={"cities": ("1", "q 3", "unknown"), "rivers": ("2",)})
+    analyses = results["analyses"]
+    assert set(analyses) == {"overlap", "length", "groups"}
+    assert analyses["groups"]["cities"]["queries"] == 2
+    assert analyses["groups"]["cities"]["pipelines"]["good"]["accuracy@20"] == 0.5
+    # "capital of France" 2 of 2; "river of Lyon" 1 of 2; "a city in America" 2 of 2
+    assert [bin_["queries"] for bin_ in analyses["overlap"]["bins"]] == [0, 0, 1, 0, 2]
+    assert analyses["overlap"]["left_out"] == 0
+    assert analyses["overlap"]["bins"][4]["pipelines"]["good"]["mean"] == 0.5
+    assert sum(bin_["queries"] for bin_ in analyses["length"]["bins"]) == 3
+    assert "groups" not in run(tmp_path)["analyses"]
+    nothing = run(tmp_path, pipelines={"empty": PIPELINES["empty"]}, qrels=None)
+    assert "overlap" not in nothing["analyses"]
+
+
+def test_differences_from_the_baseline(tmp_path):
+    results = run(tmp_path, baseline="bad")
+    assert {(d["a"], d["b"]) for d in results["differences"]} == {("bad", "good")}  # empty has nothing more
+    first = results["differences"][0]
+    assert (first["query_id"], first["rank_a"], first["rank_b"]) == ("1", None, 1)
+    assert first["answers"] == ["Paris"]
+    assert first["top_a"] == {"title": "Paris", "text": "It lies on the Seine.", "right": False}
+    assert first["top_b"]["right"] is True
+
+
+def test_differences_of_runs_of_documents(tmp_path):
+    files = [
+        write(tmp_path / "x.trec", "1 Q0 Paris 1 2 t\n1 Q0 Lyon 2 1 t\n2 Q0 Lyon 1 1 t\n"),
+        write(tmp_path / "y.trec", "1 Q0 gone 1 2 t\n1 Q0 Paris 2 1 t\n2 Q0 Lyon 1 1 t\n"),
+    ]
+    results = run(tmp_path, pipelines={}, runs=files, qrels={"1": {"Paris": 1}, "2": {"Lyon": 1}})
+    [difference] = results["differences"]
+    assert (difference["rank_a"], difference["rank_b"]) == (1, 2)
+    assert difference["top_a"] == {
+        "title": "The Paris",
+        "text": "Paris is the capital of France. It lies on the Seine.",
+        "right": True,
+    }
+    assert difference["top_b"] == {"title": "(not in the index)", "text": "", "right": False}
+
+
+def test_a_run_of_documents_beside_pipelines_is_compared_where_it_can_be(tmp_path):
+    path = write(tmp_path / "docs.trec", "1 Q0 Lyon 1 2 t\n2 Q0 Lyon 1 1 t\n")
+    results = run(tmp_path, runs=[path], qrels={"1": {"Paris": 1}, "2": {"Lyon": 1}})
+    with_docs = {c["measure"] for c in results["comparisons"] if c["b"] == "docs"}
+    assert with_docs == {"nDCG@10", "MRR@10", "R@20", "R@100"}
+    assert results["main_measure"] == "accuracy@20"
+    assert set(results["analyses"]["length"]["bins"][0]["pipelines"]) == set(PIPELINES)
+
+
+def test_runs_of_documents_without_judgements(tmp_path):
+    path = write(tmp_path / "docs.trec", "1 Q0 Lyon 1 2 t\n")
+    with pytest.raises(InputError, match="ranks documents, so answers cannot"):
+        run(tmp_path, pipelines={}, runs=[path], qrels=None)
+
+
+def test_latency_of_pipelines_alone(tmp_path):
+    results = run(tmp_path, latency=2, recorded=["bad"], runs=[write(tmp_path / "x", "1 Q0 Paris#0 1 1 t\n")])
+    reports = results["pipelines"]
+    assert reports["good"]["latency"]["total"]["questions"] == 2
+    assert reports["good"]["queries_per_second"] > 0
+    for name in ("bad", "x"):
+        assert reports[name]["latency"] is reports[name]["seconds"] is None
+    assert run(tmp_path)["pipelines"]["good"]["latency"] is None
+
+
+def test_patterns_as_answers(tmp_path):
+    queries = [
+        Query("1", "a", (r"Par\w+\s+is",)),
+        Query("2", "b", ("(", "[Ll]yon")),
+        Query("q 3", "c", ("(a|a.|.a|.)*$b",)),
+    ]
+    results = run(tmp_path, queries=queries, answer_kind="regex", qrels=None)
+    assert results["pipelines"]["good"]["measures"]["accuracy@1"]["per_query"] == {"1": 1, "2": 1, "q 3": 0}
+    assert any("no regular expressions match nothing: 1, such as '('" in note for note in results["notes"])
+
+
+def test_all_of_several_judged_passages(tmp_path):
+    qrels = {"1": {"Paris#0": 1, "Paris#1": 1}, "2": {"Lyon#0": 1, "Paris#0": 1}}
+    measured = run(tmp_path, qrels=qrels, measures=["all@2"])["pipelines"]["good"]["measures"]
+    assert measured["all@2"]["per_query"] == {"1": 1, "2": 0}
+
+
+def test_an_empty_test_set(tmp_path):
+    with pytest.raises(InputError, match="there are no questions"):
+        run(tmp_path, queries=[])
+
+
+def test_a_measure_deeper_than_the_depth(tmp_path):
+    with pytest.raises(UsageError, match="only 10 results") as caught:
+        run(tmp_path, depth=10, measures=["accuracy@20"])
+    assert caught.value.hint == "Give --depth 20."
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1 Q0 Paris#0 1 nan t\n", "line 1: the score is 'nan'"),
+        ("1 Q0 Paris#0 1 2 t\n1 Q0 Paris#0 2 1 t\n", 'line 2: query "1" has the document "Paris#0" twice'),
+        ('{"id": "1"}\n', "line 1: 2 columns, expected 6"),
+        ("q 3 Q0 Paris#0 1 2 t\n", "line 1: 7 columns, expected 6"),
+    ],
+)
+def test_run_files_of_another_form(tmp_path, text, message):
+    path = write(tmp_path / "x.trec", text)
+    with pytest.raises(InputError) as caught:
+        run(tmp_path, runs=[path])
+    assert f"{path}, {message}" in caught.value.message
+    assert not (tmp_path / "out").exists()
+
+
 # --- documents -----------------------------------------------------------------------------------
 
 
@@ -234,7 +428,7 @@ def test_a_run_of_documents(tmp_path):
     measured = results["pipelines"]["docs"]["measures"]
     assert measured["MRR@10"]["per_query"] == {"1": 0.5, "2": 1}
     assert "accuracy@20" not in measured
-    assert any("ranks documents" in note for note in results["notes"])
+    assert any("every run ranks documents: accuracy@1, " in note for note in results["notes"])
     with pytest.raises(InputError, match="judges passages"):
         run(tmp_path, pipelines={}, runs=[path])
 
@@ -323,6 +517,30 @@ def test_table(tmp_path):
     assert "\x1b[1m" not in bad
 
 
+def test_stars_of_the_table(tmp_path):
+    results = run(tmp_path)
+    for comparison in results["comparisons"]:
+        comparison["p_randomisation_holm"] = 0.049
+        if (comparison["measure"], comparison["b"]) == ("accuracy@1", "empty"):
+            comparison["p_randomisation_holm"] = 0.05
+    screen = re.sub(r"\x1b\[[0-9;]*m", "", shown(results))
+    cells = next(line for line in screen.split("\n") if "accuracy@1 %" in line).split("│")[2:5]
+    assert [cell.strip() for cell in cells] == ["66.7", "0.0*", "0.0"]
+    assert "differs from good (p < 0.05, paired randomisation test, Holm's correction)" in " ".join(
+        screen.split()
+    )
+    results["baseline"] = "empty"  # whose pairs have it as b
+    screen = re.sub(r"\x1b\[[0-9;]*m", "", shown(results))
+    cells = next(line for line in screen.split("\n") if "accuracy@5 %" in line).split("│")[2:5]
+    assert [cell.strip() for cell in cells] == ["66.7*", "0.0*", "0.0"]
+
+
+def test_no_star_is_said_too(tmp_path):
+    screen = " ".join(re.sub(r"\x1b\[[0-9;]*m", "", shown(run(tmp_path))).split())
+    assert "*" not in screen
+    assert "nothing differs significantly from good (p < 0.05" in screen
+
+
 def test_table_of_many_has_a_row_for_each(tmp_path):
     results = run(tmp_path)
     report = results["pipelines"]["good"]
@@ -332,6 +550,21 @@ def test_table_of_many_has_a_row_for_each(tmp_path):
 
 
 # --- the command ---------------------------------------------------------------------------------
+
+
+class FakePipelines:
+    """As much of `app.pipelines.Pipelines` as the command needs."""
+
+    runs: ClassVar = {}
+
+    def __init__(self, index, path):
+        pass
+
+    def open(self, name):
+        return PIPELINES[name]
+
+    def reads_run(self, name):
+        return False
 
 
 @pytest.fixture
@@ -344,11 +577,7 @@ def arguments(tmp_path, monkeypatch):
         for id_, value in values.items()
     )
     monkeypatch.setattr(command.Index, "open", lambda path: index_of(tmp_path))
-    monkeypatch.setattr(
-        command,
-        "open_pipelines",
-        lambda index, names, config: {name: PIPELINES[name] for name in names},
-    )
+    monkeypatch.setattr(command, "Pipelines", FakePipelines)
     return [
         *("--index", str(tmp_path / "index")),
         *("--queries", str(write(tmp_path / "queries.jsonl", text))),
@@ -404,3 +633,144 @@ def test_pipelines_given_twice_stop_before_anything_is_read(arguments, tmp_path)
     with pytest.raises(UsageError, match="given twice"):
         command.main([*arguments, "--pipeline", "good"])
     assert not (tmp_path / "out").exists()
+
+
+# --- test sets by name ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def test_set(arguments, monkeypatch):
+    """The command's arguments for a test set by name, in place of files; what was asked for."""
+    asked = []
+
+    def open_test_set(name, data, *, download):
+        asked.append((name, data, download))
+        return LoadedTestSet(
+            name=name,
+            queries=QUERIES,
+            qrels=QRELS,
+            answer_kind="regex",
+            groups={"cities": ("1", "q 3")},
+            measures=("accuracy@5", "all@20"),
+            origin={"description": "made up", "licence": "CC0", "source": "here", "sha256": "0" * 64},
+        )
+
+    monkeypatch.setattr(command, "open_test_set", open_test_set)
+    files = arguments.index("--queries")
+    return [*arguments[:files], "--test-set", "cities", *arguments[files + 4 :]], asked
+
+
+def results_of(tmp_path):
+    return json.loads((tmp_path / "out" / "results.json").read_text())
+
+
+def test_a_test_set_brings_what_it_has(test_set, tmp_path):
+    arguments, asked = test_set
+    command.main([*arguments, "--data", str(tmp_path), "--latency", "0"])
+    assert asked == [("cities", tmp_path, False)]
+    results = results_of(tmp_path)
+    assert results["test_set"] == {
+        "name": "cities",
+        "description": "made up",
+        "licence": "CC0",
+        "source": "here",
+    }
+    assert results["measures"] == ["accuracy@5", "all@20"]
+    assert results["analyses"]["groups"]["cities"]["queries"] == 2
+    assert results["provenance"]["test_set"]["sha256"] == "0" * 64
+    assert results["provenance"]["files"] == {}
+    assert results["pipelines"]["good"]["latency"] is None
+
+
+def test_options_win_over_the_test_set(test_set, tmp_path):
+    arguments, asked = test_set
+    qrels = write(tmp_path / "mine.txt", "1 0 Lyon 1\n")
+    command.main(
+        [*arguments, "--qrels", str(qrels), "--limit", "2", "--measure", "R@5", "--download", "--seed", "7"]
+    )
+    assert asked == [("cities", None, True)]
+    results = results_of(tmp_path)
+    assert results["counts"]["queries"] == 2
+    assert results["judged_level"] == "documents"
+    assert results["measures"] == ["R@5"]
+    assert results["seeds"] == {"bootstrap": 7, "randomisation": 7}
+    assert list(results["provenance"]["files"]) == ["qrels"]
+
+
+@pytest.mark.parametrize("both", [True, False])
+def test_either_a_test_set_or_questions(test_set, arguments, both):
+    given = (
+        [*test_set[0], "--queries", "q.jsonl"] if both else ["--index", "x", "--output", "y", *arguments[-3:]]
+    )
+    with pytest.raises(UsageError, match="either --test-set NAME or --queries FILE"):
+        command.main(given)
+
+
+def test_what_is_always_needed(arguments):
+    for flag in ("--index", "--output"):
+        place = arguments.index(flag)
+        with pytest.raises(UsageError, match=f"{flag} is missing"):
+            command.main(arguments[:place] + arguments[place + 2 :])
+
+
+def test_the_kind_of_answers(arguments, tmp_path):
+    command.main([*arguments, "--answers", "regex"])
+    as_patterns = results_of(tmp_path)["pipelines"]["good"]["measures"]["accuracy@1"]["per_query"]
+    queries = (tmp_path / "queries.jsonl").read_text().replace("Paris", "P.ris")
+    (tmp_path / "queries.jsonl").write_text(queries)
+    for kind, expected in (("regex", as_patterns), ("tokens", as_patterns | {"1": 0})):
+        command.main([*arguments, "--answers", kind])
+        measured = results_of(tmp_path)["pipelines"]["good"]["measures"]
+        assert measured["accuracy@1"]["per_query"] == expected
+    with pytest.raises(UsageError, match="--answers"):
+        command.main([*arguments, "--answers", "exact"])
+
+
+def test_the_report(arguments, tmp_path, capsys):
+    command.main([*arguments, "--baseline", "bad"])
+    for name in ("report.md", "report.html"):
+        assert "good" in (tmp_path / "out" / name).read_text()
+    assert results_of(tmp_path)["baseline"] == "bad"
+    assert "report.html" in capsys.readouterr().out
+    command.main([*arguments, "--no-report"])
+    assert not list((tmp_path / "out").glob("report.*"))  # the old ones are gone, too
+    assert "report.html" not in capsys.readouterr().out
+
+
+def test_the_list_of_test_sets(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
+    command.main(["--list-test-sets", "--data", str(tmp_path)])
+    lines = capsys.readouterr().out.split("\n")
+    nq = next(line for line in lines if "nq-test " in line)
+    assert "3,610" in nq
+    assert "ready" not in nq
+    assert "ready" in next(line for line in lines if "│ sample " in line)
+
+
+def test_run_entries_end_to_end(built_index, word_encoder, tmp_path, capsys):
+    """A fused run of another system: measured, noted, hashed, and without a time of its own."""
+    run_file = write(tmp_path / "other.trec", "1 Q0 Seine#0 1 2 t\n1 Q0 gone#1 2 1 t\n")
+    toml = '[other]\nrun = "other.trec"\n[joined]\nfusion = "reciprocal-rank"\nof = ["bm25", "other"]\n'
+    queries = [
+        '{"id": "1", "text": "river", "answers": ["gravel"]}',
+        '{"id": "2", "text": "volcano", "answers": ["1944"]}',
+    ]
+    arguments = [
+        *("--index", str(built_index), "--output", str(tmp_path / "out"), "--latency", "3", "--no-report"),
+        *("--queries", str(write(tmp_path / "q.jsonl", "\n".join(queries)))),
+        *("--pipelines-file", str(write(tmp_path / "mine.toml", toml))),
+        *("--pipeline", "bm25", "other", "joined"),
+    ]
+    command.main(arguments)
+    results = results_of(tmp_path)
+    accuracy = {name: of["measures"]["accuracy@1"]["per_query"] for name, of in results["pipelines"].items()}
+    assert accuracy["other"] == {"1": 1, "2": 0}
+    assert accuracy["joined"]["1"] == 1
+    assert "other: 1 questions are not in other.trec; they count 0" in results["notes"]
+    assert "other: 1 ids in other.trec are not in the index; left out" in results["notes"]
+    assert list(results["pipelines"]["bm25"]["latency"]) == ["search", "total"]
+    assert results["pipelines"]["joined"]["latency"] is results["pipelines"]["joined"]["seconds"] is None
+    assert results["provenance"]["files"]["pipeline other"]["sha256"] == file_sha256(run_file)
+    write(run_file, "9 Q0 Seine#0 1 2 t\n")
+    with pytest.raises(InputError, match="none of the questions"):
+        command.main(arguments)

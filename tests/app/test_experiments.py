@@ -184,6 +184,21 @@ def test_a_cell_that_was_made_from_something_else_is_made_again(
     assert cells[0].pipeline == "bm25" and cells[0].status == "done"
 
 
+def test_a_run_of_another_system_is_a_row_like_any_other(write, make_pipelines, pipelines, tmp_path) -> None:
+    tables(write(), pipelines, tmp_path / "first", [])
+    run_file = tmp_path / "theirs.trec"
+    found = (tmp_path / "first" / "rivers" / "runs" / "seed2.trec").read_text()
+    run_file.write_text(found)
+    entries = f'[future]\nrun = "{run_file}"\n[seed1]\nsearcher = "bm25"\n[seed2]\nsearcher = "bm25"\n'
+    cells: list[Cell] = []
+    for expected in ("done", "kept"):
+        tables(write(), make_pipelines(entries), tmp_path / "out", cells)
+        assert [c.status for c in cells if c.pipeline == "future"][-1] == expected
+    run_file.write_text("\n".join(found.splitlines()[:-1]) + "\n")
+    tables(write(), make_pipelines(entries), tmp_path / "out", cells)
+    assert [c.status for c in cells if c.pipeline == "future"][-1] == "done"
+
+
 def test_an_interrupted_experiment_goes_on(write, pipelines, tmp_path) -> None:
     def interrupt(cell: Cell) -> None:
         if cell.pipeline == "future":

@@ -8,11 +8,14 @@ import pytest
 
 from app.evaluation.measures import (
     JUDGED,
+    accuracy_curve,
     bootstrap_interval,
+    bootstrap_intervals,
     measure_accuracy,
     measure_judged,
     parse_measure,
     plan_measures,
+    recall_curve,
 )
 from indexer.errors import InputError, UsageError
 from retriever.queries import read_queries
@@ -35,12 +38,14 @@ DATA = Path(__file__).parents[2].parent / "shared" / "data"
         ("AP(rel=2)@100", "AP(rel=2)@100", 100),
         ("Rprec", "Rprec", None),
         ("accuracy@20", "accuracy@20", 20),
+        ("all@20", "all@20", 20),
     ],
 )
 def test_names(name, reported, cutoff):
     measure = parse_measure(name)
     assert (measure.name, measure.cutoff) == (reported, cutoff)
-    assert (measure.judged is None) == name.startswith("accuracy")
+    assert (measure.judged is None) == name.startswith(("accuracy", "all"))
+    assert (measure.needs == "answers") == name.startswith("accuracy")
 
 
 @pytest.mark.parametrize(
@@ -53,6 +58,8 @@ def test_names(name, reported, cutoff):
         "R@-1",
         "accuracy@0",
         "accuracy",
+        "all",
+        "all@0",
         "RBP",
         "__import__('os')",
         "a b",
@@ -91,7 +98,7 @@ def ranking_of(rows: list[list[int]], queries: tuple[str, ...] = ("q1", "q2")) -
 @pytest.mark.parametrize("qrels", QRELS)
 def test_full_partial_and_empty(run, qrels):
     ranking = ranking_of(RUNS[run])
-    names = [*JUDGED, "Success@1", "AP", "Judged@10", "Rprec"]
+    names = [*JUDGED, "Success@1", "AP", "Judged@10", "Rprec", "all@1", "all@20"]
     values = measure_judged(ranking, QRELS[qrels], list(map(parse_measure, names)))
     judged = tuple(query for query in ("q1", "q2") if query in QRELS[qrels])
     for measured in values.values():
@@ -106,6 +113,31 @@ def test_full_partial_and_empty(run, qrels):
         recall = len(ranks) / len(relevant) if relevant else 0
         assert values["R@20"].values[place] == pytest.approx(recall)
         assert values["Success@1"].values[place] == (1 in ranks)
+        for k in (1, 20):
+            within = [rank for rank in ranks if rank <= k]
+            assert values[f"all@{k}"].values[place] == (bool(relevant) and len(within) == len(relevant))
+
+
+def test_all_by_hand():
+    """HotpotQA: both passages must be there. q1 has them at ranks 1 and 3, q2 one of two, q3 none."""
+    ranking = ranking_of([[10, 11, 12], [20, 21, 22], [-1, -1, -1]], ("q1", "q2", "q3"))
+    judged = {"q1": {10: 1, 12: 2, 11: 0}, "q2": {21: 1, 99: 1}, "q3": {30: 1}}
+    values = measure_judged(ranking, judged, [parse_measure(f"all@{k}") for k in (1, 2, 3, 20)])
+    assert {name: value.values.tolist() for name, value in values.items()} == {
+        "all@1": [0, 0, 0],
+        "all@2": [0, 0, 0],
+        "all@3": [1, 0, 0],
+        "all@20": [1, 0, 0],
+    }
+
+
+def test_all_counts_an_item_found_twice_once():
+    """Two ids of one document: twice the one is not the one and the other."""
+    judged = {"q1": {10: 1, 11: 1}}
+    for rows, expected in (([10, 10, 12], 0.0), ([10, 10, 11], 1.0)):
+        assert measure_judged(ranking_of([rows], ("q1",)), judged, [parse_measure("all@3")])[
+            "all@3"
+        ].values.tolist() == [expected]
 
 
 def test_the_matrix_is_not_vacuous():
@@ -132,6 +164,40 @@ def test_accuracy():
     assert values["accuracy@1"].query_ids == ("q1", "q3")
 
 
+@pytest.mark.parametrize("run", RUNS)
+@pytest.mark.parametrize("answers", [("x",), ()])
+def test_accuracy_of_full_partial_and_empty_runs(run, answers):
+    """A question without results counts 0; one without answers is left out, not 0."""
+    queries = [Query("q1", "a", ("x",)), Query("q2", "b", answers)]
+    found = np.array(RUNS[run]) >= 0  # every result holds an answer
+    values = measure_accuracy(queries, found, [parse_measure("accuracy@20")])["accuracy@20"]
+    expected = {"full": [1, 1], "partial": [1, 0], "short": [1, 1], "empty": [0, 0]}[run]
+    assert values.query_ids == ("q1", "q2")[: 1 + bool(answers)]
+    assert values.values.tolist() == expected[: 1 + bool(answers)]
+
+
+def test_curves_hold_the_measures_at_every_depth():
+    generator = np.random.default_rng(0)
+    ids = [f"q{number}" for number in range(30)]
+    queries = [Query(id_, "a", ("x",) * (number % 4 > 0)) for number, id_ in enumerate(ids)]
+    found = generator.random((30, 12)) < 0.1
+    accuracy = accuracy_curve(queries, found)
+    rows = np.argsort(generator.random((30, 40)), axis=1)[:, :12]
+    rows[3, 4:] = -1
+    judged = {id_: {int(row): 1 for row in generator.choice(40, 3)} for id_ in ids[:20]}
+    judged["q0"] = {1: 0}
+    ranking = ranking_of(rows.tolist(), tuple(ids))
+    recall = recall_curve(ranking, judged)
+    assert accuracy.shape == recall.shape == (12,)
+    for k in range(1, 13):
+        name, measure = f"accuracy@{k}", parse_measure(f"accuracy@{k}")
+        assert accuracy[k - 1] == pytest.approx(measure_accuracy(queries, found, [measure])[name].mean)
+        name, measure = f"R@{k}", parse_measure(f"R@{k}")
+        assert recall[k - 1] == pytest.approx(measure_judged(ranking, judged, [measure])[name].mean)
+    assert 0 < recall[0] < recall[-1] < 1
+    assert 0 < accuracy[0] < accuracy[-1] < 1
+
+
 # --- intervals -----------------------------------------------------------------------------------
 
 
@@ -142,6 +208,23 @@ def test_bootstrap_interval_is_about_two_standard_errors():
     assert low == pytest.approx(values.mean() - 1.96 * error, abs=0.3 * error)
     assert high == pytest.approx(values.mean() + 1.96 * error, abs=0.3 * error)
     assert bootstrap_interval(values) == (low, high)
+
+
+def test_bootstrap_intervals_of_columns_are_those_of_each(monkeypatch):
+    values = np.random.default_rng(2).random((50, 3))
+    together = bootstrap_intervals(values, seed=4)
+    for place in range(3):
+        assert bootstrap_interval(values[:, place], seed=4) == pytest.approx(tuple(together[:, place]))
+    monkeypatch.setattr("app.evaluation.measures._BLOCK", 700)  # blocks of 14 of the 1,000 resamples
+    assert bootstrap_intervals(values, seed=4) == pytest.approx(together)
+    assert not np.allclose(bootstrap_intervals(values, seed=5), together)
+
+
+def test_bootstrap_interval_is_that_of_resampled_means():
+    values = np.random.default_rng(6).random(20)
+    drawn = np.random.default_rng(12345).integers(0, 20, (1000, 20))
+    expected = np.percentile(values[drawn].mean(axis=1), (2.5, 97.5))
+    assert bootstrap_interval(values) == pytest.approx(tuple(expected))
 
 
 @pytest.mark.parametrize("values", [[0.5], [1.0, 1.0], [0.0] * 9])
@@ -173,6 +256,34 @@ def test_usual_measures(queries, has_qrels, depth, expected):
     assert bool(plan.notes) == (depth < 100)
 
 
+@pytest.mark.parametrize(
+    ("usual", "depth", "expected"),
+    [
+        (("accuracy@5", "all@20"), 100, "accuracy@5 all@20"),
+        (("all@20", "all@2"), 10, "all@2"),
+    ],
+)
+def test_the_usual_measures_of_a_test_set(usual, depth, expected):
+    plan = plan_measures([], [WITH], True, depth, usual)
+    assert " ".join(m.name for m in (*plan.accuracy, *plan.judged)) == expected
+    assert [m.name for m in plan_measures([], [WITH], False, 100, ("accuracy@5", "R@5")).accuracy] == [
+        "accuracy@5"
+    ]
+    assert plan_measures(["R@3"], [WITH], True, depth, usual).judged[0].name == "R@3"
+
+
+@pytest.mark.parametrize(
+    ("names", "main"),
+    [
+        (["accuracy@1", "accuracy@20", "nDCG@10"], "accuracy@20"),
+        (["R@10", "nDCG@10"], "nDCG@10"),
+        (["R@5", "all@2"], "R@5"),
+    ],
+)
+def test_the_main_measure(names, main):
+    assert plan_measures(names, [WITH], True, 100).main.name == main
+
+
 def test_a_measure_by_two_names_is_measured_once():
     plan = plan_measures(["RR@10", "MRR@10"], [WITHOUT], True, 10)
     assert [measure.name for measure in plan.judged] == ["MRR@10"]
@@ -186,6 +297,8 @@ def test_a_measure_by_two_names_is_measured_once():
         (["nDCG@10"], [WITH], False, 100, UsageError, "no judgements"),
         (["R@1000"], [WITH], True, 100, UsageError, "only 100 results"),
         ([], [WITHOUT], True, 5, UsageError, "no measure looks at so few"),
+        (["all@20"], [WITH], False, 100, UsageError, "no judgements"),
+        ([], [], True, 100, InputError, "no questions"),
     ],
 )
 def test_impossible_plans(names, queries, has_qrels, depth, error, message):
@@ -217,16 +330,24 @@ def test_real_runs_score_as_ir_measures_scores_their_files(system, ndcg):
     query_ids = [query.id for query in read_queries(folder / "queries.dl19.jsonl.gz")]
     ranking = run_ranking(run, query_ids, lambda ids: np.array(ids, np.int64))
     relevance = {q: {int(id_): value for id_, value in judged.items()} for q, judged in qrels.items()}
-    names = ["nDCG@10", "R@20", "R@100", "AP(rel=2)", "P@5", "MRR"]
+    names = ["nDCG@10", "AP", "RR@10", "R@100", "P@10", "Success@1", "AP(rel=2)"]
     measures = [parse_measure(name) for name in names]
     values = measure_judged(ranking, relevance, measures)
-    expected = ir_measures.calc_aggregate(
-        [measure.judged for measure in measures],
-        ir_measures.read_trec_qrels(str(folder / "qrels.dl19.full.txt")),
-        ir_measures.read_trec_run(str(folder / f"run.dl19.{system}.txt.gz")),
+    judged = [measure.judged for measure in measures]
+    given = list(ir_measures.read_trec_qrels(str(folder / "qrels.dl19.full.txt")))
+    as_it_is = ir_measures.calc_aggregate(
+        judged, given, ir_measures.read_trec_run(str(folder / f"run.dl19.{system}.txt.gz"))
     )
+    untied = {q: {id_: float(-rank) for rank, id_ in enumerate(results)} for q, results in run.items()}
+    expected = ir_measures.calc_aggregate(judged, given, untied)
     for measure in measures:
         assert values[measure.name].mean == pytest.approx(expected[measure.judged], abs=1e-9)
+        if (system, measure.name) == ("repllama", "MRR@10"):
+            # the first relevant passage of query 1037798 ties: trec_eval ranks it 2nd, the program that
+            # ir-measures takes for RR@10 alone ranks it 4th
+            assert values["MRR@10"].mean - as_it_is[measure.judged] == pytest.approx((1 / 2 - 1 / 4) / 43)
+        else:
+            assert values[measure.name].mean == pytest.approx(as_it_is[measure.judged], abs=1e-9)
     assert len(values["nDCG@10"].values) == 43
     assert values["nDCG@10"].mean == pytest.approx(ndcg, abs=6e-4)
     if system == "bm25":

@@ -1,13 +1,16 @@
 """Entries of pipelines.toml, and what is made of them."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from small_index import DOCUMENTS, WordEncoder, build
 
-from app.pipelines import STANDARD, Pipelines, open_pipelines, read_pipelines
-from indexer.errors import MismatchError, UsageError
+from app.pipelines import STANDARD, Pipelines, read_pipelines
+from indexer.errors import InputError, MismatchError, UsageError
 from indexer.index import Index
 from retriever.ranking import Query
+from retriever.stages import recorded_stages
 
 QUERIES = [Query("1", "a river in France"), Query("2", "volcano"), Query("3", "zzz")]
 
@@ -54,10 +57,22 @@ def test_a_pipeline_and_its_encoder_are_opened_once(built_index):
     assert pipelines.open("hybrid") is pipelines.open("hybrid")
 
 
-def test_open_pipelines_by_name(built_index, word_encoder):
-    opened = open_pipelines(Index.open(built_index), ["dense", "bm25"])
-    assert list(opened) == ["dense", "bm25"]
-    assert word_encoder == ["words"]
+@pytest.mark.parametrize(
+    ("name", "stages"),
+    [
+        ("bm25", ["search"]),
+        ("dense", ["encode question", "search vectors"]),
+        ("hybrid", ["search", "encode question", "search vectors", "fuse"]),
+    ],
+)
+def test_stages(make_pipelines, name, stages):
+    pipeline = make_pipelines().open(name)
+    with recorded_stages() as seconds:
+        pipeline(QUERIES, 3)
+    assert list(seconds) == stages
+    described = (Path(__file__).parents[2] / "docs" / "pipelines.md").read_text("utf-8")
+    assert all(f"`{name}`" in described for name in stages)
+    assert all(value > 0 for value in seconds.values())
 
 
 # --- files of one's own ---------------------------------------------------------------------------
@@ -86,6 +101,8 @@ def test_a_file_adds_and_replaces_entries(make_pipelines):
         ),
         ('[x]\nsearcher = "bm26"', "no known searcher", 'searcher = "bm25"'),
         ("[x]\nk1 = 1", "no known searcher", 'fusion = "weighted"'),
+        ('[x]\nrun = "a.trec"\nof = ["ql"]', 'unknown key "of"', "run"),
+        ("[x]\nrun = 3", "run: Input is not a valid path", ""),
         ('x = "bm25"', "[x] is not a table", "[name]"),
         ('[x]\nsearcher = "bm25"\nk1 = "much"', "k1: Input should be a valid number", ""),
         ('[x]\nfusion = "reciprocal-rank"\nof = []', "of: List should have at least 1 item", ""),
@@ -108,6 +125,57 @@ def test_a_file_that_is_not_there_or_not_text(tmp_path):
     (tmp_path / "bad.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(UsageError, match=r"bad\.toml"):
         read_pipelines(tmp_path / "bad.toml")
+
+
+# --- run files ------------------------------------------------------------------------------------
+
+RUN = '[other]\nrun = "runs/other.trec"\n'
+JOINED = '[joined]\nfusion = "reciprocal-rank"\nof = ["bm25", "other"]\n'
+
+
+@pytest.fixture
+def other_run(tmp_path):
+    path = tmp_path / "runs" / "other.trec"
+    path.parent.mkdir()
+    path.write_text("2 Q0 Seine#0 1 9 x\n2 Q0 Naples#0 2 8 x\n2 Q0 gone#0 3 7 x\n", "utf-8")
+    return path
+
+
+def test_a_run_file_is_a_pipeline_and_can_be_fused(make_pipelines, other_run, monkeypatch, tmp_path_factory):
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))  # the path is relative to the TOML file
+    pipelines = make_pipelines(RUN + JOINED)
+    seine, naples = pipelines.index.passages.rows_of(["Seine#0", "Naples#0"]).tolist()
+    assert pipelines.open("other")(QUERIES, 3).rows.tolist() == [[-1] * 3, [seine, naples, -1], [-1] * 3]
+    joined = pipelines.open("joined")(QUERIES, 6)
+    bm25 = [row for row, _ in pipelines.open("bm25")(QUERIES, 6).results(1)]
+    expected = 1 / 62 + 1 / (61 + bm25.index(naples))
+    assert joined.results(1)[0] == (naples, pytest.approx(expected))  # both have it
+    alone = pipelines.open("bm25")(QUERIES, 6)
+    assert joined.rows[0].tolist() == alone.rows[0].tolist()  # the run lacks the query
+    assert pipelines.runs["other"].unknown == 1
+    assert pipelines.runs["other"].path == other_run
+
+
+def test_a_run_file_is_not_offered_for_new_questions(make_pipelines, other_run):
+    pipelines = make_pipelines(RUN + JOINED)
+    assert not {"other", "joined"} & set(pipelines.available())
+    assert {"other", "joined"} <= set(pipelines.available(with_runs=True))
+    assert [pipelines.reads_run(name) for name in ("other", "joined", "hybrid", "?")] == [1, 1, 0, 0]
+    other_run.unlink()
+    assert not {"other", "joined"} & set(pipelines.available(with_runs=True))
+    with pytest.raises(InputError, match=r"other\.trec"):
+        pipelines.open("joined")
+
+
+def test_the_path_of_a_run_may_be_absolute(make_pipelines, other_run):
+    pipelines = make_pipelines(f"[mine]\nrun = {str(other_run)!r}\n")
+    assert pipelines.open("mine")(QUERIES, 1).results(1)
+
+
+def test_a_run_of_documents_is_no_pipeline(make_pipelines, other_run):
+    other_run.write_text("2 Q0 Seine 1 9 x\n2 Q0 Naples 2 8 x\n", "utf-8")
+    with pytest.raises(InputError, match="ranks documents"):
+        make_pipelines(RUN).open("other")
 
 
 # --- what does not fit ----------------------------------------------------------------------------

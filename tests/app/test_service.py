@@ -89,6 +89,19 @@ def test_descriptions(service, name, expected):
     assert service.describe(name) == expected
 
 
+def test_a_run_file_answers_no_new_question(built_index, word_encoder, tmp_path):
+    (tmp_path / "other.trec").write_text("1 Q0 Paris#0 1 9 x\n")
+    (tmp_path / "mine.toml").write_text(
+        '[other]\nrun = "other.trec"\n[joined]\nfusion = "reciprocal-rank"\nof = ["bm25", "other"]\n'
+    )
+    service = SearchService(built_index, tmp_path / "mine.toml")
+    assert service.describe("other") == "Results of the run file other.trec"
+    for name in ("other", "joined"):
+        assert name not in service.pipelines.available()
+        with pytest.raises(UsageError, match=f'"{name}" reads a run file'):
+            service.search("a river", name)
+
+
 def test_visitors_at_the_same_time_load_a_model_once(built_index, monkeypatch):
     opened = []
 

@@ -39,15 +39,21 @@ _SECTIONS = (
 def write_report(results: Mapping[str, Any], folder: Path) -> None:
     """Write FOLDER/report.html and FOLDER/report.md.
 
-    results: what the runner returned, or results.json. A section whose data are missing is left out.
+    results: what the runner returned, or results.json.
     """
+    write_document(report(results), folder, "report")
+
+
+def report(results: Mapping[str, Any]) -> Document:
+    """The report of these results. A section whose data are missing is left out."""
     read = read_results(results)
     sections = tuple(section for build in _SECTIONS if (section := build(read)) is not None)
-    write_document(Document(title_of(read), opening(read), sections), folder, "report")
+    return Document(title_of(read), opening(read), sections)
 
 
 def write_document(document: Document, folder: Path, name: str) -> None:
     """Write FOLDER/NAME.html and FOLDER/NAME.md, each whole or not at all."""
+    texts = {"html": to_html(document), "md": to_markdown(document)}
     folder.mkdir(parents=True, exist_ok=True)
-    for suffix, text in (("html", to_html(document)), ("md", to_markdown(document))):
+    for suffix, text in texts.items():
         write_atomically(folder / f"{name}.{suffix}", text.encode())

@@ -55,7 +55,7 @@ def _side(pipeline: str, rank: int | None, top: Top | None, depth: int | None) -
         pipeline,
         found,
         text.cut(text.clean(top.title), _TITLE),
-        text.cut(text.clean(top.text), _TEXT),
+        text.clean(text.excerpt(top.text, _TEXT)),
         top.right,
     )
 

@@ -50,11 +50,11 @@ def _counts(results: Results) -> list[Line]:
 
 
 def _lines(value: Any) -> tuple[Line, ...]:
-    """Any value: a record has a line for each of its parts."""
+    """Any value: a record has a line for each of its parts. A key that leads to a record is a name."""
     if not isinstance(value, dict):
         return ((Data(_said(value)),),) if value not in (None, "", []) else ()
     return tuple(
-        (Data(f"{_words(str(key))}: {_said(item)}"),)
+        (Data(f"{key if isinstance(item, dict) else _words(str(key))}: {_said(item)}"),)
         for key, item in value.items()
         if item not in (None, "", [], {})
     )

@@ -130,21 +130,21 @@ def _distance(
 
 def _verdict(tested: list[tuple[str, bool]], pairs: int) -> str:
     """tested: roles, and whether the difference from them is significant."""
-    after = f"after Holm's correction over {text.count(pairs, 'pair')}"
+    holm = f" after Holm's correction over {pairs} pairs" if pairs > 1 else ""
     outcomes = [significant for _, significant in tested]
     if not outcomes:
         return " The results hold no test of significance."
     if outcomes == [True]:
-        return f" The difference is significant {after}."
+        return f" The difference is significant{holm}."
     if outcomes == [False]:
-        return f" The difference is not significant {after}, which does not show the two to be equal."
+        return f" The difference is not significant{holm}, which does not show the two to be equal."
     if all(outcomes):
-        return f" Both differences are significant {after}."
+        return f" Both differences are significant{holm}."
     if not any(outcomes):
-        return f" Neither difference is significant {after}, which does not show the pipelines to be equal."
+        return f" Neither difference is significant{holm}, which does not show the pipelines to be equal."
     yes, no = sorted(tested, key=lambda each: not each[1])
     return (
-        f" The difference from {yes[0]} is significant {after}; that from {no[0]} is not, which does not "
+        f" The difference from {yes[0]} is significant{holm}; that from {no[0]} is not, which does not "
         "show the two to be equal."
     )
 

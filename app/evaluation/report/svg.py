@@ -41,7 +41,7 @@ class Drawing:
 
 def element(tag: str, attributes: dict[str, str], content: str = "") -> str:
     """An element. content: markup."""
-    written = "".join(f' {name}="{escape(clean(value))}"' for name, value in attributes.items())
+    written = "".join(f' {name}="{escape(value)}"' for name, value in attributes.items())
     return f"<{tag}{written}>{content}</{tag}>"
 
 
@@ -52,7 +52,7 @@ def at(value: float) -> str:
 
 def image(width: float, height: float, content: str, kind: str, alternative: str = "") -> str:
     """An <svg> that says what it shows, or is passed over if it says nothing."""
-    role = {"role": "img", "aria-label": alternative} if alternative else {"aria-hidden": "true"}
+    role = {"role": "img", "aria-label": clean(alternative)} if alternative else {"aria-hidden": "true"}
     box = {"viewBox": f"0 0 {at(width)} {at(height)}", "width": at(width), "height": at(height)}
     return element("svg", {"class": kind} | role | box, content)
 

@@ -30,6 +30,11 @@ def cut(text: str, length: int) -> str:
     return text if len(text) <= length else f"{text[: length - 2].rstrip()} …"
 
 
+def excerpt(text: str, length: int) -> str:
+    """The beginning of a text that was cut at this length, up to its last whole word."""
+    return text if len(text) < length else f"{text[:length].rpartition(' ')[0] or text[:length]} …"
+
+
 def in_percent(measure: str) -> bool:
     """Accuracy is told in percent, all other measures as they are."""
     return measure.partition("@")[0] == "accuracy"

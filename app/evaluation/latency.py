@@ -1,0 +1,46 @@
+"""How long one question takes, stage by stage: percentiles over questions that are asked one at a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from indexer.progress import progress
+from retriever.ranking import Query, Ranking
+from retriever.stages import recorded_stages
+
+_WARM_UP = 5
+_PERCENTILES = {"p50": 50, "p95": 95, "p99": 99}
+
+
+def measure_latency(
+    pipeline: Callable[[Sequence[Query], int], Ranking],
+    queries: Sequence[Query],
+    k: int,
+    limit: int,
+    name: str,
+) -> dict[str, dict[str, float]]:
+    """Stage -> p50, p95 and p99 in seconds, and `questions`; in the order of stages, "total" last.
+
+    limit: at most so many questions are asked, evenly spread over the file. A few are asked before,
+    and do not count: the first ones are slower. A stage that a question skips counts 0 for it.
+    """
+    chosen = [queries[i * len(queries) // limit] for i in range(limit)] if limit < len(queries) else queries
+    for query in chosen[:_WARM_UP]:
+        pipeline([query], k)
+    seconds: list[dict[str, float]] = []
+    with progress(f"{name}, one at a time", total=len(chosen), unit="questions") as advance:
+        for query in chosen:
+            began = time.perf_counter()
+            with recorded_stages() as stages:
+                pipeline([query], k)
+            seconds.append(stages | {"total": time.perf_counter() - began})
+            advance(1)
+    names = dict.fromkeys(stage for stages in seconds for stage in stages if stage != "total")
+    report = {}
+    for stage in [*names, "total"]:
+        values = np.percentile([stages.get(stage, 0.0) for stages in seconds], [*_PERCENTILES.values()])
+        report[stage] = dict(zip(_PERCENTILES, values.tolist(), strict=True)) | {"questions": len(chosen)}
+    return report

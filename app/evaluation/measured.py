@@ -1,0 +1,114 @@
+"""Rankings of several pipelines measured alike: answers are looked for once in all of them together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.evaluation.answers import AnswerKind, find_answers
+from app.evaluation.judgements import (
+    Judgements,
+    Level,
+    Passages,
+    document_numbers,
+    relevant_results,
+    to_documents,
+)
+from app.evaluation.measures import (
+    Plan,
+    Values,
+    accuracy_curve,
+    measure_accuracy,
+    measure_judged,
+    recall_curve,
+)
+from indexer.progress import progress
+from retriever.ranking import Query, Ranking
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What one pipeline found for Q questions, and what that is worth.
+
+    level: what the ranking's rows number. values: by measure; a ranking of documents has no accuracy,
+    there are no passages to look for answers in. right: bool [Q, k], which results hold an answer or
+    are relevant, whichever the main measure asks for; None where it cannot be said. curve: float64 [k],
+    the mean accuracy or recall at every depth, or None.
+    """
+
+    ranking: Ranking
+    level: Level
+    values: dict[str, Values]
+    right: NDArray[np.bool_] | None
+    curve: NDArray[np.float64] | None
+
+    def first_right(self) -> NDArray[np.int64]:
+        """The rank of the first right result, int64 [Q], from 1; 0 where there is none."""
+        if self.right is None or not self.right.shape[1]:
+            return np.zeros(len(self.ranking.query_ids), np.int64)
+        return np.where(self.right.any(axis=1), self.right.argmax(axis=1) + 1, 0)
+
+
+def measure_rankings(
+    passages: Passages,
+    queries: Sequence[Query],
+    rankings: Mapping[str, tuple[Ranking, Level]],
+    judgements: Judgements | None,
+    plan: Plan,
+    answer_kind: AnswerKind = "tokens",
+    on_note: Callable[[str], None] = lambda note: None,
+) -> dict[str, Measured]:
+    """Every planned measure of every ranking, by the ranking's name.
+
+    on_note is told which answers cannot be looked for.
+    """
+    found: dict[str, NDArray[np.bool_]] = {}
+    if plan.accuracy:
+        of_passages = {name: ranking for name, (ranking, level) in rankings.items() if level == "passages"}
+        found = _find_answers(passages, queries, of_passages, answer_kind, on_note)
+    measured = {}
+    for name, (ranking, level) in rankings.items():
+        values: dict[str, Values] = {}
+        right = curve = None
+        if name in found:
+            values |= measure_accuracy(queries, found[name], plan.accuracy)
+            curve = accuracy_curve(queries, found[name])
+            right = found[name]
+        if judgements is not None and plan.judged:
+            collapse = (level, judgements.level) == ("passages", "documents")
+            judged = to_documents(ranking, passages) if collapse else ranking
+            values |= measure_judged(judged, judgements.relevance, plan.judged)
+            if not plan.accuracy:
+                curve = recall_curve(judged, judgements.relevance)
+            if plan.main.needs == "judgements":
+                rows = document_numbers(ranking.rows, passages) if collapse else ranking.rows  # [Q, k]
+                numbered = Ranking(ranking.query_ids, rows, ranking.scores)
+                right = relevant_results(numbered, judgements.relevance)
+        measured[name] = Measured(ranking, level, values, right, curve)
+    return measured
+
+
+def _find_answers(
+    passages: Passages,
+    queries: Sequence[Query],
+    rankings: Mapping[str, Ranking],
+    kind: AnswerKind,
+    on_note: Callable[[str], None],
+) -> dict[str, NDArray[np.bool_]]:
+    """Which results hold an answer, bool [Q, k] for every ranking. What is no passage holds none."""
+    if not rankings:
+        return {}
+    rows = np.concatenate([ranking.rows for ranking in rankings.values()], axis=1)  # [Q, sum of k]
+    rows = np.where(rows < len(passages), rows, -1)
+    with progress("looking for answers", total=len(np.unique(rows[rows >= 0])), unit="passages") as advance:
+
+        def text_of(row: int) -> str:
+            advance(1)
+            return passages[row].text
+
+        found = find_answers([query.answers for query in queries], rows, text_of, kind, on_note)
+    ends = np.cumsum([ranking.depth for ranking in rankings.values()])
+    return dict(zip(rankings, np.split(found, ends[:-1], axis=1), strict=True))

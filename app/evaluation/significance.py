@@ -1,0 +1,233 @@
+"""Is one pipeline better than another? Paired tests of every pair, for every measure.
+
+    randomisation    how often is the mean difference as large if the sign of each query's difference is
+                     drawn at random (Fisher 1935; Smucker, Allan and Carterette 2007)
+    t-test           Student's, of the paired differences
+    Holm             both, over all pairs of one measure (Holm 1979): the chance of one false alarm
+                     among them stays below the level
+
+Both tests are two-sided. Queries are paired by id and sorted by it, so their order changes nothing. A
+query that a run lacks has the value 0 (`measures`) and counts; pipelines that were not measured on the
+same queries, such as a run without judgements for some, are compared on those of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import bdtrc, stdtr
+
+from app.evaluation.measures import SEED, Values, bootstrap_intervals
+
+SAMPLES = 100_000
+"""Draws of the randomisation test, where it is not computed exactly."""
+
+_EXACT = 20  # up to so many differences, every choice of signs is tried
+_TINY = 1e-12  # a difference below this is a rounding error
+_BLOCK = 1 << 21  # signs drawn at a time: 16 MB
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Pipeline b against pipeline a by one measure, over `queries` queries.
+
+    difference: mean(b) - mean(a); low, high: its 95 % bootstrap interval. p_*: two-sided; *_holm:
+    corrected over the pairs of this measure. wins, ties, losses: of b. effect_size: Cohen's d of the
+    paired differences, 0 where all are equal.
+    """
+
+    measure: str
+    a: str
+    b: str
+    difference: float
+    low: float
+    high: float
+    p_randomisation: float
+    p_t: float
+    p_randomisation_holm: float
+    p_t_holm: float
+    wins: int
+    ties: int
+    losses: int
+    effect_size: float
+    queries: int
+
+
+def compare(
+    measured: Mapping[str, Mapping[str, Values]], measures: Sequence[str], seed: int = SEED
+) -> list[Comparison]:
+    """Every pair of pipelines by every measure that both have, in the order given.
+
+    measured: pipeline -> measure -> values. Pairs without a common query are left out.
+    """
+    pairs: list[tuple[str, str, str]] = []
+    differences: list[NDArray[np.float64]] = []  # each [n]
+    of_queries: dict[tuple[str, ...], list[int]] = {}  # pairs that are drawn together
+    for measure in measures:
+        values = {name: of[measure].by_query() for name, of in measured.items() if measure in of}
+        for a, b in combinations(values, 2):
+            ids = tuple(id_ for id_ in values[a] if id_ in values[b])
+            if ids:
+                of_queries.setdefault(ids, []).append(len(pairs))
+                pairs.append((measure, a, b))
+                differences.append(np.array([values[b][id_] - values[a][id_] for id_ in ids]))
+    found: dict[tuple[str, str, str], Comparison] = {}
+    for numbers in of_queries.values():
+        matrix = np.stack([differences[number] for number in numbers], axis=1)  # [n, c]
+        for number, comparison in zip(
+            numbers, _comparisons([pairs[number] for number in numbers], matrix, seed), strict=True
+        ):
+            found[pairs[number]] = comparison
+    in_order = [found[pair] for pair in pairs]
+    return [
+        corrected
+        for measure in dict.fromkeys(measures)
+        for corrected in _corrected([c for c in in_order if c.measure == measure])
+    ]
+
+
+def _comparisons(
+    pairs: Sequence[tuple[str, str, str]], differences: NDArray[np.float64], seed: int
+) -> list[Comparison]:
+    """Of pairs over the same queries. differences: float64 [n, c]. Holm's correction is still to come."""
+    differences = np.where(np.abs(differences) < _TINY, 0.0, differences)  # [n, c]
+    low, high = bootstrap_intervals(differences, seed)  # [c], [c]
+    p_randomisation = randomisation_test(differences, seed)  # [c]
+    p_t = t_test(differences)  # [c]
+    sizes = effect_sizes(differences)  # [c]
+    return [
+        Comparison(
+            *pair,
+            difference=float(column.mean()),
+            low=float(low[place]),
+            high=float(high[place]),
+            p_randomisation=float(p_randomisation[place]),
+            p_t=float(p_t[place]),
+            p_randomisation_holm=1.0,
+            p_t_holm=1.0,
+            wins=int((column > 0).sum()),
+            ties=int((column == 0).sum()),
+            losses=int((column < 0).sum()),
+            effect_size=float(sizes[place]),
+            queries=len(column),
+        )
+        for place, (pair, column) in enumerate(zip(pairs, differences.T, strict=True))
+    ]
+
+
+def _corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
+    randomisation = holm([comparison.p_randomisation for comparison in comparisons])
+    t = holm([comparison.p_t for comparison in comparisons])
+    return [
+        replace(comparison, p_randomisation_holm=p, p_t_holm=q)
+        for comparison, p, q in zip(comparisons, randomisation, t, strict=True)
+    ]
+
+
+def holm(ps: Sequence[float]) -> list[float]:
+    """Holm's step-down correction: the i-th smallest of m times m - i + 1, never falling, at most 1."""
+    corrected = [1.0] * len(ps)
+    highest = 0.0
+    for step, place in enumerate(sorted(range(len(ps)), key=ps.__getitem__)):
+        highest = max(highest, min(1.0, ps[place] * (len(ps) - step)))
+        corrected[place] = highest
+    return corrected
+
+
+# --- tests: differences of n queries in each column, float64 [n, c] -> [c] ------------------------
+
+
+def t_test(differences: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Two-sided p of the paired t-test.
+
+    1 where all differences are 0, or there is only one; its limit, 0, where all are the same but not 0.
+    """
+    n = len(differences)
+    mean = differences.mean(axis=0)  # [c]
+    if n < 2:
+        return np.ones_like(mean)
+    error = _deviation(differences) / np.sqrt(n)  # [c]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p = 2.0 * stdtr(n - 1, -np.abs(mean / error))  # [c]
+    return np.where(error > 0, p, np.where(mean == 0, 1.0, 0.0))
+
+
+def effect_sizes(differences: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Cohen's d of paired differences: their mean by their standard deviation; 0 where all are equal."""
+    deviation = _deviation(differences) if len(differences) > 1 else np.zeros(differences.shape[1])  # [c]
+    return np.where(deviation > 0, differences.mean(axis=0) / np.where(deviation > 0, deviation, 1.0), 0.0)
+
+
+def _deviation(differences: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Standard deviations [c] with n - 1; exactly 0 where all differences are equal."""
+    equal = np.ptp(differences, axis=0) < _TINY  # [c]
+    return np.where(equal, 0.0, np.asarray(differences.std(axis=0, ddof=1), np.float64))
+
+
+def randomisation_test(
+    differences: NDArray[np.float64], seed: int = SEED, samples: int = SAMPLES
+) -> NDArray[np.float64]:
+    """Two-sided p of the paired randomisation test.
+
+    Exact where the differences that are not 0 are all of one size (accuracy: how often the sign is
+    the same is then binomial) or at most 20; else (1 + as extreme) / (1 + samples) over random signs,
+    which are the same for all columns.
+    """
+    p = np.ones(differences.shape[1])  # [c]
+    to_sample = []
+    for place, column in enumerate(differences.T):
+        sizes = np.abs(column[column != 0])  # [m]
+        if not len(sizes):
+            continue
+        if np.ptp(sizes) < _TINY:
+            p[place] = _binomial(int((column > 0).sum()), len(sizes))
+        elif len(sizes) <= _EXACT:
+            p[place] = _enumerated(sizes, abs(column.sum()))
+        else:
+            to_sample.append(place)
+    if to_sample:
+        p[to_sample] = _sampled(differences[:, to_sample], seed, samples)
+    return p
+
+
+def _binomial(wins: int, n: int) -> float:
+    """The chance of `wins` or anything further from n / 2, of n fair coins."""
+    more = max(wins, n - wins)
+    return min(1.0, 2.0 * float(bdtrc(more - 1, n, 0.5)))
+
+
+def _enumerated(sizes: NDArray[np.float64], observed: float) -> float:
+    """The share of all choices of signs whose sum is as far from 0. sizes: float64 [m], positive."""
+    sums = sizes[:1]  # the first sign is +: with every choice its opposite is as far from 0
+    for size in sizes[1:]:
+        sums = np.concatenate([sums + size, sums - size])  # [2, 4, ... 2**(m-1)]
+    return float((np.abs(sums) >= observed - _slack(sizes)).mean())
+
+
+def _sampled(differences: NDArray[np.float64], seed: int, samples: int) -> NDArray[np.float64]:
+    n = len(differences)
+    some = (differences != 0).any(axis=1)  # [n]
+    used = differences[some]  # [u, c]
+    total = used.sum(axis=0)  # [c]
+    limit = np.abs(total) - _slack(used)  # [c]
+    generator = np.random.default_rng(seed)
+    block = max(1, _BLOCK // n)
+    extreme = np.zeros(len(total), np.int64)  # [c]
+    for done in range(0, samples, block):
+        size = min(block, samples - done)
+        # a bit for each query, used or not: which queries others differ in must not move the draws
+        drawn = generator.integers(0, 256, (size, -(-n // 8)), np.uint8)
+        flipped = np.unpackbits(drawn, axis=1, count=n)[:, some].astype(np.float64)  # [block, u]
+        sums = total - 2.0 * (flipped @ used)  # [block, c]
+        extreme += (np.abs(sums) >= limit).sum(axis=0)
+    return np.asarray((1 + extreme) / (1 + samples), np.float64)
+
+
+def _slack(sizes: NDArray[np.float64]) -> Any:
+    """What rounding may take from a sum that is really as large as the observed one."""
+    return 1e-9 * np.abs(sizes).sum(axis=0)

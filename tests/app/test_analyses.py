@@ -1,0 +1,209 @@
+"""Analyses: bins, groups and differences, by hand and against plain loops."""
+
+from itertools import pairwise
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from app.evaluation.analyses import (
+    by_group,
+    by_length,
+    by_overlap,
+    gold_texts,
+    list_differences,
+    overlap,
+)
+from app.evaluation.judgements import FIRST_UNKNOWN, Judgements
+from app.evaluation.measured import Measured
+from app.evaluation.measures import Values, bootstrap_interval
+from retriever.ranking import Query, Ranking
+
+
+def values_of(**by_query) -> Values:
+    return Values(tuple(by_query), np.array([*by_query.values()], np.float64))
+
+
+def measured_of(rows, right, ids=None, level="passages") -> Measured:
+    rows = np.array(rows, np.int64)
+    ids = ids or tuple(f"q{number}" for number in range(len(rows)))
+    ranking = Ranking(tuple(ids), rows, np.zeros(rows.shape, np.float32))
+    return Measured(ranking, level, {}, None if right is None else np.array(right, np.bool_), None)
+
+
+# --- overlap -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("question", "passage", "expected"),
+    [
+        ("Which planet has the shortest year?", "Mercury: its years are short; a planet", 2 / 3),
+        ("Who founded Rome?", "Rome was founded by Romulus", 1.0),
+        ("Who founded Rome?", "The Eternal City", 0.0),
+        ("café in Málaga", "CAFE MALAGA", 1.0),
+        ("rivers rivers Seine", "a river", 2 / 3),  # each word counts as often as it is asked
+        ("who is it", "who is it", None),
+        ("", "text", None),
+    ],
+)
+def test_overlap_by_hand(question, passage, expected):
+    assert overlap(question, passage) == (None if expected is None else pytest.approx(expected))
+
+
+def test_five_bins_with_their_edges():
+    """Ten words: 0 to 10 of them in the passage. 0.2 is in the second bin, 1 in the last."""
+    words = "amber birch cedar delta ember fjord grove heron inlet jetty".split()
+    queries = [Query(f"q{count}", " ".join(words)) for count in range(11)]
+    texts = {f"q{count}": ["nothing", " ".join(words[:count])] for count in range(11)}
+    values = {"a": values_of(**{f"q{count}": count % 2 for count in range(11)}), "b": values_of(q0=1, q1=0)}
+    report = by_overlap(queries, texts, values)
+    assert [(bin_["low"], bin_["high"]) for bin_ in report["bins"]] == [
+        (0.0, 0.2),
+        (0.2, 0.4),
+        (0.4, 0.6),
+        (0.6, 0.8),
+        (0.8, 1.0),
+    ]
+    assert [bin_["queries"] for bin_ in report["bins"]] == [2, 2, 2, 2, 3]
+    assert [bin_["pipelines"]["a"]["mean"] for bin_ in report["bins"]] == [0.5] * 4 + [pytest.approx(1 / 3)]
+    assert report["bins"][0]["pipelines"]["b"]["mean"] == 0.5
+    assert report["bins"][1]["pipelines"]["b"] == {"mean": None, "low": None, "high": None}
+    last = report["bins"][4]["pipelines"]["a"]
+    assert (last["low"], last["high"]) == bootstrap_interval(np.array([0.0, 0.0, 1.0]))  # q10, q8, q9
+    assert report["left_out"] == 0
+
+
+def test_questions_without_a_passage_are_counted():
+    queries = [Query("q0", "amber"), Query("q1", "birch"), Query("q2", "who is it"), Query("q3", "cedar")]
+    report = by_overlap(queries, {"q0": ["amber"], "q2": ["amber"]}, {"a": values_of(q0=1, q1=0, q2=0)})
+    assert report["left_out"] == 2  # q1 and q2; q3 has no value
+    assert sum(bin_["queries"] for bin_ in report["bins"]) == 1
+
+
+class Passages:
+    """Texts by row, of a document for each two rows."""
+
+    def __len__(self):
+        return 6
+
+    def __getitem__(self, row):
+        return SimpleNamespace(title=f"T{row // 2}", text=f"text {row}")
+
+
+def test_the_passage_of_a_question():
+    queries = [Query(f"q{number}", "a") for number in range(5)]
+    measured = {
+        "a": measured_of([[0, 1], [2, 3], [4, 5], [0, 1], [0, 1]], [[0, 1], [0, 1], [0, 0], [0, 1], [0, 0]]),
+        "b": measured_of([[5, 4], [3, 2], [5, 4], [5, 4], [0, 1]], [[1, 0], [1, 0], [0, 0], [0, 1], [0, 0]]),
+        "documents": measured_of([[7, 8]] * 5, None, level="documents"),
+    }
+    relevance = {
+        "q1": {1: 2, 4: 2, 5: 1, 0: 0},
+        "q2": {FIRST_UNKNOWN: 3, 5: 1},
+        "q4": {FIRST_UNKNOWN: 1, 0: 0},
+    }
+    judged = Judgements("passages", relevance, 0)
+    assert gold_texts(queries, measured, judged, Passages()) == {
+        "q0": ["T2 text 5"],  # b has it at rank 1, a at rank 2
+        "q1": ["T0 text 1", "T2 text 4"],  # judged, and none better
+        "q2": ["T2 text 5"],  # the better one is not here
+        "q3": ["T0 text 1"],  # both at rank 2: the smaller row
+        "q4": [],
+    }
+    reverse = dict(reversed(measured.items()))
+    assert gold_texts(queries, reverse, judged, Passages()) == gold_texts(
+        queries, measured, judged, Passages()
+    )
+    of_documents = Judgements("documents", {"q0": {0: 1}}, 0)
+    assert gold_texts(queries, measured, of_documents, Passages())["q1"] == ["T1 text 3"]
+
+
+# --- length, groups ------------------------------------------------------------------------------
+
+
+def test_bins_of_length_cover_all_questions_once():
+    generator = np.random.default_rng(0)
+    lengths = generator.integers(3, 25, 500)
+    queries = [Query(f"q{number}", "w " * length) for number, length in enumerate(lengths)]
+    values = values_of(**{query.id: generator.random() for query in queries})
+    bins = by_length(queries, {"a": values})["bins"]
+    assert len(bins) == 5
+    assert (bins[0]["low"], bins[-1]["high"]) == (lengths.min(), lengths.max())
+    assert all(after["low"] == before["high"] + 1 for before, after in pairwise(bins))
+    assert all(60 < bin_["queries"] < 140 for bin_ in bins)
+    for bin_ in bins:
+        inside = [
+            value
+            for value, length in zip(values.values, lengths, strict=True)
+            if bin_["low"] <= length <= bin_["high"]
+        ]
+        assert bin_["queries"] == len(inside)
+        assert bin_["pipelines"]["a"]["mean"] == pytest.approx(np.mean(inside))
+    assert all(isinstance(bin_["low"], int) for bin_ in bins)
+
+
+def test_questions_of_few_lengths_make_few_bins():
+    queries = [
+        Query("a", "one two"),
+        Query("b", "one two"),
+        Query("c", "one two three four"),
+        Query("d", "x"),
+    ]
+    bins = by_length(queries, {"p": values_of(a=1, b=0, c=1)})["bins"]
+    assert [(b["low"], b["high"], b["queries"]) for b in bins] == [(2, 2, 2), (3, 4, 1)]
+
+
+def test_the_order_of_questions_does_not_change_a_bin():
+    queries = [Query(f"q{number}", "w " * (number % 7 + 1)) for number in range(60)]
+    values = dict(zip([q.id for q in queries], np.random.default_rng(1).random(60), strict=True))
+    backwards = dict(reversed(values.items()))
+    assert by_length(queries, {"a": values_of(**values)}) == by_length(
+        queries[::-1], {"a": values_of(**backwards)}
+    )
+
+
+def test_groups_by_hand():
+    measured = {
+        "a": {"m": values_of(q1=1, q2=0, q3=1), "n": values_of(q1=0.5)},
+        "b": {"m": values_of(q1=0, q2=0, q3=1)},
+    }
+    groups = {"bridge": ("q1", "q3", "unasked"), "comparison": ("q2",), "other": ("q9",)}
+    assert by_group(groups, measured) == {
+        "bridge": {"queries": 2, "pipelines": {"a": {"m": 1.0, "n": 0.5}, "b": {"m": 0.5}}},
+        "comparison": {"queries": 1, "pipelines": {"a": {"m": 0.0, "n": None}, "b": {"m": 0.0}}},
+        "other": {"queries": 0, "pipelines": {"a": {"m": None, "n": None}, "b": {"m": None}}},
+    }
+
+
+# --- differences ---------------------------------------------------------------------------------
+
+
+def text_of(name, row):
+    return f"title {row}", f"{name} {row} " + "x" * 500
+
+
+def test_differences_by_hand():
+    queries = [Query("q0", "equal"), Query("q1", "lost", ("x",)), Query("q2", "less"), Query("q3", "found")]
+    measured = {
+        "a": measured_of([[0, 1], [2, 3], [4, 5], [-1, -1]], [[1, 0], [1, 0], [1, 0], [0, 0]]),
+        "b": measured_of([[1, 0], [5, 4], [5, 4], [7, 6]], [[1, 0], [0, 0], [0, 1], [0, 1]]),
+    }
+    found = list_differences(queries, "a", "b", measured, text_of)
+    assert [(d["query_id"], d["rank_a"], d["rank_b"]) for d in found] == [
+        ("q1", 1, None),
+        ("q2", 1, 2),
+        ("q3", None, 2),
+    ]
+    first, _, last = found
+    assert (first["question"], first["answers"], first["a"], first["b"]) == ("lost", ["x"], "a", "b")
+    assert first["top_a"] == {"title": "title 2", "text": text_of("a", 2)[1][:240], "right": True}
+    assert first["top_b"]["right"] is False
+    assert len(first["top_a"]["text"]) == 240
+    assert last["top_a"] is None
+
+
+def test_at_most_twenty_differences():
+    queries = [Query(f"q{number:02}", "a") for number in range(30)]
+    measured = {"a": measured_of([[0]] * 30, [[1]] * 30), "b": measured_of([[0]] * 30, [[0]] * 30)}
+    found = list_differences(queries, "a", "b", measured, text_of)
+    assert [d["query_id"] for d in found] == [f"q{number:02}" for number in range(20)]

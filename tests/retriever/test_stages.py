@@ -1,0 +1,83 @@
+"""Stage timing: what is recorded, and that nothing is where nobody asked."""
+
+import threading
+import time
+
+import pytest
+
+from retriever import stages
+from retriever.stages import recorded_stages, stage
+
+
+def search():
+    with stage("encode"):
+        time.sleep(0.02)
+    with stage("search"):
+        time.sleep(0.01)
+
+
+def test_seconds_by_stage_in_order():
+    with recorded_stages() as seconds:
+        search()
+    assert list(seconds) == ["encode", "search"]
+    assert 0.02 <= seconds["encode"] < 0.5
+    assert 0.01 <= seconds["search"] < 0.5
+
+
+def test_a_stage_that_runs_twice_counts_with_the_sum():
+    with recorded_stages() as seconds:
+        search()
+        search()
+    assert seconds["encode"] >= 0.04
+
+
+def test_as_a_decorator():
+    @stage("decorated")
+    def double(number):
+        """Twice."""
+        return 2 * number
+
+    with recorded_stages() as seconds:
+        assert [double(2), double(3)] == [4, 6]
+    assert list(seconds) == ["decorated"]
+    assert double.__doc__ == "Twice."
+
+
+def test_nothing_is_timed_where_nobody_records(monkeypatch):
+    monkeypatch.setattr(stages.time, "perf_counter", lambda: pytest.fail("timed"))
+    search()
+
+
+def test_recording_ends_with_its_block_and_with_an_error():
+    with pytest.raises(KeyError), recorded_stages() as seconds, stage("fails"):
+        raise KeyError
+    assert list(seconds) == ["fails"]
+    search()
+    assert list(seconds) == ["fails"]
+
+
+def test_a_recording_inside_another_takes_over():
+    with recorded_stages() as outer:
+        with recorded_stages() as inner, stage("a"):
+            pass
+        with stage("b"):
+            pass
+    assert (list(inner), list(outer)) == (["a"], ["b"])
+
+
+def test_threads_record_for_themselves():
+    found = []
+
+    def one():
+        with recorded_stages() as seconds:
+            search()
+        found.append(seconds)
+
+    with recorded_stages() as mine:
+        threads = [threading.Thread(target=one) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert mine == {}
+    assert [list(seconds) for seconds in found] == [["encode", "search"]] * 3
