@@ -19,7 +19,8 @@ from app.evaluation.measures import SEED
 from app.evaluation.provenance import provenance
 from app.evaluation.runner import evaluate, run_names
 from app.evaluation.table import results_console, results_table, test_sets_table
-from app.evaluation.testsets import LoadedTestSet, all_test_sets, open_test_set, places
+from app.evaluation.testsets import LoadedTestSet, open_test_set
+from app.evaluation.testsets.listing import test_set_rows
 from app.pipelines import Pipelines
 from indexer.artifacts import write_json
 from indexer.errors import UsageError, exit_on_error
@@ -87,7 +88,7 @@ def main(argv: Sequence[str]) -> None:
     """Run the command with these arguments."""
     options = parse_options(EvaluateOptions, argv, program=PROGRAM)
     if options.list_test_sets:
-        results_console(stderr=False).print(test_sets_table(all_test_sets(), places(options.data)))
+        results_console(stderr=False).print(test_sets_table(test_set_rows(options.data)))
         return
     if options.index is None or options.output is None:
         missing = "--index" if options.index is None else "--output"

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from app.evaluation.testsets import Places, TestSet
+from app.evaluation.report import text
+from app.evaluation.testsets.listing import TestSetRow
 
 SIGNIFICANT = 0.05
 _STAR = "*"
@@ -33,7 +34,7 @@ def results_table(results: dict[str, Any]) -> Table:
     pipelines: dict[str, Any] = results["pipelines"]
     starred = _significant(results)
     cells: list[list[str | Text]] = [
-        [_label(measure), *_row(measure, pipelines, starred, measure == results["main_measure"])]
+        [text.label(measure), *_row(measure, pipelines, starred, measure == results["main_measure"])]
         for measure in results["measures"]
     ]
     speeds = [report["queries_per_second"] for report in pipelines.values()]
@@ -72,18 +73,14 @@ def _row(
             row.append(Text("-"))
             continue
         is_best = len(pipelines) > 1 and value["mean"] == best
-        cell = Text(_number(measure, value["mean"]), style="bold" if is_best else "")
+        cell = Text(text.value(measure, value["mean"]), style="bold" if is_best else "")
         if any_star:
             cell.append(_STAR if (name, measure) in starred else " ", style="not bold")
         if interval:
-            low, high = _number(measure, value["low"]), _number(measure, value["high"])
+            low, high = text.value(measure, value["low"]), text.value(measure, value["high"])
             cell.append(f"\n{low} - {high}", style="not bold dim")
         row.append(cell)
     return row
-
-
-def _label(measure: str) -> str:
-    return f"{measure} %" if _in_percent(measure) else measure
 
 
 def _caption(results: dict[str, Any]) -> str:
@@ -98,21 +95,9 @@ def _caption(results: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _in_percent(measure: str) -> bool:
-    return measure.startswith("accuracy@")
-
-
-def _number(measure: str, value: float) -> str:
-    return f"{value * 100:.1f}" if _in_percent(measure) else f"{value:.3f}"
-
-
-def test_sets_table(test_sets: Mapping[str, TestSet], places: Places) -> Table:
+def test_sets_table(rows: Sequence[TestSetRow]) -> Table:
     """The test sets that there are, and what each one needs to be used here."""
     table = Table("name", "questions", "what", "licence", "here")
-    for name, test_set in test_sets.items():
-        gaps = [source.gap(places) for source in test_set.sources]
-        here = "ready" if None in gaps else "; or ".join(source.needs for source in test_set.sources)
-        here = here.replace("`", "")  # Markdown's
-        count = "" if test_set.queries is None else f"{test_set.queries:,}"
-        table.add_row(*map(Text, (name, count, test_set.title, test_set.licence, here)))
+    for row in rows:
+        table.add_row(*map(Text, (row.name, row.queries, row.title, row.licence, row.state)))
     return table

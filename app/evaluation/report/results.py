@@ -92,7 +92,6 @@ class Pipeline(_Record):
 
     measures: Named[Score] = {}
     latency: Named[Percentiles] = {}
-    queries_per_second: Number = None
     queries_without_results: Maybe[int] = None
 
 
@@ -105,8 +104,6 @@ class Comparison(_Record):
     difference: FiniteFloat
     low: Number = None
     high: Number = None
-    p_randomisation: Number = None
-    p_t: Number = None
     p_randomisation_holm: Number = None
     p_t_holm: Number = None
     wins: Maybe[int] = None

@@ -36,8 +36,8 @@ def excerpt(text: str, length: int) -> str:
 
 
 def in_percent(measure: str) -> bool:
-    """Accuracy is told in percent, all other measures as they are."""
-    return measure.partition("@")[0] == "accuracy"
+    """Accuracy and `all@K` are told in percent, all other measures as they are."""
+    return measure.partition("@")[0] in ("accuracy", "all")
 
 
 def label(measure: str) -> str:
@@ -101,11 +101,6 @@ def milliseconds(seconds: float | None) -> str:
 def count(number: int, noun: str, plural: str = "") -> str:
     """1 question, 3,610 questions."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
-
-
-def listed(words: list[str]) -> str:
-    """a, b and c."""
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def day(date: str) -> str:
