@@ -19,6 +19,7 @@ from rich.text import Text
 from app.service import Answer, Hit, SearchService
 from indexer.errors import UsageError, exit_on_error
 from indexer.options import Options, parse_options
+from indexer.terminal import printable
 
 PROGRAM = "python app/search.py"
 
@@ -61,10 +62,11 @@ def main(argv: Sequence[str]) -> None:
 def print_answer(answer: Answer, console: Console) -> None:
     """Ranked passages for people. Nothing in a title or text is taken for markup."""
     for hit in answer.hits:
-        heading = Text(f"{hit.rank:>2}  ").append(_printable(hit.title) or hit.document_id, style="bold")
+        title = printable(hit.title if hit.title.strip() else hit.document_id)
+        heading = Text(f"{hit.rank:>2}  ").append(title, style="bold")
         console.print(heading.append(f"  {hit.score:.4f}", style="dim"))
         if hit.url:
-            console.print(Text(f"    {_printable(hit.url)}", style="cyan"), soft_wrap=True)
+            console.print(Text(f"    {printable(hit.url)}", style="cyan"), soft_wrap=True)
         console.print(marked(hit), soft_wrap=not console.is_terminal)
         console.print()
     plural = "" if len(answer.hits) == 1 else "s"
@@ -74,15 +76,10 @@ def print_answer(answer: Answer, console: Console) -> None:
 
 def marked(hit: Hit) -> Text:
     """The passage with the question's words in bold; without colours, in [brackets]."""
-    text = Text(_printable(hit.text))
+    text = Text(printable(hit.text))
     for start, end in hit.marks:
         text.stylize("bold yellow", start, end)
     return text
-
-
-def _printable(text: str) -> str:
-    """Control characters, which a terminal would obey, as spaces: one for one, so marks stay in place."""
-    return "".join(" " if ord(c) < 32 or 127 <= ord(c) < 160 else c for c in text)
 
 
 if __name__ == "__main__":

@@ -206,7 +206,7 @@ def test_the_sample_with_the_real_encoder(tmp_path):
     assert first.returncode == 0, first.stderr
     index = Index.open(tmp_path / "index")
     assert index.encoders == ["all-MiniLM-L6-v2"] and index.has_lucene
-    assert len(index.documents) == 60 and len(index.passages) > 100
+    assert len(index.documents) == 150 and len(index.passages) > 100
     assert index.dense().manifest["dimension"] == 384
     second = run("indexer/build.py", "--index", tmp_path / "index", "--corpus", SAMPLE)
     assert second.returncode == 0, second.stderr

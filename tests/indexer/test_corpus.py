@@ -214,7 +214,7 @@ def test_the_rest_of_a_truncated_file_is_one_reason(tmp_path, processes):
     with pytest.raises(InputError, match="after page"):
         write(path, tmp_path / "stop", processes=processes)
     written = write(path, tmp_path / "skip", on_error="skip", processes=processes)
-    assert 10 < written["documents"] < 60
+    assert 10 < written["documents"] < 150
     assert written["skipped"]["rest of a damaged file"]["count"] == 1
 
 

@@ -9,7 +9,7 @@ SAMPLE = Corpus(
     "samples/linkseek-sample.xml.bz2",
     "--format mediawiki",
     "sample",
-    60,
+    150,
     "in this repository",
 )
 WIKIPEDIA = Corpus(

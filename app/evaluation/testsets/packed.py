@@ -73,9 +73,9 @@ TEST_SETS = (
         url="samples/README.md",
         corpus=SAMPLE,
         sources=(Files(("questions.jsonl",), ("qrels.txt",), group="kind", folder=SAMPLE_FOLDER),),
-        queries=100,
-        judgements=100,
-        groups={"plain": 33, "rare": 33, "reworded": 34},
+        queries=200,
+        judgements=200,
+        groups={"plain": 67, "rare": 66, "reworded": 67},
         answers=True,
         level="documents",
         records={
