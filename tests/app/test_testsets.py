@@ -243,7 +243,7 @@ def test_sources_are_tried_in_their_order(tmp_path):
 
 def test_the_sample_needs_nothing():
     loaded = testsets.open_test_set("sample")
-    assert len(loaded.queries) == len(loaded.qrels) == 100
+    assert len(loaded.queries) == len(loaded.qrels) == 200
     assert {group: len(ids) for group, ids in loaded.groups.items()} == {
         "plain": 33,
         "rare": 33,
