@@ -116,7 +116,7 @@ def main(argv: Sequence[str]) -> None:
         qrels_name=str(options.qrels or test_set.name),
         answer_kind=test_set.answer_kind,
         groups=test_set.groups,
-        test_set=described(test_set) if options.test_set else None,
+        test_set=test_set.described() if options.test_set else None,
         baseline=options.baseline,
         depth=options.depth,
         measures=options.measure,
@@ -175,12 +175,6 @@ def load_test_set(options: EvaluateOptions) -> LoadedTestSet:
     if options.answers:
         changes["answer_kind"] = options.answers
     return replace(test_set, **changes)
-
-
-def described(test_set: LoadedTestSet) -> dict[str, str]:
-    """What the report says of a test set."""
-    known = {key: test_set.origin.get(key, "") for key in ("description", "licence", "source")}
-    return {"name": test_set.name, **known}
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ class ExperimentOptions(Options):
 
     experiments/ has a file for each table. Finished cells are kept: interrupted, the same command
     goes on. Cells of methods that do not exist yet, or whose data are not here, say so. Writes
-    OUTPUT/table.html and table.md, OUTPUT/experiment.json and a folder for each test set.
+    OUTPUT/table.html and table.md, OUTPUT/experiment.json, and for each test set a folder with its report.
     """
 
     file: CliPositionalArg[Path] = Field(...)

@@ -1,21 +1,28 @@
 """Which words of a passage a question asks for, for marking them on a page or in a terminal.
 
 Words are compared by their stems (Porter 1980), as BM25 does, and without case and accents. Words of no
-content are not marked.
+content are not marked. As for Lucene, a mark above or below a letter belongs to its word, a Chinese
+character is a word, and so is an emoji.
 """
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from functools import cache, lru_cache
 from typing import Any
 
+import regex  # type: ignore[import-untyped]
 import snowballstemmer
 
 Span = tuple[int, int]
 
-_WORD = re.compile(r"\w+")
+_WORD = regex.compile(
+    r"(?V1)\p{Han}\p{M}*+"
+    r"|(?=[\p{Extended_Pictographic}--\p{ASCII}]|\p{Regional_Indicator})\X"
+    r"|[[\w\p{N}\xad\u200c\u200d]--\p{Han}]++"
+)
+_INVISIBLE = dict.fromkeys(map(ord, "\xad\u200c\u200d\ufe0e\ufe0f"))
+_LONGEST = 255  # characters; a longer run is no word, and stems and accents of it would take seconds
 
 # Lucene's English stop words, and those that make a sentence a question.
 _STOP_WORDS = frozenset(
@@ -29,7 +36,9 @@ _STOP_WORDS = frozenset(
 @lru_cache(maxsize=1 << 16)
 def term(word: str) -> str:
     """What a word is compared by; empty for a stop word."""
-    decomposed = unicodedata.normalize("NFKD", word.casefold())
+    if len(word) > _LONGEST:
+        return ""
+    decomposed = unicodedata.normalize("NFKD", word.casefold().translate(_INVISIBLE))
     plain = "".join(c for c in decomposed if not unicodedata.combining(c))
     return "" if plain in _STOP_WORDS else _stemmer().stemWord(plain)
 
@@ -42,4 +51,11 @@ def _stemmer() -> Any:
 def matched_spans(question: str, text: str) -> list[Span]:
     """The words of `text` that the question asks for: [start, end) in characters, in order."""
     wanted = {term(word) for word in _WORD.findall(question)} - {""}
-    return [match.span() for match in _WORD.finditer(text) if term(match.group()) in wanted]
+    spans: list[Span] = []
+    for match in _WORD.finditer(text):
+        if term(match.group()) in wanted:
+            start, end = match.span()
+            if spans and spans[-1][1] == start:  # Chinese, which has no spaces
+                start = spans.pop()[0]
+            spans.append((start, end))
+    return spans

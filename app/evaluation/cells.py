@@ -8,15 +8,16 @@ made says why and holds nothing up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from app.evaluation.experiments import Experiment, Row
+from app.evaluation.experiments import Column, Experiment, Row
 from app.evaluation.measures import bootstrap_interval, parse_measure
+from app.evaluation.report import write_report
 from app.evaluation.runner import evaluate, search
 from app.evaluation.testsets import LoadedTestSet
 from app.pipelines import Pipelines
@@ -58,7 +59,7 @@ def run_experiment(
     a name to a test set. What either raises as a `LinkseekError` is the reason why cells are missing,
     except a `UsageError`: a name that is wrong in the file.
     on_cell is told of each cell as it ends.
-    Writes OUTPUT/TEST-SET/runs/*.trec and, for each test set with a run, OUTPUT/TEST-SET/results.json.
+    Writes OUTPUT/TEST-SET/runs/*.trec and, for each test set with a run, its results.json and report.
     """
     tables = {
         name: _test_set_table(experiment, name, open_index, open_test_set, output / name, on_cell)
@@ -217,12 +218,24 @@ def _measure(
         qrels_name=test_set.name,
         answer_kind=test_set.answer_kind,
         groups=test_set.groups,
+        test_set=test_set.described(),
+        baseline=_baseline(experiment, columns, {run.stem for run in runs}),
         depth=experiment.depth,
         measures=list(dict.fromkeys(measure for column in columns for measure in column.measures)),
         output=folder,
     )
     write_json(folder / "results.json", results)
+    write_report(results, folder)
     return results
+
+
+def _baseline(experiment: Experiment, columns: Sequence[Column], names: Collection[str]) -> str | None:
+    """The pipeline of the baseline's row, if it was run; None: the first that was."""
+    for row in experiment.rows:
+        if row.name == experiment.baseline:
+            found = [name for column in columns for name in row.pipelines(column, experiment.seeds)]
+            return next((name for name in found if name in names), None)
+    return None
 
 
 def _figures(experiment: Experiment, row: Row, number: int, table: _TestSetTable) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from app.evaluation.answers import AnswerKind, find_answers
 from app.evaluation.judgements import (
     Judgements,
     Level,
@@ -26,6 +25,7 @@ from app.evaluation.measures import (
     recall_curve,
 )
 from indexer.progress import progress
+from retriever.answers import AnswerKind, find_answers
 from retriever.ranking import Query, Ranking
 
 

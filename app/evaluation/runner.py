@@ -15,7 +15,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from app.evaluation import analyses
-from app.evaluation.answers import AnswerKind
 from app.evaluation.judgements import (
     FIRST_UNKNOWN,
     DocumentIds,
@@ -33,6 +32,7 @@ from indexer.documents import Document
 from indexer.errors import InputError, UsageError
 from indexer.options import nearest
 from indexer.progress import progress
+from retriever.answers import AnswerKind
 from retriever.ranking import Query, Ranking
 from retriever.runs import Qrels, read_run, write_run
 

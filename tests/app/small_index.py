@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from indexer.batches import Parallel
 from indexer.builder import Plan, build_index
 
 HOSTILE_TITLE = "<script>alert(1)</script> [title](javascript:alert(2)) :red[title] $x^2$"
@@ -47,6 +48,7 @@ class WordEncoder:
     location = "words"
     token_budget = 256
     shard_rows = 4
+    parallel = Parallel()
 
     def __init__(self, version="1"):
         self.identity = {"name": "words", "sha256": hashlib.sha256(version.encode()).hexdigest()}

@@ -27,6 +27,7 @@ title = "A | table"
 source = "A paper, table 1"
 depth = 5
 seeds = [1, 2]
+baseline = "seeds"
 
 [indexes.tiny]
 path = "nowhere"
@@ -120,6 +121,8 @@ def test_figures_beside_what_was_printed(write, pipelines, tmp_path) -> None:
     assert others["cells"][0]["status"] == "printed only"
     results = json.loads((tmp_path / "out" / "rivers" / "results.json").read_text())
     assert set(results["pipelines"]) == {"bm25", "seed1", "seed2"}
+    assert results["baseline"] == "seed1" and results["test_set"]["name"] == "rivers"
+    assert "seed2" in (tmp_path / "out" / "rivers" / "report.html").read_text()
 
 
 def test_a_seeded_row_is_the_mean_of_its_seeds(write, pipelines, tmp_path) -> None:
@@ -263,7 +266,7 @@ def test_a_group_that_the_test_set_lacks(write, pipelines, tmp_path) -> None:
         ("[[50.0, 0.5], [nan]]", "[[50.0], [nan]]", 'row "BM25": expected has lists of [1, 1]'),
         ("[[99.9, nan], []]", "[[99.9, nan]]", 'row "of tomorrow"'),
         ('name = "seeds"', 'name = "of tomorrow"', "two rows are called"),
-        ("depth = 5", 'baseline = "Bm25"', 'baseline "Bm25" is no row'),
+        ('baseline = "seeds"', 'baseline = "Bm25"', 'baseline "Bm25" is no row'),
         ("depth = 5", "depth = 0", "depth"),
         ("depth = 5", "depth = ", "not TOML"),
         ('test_set = "rivers"\nlabel', 'index = "huge"\ntest_set = "rivers"\nlabel', 'no index "huge"'),

@@ -51,6 +51,11 @@ class LoadedTestSet:
     The hash is of questions, answers and judgements sorted by id, so two packings of one set share it.
     """
 
+    def described(self) -> dict[str, str]:
+        """What a report says of it."""
+        known = {key: self.origin.get(key, "") for key in ("description", "licence", "source")}
+        return {"name": self.name, **known}
+
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
