@@ -10,41 +10,50 @@ from rich.text import Text
 
 from app.evaluation.report import text
 from app.evaluation.report.document import (
-    Block,
     Bullets,
     Cell,
-    Column,
     Data,
     Document,
-    Heading,
     Paragraph,
     Section,
     Table,
     cell,
     names,
+    numbers,
 )
 
 _MARKS = {"not built": "not built yet", "missing": "missing", "failed": "failed", "printed only": "-"}
 
 
 def table_document(table: Mapping[str, Any]) -> Document:
-    """`cells.run_experiment`'s table as a report, with the reasons of empty cells below it."""
-    heads = [(text.label(measure), title) for title, measure in _columns(table)]
-    columns = (*names("", ""), *(Column((Data(title), f" {label}")) for label, title in heads))
-    rows = tuple(
-        (
-            cell(Data(row["group"])),
-            cell(Data(row["name"])),
-            *(_document_cell(*place) for place in _cells(table, row)),
-        )
-        for row in table["rows"]
-    )
+    """`cells.run_experiment`'s table as a report: a table for each column, and why cells are empty."""
     source = [Paragraph((Data(table["source"]), ". ", Data(_caption(table))))]
     note = [Paragraph((Data(table["note"]),), "note")] if table["note"] else []
-    blocks: tuple[Block, ...] = (Table("Measured, and printed", columns, rows, 2, grouped=True),)
+    sections = [_section(table, number) for number in range(len(table["columns"]))]
     if why := reasons(table):
-        blocks += (Heading("Empty cells"), Bullets(tuple((Data(reason),) for reason in why)))
-    return Document((Data(table["title"]),), (*source, *note), (Section("table", "Table", blocks),))
+        sections.append(Section("empty", "Empty cells", (Bullets(tuple((Data(r),) for r in why)),)))
+    return Document((Data(table["title"]),), (*source, *note), tuple(sections))
+
+
+def _section(table: Mapping[str, Any], number: int) -> Section:
+    """One column of the experiment: its measures across, the methods down."""
+    column = table["columns"][number]
+    grouped = any(row["group"] for row in table["rows"])
+    heads = names("", "") if grouped else names("")
+    rows = []
+    for row in table["rows"]:
+        left = (cell(Data(row["group"])),) if grouped else ()
+        found = row["cells"][number]
+        figures = (_document_cell(m, found["status"], found["measures"][m]) for m in column["measures"])
+        rows.append((*left, cell(Data(row["name"])), *figures))
+    shown = Table(
+        f"{column['test_set']}, with 95 % intervals",
+        (*heads, *numbers(*map(text.label, column["measures"]))),
+        tuple(rows),
+        2 if grouped else 1,
+        grouped=grouped,
+    )
+    return Section(f"column-{number + 1}", text.clean(column["title"]), (shown,))
 
 
 def _document_cell(measure: str, status: str, figure: Mapping[str, Any]) -> Cell:
