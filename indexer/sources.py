@@ -1,4 +1,4 @@
-"""Source files as byte streams: decompressed, hashed and counted while they are read.
+"""Source files and folders as byte streams: decompressed, hashed and counted while they are read.
 
 A truncated or damaged stream is an `InputError` that names the file and the byte, never a short
 read: the usual zstd and gzip readers end silently or with a bare EOFError.
@@ -9,10 +9,13 @@ from __future__ import annotations
 import bz2
 import hashlib
 import io
+import os
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 import zstandard
 
@@ -20,6 +23,7 @@ from indexer.errors import InputError
 
 _CHUNK = 1 << 18
 _SLICE = 1 << 12
+_LONGEST_LINE = 1 << 27
 
 # The first bytes decide, not the file's name.
 _DECOMPRESSORS: dict[bytes, Callable[[], Any]] = {
@@ -27,6 +31,21 @@ _DECOMPRESSORS: dict[bytes, Callable[[], Any]] = {
     b"BZh": bz2.BZ2Decompressor,
     b"\x28\xb5\x2f\xfd": lambda: zstandard.ZstdDecompressor().decompressobj(),
 }
+
+
+class Reading(Protocol):
+    """How far a file or a folder has been read."""
+
+    @property
+    def position(self) -> int:
+        """Bytes that have been read, as they lie on disk."""
+
+    @property
+    def size(self) -> int:
+        """Bytes that there are."""
+
+    def sha256(self) -> str:
+        """The hexadecimal hash of what has been read."""
 
 
 class Source(io.RawIOBase):
@@ -37,13 +56,15 @@ class Source(io.RawIOBase):
     """
 
     def __init__(self, path: Path) -> None:
-        """Open a file. Raises `InputError` if it does not exist or is a folder."""
+        """Open a file. Raises `InputError` if it does not exist, or is a folder, a pipe or a device."""
         if not path.is_file():
-            raise InputError(f"{path}: no such file", "Check the path.")
+            raise _no_file(path)
         self.path = path
-        self.size = path.stat().st_size
+        self.name = str(path)  # which a buffered stream over this one has, too
         self.position = 0
         self._file: BinaryIO = path.open("rb")
+        self._status = self._look()
+        self.size = self._status[0]
         self._hash = hashlib.sha256()
         self._pieces = self._decompressed(self._file.read(4))
         self._file.seek(0)
@@ -80,6 +101,15 @@ class Source(io.RawIOBase):
             self.position += len(data)
             self._hash.update(data)
             yield data
+        if self._look() != self._status:
+            raise InputError(
+                f"{self.path}: the file has changed while it was read",
+                "Wait until it is written, and run the same command again.",
+            )
+
+    def _look(self) -> tuple[int, int]:
+        status = os.fstat(self._file.fileno())
+        return status.st_size, status.st_mtime_ns
 
     def _decompressed(self, head: bytes) -> Iterator[bytes]:
         new = next((new for magic, new in _DECOMPRESSORS.items() if head.startswith(magic)), None)
@@ -114,10 +144,56 @@ class Source(io.RawIOBase):
 _AGAIN = "Download or copy it again, or use --on-error skip to keep what is whole."
 
 
+def _no_file(path: Path) -> InputError:
+    if path.exists() and not path.is_dir():
+        return InputError(
+            f"{path}: a pipe or a device, not a file",
+            "Write what it gives into a file first: it is read more than once.",
+        )
+    return InputError(f"{path}: no such file", "Check the path.")
+
+
 def open_source(path: Path) -> tuple[Source, BinaryIO]:
     """The source, and a buffered stream over it (closing the stream closes the source)."""
     source = Source(path)
     return source, io.BufferedReader(source, _CHUNK)
+
+
+class FolderSource:
+    """The files of a folder as byte streams, one after another, counted and hashed together.
+
+    `sha256()` is the hash of "NAME\\0BYTES\\0SHA256\\n" of each file in the order of reading.
+    """
+
+    def __init__(self, path: Path, size: int) -> None:
+        self.path = path
+        self.size = size
+        self._finished = 0
+        self._hash = hashlib.sha256()
+        self._open: Source | None = None
+
+    @property
+    def position(self) -> int:
+        """Bytes read so far of all files."""
+        return self._finished + (self._open.position if self._open else 0)
+
+    def sha256(self) -> str:
+        """The hexadecimal hash of the files that are read."""
+        return self._hash.hexdigest()
+
+    @contextmanager
+    def open(self, name: str) -> Iterator[BinaryIO]:
+        """A file's content, decompressed. Raises `InputError` or `OSError` if it cannot be opened."""
+        source, stream = open_source(self.path / name)
+        self._open = source
+        try:
+            with stream:
+                yield stream
+        finally:
+            self._open = None
+            self._finished += source.position
+            line = f"{name}\0{source.position}\0{source.sha256()}\n"
+            self._hash.update(line.encode("utf-8", "surrogateescape"))
 
 
 def read_head(path: Path, size: int = 1 << 16) -> bytes:
@@ -128,9 +204,9 @@ def read_head(path: Path, size: int = 1 << 16) -> bytes:
             while size > 0 and (piece := source.read(size)):
                 pieces.append(piece)
                 size -= len(piece)
-        except InputError:
+        except InputError as error:
             if not pieces:
-                raise
+                raise InputError(error.message, "Nothing of it can be read. Get it again.") from None
     return b"".join(pieces)
 
 
@@ -138,8 +214,14 @@ def read_lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
     """(number from 1, line without its end), skipping blank lines.
 
     Lines end at "\\n" alone: real texts hold U+0085 and U+2028, at which str.splitlines would break.
+    Raises `InputError` for a line longer than 128 MB, which nobody wrote: it would fill the memory.
     """
-    for number, line in enumerate(stream, start=1):
+    for number, line in enumerate(iter(partial(stream.readline, _LONGEST_LINE), b""), start=1):
+        if len(line) == _LONGEST_LINE:
+            raise InputError(
+                f"{stream.name}, line {number:,}: longer than {_LONGEST_LINE:,} bytes",
+                "Check that it is a text file with one record a line.",
+            )
         line = line.rstrip(b"\r\n")
         if line.strip():
             yield number, line

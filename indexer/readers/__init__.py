@@ -23,12 +23,16 @@ from typing import Any, BinaryIO, ClassVar
 
 from indexer.documents import Document, Redirect
 from indexer.errors import InputError, UsageError
-from indexer.sources import Source, open_source, read_head
+from indexer.listing import describe_folder
+from indexer.sources import Reading, open_source, read_head
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A raw piece of a source file: where it stands ("line 17"), and what `parse` needs."""
+    """A raw piece of a source: where it stands ("line 17"), and what `parse` needs.
+
+    The payload is already an outcome, or an `InputError`, where reading alone has shown that.
+    """
 
     place: str
     payload: Any
@@ -55,6 +59,8 @@ class Reader(ABC):
     """Default of --passage-words: 0 where the format's documents are passages already."""
     costly: ClassVar[bool] = False
     """Whether parsing a record takes long enough to be worth several processes."""
+    folders: ClassVar[bool] = False
+    """Whether a corpus of this format may be a folder."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -62,7 +68,10 @@ class Reader(ABC):
     @classmethod
     @abstractmethod
     def recognises(cls, path: Path, head: bytes) -> bool:
-        """Whether the file looks like this format. `head`: its first 64 kB, decompressed."""
+        """Whether the corpus looks like this format.
+
+        `head`: a file's first 64 kB, decompressed; of a folder, nothing.
+        """
 
     @abstractmethod
     def read_records(self, stream: BinaryIO) -> Iterator[Record]:
@@ -72,13 +81,18 @@ class Reader(ABC):
     def parse(self, record: Record) -> Iterable[Outcome]:
         """What a record holds. Raises `InputError` (without place: the caller adds it)."""
 
-    def records(self, on_open: Callable[[Source], None] | None = None) -> Iterator[Record]:
+    def records(self, on_open: Callable[[Reading], None] | None = None) -> Iterator[Record]:
         """Open the file and read its records; `on_open` gets the source, for progress and hash."""
         source, stream = open_source(self.path)
         if on_open:
             on_open(source)
         with stream:
             yield from self.read_records(stream)
+
+    def state(self) -> dict[str, Any]:
+        """`bytes`, and what else tells, without reading, that the source has changed."""
+        status = self.path.stat()
+        return {"bytes": status.st_size, "modified_ns": status.st_mtime_ns}
 
     def documents(self) -> Iterator[Outcome]:
         """Every outcome in order, in this process. Raises `InputError` with file and place."""
@@ -88,6 +102,10 @@ class Reader(ABC):
 
 def parse_at(reader: Reader, record: Record) -> Iterable[Outcome]:
     """`reader.parse(record)`, with file and place in the message of an `InputError`."""
+    if isinstance(record.payload, InputError):
+        raise record.payload
+    if isinstance(record.payload, Outcome):
+        return [record.payload]
     try:
         return list(reader.parse(record))
     except InputError as error:
@@ -106,9 +124,9 @@ def all_readers() -> dict[str, type[Reader]]:
 
 
 def open_reader(path: Path, format_name: str | None = None) -> Reader:
-    """The reader for a file: by name, or by looking at it.
+    """The reader for a file or a folder: by name, or by looking at it.
 
-    Raises `UsageError` for an unknown name, `InputError` for a file that no or several formats claim.
+    Raises `UsageError` for an unknown name, `InputError` for a corpus that no or several formats claim.
     """
     readers = all_readers()
     if not path.exists():
@@ -116,12 +134,27 @@ def open_reader(path: Path, format_name: str | None = None) -> Reader:
     if format_name is not None:
         if format_name not in readers:
             raise UsageError(f"--format {format_name}: no such format", f"There are: {', '.join(readers)}.")
-        return readers[format_name](path)
-    head = read_head(path) if path.is_file() else b""
+        reader = readers[format_name]
+        if path.is_dir() and not reader.folders:
+            raise InputError(
+                f"{path}: a folder, but {format_name} is read from a file", _name(for_folder=True)
+            )
+        return reader(path)
+    head = b"" if path.is_dir() else read_head(path)
     claims = [reader for reader in readers.values() if reader.recognises(path, head)]
     if len(claims) == 1:
         return claims[0](path)
     if path.is_file() and not head:
         raise InputError(f"{path}: the file is empty", "Check --corpus.")
-    found = f"looks like {' and '.join(c.name for c in claims)}" if claims else "unknown format"
-    raise InputError(f"{path}: {found}", f"Name its format with --format: {', '.join(readers)}.")
+    if claims:
+        found = f"looks like {' and '.join(claim.name for claim in claims)}"
+    elif path.is_dir():
+        found = f"no format is known for this folder (it holds {describe_folder(path)})"
+    else:
+        found = "unknown format"
+    raise InputError(f"{path}: {found}", _name(for_folder=path.is_dir()))
+
+
+def _name(*, for_folder: bool) -> str:
+    names = [name for name, reader in all_readers().items() if reader.folders or not for_folder]
+    return f"Name {'a format of folders' if for_folder else 'its format'} with --format: {', '.join(names)}."

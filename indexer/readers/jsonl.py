@@ -15,6 +15,7 @@ import orjson
 
 from indexer.documents import Document, Link, Section
 from indexer.errors import InputError
+from indexer.json_stream import BLANK, first_keys
 from indexer.readers import Outcome, Reader, Record
 from indexer.sources import read_lines
 
@@ -51,9 +52,8 @@ class JsonlReader(Reader):
 
 
 def first_object_has(head: bytes, *keys: bytes) -> bool:
-    """Whether the first line of a JSONL file is an object in which all these keys occur."""
-    line = head.lstrip(b"\xef\xbb\xbf \r\n\t").split(b"\n", 1)[0]
-    return line.startswith(b"{") and all(key in line for key in keys)
+    """Whether the first line of a JSONL file is an object with all these keys (and their quotation marks)."""
+    return first_keys(head.lstrip(BLANK).split(b"\n", 1)[0]) >= {*keys}
 
 
 def load_object(line: bytes) -> dict[str, Any]:
@@ -61,12 +61,21 @@ def load_object(line: bytes) -> dict[str, Any]:
     try:
         row = orjson.loads(line.removeprefix(b"\xef\xbb\xbf"))
     except orjson.JSONDecodeError as error:
-        raise InputError(
-            f"not JSON ({error})", "Mend the line, or use --on-error skip to leave it out."
-        ) from None
+        raise InputError(_why_no_json(line, error), _MEND_LINE) from None
     if not isinstance(row, dict):
         raise InputError(f"expected a JSON object, found {type(row).__name__}", _MEND)
     return row
+
+
+def _why_no_json(line: bytes, error: orjson.JSONDecodeError) -> str:
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError as wrong:
+        return f"not UTF-8 (byte {wrong.start + 1:,} of the line is 0x{line[wrong.start]:02x})"
+    return f"not JSON ({error.msg}, character {error.pos + 1:,})"
+
+
+_MEND_LINE = "Mend the line, or use --on-error skip to leave it out."
 
 
 def field_text(row: dict[str, Any], name: str, default: str | None = None) -> str:

@@ -33,6 +33,9 @@ from indexer.readers import Ignored, Outcome, Reader, Record
 from indexer.wikitext.read import read_wikitext
 from indexer.wikitext.targets import Target
 
+MAX_PAGE_CHARACTERS = 10_000_000
+"""Five times what MediaWiki allows by default. So much markup without text takes a minute and 2 GB."""
+
 _SKIP = "use --on-error skip to keep what is whole."
 
 
@@ -60,7 +63,10 @@ class Page:
     text: str
 
 
-_ROOT = re.compile(rb"(?:\xef\xbb\xbf|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^<]*>|\s)*<mediawiki[\s>]", re.S)
+# Every step is atomic: else the time would double with each comment before another root.
+_ROOT = re.compile(
+    rb"(?>\xef\xbb\xbf|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^<>\[]*+(?:\[.*?\]\s*+)?>|\s++)*+<mediawiki[\s>]", re.S
+)
 
 
 class MediawikiReader(Reader):
@@ -113,6 +119,11 @@ class MediawikiReader(Reader):
             return [Ignored("not wikitext")]
         if not page.text.strip():
             return [Ignored("empty page")]
+        if len(page.text) > MAX_PAGE_CHARACTERS:
+            raise InputError(
+                f"the page has more than {MAX_PAGE_CHARACTERS:,} characters, which no wiki allows",
+                "Split it, or use --on-error skip to leave it out.",
+            )
         try:
             text, links, sections = read_wikitext(page.text, titles.resolve)
         except RecursionError:
@@ -216,7 +227,7 @@ class _Titles:
 
     def key(self, title: str) -> str:
         """A title of the main namespace as an id."""
-        if not title.isascii():
+        if not title.isascii() and len(title) <= _LONGEST * 4:  # it takes the square of a run of accents
             title = unicodedata.normalize("NFC", _DIRECTIONS.sub("", title))
         title = _spaced(title)
         if not self.case_sensitive and title:
@@ -230,6 +241,8 @@ class _Titles:
 
     def resolve(self, written: str) -> Target:
         """The target of a link; its label is the title as it is written."""
+        if len(written) > _LONGEST * 10:
+            return Target(None, written)
         title = html.unescape(written) if "&" in written else written
         if _PERCENT.search(title):
             title = unquote(title, errors="replace")
@@ -280,8 +293,12 @@ _WANTED = frozenset(
 )  # fmt: skip
 
 
+_DEEPEST = 100  # an export has six levels
+_LONGEST_TAG = 1 << 23
+
+
 class _PageParser:
-    """Bytes of an export in, pages out; holds one page at a time."""
+    """Bytes of an export in, pages out; holds one page at a time, and of its text no more than is read."""
 
     def __init__(self) -> None:
         self._expat = expat.ParserCreate()
@@ -289,8 +306,10 @@ class _PageParser:
         self._expat.StartElementHandler = self._start
         self._expat.EndElementHandler = self._end
         self._expat.StartDoctypeDeclHandler = self._refuse_doctype
+        self._fed = 0
         self._open: list[str] = []
         self._pieces: list[str] = []
+        self._room = 0
         self._site: dict[str, str] = {}
         self._language = ""
         self._namespaces: list[tuple[int, str, bool]] = []
@@ -315,6 +334,11 @@ class _PageParser:
                 f"broken XML ({expat.ErrorString(error.code)}, {where})",
                 f"Download or copy it again, or {_SKIP}",
             ) from None
+        self._fed += len(chunk)
+        if self._fed - self._expat.CurrentByteIndex > _LONGEST_TAG:  # expat begins it anew each time
+            raise InputError(
+                f"a tag or comment of more than {_LONGEST_TAG:,} bytes", f"Check --format, or {_SKIP}"
+            )
 
     def take(self) -> list[Page]:
         """The pages that were finished since the last call."""
@@ -330,9 +354,12 @@ class _PageParser:
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         parent = self._open[-1] if self._open else ""
         self._open.append(name)
+        if len(self._open) > _DEEPEST:
+            raise InputError(f"elements are nested more than {_DEEPEST} deep", "Check --format.")
         if (parent, name) in _WANTED:
             self._pieces = []
-            self._expat.CharacterDataHandler = self._pieces.append
+            self._room = MAX_PAGE_CHARACTERS + 1
+            self._expat.CharacterDataHandler = self._collect
             if name == "namespace":
                 number = attributes.get("key", "")
                 sensitive = attributes.get("case") == "case-sensitive"
@@ -347,6 +374,12 @@ class _PageParser:
             if name != "mediawiki":
                 raise InputError(f"the root element is <{name}>, expected <mediawiki>", "Check --format.")
             self._language = attributes.get("xml:lang", "")
+
+    def _collect(self, piece: str) -> None:
+        self._pieces.append(piece)
+        self._room -= len(piece)
+        if self._room <= 0:
+            self._expat.CharacterDataHandler = None
 
     def _end(self, name: str) -> None:
         self._open.pop()

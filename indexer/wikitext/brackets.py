@@ -22,8 +22,8 @@ _EXTERNAL_LINK = re.compile(
     r"[^\s\[\]<>|]*+[ \t]*+((?:[^\[\]\n]|\[\[[^\[\]\n]*+\]\])*+)\]",
     re.IGNORECASE,
 )
-_BRACKET = re.compile(r"(?<!\[)\[(?!\[)|\[(?=\[\[)")
-_BRACKETED = re.compile(r"(?<!\[)\[[^\[\]|\n]*+\](?=\]\])")  # [[Foo|a[1]]]
+_BRACKET = re.compile(r"\[(?:(?<!\[\[)(?!\[)|(?=\[\[))")
+_BRACKETED = re.compile(r"\[(?<!\[\[)[^\[\]|\n]*+\](?=\]\])")  # [[Foo|a[1]]]
 _BRACKETS = re.compile(r"\[\[(?!\[)|\]\]|\{\{+|\}\}+")
 _NAME = re.compile(r"\s*([^|{}\[\]<>]{1,40}?)\s*(?:\||\}\})")
 _LINK_TITLE = re.compile(r"[^|\[\]{}\n]*")

@@ -19,7 +19,9 @@ MARKS = f" \n\t\xa0{GAP}{ITEM}"
 # Characters that open no markup where they stand. mwparserfromhell would try each of them, in time
 # that grows with the square of their number and in recursion that can overflow the C stack.
 _LITERALS = str.maketrans("[=<]", "\x05\x06\x07\x08")
-_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?=\n)")
+# Here and elsewhere a pattern begins with the characters that it can begin with, and looks back behind them:
+# only so does the search skip all other text fast.
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\r](?:(?<!\r)|(?=\n))")
 _RAISED = str.maketrans("0123456789+-−–", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁻")
 _INVISIBLE = str.maketrans(
     {after: chr(before) for before, after in _LITERALS.items()}

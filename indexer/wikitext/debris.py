@@ -10,9 +10,10 @@ import re
 
 from indexer.wikitext.edits import Edit
 
-# Every alternative begins with a plain character, so that the search skips ordinary text fast.
 _DEBRIS = re.compile(
     r"""
+    (?=[(,;\[\]{|}\t\x04] | [ ][ ).,;])  # else every alternative would be tried at every character
+    (?:
     (?P<nothing>
         [ ](?<=\w\.[ ])\.(?!\S|[ ]\.)                # "1888. ."
       | [ ](?=[ )]|[,;](?:[ \n)\]"”]|\Z))
@@ -26,6 +27,7 @@ _DEBRIS = re.compile(
     | (?P<bracket> \([ ,;:]+ )                       # "(; born 1950)"
     | (?P<semicolon> ;[ ]*,(?=[ ]) )
     | (?P<space> \t | \x04 )                         # \x04: `ITEM`, not at the start of a line
+    )
     """,
     re.VERBOSE,
 )

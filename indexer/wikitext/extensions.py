@@ -19,8 +19,8 @@ DROPPED = (
     "section", "includeonly", "style", "table",
 )  # fmt: skip
 _EXTENSION = re.compile(
-    rf"(?:(?<=\n)[ \t]*+(?><!--.*?-->)[ \t]*+\n|<!--.*?(?:-->|\Z))"
-    rf"|<({'|'.join(RAW + DROPPED)})(?=[\s/>])([^<>]*)>",
+    rf"(?=[< \t])(?:(?<=\n)[ \t]*+(?><!--.*?-->)[ \t]*+\n|<!--.*?(?:-->|\Z)"
+    rf"|<({'|'.join(RAW + DROPPED)})(?=[\s/>])([^<>]*)>)",
     re.IGNORECASE | re.DOTALL,
 )
 

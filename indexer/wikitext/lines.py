@@ -18,7 +18,7 @@ _LINES = [
     (re.compile(pattern, re.MULTILINE), replacement)
     for pattern, replacement in [
         (rf"^ +(?=[^\s|}}{GAP}])", ITEM),  # MediaWiki, too, shows such a line as a line
-        (rf"^{GAP}+|{GAP}[ \t{GAP}]*$", ""),  # "{{anchor|x}}== Heading ==" is a heading
+        (rf"{GAP}(?:(?<=^{GAP}){GAP}*|[ \t{GAP}]*$)", ""),  # "{{anchor|x}}== Heading ==" is a heading
         (r"^-{4,}", "\n"),
         # "; term : explanation"
         (r"^([*#:]*;(?:[^\n:\[\]{}]*|[^\n]*? )):(?!//)[ \t]*(?=\S)", rf"\1\n{ITEM}"),

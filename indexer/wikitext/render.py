@@ -1,21 +1,30 @@
 """The walk over a parsed page: what it shows, in document order, and where its links stand.
 
 What arrives has been prepared: the templates left are running text, links and brackets are balanced.
-As in MediaWiki, letters right behind a link belong to its anchor. Of links within links only the
-outermost counts. Left out on purpose: links in headings, which are no part of the text.
+Text and plain links, which are nearly all of it, are taken from mwparserfromhell's tokens as they come;
+its tree, which costs most of its time, is built for the rest only. As in MediaWiki, letters right behind
+a link belong to its anchor. Of links within links only the outermost counts. Left out on purpose: links
+in headings, which are no part of the text.
 """
 
 from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-import mwparserfromhell
 import regex  # type: ignore[import-untyped]
 from mwparserfromhell.nodes import ExternalLink, Heading, HTMLEntity, Node, Tag, Template, Text, Wikilink
+from mwparserfromhell.parser import tokens
+from mwparserfromhell.parser.builder import Builder
 from mwparserfromhell.wikicode import Wikicode
+
+try:
+    from mwparserfromhell.parser._tokenizer import CTokenizer as Tokenizer
+except ImportError:  # where it was installed without a compiler
+    from mwparserfromhell.parser.tokenizer import Tokenizer
 
 from indexer.documents import Link, Section
 from indexer.wikitext.characters import GAP, plain
@@ -32,8 +41,55 @@ _BREAK = f"\n{GAP}\n"  # a heading stood here
 def render(source: str, resolve: Resolve, kept: Sequence[str]) -> tuple[str, list[Link], list[Section]]:
     """What the page shows, with its marks and before it is laid out. `kept`: see `lay_out`."""
     walk = _Walk(resolve, kept)
-    walk.code(mwparserfromhell.parse(source, skip_style_tags=True))
+    walk.code(_nodes(Tokenizer().tokenize(source, 0, True)))  # no context, no tags for '' and '''
     return "".join(walk.pieces), walk.links, walk.sections
+
+
+_PlainLink = tuple[str, str | None]  # title and text, both without markup
+
+_PLAIN_LINKS = (
+    (tokens.WikilinkOpen, tokens.Text, tokens.WikilinkClose),
+    (tokens.WikilinkOpen, tokens.Text, tokens.WikilinkSeparator, tokens.Text, tokens.WikilinkClose),
+)
+_OPENING = frozenset(
+    [tokens.TemplateOpen, tokens.ArgumentOpen, tokens.WikilinkOpen, tokens.ExternalLinkOpen,
+     tokens.HTMLEntityStart, tokens.HeadingStart, tokens.CommentStart, tokens.TagOpenOpen]
+)  # fmt: skip
+_CLOSING = frozenset(
+    [tokens.TemplateClose, tokens.ArgumentClose, tokens.WikilinkClose, tokens.ExternalLinkClose,
+     tokens.HTMLEntityEnd, tokens.HeadingEnd, tokens.CommentEnd, tokens.TagCloseClose,
+     tokens.TagCloseSelfclose]
+)  # fmt: skip
+
+
+def _nodes(found: Sequence[Any]) -> Iterator[str | _PlainLink | Node]:
+    """A page's tokens as texts, plain links, and whatever else there is as nodes."""
+    at = 0
+    while at < len(found):
+        if type(found[at]) is tokens.Text:
+            yield found[at].text
+            at += 1
+            continue
+        for kinds in _PLAIN_LINKS:
+            piece = found[at : at + len(kinds)]
+            if tuple(map(type, piece)) == kinds:
+                yield piece[1].text, piece[3].text if len(kinds) > 3 else None
+                break
+        else:
+            piece = found[at : _behind(found, at)]
+            yield from Builder().build(list(piece)).nodes
+        at += len(piece)
+
+
+def _behind(found: Sequence[Any], at: int) -> int:
+    """Where what is opened at a token is closed; the place behind."""
+    depth = 0
+    for place in range(at, len(found)):
+        kind = type(found[place])
+        depth += (kind in _OPENING) - (kind in _CLOSING)
+        if not depth:
+            return place + 1
+    return len(found)
 
 
 @dataclass(slots=True)
@@ -48,19 +104,21 @@ class _Walk:
     sections: list[Section] = field(default_factory=list)
     inside_link: bool = False
 
-    def code(self, code: Wikicode) -> None:
+    def code(self, nodes: Iterable[str | _PlainLink | Node]) -> None:
         """Walk over the nodes of a piece of wikitext."""
         trail_of: str | None = None  # target of the link just before, "" for one without target
-        for node in code.nodes:
-            if isinstance(node, Text):
-                value = node.value
+        for node in nodes:
+            if isinstance(node, str | Text):
+                value = node if isinstance(node, str) else node.value
                 if trail_of is not None and (trail := _TRAIL.match(value)):
                     self._extend_link(trail[0], trail_of)
                     value = value[trail.end() :]
                 self.text(value)
                 trail_of = None
+            elif isinstance(node, tuple):
+                trail_of = self._link(*node)
             elif isinstance(node, Wikilink):
-                trail_of = self._link(node)
+                trail_of = self._link(str(node.title), node.text)
             else:
                 trail_of = None
                 self._node(node)
@@ -77,7 +135,7 @@ class _Walk:
             if isinstance(part, str):
                 self.text(part)
             else:
-                self.code(part)
+                self.code(part.nodes)
 
     def _node(self, node: Node) -> None:
         if isinstance(node, HTMLEntity):
@@ -90,25 +148,24 @@ class _Walk:
                 self.show(shape({str(p.name).strip(): p.value for p in node.params}))
         elif isinstance(node, Heading):
             heading = _Walk(self.resolve, self.kept)
-            heading.code(node.title)
+            heading.code(node.title.nodes)
             self.pieces.append(_BREAK)
             self.length += len(_BREAK)
             shown, _, _ = lay_out("".join(heading.pieces), heading.links, heading.sections, self.kept)
             self.sections.append(Section(self.length, shown, node.level))
         elif isinstance(node, Tag) and node.contents is not None:
-            self.code(node.contents)
+            self.code(node.contents.nodes)
 
-    def _link(self, node: Wikilink) -> str | None:
-        title = str(node.title).replace(GAP, "")
-        target = self.resolve(title)
+    def _link(self, title: str, shown: str | Wikicode | None) -> str | None:
+        target = self.resolve(title.replace(GAP, ""))
         if target.hidden:
             return None
         start, outermost = self.length, not self.inside_link
         self.inside_link = True
-        if node.text is not None and str(node.text).strip(f" {GAP}"):
-            self.code(node.text)
+        if shown is not None and str(shown).strip(f" {GAP}"):
+            self.show([shown])
         else:
-            self.text(target.label if node.text is None else _without_qualifier(target.label))
+            self.text(target.label if shown is None else _without_qualifier(target.label))
         if outermost:
             self.inside_link = False
             if target.id is not None and self.length > start:

@@ -1,7 +1,7 @@
 """What every reader promises (a new one gets these tests for free), and the byte streams below.
 
-A reader needs an `Example` in EXAMPLES: how a small file of its format is written, and how a record
-of it is broken.
+A reader needs an `Example` in EXAMPLES: how a small corpus of its format is written, and how a record
+of it is broken. What else is promised of folders is in `test_folders.py`.
 """
 
 from __future__ import annotations
@@ -28,16 +28,30 @@ from indexer.sources import open_source, read_head, read_lines
 
 @dataclass(frozen=True)
 class Example:
-    """A format's small file: before the records, record `n`, behind them; and a broken record."""
+    """A format's small file: before the records, record `n`, behind them; and a broken record.
+
+    file: of a format whose corpus is a folder, the name of the file that is record `n`.
+    """
 
     record: Callable[[int], str]
     broken: str
     before: str = ""
     after: str = ""
+    file: Callable[[int], str] | None = None
+
+    def records(self, count: int, broken_at: int | None = None) -> list[str]:
+        return [self.broken if n == broken_at else self.record(n) for n in range(count)]
 
     def content(self, count: int, broken_at: int | None = None) -> bytes:
-        records = [self.broken if n == broken_at else self.record(n) for n in range(count)]
-        return (self.before + "".join(records) + self.after).encode()
+        return (self.before + "".join(self.records(count, broken_at)) + self.after).encode()
+
+    def write(self, path: Path, count: int, broken_at: int | None = None) -> None:
+        if self.file is None:
+            path.write_bytes(self.content(count, broken_at))
+            return
+        path.mkdir()
+        for n, record in enumerate(self.records(count, broken_at)):
+            (path / self.file(n)).write_bytes(record.encode("utf-8", "surrogateescape"))
 
 
 def jsonl_record(n: int) -> str:
@@ -56,17 +70,52 @@ def mediawiki_record(n: int) -> str:
     )
 
 
+def hlp_record(n: int) -> str:
+    """A page; the first one has a second passage."""
+    page = {f"P {n}_0": {"text": "Über <SOE> x <EOE> .", "mentions": ["x"], "linkouts": [f"P {n + 1}"]}}
+    if n == 0:
+        page["P 0_1"] = {"text": "y", "mentions": [], "linkouts": []}
+    return ",\n" * (n > 0) + json.dumps(page, ensure_ascii=False)[1:-1]
+
+
+def harp_record(n: int) -> str:
+    """The fifth line repeats the first: four sentences and the passage they share are five documents."""
+    anchor = {"text": "Über", "pos": [1, 1], "passage": "Über x"}
+    row = {"sentence": f"see Über {n % 4}", "anchors": [[anchor]]}
+    return json.dumps(row, ensure_ascii=False) + "\n"
+
+
+def html_page(n: int) -> str:
+    head = f"<!DOCTYPE html><html><head><title>P {n}</title></head>"
+    return f"{head}<body><p>Über <a href='{n + 1}.html'>x</a></p><h2>B</h2><p>y</p></body></html>\n"
+
+
+def markdown_page(n: int) -> str:
+    return f"# P {n}\n\nÜber [x]({n + 1}.md)\n\n## B\n\ny\n"
+
+
 EXAMPLES = {
     "beir": Example(
         lambda n: f'{{"_id": "b{n}", "title": "T", "text": "Über x"}}\n', '{"_id": 1\n'
     ),
     "dpr": Example(lambda n: f'{n}\t"Über ""x"""\tT\n', "1\ttoo few\n", before="id\ttext\ttitle\n"),
+    "harp": Example(harp_record, '{"sentence": "a", "anchors": [{"text": "a"}]}\n'),
+    "hlp": Example(hlp_record, ',\n"P 2_0": {"text": 1}', before="{", after="}\n"),
+    "html": Example(html_page, "<div>" * 1001, file="{}.html".format),
     "jsonl": Example(jsonl_record, '{"id": "x", "text": "a", "links": [{"start": 0, "end": 9}]}\n'),
+    "markdown": Example(markdown_page, "\udcff is no UTF-8", file="{}.md".format),
     "mediawiki": Example(
         mediawiki_record,
         "<page><title>B</title><ns>0</ns><id>9</id><revision><text><b></text></revision></page>\n",
         before='<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11">\n',
         after="</mediawiki>\n",
+    ),
+    "msmarco-documents": Example(
+        lambda n: f'D{n}\thttps://a.b/{n}\t.\tÜber "x\n', "D1\thttps://a.b\ttoo few\n"
+    ),
+    "msmarco-passages": Example(lambda n: f"{n}\tÜber {'x ' * 99}\n", "1\ttoo\tmany\n"),
+    "pyserini": Example(
+        lambda n: f'{{"id": {n}, "contents": "\\"T\\"\\nÜber x"}}\n', '{"id": 1}\n'
     ),
 }  # fmt: skip
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
@@ -75,6 +124,10 @@ COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     ".zst": zstandard.ZstdCompressor().compress,
 }
 COUNT = 5
+
+
+FOLDERS = [name for name, example in EXAMPLES.items() if example.file]
+FILES = [name for name in EXAMPLES if name not in FOLDERS]
 
 
 @pytest.fixture(params=list(all_readers()))
@@ -92,6 +145,11 @@ def example(name: str) -> Example:
     return EXAMPLES[name]
 
 
+def make_corpus(name: str, path: Path, count: int = COUNT, broken_at: int | None = None) -> Reader:
+    EXAMPLES[name].write(path, count, broken_at)
+    return all_readers()[name](path)
+
+
 def make_reader(name: str, folder: Path, content: bytes, file: str = "corpus") -> Reader:
     path = folder / file
     path.write_bytes(content)
@@ -103,10 +161,11 @@ def read(reader: Reader) -> list[Outcome]:
 
 
 def test_recognised_by_its_reader_alone(name: str, example: Example, tmp_path: Path) -> None:
-    path = make_reader(name, tmp_path, example.content(COUNT)).path
-    assert [r.name for r in all_readers().values() if r.recognises(path, read_head(path))] == [name]
-    assert type(open_reader(path)) is all_readers()[name]
-    for suffix, compress in COMPRESS.items():
+    path = make_corpus(name, tmp_path / "corpus").path
+    head = b"" if example.file else read_head(path)
+    assert [r.name for r in all_readers().values() if r.recognises(path, head)] == [name]
+    assert type(open_reader(path)) is type(open_reader(path, name)) is all_readers()[name]
+    for suffix, compress in COMPRESS.items() if name in FILES else ():
         packed = make_reader(name, tmp_path, compress(example.content(COUNT)), "x" + suffix).path
         assert type(open_reader(packed)) is all_readers()[name]
 
@@ -119,8 +178,8 @@ def test_class_attributes(name: str) -> None:
     assert reader.passage_words >= 0
 
 
-def test_documents(name: str, example: Example, tmp_path: Path) -> None:
-    outcomes = read(make_reader(name, tmp_path, example.content(COUNT)))
+def test_documents(name: str, tmp_path: Path) -> None:
+    outcomes = read(make_corpus(name, tmp_path / "corpus"))
     ids = [outcome.id for outcome in outcomes if isinstance(outcome, Document | Redirect)]
     assert len(ids) == len(set(ids)) == COUNT
     documents = [outcome for outcome in outcomes if isinstance(outcome, Document)]
@@ -137,14 +196,15 @@ def test_documents(name: str, example: Example, tmp_path: Path) -> None:
             assert 0 <= section.start <= len(document.text)
 
 
-def test_two_readings_and_a_pickled_reader_agree(name: str, example: Example, tmp_path: Path) -> None:
-    reader = make_reader(name, tmp_path, example.content(COUNT))
+def test_two_readings_and_a_pickled_reader_agree(name: str, tmp_path: Path) -> None:
+    reader = make_corpus(name, tmp_path / "corpus")
     assert read(reader) == read(reader) == read(pickle.loads(pickle.dumps(reader)))
     records = list(reader.records())
     assert all(record.place for record in records)
     assert pickle.loads(pickle.dumps(records)) == records
 
 
+@pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("suffix", COMPRESS)
 def test_compressed_files_read_the_same(name: str, example: Example, suffix: str, tmp_path: Path) -> None:
     content = example.content(COUNT)
@@ -152,6 +212,7 @@ def test_compressed_files_read_the_same(name: str, example: Example, suffix: str
     assert read(make_reader(name, tmp_path, COMPRESS[suffix](content), "x" + suffix)) == plain
 
 
+@pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("suffix", COMPRESS)
 def test_a_truncated_file_is_named(name: str, example: Example, suffix: str, tmp_path: Path) -> None:
     packed = COMPRESS[suffix](example.content(500))
@@ -163,6 +224,7 @@ def test_a_truncated_file_is_named(name: str, example: Example, suffix: str, tmp
         assert caught.value.hint
 
 
+@pytest.mark.parametrize("name", FILES)
 def test_records_are_read_lazily(name: str, example: Example, tmp_path: Path) -> None:
     content = example.content(60_000)
     size, reader = len(content), make_reader(name, tmp_path, content)
@@ -180,11 +242,23 @@ def test_records_are_read_lazily(name: str, example: Example, tmp_path: Path) ->
     assert opened[0].position == opened[0].size == size
 
 
-def test_a_broken_record_is_named_with_its_place(name: str, example: Example, tmp_path: Path) -> None:
-    reader = make_reader(name, tmp_path, example.content(COUNT, broken_at=2))
+@pytest.mark.parametrize("name", FOLDERS)
+def test_files_are_read_one_after_another(name: str, tmp_path: Path) -> None:
+    reader = make_corpus(name, tmp_path / "corpus", 200)
+    sizes = [path.stat().st_size for path in sorted(reader.path.iterdir())]
+    opened = []
+    records = reader.records(opened.append)
+    assert len(list(itertools.islice(records, 3))) == 3
+    assert sum(sizes[:3]) <= opened[0].position <= sum(sizes[:4])
+    assert sum(1 for _ in records) == 197
+    assert opened[0].position == opened[0].size == sum(sizes)
+
+
+def test_a_broken_record_is_named_with_its_place(name: str, tmp_path: Path) -> None:
+    reader = make_corpus(name, tmp_path / "corpus", broken_at=2)
     with pytest.raises(InputError) as caught:
         read(reader)
-    before = list(make_reader(name, tmp_path, example.content(COUNT), "whole").records())
+    before = list(make_corpus(name, tmp_path / "whole").records())
     header = len(before) - COUNT
     near = {before[2 + header].place, before[1 + header].place}  # at it, or "after" the one before
     assert str(reader.path) in caught.value.message
@@ -197,13 +271,18 @@ def test_a_broken_record_is_named_with_its_place(name: str, example: Example, tm
 def test_damaged_bytes_never_end_in_another_error(
     name: str, example: Example, damage: bytes, where: str, tmp_path: Path
 ) -> None:
-    content = example.content(COUNT)
+    content = example.record(2).encode() if example.file else example.content(COUNT)
     at = {
         "start": 0,
-        "middle": content.index("Über".encode(), len(content) // 2),
+        "middle": content.index("Über".encode(), 0 if example.file else len(content) // 2),
         "end": len(content),
     }
-    reader = make_reader(name, tmp_path, content[: at[where]] + damage + content[at[where] :])
+    damaged = content[: at[where]] + damage + content[at[where] :]
+    if example.file:
+        reader = make_corpus(name, tmp_path / "corpus")
+        (reader.path / example.file(2)).write_bytes(damaged)
+    else:
+        reader = make_reader(name, tmp_path, damaged)
     try:
         outcomes = read(reader)
     except InputError as error:

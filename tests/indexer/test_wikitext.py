@@ -6,6 +6,7 @@ import random
 import re
 import time
 
+import mwparserfromhell
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from indexer.documents import Section
 from indexer.readers.mediawiki import Site, _titles
 from indexer.wikitext.edits import apply_edits
 from indexer.wikitext.read import read_wikitext
+from indexer.wikitext.render import _Walk, render
 
 resolve = _titles(Site("Wikipedia", "https://en.wikipedia.org/wiki/Main_Page", "en")).resolve
 
@@ -232,6 +234,24 @@ def test_pathological_input_takes_seconds(piece: str) -> None:
     start = time.perf_counter()
     read(piece * (200_000 // len(piece)))
     assert time.perf_counter() - start < 10
+
+
+_MARKUP = [
+    "[[a]]", "[[b|c]]", "s ", "[[", "]]", "|", "{{nowrap|", "{{lang|de|x}}", "}}", "=", "== h ==\n", "\n",
+    "&amp;", "&", "http://a.b ", "<b>", "</b>", "<br/>", "<!-- c -->", "{{{1}}}", " d ",
+]  # fmt: skip
+
+
+def test_tokens_show_the_same_as_the_tree_of_the_whole_page() -> None:
+    draw = random.Random(2)
+    links = 0
+    for _ in range(1500):
+        source = "".join(draw.choices(_MARKUP, k=draw.randint(1, 25)))
+        twin = _Walk(resolve, ())
+        twin.code(mwparserfromhell.parse(source, skip_style_tags=True).nodes)
+        assert render(source, resolve, ()) == ("".join(twin.pieces), twin.links, twin.sections), source
+        links += len(twin.links)
+    assert links > 1000
 
 
 def test_deep_nesting_is_dropped_and_the_rest_is_kept() -> None:

@@ -1,0 +1,104 @@
+"""What a corpus folder holds: its files in a fixed order, and why some of them are not read.
+
+Nothing outside the folder is opened: a symbolic link that leads out of it, a pipe or a device is
+listed with the reason why it is left out. What is hidden (a name that begins with ".") is not listed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections import Counter
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file of a folder. `name` is its path in the folder, with "/" between the parts.
+
+    ignored: why it is not read, which is counted; problem: why it cannot be read, which is an error;
+    same_as: the listed file that this one, a symbolic link, leads to.
+    """
+
+    name: str
+    bytes: int = 0
+    modified_ns: int = 0
+    ignored: str = ""
+    problem: str = ""
+    same_as: str = ""
+
+
+def list_folder(folder: Path) -> list[Entry]:
+    """Every file below `folder`, sorted by name. A folder that cannot be read is an entry with a problem."""
+    root = os.path.realpath(folder)
+    entries: list[Entry] = []
+    links: list[tuple[str, str]] = []  # (name, what it leads to) of links within the folder
+    waiting = [""]
+    while waiting:
+        inside = waiting.pop()
+        try:
+            with os.scandir(f"{root}/{inside}") as found:
+                children = [child for child in found if not child.name.startswith(".")]
+        except OSError as error:
+            entries.append(Entry(inside.rstrip("/") or ".", problem=error.strerror or str(error)))
+            continue
+        for child in children:
+            name = inside + child.name
+            if child.is_symlink():
+                real = os.path.realpath(child.path)
+                reason = _why_not_followed(real, root)
+                if reason:
+                    entries.append(Entry(name, ignored=reason))
+                else:
+                    links.append((name, os.path.relpath(real, root)))
+            elif child.is_dir():
+                waiting.append(name + "/")
+            else:
+                entries.append(_entry(name, child))
+    listed = {entry.name for entry in entries}
+    for name, target in links:  # what is not listed is hidden, as git-annex keeps its files
+        entries.append(replace(_entry(name, Path(root, name)), same_as=target if target in listed else ""))
+    return sorted(entries, key=lambda entry: entry.name)
+
+
+def _entry(name: str, path: Path | os.DirEntry[str]) -> Entry:
+    try:
+        status = path.stat()
+    except OSError as error:
+        return Entry(name, problem=error.strerror or str(error))
+    ignored = "" if stat.S_ISREG(status.st_mode) else "not a regular file"
+    return Entry(name, status.st_size, status.st_mtime_ns, ignored)
+
+
+def _why_not_followed(real: str, root: str) -> str:
+    if real != root and not real.startswith(root.rstrip("/") + "/"):
+        return "symbolic link that leads outside the folder"
+    path = Path(real)
+    if path.is_dir():
+        return "symbolic link to a folder"
+    return "" if path.exists() else "symbolic link to nothing"
+
+
+def suffix_of(name: str) -> str:
+    """The suffix of a file's name, in lower case, as it is counted; "without suffix" if it has none."""
+    suffix = PurePosixPath(name).suffix.lower()
+    if not suffix:
+        return "without suffix"
+    return suffix if len(suffix) <= 10 and suffix[1:].isalnum() else "other suffix"
+
+
+def describe_folder(folder: Path) -> str:
+    """What a folder holds, for a message: "12 .png, 3 .txt"; "nothing" if it is empty."""
+    counts = Counter(suffix_of(entry.name) for entry in list_folder(folder))
+    return ", ".join(f"{count:,} {suffix}" for suffix, count in counts.most_common(5)) or "nothing"
+
+
+# Control characters, the other line ends, and bytes of a name that is not UTF-8.
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+def shown(name: str) -> str:
+    """A name as it can be printed on one line: line breaks and the like are escaped."""
+    return _UNPRINTABLE.sub(lambda match: ascii(match.group())[1:-1], name)

@@ -1,0 +1,214 @@
+"""What the readers of folders share: which files are read, in which order, and what can go wrong.
+
+A folder's files are read one after another, sorted by their paths in it. A file that cannot be read
+is a bad record like any other: it ends the build with its name, or is counted with --on-error skip.
+
+`FolderReader` is for any format that lies in files of a folder (many records in each, or one);
+`PageReader` for those in which a file is a document, named by its path.
+"""
+
+from __future__ import annotations
+
+import uuid
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, BinaryIO, ClassVar
+
+from indexer.documents import Redirect
+from indexer.errors import InputError
+from indexer.listing import Entry, list_folder, shown, suffix_of
+from indexer.readers import Ignored, Outcome, Reader, Record, all_readers
+from indexer.readers.targets import Targets
+from indexer.sources import FolderSource, Reading, read_head
+
+
+class FolderReader(Reader):
+    """A format whose corpus is a folder of files (or one such file, by --format).
+
+    An instance is one reading: the folder is listed once, and again only in other processes.
+    """
+
+    folders = True
+    suffixes: ClassVar[tuple[str, ...]]
+    """The ends of the names that are read, in lower case: (".json", ".json.gz")."""
+    file: ClassVar[str]
+    """What one of its files is called in messages: "Markdown file"."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.reading = uuid.uuid4().hex
+
+    @classmethod
+    def recognises(cls, path: Path, head: bytes) -> bool:
+        """A folder in which no other format has more files."""
+        if not path.is_dir():
+            return False
+        names = [entry.name for entry in list_folder(path) if not entry.ignored]
+        formats = [reader for reader in all_readers().values() if issubclass(reader, FolderReader)]
+        mine = cls._count(path, names)
+        return 0 < mine == max(reader._count(path, names) for reader in formats)
+
+    @classmethod
+    def _count(cls, path: Path, names: Sequence[str]) -> int:
+        """How many files are of this format, if the first of them looks so."""
+        mine = [name for name in names if cls.reads(name)]
+        try:
+            return len(mine) if mine and cls.recognises_file(read_head(path / mine[0])) else 0
+        except (InputError, OSError):
+            return len(mine)  # the reader names what is wrong with it
+
+    @classmethod
+    def reads(cls, name: str) -> bool:
+        """Whether a file of this name is one of the format's."""
+        return name.lower().endswith(cls.suffixes)
+
+    @classmethod
+    def recognises_file(cls, head: bytes) -> bool:
+        """Whether a file with the right suffix looks like this format. `head` as in `recognises`."""
+        return True
+
+    @abstractmethod
+    def read_file(self, name: str, stream: BinaryIO) -> Iterator[Record]:
+        """The raw records of one file, each with the file's name in its place ("a/b.json, line 17").
+
+        Raises `InputError` where the file is damaged; the folder's other files are read all the same.
+        """
+
+    def path_of(self, name: str) -> str:
+        """A file's path, for messages."""
+        return f"{self.path}/{shown(name)}" if self.path.is_dir() else str(self.path)
+
+    def alias(self, entry: Entry) -> Outcome:
+        """What a symbolic link to another file of the folder is."""
+        return Ignored("symbolic link to a file that is read already")
+
+    def entries(self) -> tuple[Entry, ...]:
+        """The folder's files in order."""
+        return _entries(self.path, self.reading)
+
+    def read_records(self, stream: BinaryIO) -> Iterator[Record]:
+        """The records of a corpus that is one file."""
+        return self.read_file(self.path.name, stream)
+
+    def records(self, on_open: Callable[[Reading], None] | None = None) -> Iterator[Record]:
+        """Raw records of every file; for what cannot be read, a record that holds the error."""
+        if self.path.is_file():
+            yield from super().records(on_open)
+            return
+        source = FolderSource(self.path, sum(entry.bytes for entry in self._own()))
+        if on_open:
+            on_open(source)
+        for entry in self.entries():
+            place = shown(entry.name)
+            if entry.problem:
+                problem = InputError(f"{self.path_of(entry.name)}: {entry.problem}", _UNREADABLE)
+                yield Record(place, problem)
+            elif not self.reads(entry.name):
+                yield Record(place, Ignored(entry.ignored or f"not a {self.file}: {suffix_of(entry.name)}"))
+            elif entry.ignored:
+                yield Record(place, Ignored(entry.ignored))
+            elif entry.same_as and self.reads(entry.same_as):
+                yield Record(place, self.alias(entry))
+            else:
+                yield from self._records_of(source, entry.name)
+
+    def state(self) -> dict[str, Any]:
+        """Size and time of all files that are read, and the names of the others."""
+        if self.path.is_file():
+            return super().state()
+        digest = sha256()
+        for entry in self.entries():
+            status = (entry.bytes, entry.modified_ns) if self.reads(entry.name) else ()
+            digest.update(repr((entry.name, entry.ignored, entry.same_as, *status)).encode())
+        own = self._own()
+        return {
+            "bytes": sum(entry.bytes for entry in own),
+            "modified_ns": max((entry.modified_ns for entry in own), default=0),
+            "files_sha256": digest.hexdigest(),
+        }
+
+    def _own(self) -> list[Entry]:
+        return [
+            entry
+            for entry in self.entries()
+            if self.reads(entry.name)
+            and not (entry.ignored or entry.problem or (entry.same_as and self.reads(entry.same_as)))
+        ]
+
+    def _records_of(self, source: FolderSource, name: str) -> Iterator[Record]:
+        try:
+            with source.open(name) as stream:
+                yield from self.read_file(name, stream)
+        except InputError as error:
+            yield Record(shown(name), error)
+        except OSError as error:
+            problem = f"{self.path_of(name)}: {error.strerror or error}"
+            yield Record(shown(name), InputError(problem, _UNREADABLE))
+
+
+_UNREADABLE = "Check it and its permissions, or use --on-error skip to leave it out."
+
+
+@lru_cache(maxsize=4)
+def _entries(folder: Path, reading: str) -> tuple[Entry, ...]:
+    """The listing of one reading: the same for everyone who asks in this process."""
+    return tuple(list_folder(folder))
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A file that is a document: its path in the folder, and its bytes."""
+
+    name: str
+    content: bytes
+
+
+class PageReader(FolderReader):
+    """A format in which a file is a document; its id is its path in the folder."""
+
+    indexes: ClassVar[tuple[str, ...]]
+    """The pages that a link to a folder means, most likely first."""
+    most_bytes: ClassVar[int] = 1 << 25
+    """A larger file is refused: it is no page, or would take minutes."""
+
+    @classmethod
+    def is_page(cls, name: str) -> bool:
+        """Whether a file of this name becomes a document."""
+        return cls.reads(name)
+
+    def targets(self) -> Targets:
+        """What links between the pages mean."""
+        return _targets(type(self), self.path, self.reading)
+
+    def alias(self, entry: Entry) -> Outcome:
+        """Another name of the same page."""
+        if any(name != shown(name) for name in (entry.name, entry.same_as)):
+            return Ignored("symbolic link whose name cannot be printed")
+        return Redirect(entry.name, entry.same_as)
+
+    def read_file(self, name: str, stream: BinaryIO) -> Iterator[Record]:
+        """One record. Raises `InputError` for a name that cannot be an id, or a file that is too large."""
+        if name != shown(name):
+            raise InputError(
+                f"{self.path_of(name)}: the name holds a line break or another character that "
+                "cannot be printed, or is not UTF-8",
+                "Rename the file, or use --on-error skip to leave it out.",
+            )
+        content = stream.read(self.most_bytes + 1)
+        if len(content) > self.most_bytes:
+            raise InputError(
+                f"{self.path_of(name)}: more than {self.most_bytes:,} bytes, which is no page",
+                "Split the file, or use --on-error skip to leave it out.",
+            )
+        yield Record(name, Page(name, content))
+
+
+@lru_cache(maxsize=4)
+def _targets(reader: type[PageReader], path: Path, reading: str) -> Targets:
+    names = [entry.name for entry in _entries(path, reading)] if path.is_dir() else [path.name]
+    pages = [name for name in names if reader.is_page(name)]
+    return Targets(pages, set(names) - set(pages), reader.suffixes, reader.indexes)

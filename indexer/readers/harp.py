@@ -1,0 +1,143 @@
+"""HARP's corpus (Ma et al. 2021, section 3): sentences with anchors, and the passages they lead to.
+
+    {"sentence": "Alaska was bought from Russia.", "tokenized_sentence": [...],
+     "anchors": [[{"text": "Russia", "pos": [4, 4], "passage": "Russia is a country."}], [...]]}
+
+One object a line; anchors are grouped, as in the published data, or not, as in its description.
+Nothing has an id, so a document is known by the hash of its text: `s-...` for a sentence, `p-...` for
+a passage. The passage that many anchors lead to is one document, at the first of them, and a sentence
+that stands in several lines is read once. There are no titles: the only names that passages have are
+the anchors, and whoever learns from anchors must not find them in what they lead to.
+
+`pos` counts words of the sentence and is not always right (the last word before the first, another
+word), so an anchor is where its text is, nearest to the word that `pos` names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+import xxhash
+
+from indexer.documents import Document, Link
+from indexer.errors import InputError
+from indexer.ids import SeenIds
+from indexer.readers import Ignored, Outcome, Reader, Record
+from indexer.readers.jsonl import field_text, first_object_has, load_object
+from indexer.sources import read_lines
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line, and the ids of those of its documents that stand in an earlier one."""
+
+    content: bytes
+    known: frozenset[str] = frozenset()
+
+
+class HarpReader(Reader):
+    """A sentence with its links, and each passage that is new."""
+
+    name = "harp"
+    summary = "HARP's sentences with anchors and the passages they lead to, one object a line"
+    passage_words = 0
+
+    @classmethod
+    def recognises(cls, path: Path, head: bytes) -> bool:
+        """The first line is an object with `sentence` and `anchors`."""
+        return first_object_has(head, b'"sentence"', b'"anchors"')
+
+    def read_records(self, stream: BinaryIO) -> Iterator[Record]:
+        """One record a line. Memory: 8 bytes for each sentence and passage."""
+        seen = SeenIds()
+        for number, line in read_lines(stream):
+            yield Record(f"line {number:,}", Line(line, _known(line, seen)))
+
+    def parse(self, record: Record) -> Iterable[Outcome]:
+        """The sentence and its new passages, or the reason why one is left out."""
+        line: Line = record.payload
+        sentence, anchors = _read(line.content)
+        links: set[tuple[int, int, str]] = set()
+        passages: dict[str, str] = {}
+        for anchor in anchors:
+            if not anchor.text or not anchor.passage.strip():
+                yield Ignored("anchor without text or without passage")
+                continue
+            id_ = _passage_id(anchor.passage)
+            passages[id_] = anchor.passage
+            start = _find(anchor, sentence)
+            if start >= 0:
+                links.add((start, start + len(anchor.text), id_))
+            else:
+                yield Ignored("anchor that is not in its sentence")
+        id_ = _sentence_id(sentence)
+        if not sentence.strip():
+            yield Ignored("empty sentence")
+        elif id_ in line.known:
+            yield Ignored("duplicate sentence")
+        else:
+            yield Document(id_, "", sentence, tuple(Link(*link) for link in sorted(links)))
+        for id_, passage in passages.items():
+            if id_ not in line.known:
+                yield Document(id_, "", passage)
+
+
+def _known(line: bytes, seen: SeenIds) -> frozenset[str]:
+    try:
+        sentence, anchors = _read(line)
+    except InputError:  # which `parse` raises again
+        return frozenset()
+    ids = {_sentence_id(sentence), *(_passage_id(anchor.passage) for anchor in anchors)}
+    return frozenset(id_ for id_ in ids if not seen.add(id_))
+
+
+def _sentence_id(text: str) -> str:
+    return f"s-{xxhash.xxh3_64_hexdigest(text.encode())}"
+
+
+def _passage_id(text: str) -> str:
+    return f"p-{xxhash.xxh3_64_hexdigest(text.encode())}"
+
+
+class _Anchor(NamedTuple):
+    text: str
+    word: int  # the number of its first word
+    passage: str
+
+
+def _read(line: bytes) -> tuple[str, list[_Anchor]]:
+    """The sentence and its anchors. Raises `InputError` if they are not what they should be."""
+    row = load_object(line)
+    groups = row.get("anchors")
+    if not isinstance(groups, list):
+        raise InputError(f'"anchors" is {type(groups).__name__}, expected a list', _MEND)
+    anchors = []
+    for group in groups:
+        for anchor in group if isinstance(group, list) else [group]:
+            pos = anchor.get("pos") if isinstance(anchor, dict) else None
+            if not isinstance(pos, list) or not pos or not isinstance(pos[0], int):
+                raise InputError(
+                    f"expected an anchor with text, pos and passage, found {anchor!r:.60}", _MEND
+                )
+            text, passage = field_text(anchor, "text").strip(), field_text(anchor, "passage")
+            anchors.append(_Anchor(text, pos[0], passage))
+    return field_text(row, "sentence"), anchors
+
+
+_MEND = "Mend the line, or use --on-error skip to leave it out."
+
+
+def _find(anchor: _Anchor, sentence: str) -> int:
+    """Where the anchor begins: of whole words, if it is there as such, nearest to its `pos`; or -1."""
+    near = sum(len(word) + 1 for word in sentence.split(" ")[: max(anchor.word, 0)])
+
+    def rank(start: int) -> tuple[bool, int]:
+        around = sentence[max(start - 1, 0) : start] + sentence[start + len(anchor.text) :][:1]
+        return any(map(str.isalnum, around)), abs(start - near)
+
+    found = re.finditer(re.escape(anchor.text), sentence)
+    return min((match.start() for match in found), key=rank, default=-1)

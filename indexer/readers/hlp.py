@@ -1,0 +1,169 @@
+"""HLP's Wikipedia graph (Zhou et al. 2022, section 3): passages whose mentions are linked to pages.
+
+A file is one object, and a folder of files `wiki_**.json` holds the whole graph (22,334,994 passages):
+
+    {"Anarchism_0": {"text": "Anarchism is a <SOE> political philosophy <EOE> and ...",
+                     "mentions": ["political philosophy", ...],
+                     "linkouts": ["Political philosophy", ...]}, "Anarchism_1": {...}, ...}
+
+A page becomes one document, since links lead to pages: its passages follow each other in one file and
+are joined by blanks, and the index cuts the text again. Id and title are the page's title; underscores
+in titles, of pages and of link targets, are spaces, as everywhere in MediaWiki.
+
+The marks are taken out with the blanks that came with them: `forms of <SOE> hierarchy <EOE> .` is
+`forms of hierarchy.`, and `( <SOE> state <EOE> )` is `(state)`. The text between two marks finds its
+target by its place among the mentions; a mention that the lists do not have in this order stays in the
+text without a link, and is counted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import orjson
+
+from indexer.documents import Document, Link
+from indexer.errors import InputError
+from indexer.json_stream import BLANK, read_entries
+from indexer.listing import shown
+from indexer.readers import Ignored, Outcome, Record
+from indexer.readers.folders import FolderReader
+from indexer.readers.jsonl import load_object
+
+_KEY = re.compile(rb'\s*("(?:[^"\\]++|\\.)*+")\s*:')
+_FIRST_KEY = re.compile(rb'\{\s*"(?:[^"\\\n]|\\.)*_[0-9]+"\s*:\s*\{')
+
+
+class HlpReader(FolderReader):
+    """One document a page, with the links of all its passages."""
+
+    name = "hlp"
+    summary = "HLP's Wikipedia graph, wiki_**.json, a file or a folder: text with mentions, linkouts"
+    file = "JSON file"
+    suffixes = (".json", ".json.gz", ".json.bz2", ".json.zst")
+
+    @classmethod
+    def recognises(cls, path: Path, head: bytes) -> bool:
+        """A file or the files of a folder that begin with `{"TITLE_0": {` and have `linkouts`."""
+        return super().recognises(path, head) if path.is_dir() else cls.recognises_file(head)
+
+    @classmethod
+    def recognises_file(cls, head: bytes) -> bool:
+        """The first key is a title with a number, and its object has `linkouts`."""
+        return _FIRST_KEY.match(head.lstrip(BLANK)) is not None and b'"linkouts"' in head
+
+    def read_file(self, name: str, stream: BinaryIO) -> Iterator[Record]:
+        """One record a page: the entries of its passages, as an object again."""
+        inside = f"{shown(name)}, " if self.path.is_dir() else ""
+        place, entries = "", list[bytes]()
+        title, part = "", -1
+        for number, entry in enumerate(read_entries(stream, self.path_of(name)), start=1):
+            before, last = title, part
+            title, part = _key_of(entry)
+            if entries and (title != before or part <= last):
+                yield _record(place, entries)
+                entries = []
+            if not entries:
+                place = f"{inside}entry {number:,}" + f" ({title})" * bool(title)
+            entries.append(entry)
+        if entries:
+            yield _record(place, entries)
+
+    def parse(self, record: Record) -> Iterable[Outcome]:
+        """One document, and the reason for each mention that is no link."""
+        title, texts, links = "", list[str](), list[Link]()
+        length = lost = 0
+        for key, row in (load_object(record.payload) or {"": {}}).items():
+            title, _ = _split_key(key)
+            if not title:
+                raise InputError(f'the key "{key}" is no title with a number, as in "Anarchism_0"', _MEND)
+            text, found, without = _unwrap(*_passage(key, row))
+            links += [Link(length + start, length + end, target) for start, end, target in found]
+            texts.append(text)
+            length += len(text) + 1
+            lost += without
+        yield Document(id=title, title=title, text=" ".join(texts), links=tuple(links))
+        yield from [Ignored("mention without a target")] * lost
+
+
+def _record(place: str, entries: list[bytes]) -> Record:
+    return Record(place, b"{%b}" % b",".join(entries))
+
+
+def _key_of(entry: bytes) -> tuple[str, int]:
+    key = _KEY.match(entry)
+    try:
+        return _split_key(orjson.loads(key[1])) if key else ("", -1)
+    except orjson.JSONDecodeError:
+        return "", -1
+
+
+def _split_key(key: str) -> tuple[str, int]:
+    """(title, number of the passage) of "Anarchism_0"; ("", -1) for another key."""
+    title, _, number = key.rpartition("_")
+    title = _spaced(title)
+    if not title or not re.fullmatch("[0-9]{1,9}", number):
+        return "", -1
+    return title, int(number)
+
+
+def _spaced(title: str) -> str:
+    return title.replace("_", " ").strip()
+
+
+def _passage(key: str, row: Any) -> tuple[str, list[Any], list[Any]]:
+    """(text, mentions, linkouts). Raises `InputError` if they are not what they should be."""
+    fields = row if isinstance(row, dict) else {}
+    text, mentions, linkouts = (fields.get(name) for name in ("text", "mentions", "linkouts"))
+    if not (isinstance(text, str) and isinstance(mentions, list) and isinstance(linkouts, list)):
+        raise InputError(f'{key}: expected "text", and the lists "mentions" and "linkouts"', _MEND)
+    if len(mentions) != len(linkouts):
+        raise InputError(
+            f"{key}: {len(mentions)} mentions, but {len(linkouts)} linkouts, so no target is certain", _MEND
+        )
+    return text, mentions, linkouts
+
+
+_MEND = "Mend the entry, or use --on-error skip to leave its page out."
+
+_MENTION = re.compile(r"<SOE>\s*([^<]*+(?:<(?![SE]OE>)[^<]*+)*+)<EOE>")
+_MARK = re.compile(r"<[SE]OE>\s?")
+_BLANK_BEFORE_CLOSING = re.compile(r"""\s(?=[.,;:!?)\]}…”’»%]|'s\b|["'](?:[\s.,;:!?)]|\Z)|-\w)""")
+_BLANK_AFTER_OPENING = re.compile(r"""(?:[(\[{“‘«]|(?<=[\s(\[])["']|\w-)\s\Z""")
+
+
+def _unwrap(
+    text: str, mentions: list[Any], linkouts: list[Any]
+) -> tuple[str, list[tuple[int, int, str]], int]:
+    """(text without marks, (start, end, target) of its links, how many mentions have no target)."""
+    names = [_one_line(str(mention)) for mention in mentions]
+    found: list[tuple[int, int, str]] = []
+    plain, lost, following = "", 0, 0
+    pieces = _MENTION.split(text.strip())  # text, mention, text, mention, ..., text
+    for number, piece in enumerate(pieces):
+        if number % 2 == 0:
+            piece, strays = _MARK.subn("", piece)
+            lost += strays
+            if number > 0 and _BLANK_BEFORE_CLOSING.match(piece):
+                piece = piece[1:]
+            if number + 1 < len(pieces) and _BLANK_AFTER_OPENING.search(piece[-4:]):
+                piece = piece[:-1]
+        else:
+            piece = piece.rstrip()
+            name, target = _one_line(piece), None
+            if name in names[following:]:
+                following = names.index(name, following) + 1
+                target = linkouts[following - 1]
+            if name and isinstance(target, str) and _spaced(target):
+                found.append((len(plain), len(plain) + len(piece), _spaced(target)))
+            else:
+                lost += 1
+        plain += piece
+    return plain, found, lost
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

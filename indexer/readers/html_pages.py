@@ -1,0 +1,209 @@
+"""A folder of HTML pages: a documentation site, a static site, the copy of a wiki.
+
+A page is a document, and its id is its path in the folder ("library/json.html"). Its text is that of
+the main part of the page (see `_MAIN` and `html_text`); its title the first <h1> or <h2> with which <title>
+begins, since what follows there is the site's name, else the only <h1> of the main part, else <title>.
+
+Redirects are pages with <meta http-equiv="refresh"> and those whose <link rel="canonical"> is another
+page of the folder. Addresses with a host lead to a page only if the page's own canonical link tells
+what the address of the folder is. Left out: frames, and what scripts would load.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+from indexer.documents import Document, Redirect
+from indexer.readers import Ignored, Outcome, Record
+from indexer.readers.blocks import Blocks
+from indexer.readers.folders import Page, PageReader
+from indexer.readers.html_source import check_depth, decode
+from indexer.readers.html_text import heading_text, render, without
+from indexer.readers.layout import Layout
+from indexer.readers.targets import Targets, is_external, join, path_in
+
+# The main part of a page, by the first of these that stands for one element of the page.
+_MAIN = (
+    "main, [role='main']", "article", "div.body", "#mw-content-text", "#bodyContent", ".markdown-body",
+    "#content", "div.document", "body",
+)  # fmt: skip
+
+
+class HtmlReader(PageReader):
+    """Web pages and the links between them."""
+
+    name = "html"
+    summary = "a folder of HTML pages (.html, .htm, .xhtml) and their links"
+    costly = True
+    file = "web page"
+    suffixes = (".html", ".htm", ".xhtml")
+    indexes = ("index.html", "index.htm", "index.xhtml")
+
+    @classmethod
+    def is_page(cls, name: str) -> bool:
+        """The indexes that Sphinx makes are lists of links to every term, and no pages."""
+        return super().is_page(name) and not _INDEX_OF_TERMS.search(name)
+
+    def parse(self, record: Record) -> Iterable[Outcome]:
+        """One document or one redirect, or the reason for neither."""
+        page: Page = record.payload
+        if not self.is_page(page.name) and self.path.is_dir():
+            return [Ignored("index of terms")]
+        source = decode(page.content)
+        check_depth(source)
+        tree = LexborHTMLParser(source)
+        address = _Address(page.name, self.targets(), tree)
+        other = address.refresh or address.elsewhere
+        if other:
+            return [Redirect(page.name, other)]
+        if address.leaves:
+            return [Ignored("page that leads out of the folder at once")]
+        title, layout = _read(tree, address)
+        text = layout.text()
+        if not text:
+            return [Ignored("empty page")]
+        title = title or page.name.rpartition("/")[2].rpartition(".")[0]
+        url = address.url or page.name
+        return [Document(page.name, title, text, tuple(layout.links), tuple(layout.sections), url)]
+
+
+_INDEX_OF_TERMS = re.compile(r"(?:^|/)(?:genindex(?:-[^/]*)?|py-modindex)\.html$")
+
+
+def _read(tree: LexborHTMLParser, address: _Address) -> tuple[str, Layout]:
+    """Title and text of a page. If nothing but navigation is on it, that is its text."""
+    layout = Layout()
+    for selector, everything in [*((selector, False) for selector in _MAIN), ("body", True)]:
+        main = _only(tree, selector)
+        if main is None:
+            continue
+        dropped = without(main, everything=everything)
+        title, is_heading = _title(tree, main, dropped)
+        layout = Layout()
+        render(main, Blocks(layout, title if is_heading else ""), dropped, address.resolve)
+        if layout.text() or (selector != "body" and main.css_first("h1, h2")):
+            return title, layout
+    return "", layout
+
+
+def _only(tree: LexborHTMLParser, selector: str) -> LexborNode | None:
+    """The one element that holds all those found; None if some stand side by side."""
+    found = tree.css(selector)
+    if not found:
+        return None
+    inside = {node.mem_id for node in found[0].css(selector)}
+    return found[0] if all(node.mem_id in inside for node in found[1:]) else None
+
+
+_MOST_HEADINGS = 20
+_SITE = re.compile(r"\s+[-–—|:·•»›/]+\s|\s*[|»›]|$")
+"""How the site's name is put behind a title: "Title - Site", "Title | Site"."""
+
+
+def _begins(written: str, heading: str) -> bool:
+    start = written[: len(heading)]
+    return start.casefold() == heading.casefold() and _SITE.match(written, len(heading)) is not None
+
+
+def _title(tree: LexborHTMLParser, main: LexborNode, dropped: frozenset[int]) -> tuple[str, bool]:
+    """The title by the rule above, and whether a heading reads so."""
+    node = tree.css_first("head > title")
+    written = " ".join(node.text().split()) if node else ""
+    for heading in tree.css("h1, h2")[:_MOST_HEADINGS]:
+        shown = heading_text(heading, dropped)
+        if shown and _begins(written, shown):
+            return shown, True
+    headings = [heading_text(node, dropped) for node in main.css("h1")[:_MOST_HEADINGS]]
+    headings = [shown for shown in headings if shown]
+    if len(headings) == 1 or (headings and not written):
+        return headings[0], True
+    return written, False
+
+
+# --- addresses ---
+
+_REFRESH = re.compile(r"\s*(\d{0,9})[\d.]*\s*[;,]?\s*(?:url\s*=\s*)?['\"]?([^'\"]*)", re.I)
+_SOON = 10  # seconds; a page that is to be read first, or reloads itself, waits longer
+
+
+class _Address:
+    """Where a page stands, and so what its links mean.
+
+    url: its canonical address, or empty. elsewhere, refresh: the page of the folder that stands for it
+    by its canonical link, or to which it leads at once; else None. leaves: it leads anywhere else at once.
+    """
+
+    def __init__(self, name: str, targets: Targets, tree: LexborHTMLParser) -> None:
+        self._name = name
+        self._targets = targets
+        self._root = ""  # the address of the folder, without its scheme
+        self._base: str | None = name
+        self.elsewhere: str | None = None
+        canonical = _attribute(tree, "link[rel~='canonical' i][href]", "href")
+        self.url = canonical if canonical.lower().startswith(("http://", "https://")) else ""
+        if self.url:
+            self._find_root(self.url)
+        elif canonical:
+            found = targets.resolve(name, path_in(canonical))
+            self.elsewhere = found if found and targets.find(found) == found else None
+        base = _attribute(tree, "base[href]", "href")
+        if base:
+            path = self._from_root(base)
+            self._base = None if path is None else join(name, path)
+        match = _REFRESH.match(_attribute(tree, "meta[http-equiv='refresh' i][content]", "content"))
+        led_to = match[2].strip() if match and int(match[1] or 0) <= _SOON else ""
+        found = self.resolve(led_to)
+        self.refresh = found if found and targets.find(found) == found else None
+        self.leaves = bool(led_to) and self.refresh is None and not self._is_self(led_to)
+
+    def resolve(self, href: str) -> str | None:
+        """The target of a link; None if it is left out."""
+        path = self._from_root(href.strip())
+        if not path:
+            return None
+        if self._base is None and not path.startswith("/"):
+            return None
+        return self._targets.resolve(self._name, path, base=self._base)
+
+    def _is_self(self, href: str) -> bool:
+        path = self._from_root(href)
+        return path == "" or (
+            path is not None and self._targets.find(join(self._name, path) or "") == self._name
+        )
+
+    def _from_root(self, href: str) -> str | None:
+        """A path, absolute from the folder's root or relative; None for another site."""
+        if is_external(href):
+            rest = _SCHEME.sub("", href)
+            if not self._root or not rest.startswith(self._root):
+                return None
+            return "/" + path_in(rest[len(self._root) :])
+        if href.startswith("/") and self._root:
+            root = "/" + self._root.partition("/")[2]
+            return "/" + path_in(href[len(root) :]) if href.startswith(root) else None
+        return path_in(href)
+
+    def _find_root(self, url: str) -> None:
+        """Which end of the canonical address is the name of a page: of this one, or of another."""
+        rest = re.split("[?#]", _SCHEME.sub("", url), maxsplit=1)[0]
+        host, _, path = rest.partition("/")
+        parts = path.split("/")
+        ends = ["/".join(parts[at:]) for at in range(len(parts))]
+        found = [self._targets.find(path_in(end)) for end in ends]
+        if self._name in found:
+            end = ends[found.index(self._name)]
+            self._root = rest[: len(rest) - len(end)] if path else f"{host}/"
+        else:
+            home = self._targets.find("")
+            self.elsewhere = next((page for page in found if page and page != home), None)
+
+
+_SCHEME = re.compile("(?:https?:)?//", re.I)
+
+
+def _attribute(tree: LexborHTMLParser, selector: str, name: str) -> str:
+    node = tree.css_first(selector)
+    return (node.attrs.get(name) or "").strip() if node else ""

@@ -1,0 +1,158 @@
+"""A folder of Markdown files: a project's documentation, a GitHub wiki, an Obsidian vault.
+
+A file is a document, and its id is its path in the folder ("guide/install.md"). The title is that of
+the front matter (YAML), else the first heading of level 1, else the file's name. Of the front matter,
+`title`, `date` and `tags` become metadata; one that is no YAML is left out and counted, and what stands
+between two lines "---" without naming anything is text.
+"""
+
+from __future__ import annotations
+
+import codecs
+import datetime
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+from typing import Any
+
+import yaml
+
+from indexer.documents import Document
+from indexer.errors import InputError
+from indexer.readers import Ignored, Outcome, Record
+from indexer.readers.folders import Page, PageReader
+from indexer.readers.layout import Layout
+from indexer.readers.markdown_text import first_heading, parse_markdown, render_markdown
+from indexer.readers.targets import Targets, is_external, join, path_in
+
+
+class MarkdownReader(PageReader):
+    """Markdown files and the links between them."""
+
+    name = "markdown"
+    summary = "a folder of Markdown files (.md, .markdown) with front matter and wiki links"
+    costly = True
+    file = "Markdown file"
+    suffixes = (".md", ".markdown")
+    indexes = ("index.md", "README.md", "_index.md", "index.markdown")
+    most_bytes = 1 << 22  # the parser takes up to a tenth of a millisecond for a character
+
+    def parse(self, record: Record) -> Iterable[Outcome]:
+        """One document; with it a remark on front matter that is no YAML."""
+        page: Page = record.payload
+        source = _decode(page.content)
+        outcomes: list[Outcome] = []
+        try:
+            written, tokens = parse_markdown(source)
+            try:
+                front = _front_matter(written)
+            except _NO_YAML:
+                front = {}
+                outcomes.append(Ignored("front matter that is no YAML (the page itself is kept)"))
+            if front is None:
+                tokens = [*parse_markdown(written)[1], *tokens]
+            metadata = _metadata(front or {})
+            stem = PurePosixPath(page.name).stem
+            title = metadata.get("title") or first_heading(tokens) or stem
+            layout = Layout()
+            render_markdown(tokens, layout, title, _Links(page.name, self.targets()))
+        except RecursionError:
+            raise InputError("the page is nested too deep", _MEND) from None
+        text = layout.text()
+        if not text:
+            return [*outcomes, Ignored("empty page")]
+        links, sections = tuple(layout.links), tuple(layout.sections)
+        return [Document(page.name, title, text, links, sections, page.name, metadata), *outcomes]
+
+
+_MEND = "Mend the page, or use --on-error skip to leave it out."
+
+
+def _decode(content: bytes) -> str:
+    """A page as text: UTF-8, or UTF-16 with a byte order mark. Raises `InputError` for anything else."""
+    encoding = "utf-16" if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
+    try:
+        return content.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        byte = content[error.start]
+        raise InputError(
+            f"line {line:,}: not UTF-8 (byte 0x{byte:02x})",
+            "Save the file as UTF-8, or use --on-error skip to leave it out.",
+        ) from None
+
+
+# --- front matter ---
+
+_MOST_FRONT_MATTER = 1 << 16
+_NO_YAML = (
+    yaml.YAMLError,
+    ValueError,
+    LookupError,
+    AttributeError,
+    TypeError,
+    ArithmeticError,
+    RecursionError,
+)
+"""What PyYAML raises for values that are not what their tags say, besides its own errors."""
+
+
+def _front_matter(written: str) -> dict[Any, Any] | None:
+    """The values by name; None if it names nothing. Raises one of `_NO_YAML`."""
+    if len(written) > _MOST_FRONT_MATTER:
+        raise ValueError("too long")
+    values = yaml.safe_load(written)
+    if isinstance(values, dict | None):
+        return values or {}
+    return None
+
+
+def _metadata(front: dict[Any, Any]) -> dict[str, str]:
+    """`title`, `date` and `tags` as texts: dates as in ISO 8601, tags with commas."""
+    found = {name: _as_text(front.get(name)) for name in ("title", "date", "tags")}
+    return {name: text for name, text in found.items() if text}
+
+
+def _as_text(value: Any) -> str:
+    """A value as text on one line; nothing for values within values."""
+    if isinstance(value, list):
+        return ", ".join(filter(None, (_as_text(one) for one in value if not isinstance(one, list))))
+    if isinstance(value, datetime.date):
+        return value.isoformat()
+    if not isinstance(value, str | int | float):
+        return ""
+    text = " ".join(str(value).split())
+    return text.encode("utf-8", "replace").decode()  # YAML can write half of a surrogate pair
+
+
+# --- links ---
+
+
+class _Links:
+    """What the links of one page mean."""
+
+    def __init__(self, page: str, targets: Targets) -> None:
+        self._page = page
+        self._targets = targets
+
+    def address(self, href: str) -> str | None:
+        """The target of a link by its address."""
+        path = path_in(href)
+        if is_external(href) or not path:
+            return None
+        return self._targets.resolve(self._page, path)
+
+    def wiki(self, left: str, right: str) -> tuple[str | None, str]:
+        """Target and anchor of [[left|right]]: a page and a text, unless only the text is a page."""
+        for name, anchor in ((left, right or left), (right, left)):
+            page = self._named(name.partition("#")[0].strip())
+            if page:
+                return (page if page != self._page else None), anchor
+        name = left.partition("#")[0].strip()
+        return name or None, right or left
+
+    def _named(self, name: str) -> str | None:
+        if not name:
+            return None
+        near = join(self._page, name)
+        found = self._targets.find(near) if near else None
+        return found or self._targets.find(name.lstrip("/")) or self._targets.find_stem(name)

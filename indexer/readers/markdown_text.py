@@ -1,0 +1,199 @@
+"""Markdown to text: CommonMark with tables, strikethrough, footnotes, front matter and wiki links.
+
+The text is what a reader sees: code keeps its lines but not its fence, a row of a table is a line,
+pictures are left out with their alternative texts, and raw HTML shows what a browser would show of it.
+Wiki links are [[Page]], [[Page|text]] (Obsidian) and [[text|Page]] (GitHub); an embedded page
+(![[Page]]) is left out.
+
+Source: https://spec.commonmark.org/0.31.2/.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from typing import Protocol
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_inline import StateInline
+from markdown_it.token import Token
+from mdit_py_plugins.footnote import footnote_plugin
+from mdit_py_plugins.front_matter import front_matter_plugin
+from selectolax.lexbor import LexborHTMLParser
+
+from indexer.errors import InputError
+from indexer.readers.blocks import Blocks
+from indexer.readers.html_source import check_depth
+from indexer.readers.html_text import render, without
+from indexer.readers.layout import Layout
+
+_DEEPEST = 100  # a level takes several calls, and Python allows a thousand
+
+
+class Resolve(Protocol):
+    """What links mean; None for one that is left out."""
+
+    def address(self, href: str) -> str | None:
+        """The target of a link as it is written."""
+
+    def wiki(self, left: str, right: str) -> tuple[str | None, str]:
+        """Target and anchor of [[left|right]]; `right` may be empty."""
+
+
+@cache
+def _parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"maxNesting": _DEEPEST}).enable(["table", "strikethrough"])
+    parser.use(front_matter_plugin).use(footnote_plugin)
+    parser.inline.ruler.before("link", "wiki_link", _wiki_link)
+    parser.validateLink = lambda url: True  # type: ignore[method-assign]  # else javascript: stays as text
+    return parser
+
+
+_WIKI_LINK = re.compile(r"!?\[\[([^\[\]|\n]+)(?:\|([^\[\]\n]*))?\]\](?!\()")
+
+
+def _wiki_link(state: StateInline, silent: bool) -> bool:
+    match = _WIKI_LINK.match(state.src, state.pos, state.posMax)
+    if match is None:
+        return False
+    if not silent:
+        token = state.push("wiki_link", "", 0)
+        token.content = match[1].strip()
+        token.meta = {"right": (match[2] or "").strip(), "embedded": match[0].startswith("!")}
+    state.pos = match.end()
+    return True
+
+
+def parse_markdown(source: str) -> tuple[str, list[Token]]:
+    """(front matter, tokens of the rest); the front matter is empty if there is none.
+
+    Raises `InputError` for blocks nested so deep that the parser would leave out what is in them.
+    """
+    tokens = _parser().parse(source)
+    if any(token.level >= _DEEPEST - 1 for token in tokens):
+        raise InputError(
+            f"quotes or lists are nested {_DEEPEST} deep",
+            "Mend the page, or use --on-error skip to leave it out.",
+        )
+    if tokens and tokens[0].type == "front_matter":
+        return tokens[0].content, tokens[1:]
+    return "", tokens
+
+
+def first_heading(tokens: Sequence[Token]) -> str:
+    """What the first heading of level 1 shows; empty if there is none."""
+    for at, token in enumerate(tokens):
+        if token.type == "heading_open" and token.tag == "h1":
+            layout = Layout()
+            layout.open_heading()
+            _inline(tokens[at + 1].children or (), Blocks(layout), _NOWHERE)
+            return layout.close_heading(1)
+    return ""
+
+
+def render_markdown(tokens: Sequence[Token], layout: Layout, title: str, resolve: Resolve) -> None:
+    """Add what the tokens show. title: the first heading that reads so begins no section.
+
+    Raises `InputError` for raw HTML that is nested too deep.
+    """
+    blocks = Blocks(layout, title)
+    for at, token in enumerate(tokens):
+        if token.type == "inline":
+            children: Sequence[Token] = token.children or ()
+            if at > 1 and tokens[at - 2].type in ("list_item_open", "blockquote_open"):
+                children = _without_mark(children)
+            _inline(children, blocks, resolve)
+        elif token.type in ("fence", "code_block"):
+            blocks.open("pre")
+            blocks.text(token.content)
+            blocks.close("pre")
+        elif token.type == "html_block":
+            _html(token.content, blocks, resolve)
+        elif token.type == "footnote_open":
+            blocks.open("p")
+        elif token.type == "hr":
+            layout.paragraph()
+        elif token.nesting > 0:
+            blocks.open(token.tag)
+        elif token.nesting < 0:
+            blocks.close(token.tag)
+
+
+_MARK = re.compile(r"\[(?:[ xX]|![A-Za-z]+)\](?=\s|$)")  # "[x]" of a task, "[!NOTE]" of an alert
+
+
+def _without_mark(children: Sequence[Token]) -> Sequence[Token]:
+    if children and children[0].type == "text" and (match := _MARK.match(children[0].content)):
+        children[0].content = children[0].content[match.end() :]
+    return children
+
+
+def _inline(tokens: Sequence[Token], blocks: Blocks, resolve: Resolve) -> None:
+    layout = blocks.layout
+    for token in tokens:
+        if token.type == "link_open":
+            _open_link(layout, resolve.address(str(token.attrs.get("href", ""))))
+        elif token.type == "link_close":
+            layout.close_link()
+        elif token.type == "wiki_link":
+            if not token.meta["embedded"]:
+                target, anchor = resolve.wiki(token.content, token.meta["right"])
+                _open_link(layout, target)
+                layout.words(anchor)
+                layout.close_link()
+        elif token.type == "softbreak":
+            layout.space()
+        elif token.type == "hardbreak":
+            blocks.open("br")
+        elif token.type == "html_inline":
+            _inline_tag(token.content, blocks, resolve)
+        elif token.type == "text":
+            blocks.text(_ATTRIBUTES.sub("", token.content))
+        elif token.type not in ("image", "footnote_ref", "footnote_anchor"):
+            blocks.text(token.content)
+
+
+_ATTRIBUTES = re.compile(r"\s?\{:?\s*[#.][\w-][^{}]*\}")
+"""The name or class that kramdown, Pandoc and MkDocs put behind something: {#install}, {: .note }."""
+
+
+def _open_link(layout: Layout, target: str | None) -> None:
+    if target is not None:
+        layout.open_link(target)
+
+
+def _inline_tag(tag: str, blocks: Blocks, resolve: Resolve) -> None:
+    name = re.match(r"</?([A-Za-z][\w-]*)", tag)
+    if name is None:
+        return
+    if name[1].lower() == "br":
+        blocks.open("br")
+    elif tag.lower().startswith("</a"):
+        blocks.layout.close_link()
+    elif name[1].lower() == "a":
+        node = LexborHTMLParser(tag).css_first("a[href]")
+        if node:
+            _open_link(blocks.layout, resolve.address(node.attrs.get("href") or ""))
+
+
+def _html(source: str, blocks: Blocks, resolve: Resolve) -> None:
+    check_depth(source)
+    body = LexborHTMLParser(source).body
+    if body is not None:
+        blocks.open("div")
+        render(body, blocks, without(body, everything=True), resolve.address)
+        blocks.close("div")
+
+
+class _Nowhere:
+    """No links."""
+
+    def address(self, href: str) -> str | None:
+        return None
+
+    def wiki(self, left: str, right: str) -> tuple[str | None, str]:
+        return None, right or left
+
+
+_NOWHERE = _Nowhere()

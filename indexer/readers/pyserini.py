@@ -1,0 +1,91 @@
+"""Pyserini's and Anserini's JSON collections: objects with `id` and `contents`.
+
+A file is JSON lines, an array of objects or one object; a folder of such files is a collection too
+(what Anserini's `-input` expects of a `JsonCollection`). `contents` is what is searched. A title may be
+its first line, in quotation marks, as in DPR's collections (`"Title"\\ntext`), or a field `title`;
+where there is a field `text`, it is the text. Other fields but `url` are left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from io import BufferedReader
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from indexer.documents import Document
+from indexer.errors import InputError
+from indexer.json_stream import BLANK, first_keys, read_entries
+from indexer.listing import shown
+from indexer.readers import Outcome, Record
+from indexer.readers.folders import FolderReader
+from indexer.readers.jsonl import field_text, load_object
+from indexer.sources import read_lines
+
+_MOST_BYTES = 1 << 26  # of a file that is one object
+
+
+class PyseriniReader(FolderReader):
+    """One document an object, without links."""
+
+    name = "pyserini"
+    summary = "Pyserini's and Anserini's JSON collections, a file or a folder: id, contents"
+    passage_words = 0
+    file = "JSON file"
+    suffixes = tuple(
+        f".{kind}{packed}" for kind in ("json", "jsonl") for packed in ("", ".gz", ".bz2", ".zst")
+    )
+
+    @classmethod
+    def recognises(cls, path: Path, head: bytes) -> bool:
+        """A file or the files of a folder whose first object has `id` and `contents`."""
+        return super().recognises(path, head) if path.is_dir() else cls.recognises_file(head)
+
+    @classmethod
+    def recognises_file(cls, head: bytes) -> bool:
+        """The first object has `id` and `contents`."""
+        return first_keys(head.lstrip(BLANK + b"[")) >= {b'"id"', b'"contents"'}
+
+    def read_file(self, name: str, stream: BinaryIO) -> Iterator[Record]:
+        """One record a line, or an entry of the array, or the whole file."""
+        inside = f"{shown(name)}, " if self.path.is_dir() else ""
+        head = cast(BufferedReader, stream).peek().lstrip(BLANK)  # what `open_source` gives
+        if head.startswith(b"["):
+            for number, entry in enumerate(read_entries(stream, self.path_of(name)), start=1):
+                yield Record(f"{inside}entry {number:,}", entry)
+        elif _GOES_ON.match(head):
+            content = stream.read(_MOST_BYTES + 1)
+            if len(content) > _MOST_BYTES:
+                raise InputError(f"{self.path_of(name)}: an object of more than {_MOST_BYTES:,} bytes", _ONE)
+            yield Record(f"{inside}its object", content)
+        else:
+            for number, line in read_lines(stream):
+                yield Record(f"{inside}line {number:,}", line)
+
+    def parse(self, record: Record) -> Iterable[Outcome]:
+        """One document."""
+        row = load_object(record.payload)
+        title = field_text(row, "title", default="")
+        if "text" in row:
+            text = field_text(row, "text")
+        else:
+            title, text = _split_title(field_text(row, "contents"), title)
+        yield Document(
+            id=field_text(row, "id"), title=title, text=text, url=field_text(row, "url", default="")
+        )
+
+
+_GOES_ON = re.compile(rb"\{(?:[^\n]*(?:[{\[:]|[^}],))?[ \t\r]*\n")
+"""The first line of an object that is written over several lines."""
+_ONE = "Write one object a line, or an array of objects."
+
+
+def _split_title(contents: str, title: str) -> tuple[str, str]:
+    """(title, text): a first line that is the title, or is in quotation marks, is no text."""
+    first, line_break, rest = contents.partition("\n")
+    quoted = len(first) >= 2 and first[0] == first[-1] == '"'
+    bare = first[1:-1] if quoted else first
+    if line_break and (bare == title if title else quoted):
+        return bare, rest
+    return title, contents

@@ -1,0 +1,542 @@
+"""HTML pages: what of a page is its text, where its links lead, and what is no document."""
+
+from __future__ import annotations
+
+import time
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from indexer.documents import Document, Redirect
+from indexer.errors import InputError
+from indexer.readers import Ignored, Outcome, all_readers
+from indexer.readers.html_source import decode
+from indexer.readers.html_text import render, without
+from indexer.readers.targets import Targets, is_external, join, path_in
+
+HTML = all_readers()["html"]
+SITE = ["index.html", "a/index.html", "a/b.html", "a/c d.html", "a/100%.html", "d.htm", "Ü.html"]
+
+
+def site(folder: Path, page: str | bytes, name: str = "a/page.html", others: list[str] = SITE) -> Path:
+    """A folder with a page, other pages and a picture."""
+    for other in others:
+        path = folder / other
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("<p>x", encoding="utf-8")
+    (folder / "picture.png").write_bytes(b"")
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(page if isinstance(page, bytes) else page.encode())
+    return folder
+
+
+def outcome(folder: Path, page: str | bytes, name: str = "a/page.html") -> Outcome:
+    """What a page of the site becomes."""
+    reader = HTML(site(folder, page, name))
+    (found,) = [one for record in reader.records() if record.place == name for one in reader.parse(record)]
+    return found
+
+
+def document(folder: Path, page: str | bytes, name: str = "a/page.html") -> Document:
+    found = outcome(folder, page, name)
+    assert isinstance(found, Document)
+    return found
+
+
+def text(folder: Path, body: str) -> str:
+    return document(folder, f"<!DOCTYPE html><title>t</title><body>{body}").text
+
+
+def links(document: Document) -> list[tuple[str, str]]:
+    return [(document.text[link.start : link.end], link.target) for link in document.links]
+
+
+def test_a_page_of_sphinx(tmp_path: Path) -> None:
+    """The structure of Python's documentation."""
+    page = """<!DOCTYPE html><html><head><meta charset="utf-8" />
+    <title>json &#8212; JSON encoder &#8212; Python 3.11.2 documentation</title>
+    <link rel="canonical" href="https://docs.python.org/3/a/page.html" />
+    <style>p { color: red }</style></head><body>
+    <div class="related" role="navigation"><h3>Navigation</h3><a href="../index.html">index</a></div>
+    <div class="document"><div class="documentwrapper"><div class="bodywrapper">
+    <div class="body" role="main">
+    <section id="module-json"><h1><a class="reference" href="#json"><code><span>json</span></code></a>
+    — JSON encoder<a class="headerlink" href="#json" title="Permalink">¶</a></h1>
+    <p><strong>Source code:</strong> <a href="https://github.com/x">Lib/json</a></p>
+    <p>See <a class="reference internal" href="b.html#x"><code>b</code></a>, and
+    <a href="../d.htm">d</a>.</p>
+    <section id="basic"><h2>Basic Usage<a class="headerlink" href="#basic">¶</a></h2>
+    <dl class="py function"><dt class="sig" id="json.dump"><span>json.</span><span>dump</span>(<em>obj</em>)<a
+     class="headerlink" href="#json.dump">¶</a></dt><dd><p>First.</p><p>Second.</p></dd></dl>
+    <div class="highlight"><pre><span></span><span>&gt;&gt;&gt; </span><span>x</span> <span>=</span>
+    {
+        <span>1</span>: 2,
+
+
+    }
+</pre></div></section></section></div></div></div>
+    <div class="sphinxsidebar" role="navigation"><h4>Previous topic</h4></div></div>
+    <div class="footer">Copyright</div></body></html>"""
+    found = document(tmp_path, page)
+    assert found.id == "a/page.html"
+    assert found.title == "json — JSON encoder"
+    assert found.url == "https://docs.python.org/3/a/page.html"
+    assert found.text == (
+        "Source code: Lib/json\n\nSee b, and d.\n\njson.dump(obj)\n\nFirst.\n\nSecond.\n\n"
+        ">>> x =\n    {\n        1: 2,\n\n\n    }"
+    )
+    assert links(found) == [("b", "a/b.html"), ("d", "d.htm")]
+    (section,) = found.sections
+    assert (section.heading, section.level) == ("Basic Usage", 2)
+    assert found.text[section.start :].startswith("json.dump")
+
+
+# --- text ---
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("<p>a  b\n c</p>", "a b c"),
+        ("<p>a</p><p>b</p>", "a\n\nb"),
+        ("<p>a</p> <div><div>b</div></div>c", "a\n\nb\n\nc"),
+        ("a<b>b</b> <i> c</i>d", "ab cd"),
+        ("a <b> b </b> c", "a b c"),
+        ("a<br>b<br><br>c", "a\nb\n\nc"),
+        ("<p>a<br></p><p>b", "a\n\nb"),
+        ("<ul><li>a<li><p>b</p><p>c</p><ul><li>d</ul></ul>e", "a\nb\nc\nd\n\ne"),
+        ("<ol><li><p>a</p></li>\n<li><p>b</p></li></ol>", "a\nb"),
+        ("<dl><dt>a<dd>b<dt>c<dd><p>d</p><p>e</dl>", "a\n\nb\n\nc\n\nd\n\ne"),
+        ("<table><tr><th>a<th>b<tr><td><p>c</p><td>d <br> e</table>f", "a b\nc d e\n\nf"),
+        ("<table><tr><td><h2>a</h2>b<td><p>c</p><p>d</p></table>", "b\n\nc\n\nd"),
+        ("<table><tr><td>a<td><table><tr><td>b<td>c</table></table>", "a\n\nb c"),
+        ("<table role=presentation><tr><td>a<td>b</table>", "a\n\nb"),
+        ("<pre>\n  a\n    b</pre>c", "a\n    b\n\nc"),
+        ("x<pre>  a <b>b</b>\n\n\n <i>c</i> </pre>", "x\n\na b\n\n c".replace("x\n\na", "x\n\n  a")),
+        ("<pre>a\tb</pre>", "a\tb"),
+        ("a &amp; b &lt;i&gt; &#8212; &eacute;", "a & b <i> — é"),
+        ("a&nbsp;b &nbsp; c", "a b c"),
+        ("auto\u00admatic zero\u200bwidth a<wbr>b \x07", "automatic zerowidth ab"),
+        ("10<sup>6</sup> and x<sup>th</sup>, H<sub>2</sub>O", "10⁶ and xth, H2O"),
+        ("a<img alt='no' src=x>b", "ab"),
+        ("a<!-- no --><script>no()</script><style>no</style><noscript>no</noscript>b", "ab"),
+        ("<template>no</template><svg><text>no</text></svg>b", "b"),
+        ("a <span hidden>no</span><i aria-hidden=true>no</i><i style='display: none'>no</i> b", "a b"),
+        ("<form>no</form><button>no</button><select><option>no</select>b", "b"),
+        ("<details><summary>a</summary>b</details>", "a\nb"),
+        ("<figure><img><figcaption>a</figcaption></figure>b", "a\n\nb"),
+        ("<blockquote>a</blockquote>b<hr>c", "a\n\nb\n\nc"),
+        ("<p>a<div>b</p>c</span>", "a\n\nb\n\nc"),
+        ("<h2>H</h2>a", "a"),
+        ("a <a href=#n>¶</a> b <a href='#n'> # </a>", "a b"),
+        ("C# and #x and § 5", "C# and #x and § 5"),
+        ("𝒳 😀‍🔥 a\u0308", "𝒳 😀‍🔥 a\u0308"),
+        ("a\u2028b\u0085c", "a b c"),
+    ],
+)
+def test_text(body: str, expected: str, tmp_path: Path) -> None:
+    assert text(tmp_path, body) == expected
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        "<nav>no</nav><main>{}</main><footer>no</footer>",
+        "<div role=main>{}</div><p>no",
+        "<main><div role=main>{}</div></main>no",
+        "no<article>{}</article>",
+        "<header>no</header><article>{}</article><aside>no</aside>",
+        "no<div class='x body y'>{}</div>",
+        "no<div id=mw-content-text>{}</div>",
+        "no<div id=content>{}</div>no",
+        "<div id=header>no</div>{}<div id=footer>no</div>",
+        "<article>{}<article>y</article></article>no",
+        "<form action=/>no<main>{}</main></form>",
+        "<main></main><article>{}</article>no",
+        "{}<ul class=breadcrumbs><li>no</ul><div class='contents topic'>no</div><p role=navigation>no",
+        "{}<div class='toc x'>no</div><div class=sidebar>no</div><table class=navbox><tr><td>no</table>",
+    ],
+)
+def test_the_main_part(around: str, tmp_path: Path) -> None:
+    body = around.format("<p>yes")
+    assert text(tmp_path, body).replace("\n\ny", "") == "yes"
+
+
+def test_several_articles_are_one_page(tmp_path: Path) -> None:
+    assert text(tmp_path, "<article>a</article><article>b</article><nav>no</nav>") == "a\n\nb"
+
+
+def test_notes_that_docutils_writes_as_asides_are_text(tmp_path: Path) -> None:
+    body = "<aside class='footnote brackets'>a</aside><aside class=topic>b</aside><aside>no</aside>"
+    assert text(tmp_path, body) == "a\n\nb"
+
+
+def test_a_page_of_nothing_but_navigation_keeps_it(tmp_path: Path) -> None:
+    found = document(tmp_path, "<title>t</title><nav><a href=b.html>b</a></nav><script>no</script>")
+    assert (found.text, links(found)) == ("b", [("b", "a/b.html")])
+
+
+@pytest.mark.parametrize(
+    "body", ["", "<p> </p>", "<script>x</script>", "<img alt=a>", "<main><h1>t</h1></main>no"]
+)
+def test_pages_without_text(body: str, tmp_path: Path) -> None:
+    assert outcome(tmp_path, f"<title>t</title>{body}") == Ignored("empty page")
+
+
+def test_the_index_of_terms_of_sphinx_is_left_out(tmp_path: Path) -> None:
+    assert outcome(tmp_path, "<p>a", "x/genindex-A.html") == Ignored("index of terms")
+    assert isinstance(outcome(tmp_path, "<p>a", "x/my-genindex.html"), Document)
+    assert links(document(tmp_path, "<p><a href=x/genindex-A.html>a</a>", "p.html")) == []
+
+
+# --- titles and sections ---
+
+
+@pytest.mark.parametrize(
+    ("page", "title", "headings"),
+    [
+        ("<title>A b - Site</title><h1>a  <i>B</i></h1>x", "a B", []),
+        ("<title>A | Site</title><header><h1>Site</h1></header><h1>A</h1>x", "A", []),
+        ("<title>A — Site</title><h1>Site</h1><main><h2>A</h2>x<h2>B</h2>y</main>", "A", ["B"]),
+        ("<title>A</title><main><h1>B</h1>x</main>", "B", []),
+        ("<title>A – B</title><main><h1>C</h1>x<h1>D</h1>y</main>", "A – B", ["C", "D"]),
+        ("<title>Android</title><h2>And</h2>x", "Android", ["And"]),
+        ("<h1>A<a class=headerlink href=#a>¶</a></h1>x<h1>B</h1>y", "A", ["B"]),
+        ("<title>A</title><h1>A</h1>x<h3>A</h3>y", "A", ["A"]),
+        ("<title> A\n b </title>x", "A b", []),
+        ("<p>x", "page", []),
+        ("<title>A</title><h2></h2><h2>¶</h2>x", "A", ["¶"]),
+        ("<svg><title>no</title></svg><p>x", "page", []),
+    ],
+)
+def test_title(page: str, title: str, headings: list[str], tmp_path: Path) -> None:
+    found = document(tmp_path, page)
+    assert found.title == title
+    assert [section.heading for section in found.sections] == headings
+
+
+def test_sections_begin_where_their_text_does(tmp_path: Path) -> None:
+    found = document(
+        tmp_path, "<p>0</p><h2>A <b>a</b></h2><h3>B</h3><ul><li>1</ul><h4><a href=b.html>C</a></h4>"
+    )
+    assert found.text == "0\n\n1"
+    assert [(s.start, s.heading, s.level) for s in found.sections] == [
+        (3, "A a", 2),
+        (3, "B", 3),
+        (4, "C", 4),
+    ]
+    assert found.links == ()
+
+
+# --- links ---
+
+
+@pytest.mark.parametrize(
+    ("href", "target"),
+    [
+        ("b.html", "a/b.html"),
+        ("./b.html#part", "a/b.html"),
+        ("b.html?version=2", "a/b.html"),
+        ("b", "a/b.html"),
+        ("b/", "a/b.html"),
+        ("../a/b.html", "a/b.html"),
+        ("/a/b.html", "a/b.html"),
+        (" b.html\n", "a/b.html"),
+        ("../", "index.html"),
+        ("..", "index.html"),
+        ("/", "index.html"),
+        ("../index.html", "index.html"),
+        ("./", "a/index.html"),
+        (".", "a/index.html"),
+        ("../a", "a/index.html"),
+        ("c%20d.html", "a/c d.html"),
+        ("c d", "a/c d.html"),
+        ("100%.html", "a/100%.html"),
+        ("100%25.html", "a/100%.html"),
+        ("../d.htm", "d.htm"),
+        ("../d.html", "d.htm"),
+        ("../d", "d.htm"),
+        ("../%C3%9C.html", "Ü.html"),
+        ("../U\u0308.html", "Ü.html"),
+        ("B.HTML", "a/b.html"),
+        ("gone.html", "a/gone.html"),
+        ("../gone/", "gone/"),
+        ("page.html", None),
+        ("#part", None),
+        ("", None),
+        ("?q=1", None),
+        ("../../index.html", None),
+        ("../picture.png", None),
+        ("https://example.org/a/b.html", None),
+        ("//example.org/a/b.html", None),
+        ("mailto:a@b.c", None),
+        ("javascript:b.html", None),
+        ("data:text/plain,b.html", None),
+    ],
+)
+def test_links(href: str, target: str | None, tmp_path: Path) -> None:
+    found = document(tmp_path, f'<p>see <a href="{href}"> the <b>b</b> </a> here')
+    assert links(found) == ([("the b", target)] if target else [])
+    assert found.text == "see the b here"
+
+
+@pytest.mark.parametrize(
+    ("base", "href", "target"),
+    [
+        ("../", "a/b.html", "a/b.html"),
+        ("/", "a/b", "a/b.html"),
+        ("/a/index.html", "b.html", "a/b.html"),
+        ("https://example.org/", "b.html", None),
+        ("https://example.org/", "/a/b.html", "a/b.html"),
+        ("../", "#x", None),
+    ],
+)
+def test_the_base_of_a_page(base: str, href: str, target: str | None, tmp_path: Path) -> None:
+    found = document(tmp_path, f'<base href="{base}"><a href="{href}">x</a>')
+    assert [link.target for link in found.links] == ([target] if target else [])
+
+
+@pytest.mark.parametrize(
+    ("href", "target"),
+    [
+        ("https://example.org/docs/a/b.html", "a/b.html"),
+        ("http://example.org/docs/", "index.html"),
+        ("//example.org/docs/d", "d.htm"),
+        ("/docs/a/b", "a/b.html"),
+        ("/a/b.html", None),
+        ("https://example.org/a/b.html", None),
+        ("https://example.org/docs2/a/b.html", None),
+    ],
+)
+@pytest.mark.parametrize("canonical", ["page.html", "page", "page/"])
+def test_the_canonical_link_tells_the_address_of_the_folder(
+    canonical: str, href: str, target: str | None, tmp_path: Path
+) -> None:
+    head = f'<link rel="canonical" href="https://example.org/docs/a/{canonical}">'
+    found = document(tmp_path, f'{head}<a href="{href}">x</a>')
+    assert found.url == f"https://example.org/docs/a/{canonical}"
+    assert [link.target for link in found.links] == ([target] if target else [])
+
+
+def test_anchors_are_exact_and_end_where_the_page_ends_them(tmp_path: Path) -> None:
+    found = document(
+        tmp_path,
+        "a<a href=b.html>b<a href=../d.htm> c</a>, <div><a href=b.html><p>d</p><p>e</p></a> <a href=b.html>"
+        "</a><a href=b.html> <img alt=x></a><pre>x <a href=b.html> y</a></pre><a name=z>z</a>"
+        "<a href=b.html><h2>H</h2>f</a>",
+    )
+    assert links(found) == [("b", "a/b.html"), ("c", "d.htm"), ("d\n\ne", "a/b.html"), ("y", "a/b.html")]
+
+
+def test_a_link_in_what_is_left_out_is_left_out(tmp_path: Path) -> None:
+    found = document(tmp_path, "<nav><a href=b.html>b</a></nav>x<h2><a href=b.html>b</a></h2>")
+    assert found.links == ()
+
+
+# --- redirects ---
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        ('<meta http-equiv="refresh" content="0; url=b.html">', Redirect("a/page.html", "a/b.html")),
+        ("<META HTTP-EQUIV=Refresh CONTENT=\"0;URL='../'\">", Redirect("a/page.html", "index.html")),
+        ('<meta http-equiv="refresh" content="5,b">', Redirect("a/page.html", "a/b.html")),
+        (
+            '<meta http-equiv="refresh" content="0; url=https://example.org/">',
+            Ignored("page that leads out of the folder at once"),
+        ),
+        (
+            '<meta http-equiv="refresh" content="0; url=../../x.html">',
+            Ignored("page that leads out of the folder at once"),
+        ),
+        ('<meta http-equiv="refresh" content="30">', None),
+        ('<meta http-equiv="refresh" content="0; url=page.html">', None),
+        ('<meta http-equiv="refresh" content="0; url=#top">', None),
+        ('<meta http-equiv="refresh" content="60; url=b.html">', None),
+        ('<link rel="canonical" href="b.html">', Redirect("a/page.html", "a/b.html")),
+        ('<link rel="canonical" href="https://example.org/x/a/b.html">', Redirect("a/page.html", "a/b.html")),
+        ('<link rel="canonical" href="https://example.org/x/a/b">', Redirect("a/page.html", "a/b.html")),
+        ('<link rel="canonical" href="https://example.org/">', None),  # of every page, by mistake
+        ('<link rel="canonical" href="https://example.org/index.html">', None),
+        ('<link rel="canonical" href="page.html">', None),
+        ('<link rel="canonical" href="gone.html">', None),
+        ('<link rel="alternate" href="b.html">', None),
+    ],
+)
+def test_redirects(head: str, expected: Outcome | None, tmp_path: Path) -> None:
+    found = outcome(tmp_path, f"<html><head>{head}</head><body><p>x</body></html>")
+    assert found == expected or (expected is None and isinstance(found, Document))
+
+
+# --- encodings ---
+
+
+@pytest.mark.parametrize(
+    ("head", "encoding"),
+    [
+        (b"", "utf-8"),
+        (b"\xef\xbb\xbf<meta charset=latin-1>", "utf-8"),
+        (b'<meta charset="utf-8">', "utf-8"),
+        (b"<meta charset=iso-8859-1>", "windows-1252"),
+        (b"<META http-equiv=Content-Type content='text/html; charset=windows-1252'>", "windows-1252"),
+        (b'<?xml version="1.0" encoding="ISO-8859-15"?>', "iso-8859-15"),
+        (b"", "windows-1252"),
+        (b"<meta charset=no-such>", "utf-8"),
+        (b"<meta charset=iso-8859-99>", "windows-1252"),
+        (b"<meta charset=rot13>", "utf-8"),
+        (b"<meta charset=utf-16>", "utf-8"),
+    ],
+)
+def test_encodings(head: bytes, encoding: str, tmp_path: Path) -> None:
+    found = document(tmp_path, head + "<title>Ü</title><p>Übel €".encode(encoding))
+    assert (found.title, found.text) == ("Ü", "Übel €")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_by_its_mark(encoding: str) -> None:
+    assert decode("\ufeff<p>Übel".encode(encoding)) == "<p>Übel"
+
+
+@pytest.mark.parametrize("charset", ["shift_jis", "euc-kr", "gb18030", "big5", "koi8-r", "windows-1251"])
+def test_declared_encodings(charset: str) -> None:
+    word = {"shift_jis": "日本", "euc-kr": "한국", "gb18030": "中文", "big5": "中文"}.get(charset, "Слово")
+    assert decode(f"<meta charset='{charset}'>{word}".encode(charset)).endswith(word)
+
+
+def test_bytes_that_the_encoding_lacks(tmp_path: Path) -> None:
+    assert document(tmp_path, b"<meta charset=utf-8><p>a\xffb").text == "a\ufffdb"
+    assert document(tmp_path, b"<p>a\x81b\x00").text in ("a\ufffdb", "a\x81b", "ab")
+
+
+# --- pathological pages ---
+
+
+@pytest.mark.parametrize("tag", ["<div>", "<ul><li>", "<table><tr><td>", "<h1><b>", "<b><article>"])
+def test_deep_blocks_are_refused_at_once(tag: str, tmp_path: Path) -> None:
+    began = time.process_time()
+    with pytest.raises(InputError, match="nested more than 1,000 deep") as caught:
+        outcome(tmp_path, tag * 100_000 + "x")
+    assert "--on-error skip" in caught.value.hint
+    assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize(
+    "piece",
+    """<b> <p>x <li>x <a/href=b.html>x <sup> <h1>x</h1> <article>x</article> <br> <!--x--> </p> &amp; <x-y>
+    <table><tr><td>x</table> <td><p>x<p>y <div>x</div> <base/href=x>""".split(),
+)
+def test_a_great_many_of_anything(piece: str, tmp_path: Path) -> None:
+    """Time grows with the size of the page, and nothing recurses."""
+    began = time.process_time()
+    outcome(tmp_path, piece * 20_000)
+    assert time.process_time() - began < 5
+
+
+def test_blocks_may_be_as_deep_as_browsers_allow(tmp_path: Path) -> None:
+    assert text(tmp_path, "<div>" * 900 + "x" + "</div>" * 900) == "x"
+
+
+# --- against a foreign parser, and whatever comes ---
+
+
+class _Words(HTMLParser):
+    """The words between tags, by Python's own parser."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words: list[str] = []
+
+    def handle_data(self, data: str) -> None:
+        self.words += data.split()
+
+
+WORDS = st.lists(st.sampled_from(["a", "bc", "&amp;", "é", "x"]), min_size=1, max_size=4).map(" ".join)
+TREES = st.recursive(
+    WORDS,
+    lambda inner: st.tuples(
+        st.sampled_from("p div ul li b table pre section blockquote dl dt dd span h2 td".split()),
+        st.lists(inner, min_size=1, max_size=3),
+    ).map(lambda made: f" <{made[0]}> {' '.join(made[1])} </{made[0]}> "),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(TREES)
+def test_no_word_is_lost_glued_or_invented(body: str) -> None:
+    """Every word of a page is in its text or its headings, in order within each."""
+    from selectolax.lexbor import LexborHTMLParser
+
+    from indexer.readers.blocks import Blocks
+    from indexer.readers.layout import Layout
+
+    layout = Layout()
+    root = LexborHTMLParser(f"<body>{body}").body
+    assert root is not None
+    render(root, Blocks(layout), without(root, everything=False), lambda href: None)
+    parser = _Words()
+    parser.feed(body)
+    parser.close()
+    shown = layout.text()
+    found = shown.split() + [word for section in layout.sections for word in section.heading.split()]
+    assert sorted(found) == sorted(parser.words)
+    assert "\n\n\n" not in shown
+    assert shown == shown.strip() or "<pre>" in body
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.text(st.sampled_from("<>/ab'\"=&#;! \n-ptdhrefl2"), max_size=80))
+def test_any_source_gives_links_within_the_text(source: str) -> None:
+    from selectolax.lexbor import LexborHTMLParser
+
+    from indexer.readers.blocks import Blocks
+    from indexer.readers.layout import Layout
+
+    layout = Layout()
+    root = LexborHTMLParser(f"<body><a href=b.html>{source}").body
+    assert root is not None
+    render(root, Blocks(layout), without(root, everything=False), lambda href: href)
+    shown = layout.text()
+    for link in layout.links:
+        anchor = shown[link.start : link.end]
+        assert anchor
+        assert anchor == anchor.strip()
+    starts = [link.start for link in layout.links]
+    assert starts == sorted(starts)
+
+
+# --- addresses ---
+
+
+def test_join() -> None:
+    assert join("a/b.html", "c") == "a/c"
+    assert join("a/b.html", "../c/") == "c/"
+    assert join("a/b.html", "/d") == "d"
+    assert join("a/b.html", ".") == "a/"
+    assert join("b.html", ".") == ""
+    assert join("b.html", "../c") is None
+    assert join("a/b.html", "../../c") is None
+    assert join("a/b.html", "x//./y") == "a/x/y"
+    assert path_in("a%20b?c#d") == "a b"
+    assert path_in("a%ff") == "a\ufffd"
+    assert [is_external(href) for href in ("http://a", "HTTPS:a", "//a", "a:b", "a/b:c", "/a", "a")] == [
+        True, True, True, True, False, False, False,
+    ]  # fmt: skip
+
+
+def test_targets_prefer_what_is_written() -> None:
+    targets = Targets(
+        ["a.html", "A.html", "a/index.html", "b/index.html"], ["c.png"], (".html",), ("index.html",)
+    )
+    assert targets.find("a.html") == "a.html"
+    assert targets.find("A") == "A.html"
+    assert targets.find("a/") == "a/index.html"
+    assert targets.find("a") == "a.html"
+    assert targets.find("b") == targets.find("b.html") == targets.find("B/") == "b/index.html"
+    assert targets.find("c.png") is None
+    assert targets.find_stem("a") is None  # two pages are called so
