@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +16,14 @@ import pytest
 from fake_encoder import FakeEncoder
 from tiny_corpus import linked_rows, write_jsonl
 
+from indexer import builder
 from indexer.artifacts import read_json
 from indexer.builder import Built
 from indexer.encoding import encode_texts
-from indexer.errors import BusyError, DamagedIndexError, InputError, UsageError
+from indexer.errors import BusyError, DamagedIndexError, InputError, MachineError, UsageError
 from indexer.index import Index
 from indexer.readers import open_reader
+from indexer.together import Stop
 from indexer.vectors import open_shards
 from indexer.workspace import Workspace
 
@@ -391,3 +394,79 @@ def test_seconds_are_told_for_each_stage(build):
     seconds = build().seconds
     assert set(seconds) == {*CORE, "opening fake", "encoding fake", "FAISS fake"}
     assert all(b >= 0 for b in seconds.values())
+    assert list(seconds)[:2] == ["documents", "passages"]
+
+
+# --- at the same time ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def slow_lucene(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Lucene is a file, written in 40 steps of a hundredth of a second, or until `fails` says so."""
+    settings: dict[str, Any] = {"fails": lambda: False, "done": 0}
+
+    def build_lucene(passages, folder: Path, on_rows: Callable[[float], None], **options: Any) -> int:
+        ids = [id_ for id_, _, _ in passages]
+        for step in range(40):
+            if settings["fails"]():
+                raise MachineError("Lucene could not write", "Free some space.")
+            time.sleep(0.01)
+            on_rows(1)
+            settings["done"] = step + 1
+        (folder / "ids").write_text("\n".join(ids))
+        return len(ids)
+
+    monkeypatch.setattr("indexer.lucene_index.build_lucene", build_lucene)
+    return settings
+
+
+def one_after_another(tasks: Sequence[Callable[[], Any]], stop: Stop) -> list[Any]:
+    return [task() for task in tasks]
+
+
+def test_what_follows_on_the_passages_runs_at_the_same_time(build, slow_lucene):
+    built = build(bm25=True, open_encoder=Opener(seconds_a_batch=0.005))
+    (lucene_start, lucene_end), (start, end) = built.times["bm25"], built.times["encoding fake"]
+    together = max(lucene_end, end) - min(lucene_start, start)
+    assert min(lucene_end - lucene_start, end - start) > 0.2  # both took their time
+    assert together < 0.8 * (lucene_end - lucene_start + end - start)
+    assert built.times["passages"][1] <= min(start, lucene_start)
+
+
+def test_the_same_bytes_come_out_as_one_after_another(build, index_path, slow_lucene, monkeypatch):
+    def files() -> dict[str, bytes]:
+        return {str(p.relative_to(index_path)): p.read_bytes() for p in index_path.rglob("*")
+                if p.is_file() and p.name != "manifest.json"}  # fmt: skip
+
+    build(bm25=True, encoders=["one", "two"], open_encoder=Opener(batch_noise=0.01, seconds_a_batch=0.001))
+    together, parts = files(), read_json(index_path / "manifest.json")["parts"]
+    monkeypatch.setattr(builder, "run_together", one_after_another)
+    build(bm25=True, encoders=["one", "two"], open_encoder=Opener(batch_noise=0.01), fresh=True)
+    assert files() == together
+    assert read_json(index_path / "manifest.json")["parts"] == parts
+    assert parts == ["documents", "passages", "links", "bm25", "dense/one", "dense/two"]
+
+
+def test_a_stage_that_fails_stops_the_others_and_is_told_once(build, index_path, slow_lucene):
+    opener = Opener(seconds_a_batch=0.01)
+    slow_lucene["fails"] = lambda: opener.encoded().get("fake", 0) > 20
+    with pytest.raises(MachineError, match="Lucene could not write"):
+        build(bm25=True, open_encoder=opener)
+    encoded = opener.encoded()["fake"]
+    assert not index_path.exists()
+    slow_lucene["fails"] = lambda: False
+    opener = Opener()
+    built = build(bm25=True, open_encoder=opener)
+    total = built.manifest["counts"]["passages"]
+    assert 20 < encoded < total / 2
+    assert total - encoded <= opener.encoded()["fake"] < total  # whole shards were kept
+    assert {"documents", "passages", "links"} <= set(built.taken_over)
+
+
+def test_an_encoder_that_fails_stops_lucene(build, slow_lucene):
+    def failing(name: str, title: bool) -> FakeEncoder:
+        raise UsageError("no such encoder")
+
+    with pytest.raises(UsageError, match="no such encoder"):
+        build(bm25=True, open_encoder=failing)
+    assert slow_lucene["done"] < 40

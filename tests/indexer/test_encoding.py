@@ -1,65 +1,23 @@
-"""Passages to shards: batches, order, resumption with the same bits."""
+"""Passages to shards: order, resumption with the same bits, several devices and machines."""
 
 from __future__ import annotations
 
+import os
 import random
 import threading
-from itertools import pairwise
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from fake_encoder import FakeEncoder
-from hypothesis import given
-from hypothesis import strategies as st
 from tiny_corpus import store_documents, store_passages
 
+from indexer.batches import Parallel, encode_texts
 from indexer.documents import Document
-from indexer.encoding import encode_passages, encode_texts, token_batches
-from indexer.errors import InputError
+from indexer.encoding import encode_passages
+from indexer.errors import InputError, MachineError
 from indexer.passages import PassageStore
-
-LENGTHS = st.lists(st.integers(0, 40))
-BUDGETS = st.integers(1, 200)
-
-
-@given(LENGTHS, BUDGETS)
-def test_batches_are_a_partition_within_the_budget(lengths, budget):
-    batches = list(token_batches(lengths, budget))
-    assert sorted(p for batch in batches for p in batch) == list(range(len(lengths)))
-    for batch in batches:
-        assert batch
-        assert len(batch) == 1 or len(batch) * max(lengths[p] for p in batch) <= budget
-
-
-@given(LENGTHS, BUDGETS)
-def test_batches_are_sorted_and_none_could_hold_one_more(lengths, budget):
-    batches = list(token_batches(lengths, budget))
-    order = [p for batch in batches for p in batch]
-    assert order == sorted(order, key=lambda p: (lengths[p], p))
-    for batch, following in pairwise(batches):
-        assert (len(batch) + 1) * lengths[following[0]] > budget
-
-
-@given(LENGTHS, BUDGETS, st.randoms(use_true_random=False))
-def test_batches_depend_on_nothing_but_lengths(lengths, budget, draw):
-    batches = list(token_batches(lengths, budget))
-    assert list(token_batches(list(lengths), budget)) == batches
-    shuffled = draw.sample(lengths, len(lengths))
-    shapes = [[lengths[p] for p in batch] for batch in batches]
-    assert [[shuffled[p] for p in batch] for batch in token_batches(shuffled, budget)] == shapes
-
-
-def test_vectors_come_back_in_the_order_of_the_texts():
-    encoder = FakeEncoder()
-    texts = [" ".join(f"w{n}-{i}" for i in range(random.Random(n).randint(0, 30))) for n in range(50)]
-    tokens = encoder.tokenize_passages([""] * 50, texts)
-    vectors = encode_texts(encoder, tokens)
-    one_by_one = np.concatenate([encoder.encode_tokens([t]) for t in tokens])
-    assert vectors.dtype == np.float32
-    np.testing.assert_array_equal(vectors, one_by_one)
-    assert encode_texts(encoder, []).shape == (0, encoder.dimension)
-
 
 # --- shards --------------------------------------------------------------------------------------
 
@@ -167,7 +125,7 @@ def test_tokenising_is_one_shard_ahead_in_another_thread(passages, tmp_path):
 
     (tmp_path / "s").mkdir()
     shards = encode_passages(Watching(**NOISY), passages, tmp_path / "s")
-    assert [name for name, _ in calls] == ["main"] + ["tokenize"] * 6
+    assert [name for name, _ in calls] == ["tokenize"] * 7
     assert [count for _, count in calls] == [7] * 6 + [3]
     tokens = [FakeEncoder().tokenize_passages([p.title], [p.text])[0] for p in passages]
     for number, shard in enumerate(shards):  # and gives the same as tokenising at once
@@ -203,3 +161,109 @@ def test_no_passages_make_no_shards(tmp_path):
     _, ids = store_documents(tmp_path, [Document("d", "", "")])
     passages = store_passages(tmp_path, [Document("d", "", "")], ids, 5)
     assert encode_passages(FakeEncoder(), passages, tmp_path) == []
+
+
+# --- further processes, devices and machines -----------------------------------------------------
+
+
+def test_tokenising_in_processes_gives_the_same_bits(passages, tmp_path, monkeypatch):
+    monkeypatch.setattr("indexer.tokenizing._CHUNK_ROWS", 3)
+    whole = encode(passages, tmp_path / "a")
+    assert encode(passages, tmp_path / "b", parallel=Parallel(tokenizers=2)) == whole
+
+
+class Ending(FakeEncoder):
+    """Ends the process that tokenises with it."""
+
+    def tokenize_passages(self, titles, texts):
+        os._exit(1)
+
+
+def test_a_tokenising_process_that_ends_is_the_machines_fault(passages, tmp_path, monkeypatch):
+    monkeypatch.setattr("indexer.tokenizing._CHUNK_ROWS", 3)
+    (tmp_path / "s").mkdir()
+    with pytest.raises(MachineError, match="a tokenising process was ended"):
+        encode_passages(Ending(**NOISY, parallel=Parallel(tokenizers=1)), passages, tmp_path / "s")
+
+
+def other_device(**options) -> partial:
+    return partial(FakeEncoder, **NOISY | options)
+
+
+def test_several_devices_give_the_files_of_one(passages, tmp_path):
+    whole = encode(passages, tmp_path / "one")
+    here = FakeEncoder(**NOISY, seconds_a_batch=0.2, parallel=Parallel(devices=[other_device()]))
+    told: list[float] = []
+    (tmp_path / "two").mkdir()
+    shards = encode_passages(here, passages, tmp_path / "two", on_rows=told.append)
+    assert [shard.path.read_bytes() for shard in shards] == whole
+    assert [shard.first_row for shard in shards] == list(range(0, 45, 7))
+    assert sum(told) == 45
+    done_here = sum(map(len, here.batches))
+    assert 0 < done_here < 45  # the other has done some
+    names = sorted(path.name for path in (tmp_path / "one").iterdir())
+    assert sorted(path.name for path in (tmp_path / "two").iterdir()) == names
+
+
+def test_a_single_missing_shard_is_not_worth_another_device(passages, tmp_path):
+    whole = encode(passages, tmp_path / "s")
+    spoil(tmp_path / "s", 2, "delete")
+    started = Parallel(devices=[partial(pytest.fail, "opened")])
+    assert encode(passages, tmp_path / "s", parallel=started) == whole
+
+
+class Unlike(FakeEncoder):
+    execution = {"backend": "another"}  # noqa: RUF012
+
+
+class Broken(FakeEncoder):
+    def encode_tokens(self, batch):
+        raise InputError("bad weights", "Use others.")
+
+
+@pytest.mark.parametrize(
+    ("other", "error", "message"),
+    [
+        (partial(Unlike, **NOISY), MachineError, "devices of this machine differ"),
+        (partial(Broken, **NOISY), InputError, "bad weights"),
+        (partial(os._exit, 3), MachineError, "the process of a device was ended"),
+    ],
+)
+def test_what_another_device_runs_into_ends_all_and_whole_shards_stay(
+    passages, tmp_path, other, error, message
+):
+    whole = encode(passages, tmp_path / "whole")
+    (tmp_path / "s").mkdir()
+    here = FakeEncoder(**NOISY, seconds_a_batch=0.3, parallel=Parallel(devices=[other]))
+    with pytest.raises(error, match=message) as caught:
+        encode_passages(here, passages, tmp_path / "s")
+    assert caught.value.hint
+    assert encode(passages, tmp_path / "s") == whole
+
+
+def test_an_error_here_stops_the_other_devices(passages, tmp_path):
+    def stop(rows):
+        raise KeyboardInterrupt
+
+    slow = other_device(seconds_a_batch=0.2)
+    (tmp_path / "s").mkdir()
+    here = FakeEncoder(**NOISY, parallel=Parallel(devices=[slow]))
+    with pytest.raises(KeyboardInterrupt):
+        encode_passages(here, passages, tmp_path / "s", on_rows=stop)
+    assert len(list((tmp_path / "s").glob("*.json"))) < 7
+
+
+@pytest.mark.parametrize("shares", [1, 2, 3, 9])
+def test_the_shares_of_several_machines_make_the_whole(passages, tmp_path, shares):
+    whole = encode(passages, tmp_path / "whole")
+    (tmp_path / "s").mkdir()
+    rows = []
+    for number in range(1, shares + 1):
+        encoder = FakeEncoder(**NOISY)
+        made = encode_passages(encoder, passages, tmp_path / "s", share=(number, shares))
+        rows.append(sum(map(len, encoder.batches)))
+        assert sum(shard.rows for shard in made) == rows[-1]
+    assert sum(rows) == 45
+    none = FakeEncoder(**NOISY)
+    assert [s.path.read_bytes() for s in encode_passages(none, passages, tmp_path / "s")] == whole
+    assert none.batches == []

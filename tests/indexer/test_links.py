@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
 import re
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tiny_corpus import store_documents, store_passages
 
+from indexer import links
 from indexer.documents import REDIRECT_SCHEMA, Document, Link
 from indexer.links import LinkGraph, build_links, resolve_redirects
 from indexer.passages import split_document
@@ -22,7 +25,7 @@ Edge = tuple[int, int, int, int]  # passage row, start, end, target row
 
 
 def build(
-    folder: Path, documents: list[Document], redirects: Redirects, words: int
+    folder: Path, documents: list[Document], redirects: Redirects, words: int, *more: Any
 ) -> tuple[LinkGraph, dict[str, int]]:
     store, ids = store_documents(folder, documents)
     passages = store_passages(folder, documents, ids, words)
@@ -30,7 +33,7 @@ def build(
         for id_, target in redirects.items():
             writer.write({"id": id_, "target": target})
     table = Table([folder / "redirects.arrow"], REDIRECT_SCHEMA)
-    counts = build_links(folder, store, table, ids, passages)
+    counts = build_links(folder, store, table, ids, passages, *more)
     return LinkGraph.open(folder), counts
 
 
@@ -145,6 +148,28 @@ def test_resolving_leads_from_documents_and_redirects_to_rows(tmp_path):
     table, counts = resolve_redirects(Table([tmp_path / "r"], REDIRECT_SCHEMA), ids)
     assert [table.row(id_) for id_ in ("a", "b", "r", "lost")] == [0, 1, 1, -1]  # the document a wins
     assert counts == {"resolved_redirects": 2, "dangling_redirects": 1}
+
+
+@pytest.mark.parametrize(("at_once", "block"), [(1, 1), (3, 2), (7, 100), (1000, 5)])
+def test_links_are_sorted_by_target_piece_by_piece(tmp_path, monkeypatch, at_once, block):
+    """300 links to 20 documents, half of them to one, which has more than fit in a piece."""
+    monkeypatch.setattr(links, "_SORTED_LINKS", at_once)
+    monkeypatch.setattr(links, "_BLOCK_LINKS", block)
+    draw = random.Random(1)
+    names = [f"d{n}" for n in range(20)]
+    documents = [
+        Document(name, "", "word " * 15, tuple(
+            Link(5 * n, 5 * n + 4, "d3" if draw.random() < 0.5 else draw.choice(names)) for n in range(15)
+        ))
+        for name in names
+    ]  # fmt: skip
+    done: list[float] = []
+    graph, counts = build(tmp_path, documents, {}, 4, done.append)
+    assert counts["links"] == len(graph) == 300 and sum(done) == 20
+    np.testing.assert_array_equal(graph.incoming, np.argsort(graph.target, kind="stable"))
+    assert np.diff(graph.incoming_offsets).tolist() == np.bincount(graph.target, minlength=20).tolist()
+    np.save(tmp_path / "twin.npy", np.argsort(graph.target, kind="stable").astype(np.int32))
+    assert (tmp_path / "incoming.npy").read_bytes() == (tmp_path / "twin.npy").read_bytes()
 
 
 def test_the_files_are_arrays_that_numpy_reads(tmp_path):

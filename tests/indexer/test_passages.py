@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from tiny_corpus import store_documents, store_passages
 
 from indexer.documents import Document
 from indexer.errors import DamagedIndexError
-from indexer.passages import PASSAGE_SCHEMA, PassageStore, split_document
+from indexer.passages import PASSAGE_SCHEMA, PassageStore, split_document, write_passages
 from indexer.tables import Table
 
 SPACES = [" ", "\n", "\t", "\u00a0", "\u2028", "\u0085", "\x1c", "\r\n", "  ", "\u3000"]
@@ -53,6 +54,24 @@ def test_white_space_alone_is_no_passage_unless_there_is_a_title(text):
     assert split_document(Document("d", "T", text), 100) == []
     assert split_document(Document("d", " ", text), 0) == []
     assert [p.title for p in split_document(Document("d", "T", text), 0)] == ["T"]
+
+
+@given(st.lists(TEXTS, min_size=1, max_size=5), st.integers(0, 4))
+@settings(max_examples=40, deadline=None)
+def test_what_is_written_are_the_passages_of_each_document(tmp_path_factory, texts, words):
+    folder = tmp_path_factory.mktemp("passages")
+    documents = [Document(f"d{n}", f"Title {n}" * (n % 2), text) for n, text in enumerate(texts)]
+    store, ids = store_documents(folder, documents)
+    twin = store_passages(folder, documents, ids, words)
+    done: list[float] = []
+    written = write_passages(folder, store, words, done.append)
+    found = PassageStore([folder / "00000.arrow"], np.load(folder / "offsets.npy"), ids, words)
+    assert list(found) == list(twin) and found.offsets.tolist() == twin.offsets.tolist()
+    assert (written["passages"], written["words"]) == (len(twin), words) and sum(done) == len(documents)
+    digest = sha256()
+    for passage in twin:
+        digest.update("\0".join([passage.id, passage.title, passage.text, ""]).encode())
+    assert written["content_sha256"] == digest.hexdigest()
 
 
 @pytest.mark.parametrize("text", ["x" * 10**6, "\u00e9" * 10**6 + " a", " " * 10**6, "a " * 500_000])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -60,6 +61,8 @@ def test_every_range_of_a_column_across_batches_and_segments(three_segments):
     for start in range(27):
         for stop in [*range(start, 28), None]:
             assert list(table.column("number", start, stop)) == list(range(25))[start:stop]
+            array = table.array("number", start, stop)
+            assert array.tolist() == list(range(25))[start:stop] and array.dtype == np.int32
 
 
 @pytest.mark.parametrize("row", [-1, 25, 1 << 40])
@@ -160,6 +163,21 @@ def test_documents_round_trip_through_any_segments(tmp_path_factory, documents, 
     assert len(store) == len(documents)
     assert list(store) == documents
     assert [store[row] for row in range(len(documents))] == documents
+
+
+def test_a_row_to_be_written_and_the_row_that_is_read_hold_the_same(tmp_path):
+    document = Document(
+        "a", "b", "c", (Link(0, 1, "x"), Link(0, 1, "y")), (Section(1, "h", 2),), "u", {"k": "v"}
+    )
+    with TableWriter(tmp_path / "t.arrow", DOCUMENT_SCHEMA) as writer:
+        writer.write(document_row(document))
+    read = DocumentStore([tmp_path / "t.arrow"]).table.row(0)
+    assert read["links"] == [{"start": 0, "end": 1, "target": target} for target in "xy"]
+    assert read["sections"] == [{"start": 1, "heading": "h", "level": 2}]
+    as_dictionaries = document_row(document) | {"links": read["links"], "sections": read["sections"]}
+    with TableWriter(tmp_path / "twin.arrow", DOCUMENT_SCHEMA) as writer:
+        writer.write(as_dictionaries)
+    assert (tmp_path / "twin.arrow").read_bytes() == (tmp_path / "t.arrow").read_bytes()
 
 
 def test_a_document_row_has_exactly_the_columns_of_the_schema():

@@ -1,0 +1,304 @@
+"""Damaged bytes through everything that reads a file: what comes out is sound, or it is refused by name.
+
+The examples are the same in every run. A longer search: FUZZ_EXAMPLES=20000 pytest tests/indexer/test_fuzz.py
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import test_readers
+from fake_encoder import FakeEncoder
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import Field
+from tiny_corpus import linked_rows, write_jsonl
+
+from app.pipelines import read_pipelines
+from indexer.artifacts import read_json, segment_paths, write_json
+from indexer.builder import Plan, build_index
+from indexer.corpus import write_documents
+from indexer.documents import Document, DocumentStore
+from indexer.errors import InputError, LinkseekError
+from indexer.index import Index
+from indexer.options import Options, parse_options
+from indexer.readers import Reader, all_readers, open_reader
+from retriever.queries import read_queries
+from retriever.runs import read_qrels, read_run
+
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "0"))
+
+
+def examples(count: int) -> Callable[[Any], Any]:
+    return settings(
+        max_examples=EXAMPLES or count,
+        deadline=None,
+        derandomize=not EXAMPLES,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+# --- damage --------------------------------------------------------------------------------------
+
+# What readers look out for, and what breaks them elsewhere.
+TOKENS = [
+    b"\0", b"\xff", b"\xed\xa0\x80", b"\xef\xbb\xbf", b"\xff\xfe", b"\r", b"\n", b"\t", b" ", b"\xc2\x85",
+    b'"', b"\\", b"\\ud800", b"{", b"}", b"[", b"]", b",", b":", b"null", b"true", b"-1", b"1e999",
+    b"99999999999999999999", b"NaN", b"<", b">", b"</", b"&", b"&#0;", b"&#xd800;", b"]]>", b"<![CDATA[",
+    b"<!--", b"<page>", b"</page>", b"<text>", b"<revision>", b"[[", b"]]", b"{{", b"}}", b"{|", b"''",
+    b"==", b"<ref>", b"<nowiki>", b"#", b"```", b"---\n", b"<a href='", b"<SOE>", b"<EOE>", b"\xcc\x81",
+    b"\xf0\x9f\xa6\x8a", b"\x1b[2J", b"['", b"%", b"=", b"'", b"../",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Damage:
+    """One change of some bytes. Places are numbers of any size, taken modulo the length."""
+
+    kind: str
+    at: int
+    length: int
+    bytes: bytes
+
+    def __call__(self, data: bytes) -> bytes:
+        at = self.at % (len(data) + 1)
+        piece, behind = data[at : at + self.length], data[at + self.length :]
+        match self.kind:
+            case "replace":
+                return data[:at] + self.bytes + data[at + len(self.bytes) :]
+            case "cut":
+                return data[:at] + behind
+            case "end":
+                return data[:at]
+            case "insert":
+                return data[:at] + self.bytes + data[at:]
+            case "repeat":
+                return data[:at] + piece * (2 + self.at % 50) + behind
+            case _:  # move
+                return data[:at] + behind + piece
+
+
+DAMAGE = st.builds(
+    Damage,
+    kind=st.sampled_from(["replace", "replace", "cut", "end", "insert", "insert", "repeat", "move"]),
+    at=st.integers(0, 1 << 16),
+    length=st.integers(1, 60),
+    bytes=st.one_of(st.sampled_from(TOKENS), st.binary(min_size=1, max_size=4)),
+)
+DAMAGES = st.lists(DAMAGE, min_size=1, max_size=4)
+
+
+def damaged(data: bytes, damages: Sequence[Damage]) -> bytes:
+    for damage in damages:
+        data = damage(data)
+    return data
+
+
+# --- corpora -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=sorted(set(all_readers()) & set(test_readers.EXAMPLES)))
+def corpus(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A small valid corpus of each format: a file, or a folder of files, named by its format."""
+    path = tmp_path / str(request.param)
+    test_readers.EXAMPLES[request.param].write(path, 4)
+    return path
+
+
+def assert_sound(document: Document) -> None:
+    places = [(link.start, link.end) for link in document.links]
+    assert places == sorted(places)
+    assert all(0 <= start < end <= len(document.text) for start, end in places), document
+    starts = [section.start for section in document.sections]
+    assert starts == sorted(starts)
+    assert all(0 <= start <= len(document.text) for start in starts), document
+    assert document.id and not set(document.id) & set("\n\r\t\0")
+
+
+def store(reader: Reader, folder: Path, on_error: str) -> list[Document]:
+    """The documents as they are stored and read again; none if the corpus is refused."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    try:
+        written = write_documents(reader, folder, on_error=on_error)
+    except InputError as error:
+        assert str(reader.path) in error.message
+        assert error.hint
+        return []
+    documents = list(DocumentStore(segment_paths(folder)))
+    assert len(documents) == written["documents"] > 0
+    return documents
+
+
+def test_any_bytes_of_a_corpus_become_sound_documents_or_are_refused(corpus: Path, tmp_path: Path) -> None:
+    file = sorted(corpus.iterdir())[2] if corpus.is_dir() else corpus
+    whole = file.read_bytes()
+    reader = all_readers()[corpus.name]
+    intact = store(reader(corpus), tmp_path / "store", "stop")
+    kept: list[int] = []
+
+    @examples(40)
+    @given(DAMAGES)
+    def run(damages: list[Damage]) -> None:
+        file.write_bytes(damaged(whole, damages))
+        stopped = store(reader(corpus), tmp_path / "store", "stop")
+        skipped = store(reader(corpus), tmp_path / "store", "skip")
+        for document in [*stopped, *skipped]:
+            assert_sound(document)
+        if stopped:
+            assert stopped == skipped
+        kept.append(len(skipped))
+        try:
+            open_reader(corpus)
+        except InputError as error:
+            assert str(corpus) in error.message
+
+    assert len(intact) >= 3
+    run()
+    assert max(kept) >= len(intact) - 1  # not everything is refused
+
+
+# --- manifests -----------------------------------------------------------------------------------
+
+VALUES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**63), 2**64 - 1),
+    st.floats(allow_nan=False),
+    st.sampled_from(["", "../../x", "/etc/passwd", "documents", "dense/fake", "a\0b", "Flat", "x" * 300]),
+    st.just([]),
+    st.just({}),
+    st.lists(st.integers(), max_size=2),
+    st.dictionaries(st.text(max_size=3), st.integers(), max_size=2),
+)
+
+
+def altered(value: Any, way: Sequence[int], new: Any, remove: bool) -> Any:
+    """The same JSON with the thing at the end of a way through it replaced or removed."""
+    if not way or not isinstance(value, dict | list) or not value:
+        return new
+    value = value.copy()
+    keys = sorted(value) if isinstance(value, dict) else list(range(len(value)))
+    key = keys[way[0] % len(keys)]
+    if remove and len(way) == 1:
+        del value[key]
+    else:
+        value[key] = altered(value[key], way[1:], new, remove)
+    return value
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("fuzz")
+    corpus = write_jsonl(folder / "c.jsonl", linked_rows(12))
+    plan = Plan(corpus, passage_words=10, bm25=False, encoders=["fake"], processes=1)
+    build_index(folder / "index", plan, lambda name, title: FakeEncoder(name, title=title))
+    return folder / "index"
+
+
+def use(path: Path) -> None:
+    index = Index.open(path)
+    rows, _ = index.dense().search(np.ones((1, 32), np.float32), 3)
+    assert all(index.passages[row].text and index.document_url(row) for row in rows[0].tolist())
+    assert index.passages.rows_of(["d3#0"]) >= 0
+    index.verify()
+
+
+def every_manifest(index: Path) -> list[Path]:
+    return sorted(index.rglob("manifest.json"))
+
+
+@examples(120)
+@given(st.integers(0, 99), st.lists(st.integers(0, 99), max_size=4), VALUES, st.booleans())
+def test_any_value_of_a_manifest_is_used_or_refused(
+    index: Path, which: int, way: list[int], new: Any, remove: bool
+) -> None:
+    path = every_manifest(index)[which % len(every_manifest(index))]
+    whole = path.read_bytes()
+    write_json(path, altered(read_json(path), way, new, remove))
+    try:
+        use(index)
+    except LinkseekError as error:
+        assert str(index) in error.message and error.hint
+    finally:
+        path.write_bytes(whole)
+
+
+@examples(60)
+@given(st.integers(0, 99), DAMAGES)
+def test_any_bytes_of_a_manifest_are_used_or_refused(index: Path, which: int, damages: list[Damage]) -> None:
+    path = every_manifest(index)[which % len(every_manifest(index))]
+    whole = path.read_bytes()
+    path.write_bytes(damaged(whole, damages))
+    try:
+        use(index)
+    except LinkseekError as error:
+        assert str(index) in error.message and error.hint
+    finally:
+        path.write_bytes(whole)
+
+
+# --- questions, runs, judgements, configuration --------------------------------------------------
+
+
+class _Options(Options):
+    index: Path = Path("i")
+    names: list[str] = Field([])
+    depth: int = 3
+    ratio: float = 0.5
+
+
+def read_config(path: Path) -> Options:
+    return parse_options(_Options, ["--config", str(path)], "fuzz")
+
+
+FILES: dict[str, tuple[bytes, Callable[[Path], Any]]] = {
+    "queries.jsonl": (
+        b'{"id": "1", "text": "who?", "answers": ["She"]}\n'
+        b'{"_id": 2, "question": "\xc3\x9cber", "answer": "x"}\n',
+        read_queries,
+    ),
+    "queries.tsv": (b"1\twho wrote it\n2\t\xc3\x9cber 'it'\n3\twhat\n", read_queries),
+    "queries.csv": (b"who\t['She', \"He\"]\nwhat\t['\xc3\x9cber']\n", read_queries),
+    "run.trec": (b"q1 Q0 d%201 1 2.5 tag\nq1 Q0 d2 2 1e-3 tag\nq2 Q0 \xc3\x9cber 1 -1 tag\n", read_run),
+    "qrels.txt": (b"q1 0 d1 1\nq1 0 d2 0\nq2 0 d%251 2\n", read_qrels),
+    "qrels.tsv": (b"query-id\tcorpus-id\tscore\nq1\td1\t1\nq2\td 2\t0\n", read_qrels),
+    "pipelines.toml": (
+        b'[a]\nsearcher = "bm25"\nk1 = 0.9\n[b]\nsearcher = "dense"\nsearch = {nprobe = 3}\n'
+        b'[c]\nfusion = "weighted"\nof = ["a", "b"]\nweights = [1, 0.5]\n',
+        read_pipelines,
+    ),
+    "config.toml": (b'index = "i"\nnames = ["a", "b"]\ndepth = 3\nratio = 0.5\n', read_config),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_any_bytes_of_a_file_are_read_or_refused(name: str, tmp_path: Path) -> None:
+    whole, read = FILES[name]
+    path = tmp_path / name
+    path.write_bytes(whole)
+    assert read(path)
+    refused: list[bool] = []
+
+    @examples(30 if name == "config.toml" else 150)
+    @given(DAMAGES)
+    def run(damages: list[Damage]) -> None:
+        path.write_bytes(damaged(whole, damages))
+        try:
+            assert read(path)
+        except LinkseekError as error:
+            assert error.hint, error.message
+            refused.append(str(path) in error.message)
+
+    run()
+    assert any(refused)
+    if name != "config.toml":  # where a value that does not fit is told by its flag
+        assert all(refused)

@@ -1,0 +1,63 @@
+"""Progress on a terminal and in a log file."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from indexer import progress as progress_module
+from indexer.progress import progress
+
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("TERM", "xterm")
+
+
+def last_lines(said: str) -> list[str]:
+    """What stays on the screen: of a display that moves, its last state."""
+    return [line.rstrip() for line in _ESCAPES.sub("", said.rpartition("\r")[2]).splitlines() if line.strip()]
+
+
+def test_bars_that_overlap_share_one_display(terminal, capsys):
+    with progress("outer", 10, "passages") as outer:
+        outer(4)
+        with progress("inner", 2_000_000, "bytes") as inner:
+            inner(1_000_000)
+            with progress("opening"):
+                pass
+        outer(6)
+    lines = last_lines(capsys.readouterr().err)
+    assert len(lines) == 3
+    assert lines[0].startswith("outer ") and "100% 10/10 passages" in lines[0]
+    assert lines[1].startswith("inner ") and "50%" in lines[1] and "bytes" not in lines[1]
+    assert lines[2].startswith("opening ") and "100%" in lines[2]
+
+
+def test_after_the_last_bar_a_new_display_begins(terminal, capsys):
+    for label in ("first", "second"):
+        with progress(label, 1) as advance:
+            advance(1)
+        assert [line.split()[0] for line in last_lines(capsys.readouterr().err)] == [label]
+
+
+def test_a_bar_that_an_error_leaves_does_not_stay_alive(terminal, capsys):
+    with pytest.raises(RuntimeError), progress("outer", 2), progress("inner", 2):
+        raise RuntimeError
+    assert progress_module._display._bars is None
+    assert len(last_lines(capsys.readouterr().err)) == 2
+
+
+def test_in_a_log_it_is_a_line_now_and_then(monkeypatch, capsys):
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    clock = iter([0.0, 5.0, 12.0, 13.0])
+    monkeypatch.setattr(progress_module.time, "monotonic", lambda: next(clock))
+    with progress("encoding", 100, "passages", done=40) as advance:
+        for _ in range(3):
+            advance(10)
+    assert capsys.readouterr().err == "encoding: 60 passages, 2/s, 60%, 24 s left\n"

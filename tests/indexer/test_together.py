@@ -1,0 +1,98 @@
+"""Tasks at the same time: results in order, the first error once, and nothing left running."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from command import WITH_TESTS
+
+from indexer.errors import InputError
+from indexer.together import Stop, run_together
+
+
+def test_results_come_in_the_order_of_the_tasks():
+    both = threading.Barrier(2, timeout=10)  # passed only by two at the same time
+
+    def task(name: str) -> str:
+        both.wait()
+        return name
+
+    assert run_together([lambda: task("a"), lambda: task("b")], Stop()) == ["a", "b"]
+
+
+def test_a_task_alone_runs_where_it_is_called():
+    assert run_together([threading.current_thread], Stop()) == [threading.main_thread()]
+    assert run_together([], Stop()) == []
+
+
+def test_the_first_error_is_raised_once_the_others_have_ended():
+    stop, ended = Stop(), []
+
+    def works_on() -> None:
+        try:
+            for _ in range(10_000):
+                stop.check()
+                time.sleep(0.001)
+        finally:
+            time.sleep(0.05)
+            ended.append("works on")
+        raise AssertionError("it was not stopped")
+
+    def fails() -> None:
+        raise InputError("the first")
+
+    def fails_later() -> None:
+        try:
+            works_on()
+        finally:
+            raise InputError("the second")
+
+    with pytest.raises(InputError, match="the first"):
+        run_together([works_on, fails, fails_later], stop)
+    assert ended == ["works on"] * 2
+
+
+def test_an_error_at_the_end_does_not_hide_that_others_are_done():
+    def fails() -> None:
+        time.sleep(0.05)
+        raise InputError("late")
+
+    with pytest.raises(InputError, match="late"):
+        run_together([lambda: "done", fails], Stop())
+
+
+_WAITS = """
+import sys, time
+from indexer.errors import exit_on_error
+from indexer.together import Stop, run_together
+stop = Stop()
+def task():
+    print("began", flush=True)
+    while True:
+        stop.check()
+        time.sleep(0.01)
+with exit_on_error("test"):
+    run_together([task, task], stop)
+"""
+
+
+def test_ctrl_c_ends_all():
+    process = subprocess.Popen(
+        [sys.executable, "-c", _WAITS],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=WITH_TESTS,
+    )
+    assert process.stdout is not None
+    for _ in range(2):
+        assert process.stdout.readline() == "began\n"
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert said.strip() == "test: interrupted; the same command goes on from here"
