@@ -57,6 +57,7 @@ class DenseEntry(_Entry):
 
     searcher: Literal["dense"]
     encoder: str | None = None
+    device: Literal["auto", "cpu", "cuda"] = "auto"
     search: dict[str, int] = {}
 
 
@@ -125,7 +126,9 @@ def _entry(source: Path, name: str, table: Any) -> Entry:
         entry = TypeAdapter(model).validate_python(table)
     except ValidationError as error:
         first = error.errors()[0]
-        raise UsageError(f"{where}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        raise UsageError(
+            f"{where}: {'.'.join(map(str, first['loc']))}: {first['msg']}", "docs/pipelines.md has examples."
+        ) from None
     if isinstance(entry, RunEntry):
         return RunEntry(run=source.parent / entry.run)
     return entry
@@ -175,7 +178,8 @@ class Pipelines:
         if name not in self.entries:
             raise UsageError(f'no pipeline "{name}"', nearest(name, set(self.entries)))
         if name in above:
-            raise UsageError(f"pipelines fuse each other in a circle: {' -> '.join([*above, name])}")
+            circle = " -> ".join([*above, name])
+            raise UsageError(f"pipelines fuse each other in a circle: {circle}", "Take one out of another.")
         if name not in self._opened:
             self._opened[name] = self._make(self.entries[name], (*above, name))
         return self._opened[name]
@@ -188,7 +192,7 @@ class Pipelines:
                 return QueryLikelihood(self.index, entry.mu).search
             case DenseEntry():
                 encoder = self._encoder(self.index.dense(entry.encoder).encoder)
-                return Dense(self.index, encoder, entry.encoder, **entry.search).search
+                return Dense(self.index, encoder, entry.encoder, entry.device, **entry.search).search
             case RunEntry():
                 self.runs[above[-1]] = RecordedRun(self.index, entry.run)
                 return self.runs[above[-1]].search

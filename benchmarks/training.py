@@ -1,0 +1,120 @@
+"""Training a bi-encoder: our trainer beside sentence-transformers' own with MultipleNegativesRankingLoss.
+
+Same model, pairs (titles and texts of passages), batches, lengths and optimiser; the steps are timed,
+without opening the model, reading the pairs and writing the result.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from datasets import Dataset
+from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+from transformers import TrainerCallback, set_seed
+
+from benchmarks.harness import Benchmark, Figure, passages, run
+from indexer.passages import Passage
+from retriever.models import DEFAULT_ENCODER, find_model, load_sentence_transformer
+from retriever.pairs import Context, Pair, pair_line, write_pairs
+from retriever.training.config import (
+    DataSettings,
+    DevSettings,
+    LossSettings,
+    ModelSettings,
+    OutputSettings,
+    StageSettings,
+    TextSettings,
+    TrainConfig,
+    TrainingSettings,
+)
+from retriever.training.run import make_trainer, quiet_libraries
+
+_TOKENS = 128
+_WARM = 2  # steps that do not count: allocations, and the first shapes
+
+
+class _Clock(TrainerCallback):
+    """Seconds of the steps after the first ones."""
+
+    def __init__(self) -> None:
+        self.started = self.seconds = 0.0
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if state.global_step == _WARM:
+            self.started = time.perf_counter()
+        self.seconds = time.perf_counter() - self.started
+
+
+def measure(options: argparse.Namespace) -> list[Figure]:
+    """Pairs a second of both, in turn."""
+    chosen = passages(options.corpus, options.batch * options.steps)
+    with tempfile.TemporaryDirectory() as scratch, quiet_libraries():
+        rounds = [
+            (_ours(chosen, options, Path(scratch) / f"{n}"), _peers(chosen, options, Path(scratch) / "peer"))
+            for n in range(options.rounds)
+        ]
+    counted = options.batch * (options.steps - _WARM)
+    ours, peer = (counted / statistics.median(seconds) for seconds in zip(*rounds, strict=True))
+    return [Figure(f"training, batches of {options.batch}", "pairs/s", ours, peer, ours / peer)]
+
+
+def _ours(chosen: Sequence[Passage], options: argparse.Namespace, work: Path) -> float:
+    work.mkdir()
+    pairs = (Pair(p.title, Context("", p.text, p.id), objective="title") for p in chosen)
+    write_pairs(work / "pairs.jsonl", map(pair_line, pairs))
+    config = TrainConfig(
+        stage=StageSettings(kind="pretrain"),
+        model=ModelSettings(base=DEFAULT_ENCODER),
+        data=DataSettings(pairs=[work / "pairs.jsonl"]),
+        texts=TextSettings(title=False, query_tokens=_TOKENS, passage_tokens=_TOKENS),
+        loss=LossSettings(scale=20.0),
+        training=TrainingSettings(batch=options.batch, steps=options.steps, seed=1, precision="float32"),
+        dev=DevSettings(),
+        output=OutputSettings(folder=work / "out", log_steps=1_000_000),
+    )
+    trainer, _ = make_trainer(config, work)
+    return _seconds(trainer)
+
+
+def _peers(chosen: Sequence[Passage], options: argparse.Namespace, work: Path) -> float:
+    set_seed(1)
+    model = load_sentence_transformer(find_model(DEFAULT_ENCODER), DEFAULT_ENCODER)
+    model.max_seq_length = _TOKENS
+    trainer = SentenceTransformerTrainer(
+        model=model,
+        args=SentenceTransformerTrainingArguments(
+            output_dir=str(work), per_device_train_batch_size=options.batch, max_steps=options.steps,
+            learning_rate=2e-5, warmup_steps=0.1, max_grad_norm=2.0, seed=1, save_strategy="no",
+            logging_steps=1_000_000, report_to="none", disable_tqdm=True,
+        ),
+        train_dataset=Dataset.from_dict(
+            {"query": [p.title for p in chosen], "positive": [p.text for p in chosen]}
+        ),
+        loss=MultipleNegativesRankingLoss(model, scale=20.0),
+    )  # fmt: skip
+    return _seconds(trainer)
+
+
+def _seconds(trainer: Any) -> float:
+    clock = _Clock()
+    trainer.add_callback(clock)
+    trainer.train()
+    return clock.seconds
+
+
+def _options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--steps", type=int, default=12)
+
+
+BENCHMARK = Benchmark("training", __doc__.partition("\n")[0], measure, _options)
+
+if __name__ == "__main__":
+    run(BENCHMARK)

@@ -1,0 +1,188 @@
+"""python -m retriever.convert CHECKPOINT --output FOLDER: DPR's and HLP's checkpoints as folders.
+
+Their file is a pickled dictionary whose `model_dict` holds `question_model.*` and `ctx_model.*`, each the
+weights of a BertModel under the names of its parts (`embeddings.word_embeddings.weight`,
+`encoder.layer.0...`). It is read with `weights_only`, so that nothing in it is run; what is no tensor, no
+number and no text is refused. Equal copies become one tower, others two; the vector is that of [CLS],
+and vectors are compared by dot product (DPR, section 3.1).
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from indexer.errors import InputError, UsageError, exit_on_error
+from retriever.models import DEFAULT_ENCODER
+
+if TYPE_CHECKING:
+    import torch
+    from sentence_transformers import SentenceTransformer
+
+PROGRAM = "python -m retriever.convert"
+_HEAD = 64  # BERT's attention heads are 64 wide in all its sizes
+_PARTS = ("question_model", "ctx_model")
+Weights = dict[str, "torch.Tensor"]
+
+
+def main(argv: Sequence[str]) -> None:
+    """Run the command."""
+    parser = argparse.ArgumentParser(PROGRAM, description=__doc__.partition("\n")[0])
+    parser.add_argument("checkpoint", type=Path, help="the file of DPR or HLP")
+    parser.add_argument("--output", type=Path, required=True, help="where the folder goes")
+    parser.add_argument(
+        "--tokenizer", default=DEFAULT_ENCODER,
+        help="a model whose vocabulary it has; the default has that of bert-base-uncased",
+    )  # fmt: skip
+    parser.add_argument("--max-tokens", type=int, default=256, help="what longer texts are cut to")
+    options = parser.parse_args(argv)
+    question, passage = read_checkpoint(options.checkpoint)
+    model = build_model(question, passage, options.tokenizer, options.max_tokens, options.checkpoint)
+    from retriever.export import save_model
+    from retriever.training.towers import has_two_towers
+
+    towers = "two towers" if has_two_towers(model) else "one tower: both copies are equal"
+    save_model(model, options.output, text=_card(options.checkpoint.name, options.output.name, towers))
+    print(f"{options.output}: {towers}", file=sys.stderr)
+
+
+def read_checkpoint(path: Path) -> tuple[Weights, Weights]:
+    """The weights of the question model and the passage model, by BertModel's names.
+
+    Raises `InputError` for a file that is none, holds objects other than tensors and plain values, or
+    weights under other names.
+    """
+    import pickle
+
+    import torch
+
+    try:
+        loaded = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file", "Name the checkpoint of DPR or HLP.") from None
+    except pickle.UnpicklingError as error:
+        found = re.search(r"GLOBAL ([\w.]+)", str(error))
+        reason = f"it holds {found.group(1)}" if found else str(error).splitlines()[0]
+        raise InputError(
+            f"{path}: not read, since {reason}",
+            "Only tensors and plain values are read; other objects can run code.",
+        ) from None
+    except (RuntimeError, EOFError, ValueError, OSError, KeyError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError(f"{path}: no whole torch file ({reason})", _EXPECTED) from None
+    weights = loaded.get("model_dict") if isinstance(loaded, Mapping) else None
+    if not isinstance(weights, Mapping):
+        raise InputError(f"{path}: no model_dict in it", _EXPECTED)
+    parts: dict[str, Weights] = {part: {} for part in _PARTS}
+    for name, value in weights.items():
+        part, _, rest = str(name).partition(".")
+        if part not in parts or not isinstance(value, torch.Tensor):
+            raise InputError(f'{path}: "{name}" is no weight of a question or passage model', _EXPECTED)
+        if not rest.endswith("embeddings.position_ids"):  # 0, 1, 2, ...: old versions saved them
+            parts[part][_bert_name(rest)] = value.float()
+    for part in _PARTS:
+        if not parts[part]:
+            raise InputError(f"{path}: no weights of {part}", _EXPECTED)
+    return parts["question_model"], parts["ctx_model"]
+
+
+_EXPECTED = 'Expected a dictionary with "model_dict", which holds question_model.* and ctx_model.*.'
+
+
+def _bert_name(name: str) -> str:
+    """A name without the names of what is wrapped around the BertModel."""
+    return re.sub(r"^(?:encoder|bert|model)\.(?=(?:embeddings|encoder|pooler)\.)", "", name)
+
+
+def build_model(
+    question: Weights, passage: Weights, tokenizer: str, max_tokens: int, path: Path
+) -> SentenceTransformer:
+    """One tower or two as a sentence-transformers model, [CLS], dot product."""
+    from retriever.training.towers import split_towers
+
+    equal = question.keys() == passage.keys() and all(
+        question[name].equal(passage[name]) for name in question
+    )
+    model = _tower(question, tokenizer, max_tokens, path)
+    return model if equal else split_towers(model, _tower(passage, tokenizer, max_tokens, path))
+
+
+def _tower(weights: Weights, tokenizer: str, max_tokens: int, path: Path) -> SentenceTransformer:
+    import tempfile
+
+    from transformers import AutoTokenizer, BertModel
+
+    from retriever.models import find_model, quiet
+    from retriever.training.towers import open_base
+
+    config = bert_config(weights, path)
+    if max_tokens > config.max_position_embeddings:
+        raise UsageError(
+            f"--max-tokens {max_tokens}: the model reads {config.max_position_embeddings}", "Choose fewer."
+        )
+    bert: Any = BertModel(config, add_pooling_layer="pooler.dense.weight" in weights)
+    missing, unknown = bert.load_state_dict(weights, strict=False)
+    if missing or unknown:
+        name, what = (missing[0], "missing") if missing else (unknown[0], "unknown")
+        raise InputError(f'{path}: "{name}" is {what}', "Expected the weights of a BertModel.")
+    with tempfile.TemporaryDirectory() as scratch, quiet():
+        words = AutoTokenizer.from_pretrained(
+            tokenizer if Path(tokenizer).is_dir() else str(find_model(tokenizer))
+        )
+        if len(words) != config.vocab_size:
+            raise UsageError(
+                f"{path} knows {config.vocab_size:,} tokens, {tokenizer} has {len(words):,}",
+                "Name the model that it was trained from: --tokenizer FOLDER.",
+            )
+        words.model_max_length = max_tokens
+        words.save_pretrained(scratch)
+        bert.save_pretrained(scratch)
+        model = open_base(scratch)
+    transformer: Any = model[0]
+    transformer.max_seq_length = max_tokens
+    transformer.model.name_or_path = ""
+    return model
+
+
+def bert_config(weights: Mapping[str, Any], path: Path) -> Any:
+    """The sizes of a BertModel from the shapes of its weights."""
+    from transformers import BertConfig
+
+    try:
+        vocabulary, hidden = weights["embeddings.word_embeddings.weight"].shape
+        layers = {int(m.group(1)) for m in map(re.compile(r"encoder\.layer\.(\d+)\.").match, weights) if m}
+        return BertConfig(
+            vocab_size=vocabulary,
+            hidden_size=hidden,
+            num_hidden_layers=len(layers),
+            num_attention_heads=max(hidden // _HEAD, 1),
+            intermediate_size=weights["encoder.layer.0.intermediate.dense.weight"].shape[0],
+            max_position_embeddings=weights["embeddings.position_embeddings.weight"].shape[0],
+            type_vocab_size=weights["embeddings.token_type_embeddings.weight"].shape[0],
+        )
+    except KeyError as error:
+        raise InputError(f"{path}: {error} is missing", "Expected the weights of a BertModel.") from None
+
+
+def _card(source: str, name: str, towers: str) -> str:
+    return f"""---
+library_name: sentence-transformers
+tags:
+- sentence-transformers
+- dense-retrieval
+---
+
+# {name}
+
+`{source}`, a checkpoint of DPR's format, as a sentence-transformers folder ({towers}). The vector is that of
+[CLS], and vectors are compared by dot product. Its licence is that of the checkpoint.
+"""
+
+
+if __name__ == "__main__":
+    with exit_on_error("convert"):
+        main(sys.argv[1:])

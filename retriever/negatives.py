@@ -1,0 +1,117 @@
+"""python -m retriever.negatives: labelled pairs with hard negatives, from questions and any run file.
+
+Entry script: it reads the options, opens index and run, and calls `retriever.labels`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from indexer.errors import InputError, UsageError, exit_on_error
+from indexer.index import Index
+from indexer.options import Options, parse_options
+from indexer.progress import progress
+from retriever.answers import AnswerKind
+from retriever.labels import holds_answers, pairs_again, pairs_from_answers, pairs_from_judgements
+from retriever.pairs import Pair, pair_line, read_pairs, write_pairs
+from retriever.queries import read_queries
+from retriever.ranking import Query, Ranking
+from retriever.runs import read_qrels, read_run, run_ranking
+
+PROGRAM = "python -m retriever.negatives"
+
+
+class NegativesOptions(Options):
+    """Label questions for fine-tuning: a right passage each, and hard negatives from a run.
+
+    What is right, --qrels say, or an earlier file of --pairs, or else the answers of the questions.
+    Writes DPR's JSON lines.
+    """
+
+    index: Path
+    """the index folder"""
+    run: Path
+    """a TREC run of the questions, of any system; its best passages that are not right are the negatives"""
+    queries: Path
+    """the questions: JSON lines, TSV or DPR's CSV"""
+    qrels: Path | None = None
+    """judgements of passages or documents"""
+    pairs: Path | None = None
+    """labelled pairs whose right passages stay, for a second round with another run"""
+    answers: AnswerKind = "tokens"
+    """how a passage's text is compared with answers"""
+    depth: Annotated[int, Field(ge=1)] = 100
+    """results of a question that are looked at"""
+    negatives: Annotated[int, Field(ge=0)] = 30
+    """hard negatives of a pair at most, the best-ranked first"""
+    output: Path
+    """where the pairs go: a name in .jsonl or .jsonl.zst"""
+
+
+def main(argv: Sequence[str]) -> None:
+    """Run the command."""
+    options = parse_options(NegativesOptions, argv, PROGRAM)
+    if options.qrels and options.pairs:
+        raise UsageError("--qrels and --pairs are both given", "One of them says what is right.")
+    if not options.output.name.endswith((".jsonl", ".jsonl.zst")):
+        raise UsageError(f"--output {options.output}: no JSONL file", "Use a name in .jsonl or .jsonl.zst.")
+    index = Index.open(options.index)
+    queries = read_queries(options.queries)
+    run = read_run(options.run)
+    queries = [query for query in queries if query.id in run]
+    if not queries:
+        raise InputError(
+            f"{options.run}: the run has none of the questions of {options.queries}",
+            "Give a run of the same questions.",
+        )
+    ranking = run_ranking(run, [q.id for q in queries], index.passages.rows_of, options.depth)
+    counts: Counter[str] = Counter()
+    with progress("labelling questions"):
+        pairs = _pairs(index, queries, ranking, options, counts)
+        first = next(pairs, None)
+        if first is None:
+            raise InputError(
+                f"none of {len(queries):,} questions has a right passage",
+                "Look further down the run (--depth), or at the answers or judgements.",
+            )
+        written = write_pairs(options.output, map(pair_line, chain([first], pairs)))
+    faults = "".join(f", {count:,} {fault}" for fault, count in sorted(counts.items()) if count)
+    print(f"{options.output}: {written:,} pairs of {len(queries):,} questions{faults}", file=sys.stderr)
+
+
+def _pairs(
+    index: Index, queries: list[Query], ranking: Ranking, options: NegativesOptions, counts: Counter[str]
+) -> Iterator[Pair]:
+    earlier = list(read_pairs(options.pairs)) if options.pairs else []
+    if earlier:  # a question may have its answers in the pairs alone
+        answers = {pair.query: pair.answers for pair in earlier}
+        queries = [Query(q.id, q.text, q.answers or answers.get(q.text, ())) for q in queries]
+    if any(query.answers for query in queries):
+        answering = holds_answers(index, queries, ranking, options.answers)
+    elif options.qrels or options.pairs:
+        answering = np.zeros(ranking.rows.shape, np.bool_)
+    else:
+        raise UsageError(
+            f"{options.queries}: the questions have no answers, and there are no judgements",
+            "Give --qrels, or questions with answers.",
+        )
+    most = options.negatives
+    if options.qrels:
+        qrels = read_qrels(options.qrels)
+        return pairs_from_judgements(index, queries, ranking, qrels, answering, most, counts)
+    if options.pairs:
+        return pairs_again(index, queries, ranking, answering, most, counts, earlier)
+    return pairs_from_answers(index, queries, ranking, answering, most, counts)
+
+
+if __name__ == "__main__":
+    with exit_on_error("negatives"):
+        main(sys.argv[1:])

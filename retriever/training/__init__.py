@@ -1,0 +1,1 @@
+"""Training of the bi-encoder, on sentence-transformers' trainer: what `retriever.train` puts together."""

@@ -1,0 +1,199 @@
+"""What a training run of the bi-encoder can be told, and the two stages that it may be.
+
+    pretrain   HLP section 4.3 and appendix A: mined pairs, one shared encoder, no titles,
+               5 epochs of global batches of 400, queries of 150 and passages of 256 tokens,
+               one random negative a pair
+    finetune   the same paper's fine-tuning: labelled pairs, two towers, titles, 40 epochs of
+               batches of 256, 256 tokens both, one hard negative a pair
+
+The stage gives the defaults and decides which pairs are accepted: pre-training wants pairs with an
+`objective`, fine-tuning those without one. The two are easily mixed up, and a model that is fine-tuned
+with the settings of pre-training loses accuracy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from indexer.errors import UsageError
+from retriever.training.settings import Table, check_values, read_values
+
+Kind = Literal["pretrain", "finetune"]
+Masking = Literal["documents", "passages", "off"]
+Precision = Literal["auto", "bfloat16", "float32"]
+Count = Annotated[int, Field(ge=0)]
+Positive = Annotated[int, Field(ge=1)]
+
+
+class StageSettings(Table):
+    """[stage]."""
+
+    kind: Kind
+    """pretrain: on mined pairs; finetune: on labelled pairs"""
+
+
+class ModelSettings(Table):
+    """[model]."""
+
+    base: str = "google-bert/bert-base-uncased"
+    """what to start from: a folder, or a name of the Hugging Face Hub"""
+    towers: Literal["shared", "two"] = "shared"
+    """one encoder for queries and passages, or one for each"""
+    pooling: Literal["own", "cls", "mean"] = "own"
+    """how tokens become a vector; own: as the base does, [CLS] if it is a bare transformer"""
+    normalize: bool | None = None
+    """whether vectors get length 1; by default as the base does"""
+    train: Literal["all", "lora", "query"] = "all"
+    """all weights; low-rank adapters; the query tower only, so that an index of passages stays valid"""
+    lora_rank: Positive = 16
+    lora_alpha: Positive = 32
+    lora_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+
+
+class DataSettings(Table):
+    """[data]."""
+
+    pairs: Annotated[list[Path], Field(min_length=1)]
+    """files of pairs, as `retriever.mine` and `retriever.negatives` write them, or DPR's"""
+    negatives: Count = 0
+    """how many of a pair's negatives join its batch"""
+    hard_negatives: Count = 0
+    """how many of its hard negatives"""
+    shots: Positive | None = None
+    """train on so many pairs only; the first 16 of 128 are those of 16"""
+    seed: int = 1
+    """by which these are drawn"""
+
+
+class TextSettings(Table):
+    """[texts]."""
+
+    title: bool = True
+    """whether passages are read with their title, as `indexer/build.py` gives it to encoders"""
+    query_tokens: Positive = 256
+    passage_tokens: Positive = 256
+    apostrophe: bool = True
+    """whether a typographic apostrophe in queries becomes a plain one"""
+
+
+class LossSettings(Table):
+    """[loss]."""
+
+    scale: Annotated[float, Field(gt=0)] | None = None
+    """what scores are multiplied with; by default 1, or 20 for vectors of length 1"""
+    mask_duplicates: Masking = "documents"
+    """which passages of a batch are no negatives: those that are right, also others of the same
+    document as the right one, or off: all others are, as in DPR and HLP"""
+
+
+class TrainingSettings(Table):
+    """[training]."""
+
+    batch: Positive = 256
+    """pairs in a batch, over all processes"""
+    mini_batch: Count = 0
+    """texts that are in memory at a time, gradients staying exact (GradCache); 0: all at once"""
+    epochs: Positive = 40
+    steps: Positive | None = None
+    """stop after so many batches, whatever `epochs` says"""
+    learning_rate: Annotated[float, Field(gt=0)] = 2e-5
+    warmup: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    """the share of the steps in which the learning rate rises; it falls linearly to 0 afterwards"""
+    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    adam_epsilon: Annotated[float, Field(gt=0)] = 1e-8
+    clip: Annotated[float, Field(ge=0)] = 2.0
+    """the largest norm of a gradient; 0: any"""
+    seed: int = 12345
+    precision: Precision = "auto"
+    """auto: bfloat16 on a GPU that has it, else float32"""
+    device: Literal["auto", "cpu"] = "auto"
+
+
+class DevSettings(Table):
+    """[dev]."""
+
+    pairs: list[Path] = Field(default_factory=list)
+    """labelled or mined pairs to choose the best checkpoint by; without them the last one is kept"""
+    negatives: Count = 30
+    """how many of a pair's negatives join the passages that are ranked"""
+    hard_negatives: Count = 30
+    title: bool = True
+    """whether these passages are read with their title"""
+    most: Positive = 10_000
+    """so many pairs at most, the first of the files"""
+
+
+class OutputSettings(Table):
+    """[output]."""
+
+    folder: Path
+    """where the model goes; what is needed to go on after an interruption lies in FOLDER.training"""
+    checkpoint_steps: Positive | None = None
+    """steps between two checkpoints, each with its dev measure; by default one an epoch"""
+    log_steps: Positive = 50
+    report_to: list[str] = Field(default_factory=list)
+    """trackers of the transformers library, such as tensorboard or wandb"""
+    licence: str = "apache-2.0"
+    """of the trained model, for its card"""
+
+
+class TrainConfig(Table):
+    """All of it."""
+
+    stage: StageSettings
+    model: ModelSettings
+    data: DataSettings
+    texts: TextSettings
+    loss: LossSettings
+    training: TrainingSettings
+    dev: DevSettings
+    output: OutputSettings
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.model.train == "lora" and self.model.towers == "two":
+            raise ValueError('model.train = "lora" needs model.towers = "shared"')
+        if self.model.train == "query" and self.model.towers == "shared":
+            raise ValueError('model.train = "query" needs model.towers = "two"')
+        return self
+
+
+_DEFAULTS: dict[Kind, dict[str, dict[str, Any]]] = {
+    "pretrain": {
+        "model": {"towers": "shared"},
+        "data": {"negatives": 1},
+        "texts": {"title": False, "query_tokens": 150, "passage_tokens": 256},
+        "training": {"batch": 400, "epochs": 5},
+    },
+    "finetune": {
+        "model": {"towers": "two"},
+        "data": {"hard_negatives": 1},
+        "texts": {"title": True, "query_tokens": 256, "passage_tokens": 256},
+        "training": {"batch": 256, "epochs": 40},
+    },
+}
+
+
+def read_config(path: Path, overrides: Sequence[str] = ()) -> TrainConfig:
+    """A settings file, completed by the defaults of its stage.
+
+    Raises `UsageError` naming file and key for whatever is unknown, missing or does not fit.
+    """
+    values = read_values(path, overrides)
+    stage = values.get("stage")
+    kind = stage.get("kind") if isinstance(stage, dict) else None
+    if kind not in _DEFAULTS:
+        raise UsageError(
+            f"{path}: [stage] kind is {kind!r}",
+            'Expected kind = "pretrain" (mined pairs) or kind = "finetune" (labelled pairs).',
+        )
+    for name in TrainConfig.model_fields:
+        values.setdefault(name, {})
+    for name, defaults in _DEFAULTS[kind].items():
+        if isinstance(values[name], dict):
+            values[name] = defaults | values[name]
+    return check_values(TrainConfig, values, path)

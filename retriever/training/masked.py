@@ -1,0 +1,204 @@
+"""Masked language modelling on the passages of an index: settings, data and the run."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from pydantic import Field
+from transformers import (
+    AutoTokenizer,
+    BertConfig,
+    BertForMaskedLM,
+    DataCollatorForLanguageModeling,
+    Trainer,
+    TrainingArguments,
+    set_seed,
+)
+
+from indexer.artifacts import value_sha256
+from indexer.errors import UsageError
+from indexer.index import Index
+from indexer.passages import PassageStore
+from retriever.biencoder import TextFormat
+from retriever.models import DEFAULT_ENCODER, find_model, quiet
+from retriever.training.config import Count, OutputSettings, Positive, TrainingSettings
+from retriever.training.data import Batches
+from retriever.training.log import Log
+from retriever.training.run import SETTINGS, is_finished, quiet_libraries
+from retriever.training.settings import Table, check_values, read_values, settings_text
+from retriever.training.trainer import Resumable, library_arguments
+
+_HEAD = 64
+
+
+class BertSettings(Table):
+    """[model]."""
+
+    layers: Positive = 4
+    width: Positive = 256
+    """the size of a token's vector; a multiple of 64, or less"""
+    tokenizer: str = DEFAULT_ENCODER
+    """a model whose vocabulary is taken"""
+    max_tokens: Positive = 256
+    """the longest text that it will read"""
+
+
+class PassageSettings(Table):
+    """[data]."""
+
+    index: Path
+    """the index whose passages are read"""
+    title: bool = True
+    """whether with their titles"""
+    most: Count = 0
+    """so many passages, drawn at random; 0: all"""
+
+
+class MlmTrainingSettings(TrainingSettings):
+    """[training], with BERT's own defaults."""
+
+    batch: Positive = 64
+    epochs: Positive = 1
+    learning_rate: float = Field(5e-4, gt=0)
+    weight_decay: float = Field(0.01, ge=0)
+    clip: float = Field(1.0, ge=0)
+
+
+class MlmConfig(Table):
+    """All of it."""
+
+    model: BertSettings
+    data: PassageSettings
+    training: MlmTrainingSettings
+    output: OutputSettings
+
+
+def read_mlm_config(path: Path, overrides: Sequence[str] = ()) -> MlmConfig:
+    """A settings file. Raises `UsageError` naming file and key for what is unknown or does not fit."""
+    values = read_values(path, overrides)
+    for name in MlmConfig.model_fields:
+        values.setdefault(name, {})
+    return check_values(MlmConfig, values, path)
+
+
+class PassageTexts:
+    """The texts of passages by row, with their ids."""
+
+    def __init__(self, passages: PassageStore, title: bool) -> None:
+        self._passages, self._format = passages, TextFormat(title)
+
+    def __len__(self) -> int:
+        return len(self._passages)
+
+    def __getitem__(self, row: int) -> dict[str, Any]:
+        passage = self._passages[row]
+        return {"row": row, "place": passage.id, "text": self._format.passage(passage.title, passage.text)}
+
+
+class Masker:
+    """Texts to a batch: input_ids and labels, int64 [B, L]; labels are -100 where nothing is predicted.
+
+    What is masked depends on seed, epoch and the batch's first row, so a run that goes on from a
+    checkpoint masks the same tokens.
+    """
+
+    def __init__(self, tokenizer: Any, max_tokens: int, seed: int) -> None:
+        self._tokenizer, self._max_tokens, self._seed = tokenizer, max_tokens, seed
+        self._mask = DataCollatorForLanguageModeling(tokenizer, mlm_probability=0.15)
+        self.epoch = 0
+
+    def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """One batch."""
+        texts = [row["text"] for row in rows]
+        encoded = self._tokenizer(
+            texts, truncation=True, max_length=self._max_tokens, return_special_tokens_mask=True
+        )
+        examples = [dict(zip(encoded, values, strict=True)) for values in zip(*encoded.values(), strict=True)]
+        drawn = np.random.default_rng((self._seed, self.epoch, rows[0]["row"])).integers(1 << 62)
+        self._mask.generator = torch.Generator().manual_seed(int(drawn))
+        return dict(self._mask(examples)) | {"places": [row["place"] for row in rows]}
+
+
+class MlmTrainer(Resumable, Trainer):  # type: ignore[misc]
+    """Trains a BERT with its head."""
+
+    mini_batch_setting = "training.batch"
+
+
+def train_masked(config: MlmConfig) -> None:
+    """Train, or go on training, and put the model into `output.folder`; it is there whole or not.
+
+    Does nothing if it is there, from the same settings. Raises `UsageError` if it is there from others,
+    and for sizes that do not fit.
+    """
+    folder = config.output.folder
+    if is_finished(folder, config):
+        return
+    if config.model.width > _HEAD and config.model.width % _HEAD:
+        raise UsageError(f"model.width is {config.model.width}", f"Choose a multiple of {_HEAD}.")
+    work = folder.with_name(folder.name + ".training")
+    index = Index.open(config.data.index)
+    with quiet_libraries():
+        tokenizer = _tokenizer(config.model.tokenizer)
+        tokenizer.model_max_length = config.model.max_tokens
+        args = library_arguments(TrainingArguments, work, config.training, config.output)
+        rows = PassageTexts(index.passages, config.data.title)
+        chosen = np.arange(len(rows))
+        if config.data.most:
+            drawn = np.random.default_rng(config.training.seed).permutation(len(rows))
+            chosen = np.sort(drawn[: config.data.most])
+        batches = Batches(
+            {"": chosen}, config.training.batch, config.training.seed,
+            process=args.process_index, processes=args.world_size,
+        )  # fmt: skip
+        set_seed(config.training.seed)
+        model = BertForMaskedLM(_bert_config(config.model, len(tokenizer)))
+        masker = Masker(tokenizer, config.model.max_tokens, config.training.seed)
+        trainer = MlmTrainer(model=model, args=args, data_collator=masker)
+        log = Log(work / "log.jsonl", "passages", min(config.training.batch, batches.rows))
+        corpus = index.parts["passages"]["fingerprint"]
+        values = config.model_dump(mode="json", exclude={"output": True, "data": {"index": True}})
+        trainer.prepare(
+            rows, batches, values | {"corpus": value_sha256(corpus), "processes": args.world_size}, log
+        )
+        try:
+            trainer.resume_or_start()
+        finally:
+            log.close()
+        if args.should_save:
+            _publish(config, model, tokenizer, work, log.path)
+            print(f"{folder}: trained for {trainer.state.global_step:,} steps", file=sys.stderr)
+
+
+def _tokenizer(name: str) -> Any:
+    with quiet():
+        return AutoTokenizer.from_pretrained(name if Path(name).is_dir() else str(find_model(name)))
+
+
+def _bert_config(settings: BertSettings, vocabulary: int) -> Any:
+    return BertConfig(
+        vocab_size=vocabulary,
+        hidden_size=settings.width,
+        num_hidden_layers=settings.layers,
+        num_attention_heads=max(settings.width // _HEAD, 1),
+        intermediate_size=4 * settings.width,
+        max_position_embeddings=settings.max_tokens,
+    )
+
+
+def _publish(config: MlmConfig, model: Any, tokenizer: Any, work: Path, log: Path) -> None:
+    finished = work / "model"
+    shutil.rmtree(finished, ignore_errors=True)
+    with quiet():
+        model.save_pretrained(finished)
+        tokenizer.save_pretrained(finished)
+    shutil.copyfile(log, finished / "log.jsonl")
+    (finished / SETTINGS).write_text(settings_text(config), "utf-8")
+    finished.rename(config.output.folder)
+    shutil.rmtree(work)

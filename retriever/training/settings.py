@@ -1,0 +1,99 @@
+"""Settings files of training: TOML tables to checked values and back.
+
+A file names every table at most once; what it leaves out has a default. An unknown table or key is an
+error with the nearest known one, and single values can be set on the command line as TABLE.KEY=VALUE.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import orjson
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from indexer.errors import UsageError
+from indexer.options import nearest
+
+Values = dict[str, Any]
+
+
+class Table(BaseModel):
+    """One table of a settings file. Unknown keys and values of the wrong type are errors."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+T = TypeVar("T", bound=Table)
+
+
+def read_values(path: Path, overrides: Sequence[str] = ()) -> Values:
+    """The tables of a file, with values set as "TABLE.KEY=VALUE" (VALUE in TOML; else taken as text).
+
+    Raises `UsageError` for an unreadable file and an override without a key.
+    """
+    try:
+        values = tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}", "Name a file such as configs/hlp.toml.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: not TOML: {error}", "See configs/ for examples.") from None
+    for override in overrides:
+        key, equals, text = override.partition("=")
+        *tables, name = key.strip().split(".")
+        if not equals or not name or not all(tables):
+            raise UsageError(
+                f"--set {override}: expected TABLE.KEY=VALUE", "For example: --set training.seed=2"
+            )
+        inner = values
+        for table in tables:
+            inner = inner.setdefault(table, {})
+            if not isinstance(inner, dict):
+                raise UsageError(f"--set {override}: {table} is no table", "Expected TABLE.KEY=VALUE.")
+        try:
+            inner[name] = tomllib.loads(f"value = {text.strip()}")["value"]
+        except tomllib.TOMLDecodeError:
+            inner[name] = text.strip()
+    return values
+
+
+def check_values(model: type[T], values: Mapping[str, Any], path: Path) -> T:
+    """Values as the settings of one command; raises `UsageError` naming file, table and key."""
+    _check_keys(path, "", values, model)
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        lines = [
+            f"{'.'.join(map(str, e['loc']))}: {e['msg']}"
+            + ("" if e["type"] == "missing" or not e["loc"] else f" (given: {e['input']!r})")
+            for e in error.errors()
+        ]
+        raise UsageError(f"{path}: " + "; ".join(lines), "See docs/training.md for all settings.") from None
+
+
+def _check_keys(path: Path, place: str, values: Any, model: type[BaseModel]) -> None:
+    if not isinstance(values, Mapping):
+        return
+    for key, value in values.items():
+        field = model.model_fields.get(key)
+        if field is None:
+            what = f'key "{key}" in [{place}]' if place else f'table or key "{key}"'
+            raise UsageError(f"{path}: unknown {what}", nearest(key, set(model.model_fields)))
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Table):
+            _check_keys(path, f"{place}.{key}".strip("."), value, field.annotation)
+
+
+def settings_text(settings: Table) -> str:
+    """Settings as TOML, all of them; what has no value is left out."""
+    lines: list[str] = []
+    for name, value in settings.model_dump(mode="json").items():
+        lines += ["", f"[{name}]"] if lines else [f"[{name}]"]
+        lines += [f"{key} = {_toml(entry)}" for key, entry in value.items() if entry is not None]
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: Any) -> str:
+    """A TOML value: JSON's numbers, truth values, texts and lists are TOML's too."""
+    return orjson.dumps(value).decode()

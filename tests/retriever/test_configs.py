@@ -1,0 +1,62 @@
+"""Every file of configs/ takes one step, on tiny data and a tiny base."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from command import ROOT
+from tiny_training import pair_rows, save_bert, save_normalized, write_pairs
+
+from retriever.mlm import main as train_masked
+from retriever.train import main as train
+from retriever.training.config import TrainConfig, read_config
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+CONFIGS = sorted((ROOT / "configs").glob("*.toml"))
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("configs")
+    save_bert(folder / "bert", max_position_embeddings=256)
+    save_normalized(folder / "normalized", max_position_embeddings=256)
+    write_pairs(folder / "pretrain.jsonl", pair_rows(130, objectives=("dual-link",)))
+    write_pairs(folder / "finetune.jsonl", pair_rows(130))
+    return folder
+
+
+def test_the_papers_settings_are_there():
+    names = {path.stem for path in CONFIGS}
+    assert names >= {"hlp-pretrain", "hlp-finetune", "small-mlm", "small-pretrain", "minilm-lora"}
+    config = read_config(ROOT / "configs/hlp-pretrain.toml")
+    assert (config.training.batch, config.training.epochs, config.loss.mask_duplicates) == (400, 5, "off")
+
+
+def test_the_documentation_names_every_setting():
+    text = (ROOT / "docs" / "training.md").read_text()
+    for table, field in TrainConfig.model_fields.items():
+        assert f"`[{table}]`" in text
+        for key in field.annotation.model_fields:
+            assert f"`{key}`" in text, f"{table}.{key}"
+    assert all(path.name in text for path in CONFIGS)
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+def test_a_config_takes_a_step(path, data, build, index_path, tmp_path):
+    values = tomllib.loads(path.read_text())
+    settings = [f"output.folder={tmp_path / 'out'}", "training.steps=1", "training.device=cpu"]
+    if "stage" not in values:
+        build()
+        settings += [f"data.index={index_path}", f"model.tokenizer={data / 'bert'}", "model.width=64"]
+        train_masked([str(path), *(word for s in settings for word in ("--set", s))])
+    else:
+        base = "normalized" if "MiniLM" in values["model"]["base"] else "bert"
+        pairs = data / f"{values['stage']['kind']}.jsonl"
+        settings += [f"model.base={data / base}", f"data.pairs=['{pairs}']", "training.batch=8"]
+        settings += [f"dev.pairs=['{data / 'finetune.jsonl'}']", "dev.most=4"]
+        train([str(path), *(word for s in settings for word in ("--set", s))])
+    assert (tmp_path / "out" / "training.toml").is_file()
+    assert list((tmp_path / "out").rglob("*.safetensors"))

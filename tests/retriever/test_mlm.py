@@ -1,0 +1,136 @@
+"""Masked language modelling: what is masked, a run, and going on after an interruption."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny_training import VOCABULARY, save_tokenizer
+from transformers import AutoModelForMaskedLM
+
+from indexer.errors import UsageError
+from retriever.mlm import main
+from retriever.training.log import read_log
+from retriever.training.masked import Masker, MlmTrainer
+from retriever.training.towers import open_base
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+CONFIG = """
+[model]
+layers = 2
+width = 32
+tokenizer = "{tokenizer}"
+max_tokens = 24
+[data]
+index = "{index}"
+[training]
+batch = 16
+epochs = 2
+device = "cpu"
+[output]
+folder = "{folder}/out"
+log_steps = 2
+checkpoint_steps = 3
+"""
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("words")
+    save_tokenizer(folder)
+    return folder
+
+
+def test_of_15_percent_80_are_masked_10_replaced_and_10_left(tokenizer):
+    from transformers import AutoTokenizer
+
+    words = AutoTokenizer.from_pretrained(tokenizer)
+    masker = Masker(words, 40, seed=3)
+    text = " ".join(["bam bem bim"] * 10)
+    batch = masker([{"row": n, "place": str(n), "text": text} for n in range(2000)])
+    ids, labels = batch["input_ids"], batch["labels"]
+    original = torch.tensor(words(text)["input_ids"]).expand_as(ids)
+    chosen = labels != -100  # [B, L]
+    assert ids.shape == (2000, 32) and len(batch["places"]) == 2000
+    assert torch.equal(labels[chosen], original[chosen])
+    assert torch.equal(ids[~chosen], original[~chosen])
+    assert not chosen[:, [0, -1]].any()  # neither [CLS] nor [SEP]
+    assert chosen[:, 1:-1].float().mean().item() == pytest.approx(0.15, abs=0.005)
+    masked = ids[chosen] == words.mask_token_id
+    kept = ids[chosen] == original[chosen]
+    shares = [s.float().mean().item() for s in (masked, kept, ~masked & ~kept)]
+    # of the tenth that is drawn anew, a few get the token that they had
+    assert shares == pytest.approx([0.8, 0.1, 0.1], abs=0.02)
+    assert len(set(ids[chosen][~masked & ~kept].tolist())) > 0.8 * len(VOCABULARY)
+
+
+def test_masks_depend_on_seed_epoch_and_rows_alone(tokenizer):
+    from transformers import AutoTokenizer
+
+    words = AutoTokenizer.from_pretrained(tokenizer)
+    rows = [{"row": n, "place": "", "text": "bam bem bim bom bum " * 4} for n in range(8)]
+    one, same = Masker(words, 40, 3), Masker(words, 40, 3)
+    first = one(rows)["input_ids"]
+    assert torch.equal(first, same(rows)["input_ids"])
+    same.epoch = 1
+    assert not torch.equal(first, same(rows)["input_ids"])
+    assert not torch.equal(first, Masker(words, 40, 4)(rows)["input_ids"])
+
+
+@pytest.fixture
+def config(build, index_path, tokenizer, tmp_path):
+    build()
+
+    def write(name: str) -> Path:
+        (tmp_path / name).mkdir()
+        path = tmp_path / name / "c.toml"
+        text = CONFIG.format(tokenizer=tokenizer, index=index_path, folder=tmp_path / name)
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def test_a_run_ends_with_a_bert_and_goes_on_after_an_interruption(config, monkeypatch):
+    whole = config("whole")
+    main([str(whole)])
+    out = whole.parent / "out"
+    log = read_log(out / "log.jsonl")
+    assert len(log) >= 5 and log[-1]["loss"] < log[0]["loss"]
+    assert log[0]["passages_per_second"] > 0
+    assert AutoModelForMaskedLM.from_pretrained(out).config.num_hidden_layers == 2
+    assert open_base(str(out)).encode(["bam"]).shape == (1, 32)
+    with pytest.raises(UsageError, match="is there already"):
+        main([str(whole), "--set", "training.seed=2"])
+
+    broken = config("broken")
+    step = MlmTrainer.compute_loss
+    calls: list[int] = []
+
+    def fail(self: Any, *arguments: Any, **keywords: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 5:
+            raise KeyboardInterrupt
+        return step(self, *arguments, **keywords)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MlmTrainer, "compute_loss", fail)
+        with pytest.raises(KeyboardInterrupt):
+            main([str(broken)])
+    main([str(broken)])
+    again = broken.parent / "out"
+    assert (again / "model.safetensors").read_bytes() == (out / "model.safetensors").read_bytes()
+    losses = [[(line["step"], line["loss"]) for line in read_log(o / "log.jsonl")] for o in (out, again)]
+    assert losses[0] == losses[1]
+
+
+def test_settings_that_do_not_fit_are_named(config):
+    path = config("wrong")
+    with pytest.raises(UsageError, match=r'unknown key "layer" in \[model\]') as caught:
+        main([str(path), "--set", "model.layer=2"])
+    assert "layers" in caught.value.hint
+    with pytest.raises(UsageError, match=r"model\.width is 100"):
+        main([str(path), "--set", "model.width=100"])

@@ -1,0 +1,200 @@
+"""Settings, the two stages, batches and the few pairs of few-shot training."""
+
+from __future__ import annotations
+
+import tomllib
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tiny_training import pair_rows, write_pairs
+
+from indexer.errors import InputError, UsageError
+from retriever.biencoder import TextFormat
+from retriever.training.config import read_config
+from retriever.training.data import Batches, PairRows, store_pairs
+from retriever.training.settings import settings_text
+from retriever.training.texts import PairTexts
+
+# --- settings ------------------------------------------------------------------------------------
+
+SMALL = '[stage]\nkind = "{}"\n[data]\npairs = ["p.jsonl"]\n[output]\nfolder = "out"\n'
+
+
+@pytest.fixture
+def write(tmp_path):
+    def run(text: str) -> Path:
+        (tmp_path / "c.toml").write_text(text)
+        return tmp_path / "c.toml"
+
+    return run
+
+
+def test_the_stages_have_the_papers_defaults(write):
+    pretrain, finetune = (read_config(write(SMALL.format(kind))) for kind in ("pretrain", "finetune"))
+    for config, towers, tokens, title, batch, epochs, given in (
+        (pretrain, "shared", (150, 256), False, 400, 5, (1, 0)),
+        (finetune, "two", (256, 256), True, 256, 40, (0, 1)),
+    ):
+        assert config.model.towers == towers and config.texts.title is title
+        assert (config.texts.query_tokens, config.texts.passage_tokens) == tokens
+        assert (config.training.batch, config.training.epochs) == (batch, epochs)
+        assert (config.data.negatives, config.data.hard_negatives) == given
+        assert (config.training.learning_rate, config.training.warmup) == (2e-5, 0.1)
+        assert (config.training.clip, config.training.seed) == (2.0, 12345)
+
+
+def test_what_is_written_beside_a_model_is_what_was_read(write, tmp_path):
+    config = read_config(write(SMALL.format("finetune")), ["loss.scale=3", "data.shots=16"])
+    (tmp_path / "again.toml").write_text(settings_text(config))
+    assert read_config(tmp_path / "again.toml") == config
+    assert tomllib.loads(settings_text(config))["training"]["adam_epsilon"] == 1e-8
+
+
+def test_single_settings_are_set_on_the_command_line(write):
+    path = write(SMALL.format("pretrain"))
+    config = read_config(path, ["training.seed=2", "output.folder=else where", 'data.pairs=["a", "b"]'])
+    assert (config.training.seed, config.output.folder) == (2, Path("else where"))
+    assert config.data.pairs == [Path("a"), Path("b")]
+
+
+@pytest.mark.parametrize(
+    ("text", "overrides", "message", "hint"),
+    [
+        ("", [], "kind is None", "pretrain"),
+        (SMALL.format("train"), [], "kind is 'train'", "finetune"),
+        (
+            SMALL.format("pretrain") + "[trainig]\n",
+            [],
+            'unknown table or key "trainig"',
+            "Did you mean training",
+        ),
+        (SMALL.format("pretrain"), ["training.bach=3"], r'"bach" in \[training\]', "Did you mean batch"),
+        (SMALL.format("pretrain"), ["training.batch=0"], "training.batch: .*greater", "docs/training.md"),
+        (SMALL.format("pretrain"), ["training.batch=x"], "valid integer.*given: 'x'", "docs/training.md"),
+        (SMALL.format("pretrain"), ["batch"], "expected TABLE.KEY=VALUE", "training.seed"),
+        (SMALL.format("pretrain"), ["stage.kind.x=1"], "kind is no table", "TABLE.KEY"),
+        (SMALL.format("finetune"), ["model.train=lora"], "needs model.towers", "docs/training.md"),
+        (SMALL.format("pretrain"), ["model.train=query"], "needs model.towers", "docs/training.md"),
+        ('[stage]\nkind = "pretrain"\n', [], "data.pairs: Field required", "docs/training.md"),
+        ("[stage", [], "not TOML", "configs/"),
+    ],
+)
+def test_settings_that_do_not_fit_are_named(write, text, overrides, message, hint):
+    with pytest.raises(UsageError, match=message) as caught:
+        read_config(write(text), overrides)
+    assert hint in caught.value.hint
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(UsageError, match="No such file"):
+        read_config(tmp_path / "none.toml")
+
+
+# --- the two stages ------------------------------------------------------------------------------
+
+
+def stored(tmp_path: Path, rows, kind: str) -> PairRows:
+    store_pairs([write_pairs(tmp_path / "p.jsonl", rows)], kind, tmp_path / "p.arrow", lambda: None)
+    return PairRows(tmp_path / "p.arrow")
+
+
+def test_each_stage_refuses_the_others_pairs(tmp_path):
+    mined, labelled = pair_rows(2, objectives=("dual-link",)), pair_rows(2)
+    with pytest.raises(InputError, match=r"p\.jsonl, pair 2: no \"objective\", .*labelled") as caught:
+        stored(tmp_path, mined[:1] + labelled, "pretrain")
+    assert 'kind = "finetune"' in caught.value.hint
+    with pytest.raises(InputError, match=r"pair 3: mined by the objective \"dual-link\"") as caught:
+        stored(tmp_path, labelled + mined, "finetune")
+    assert 'kind = "pretrain"' in caught.value.hint
+    assert not (tmp_path / "p.arrow").exists()
+
+
+def test_a_line_that_is_no_pair_is_named(tmp_path):
+    with pytest.raises(InputError, match=r"p\.jsonl, line 2: no positive passage"):
+        stored(tmp_path, [*pair_rows(1), {"question": "q", "positive_ctxs": []}], "finetune")
+
+
+def test_rows_are_what_the_file_holds(tmp_path):
+    rows = pair_rows(5, objectives=("a", "b"), negatives=3, hard=0)
+    found = stored(tmp_path, rows, "pretrain")
+    assert len(found) == 5
+    assert found[3]["query"] == rows[3]["question"] and found[3]["place"] == "p.jsonl, pair 4"
+    assert [c["text"] for c in found[3]["negatives"]] == [c["text"] for c in rows[3]["negative_ctxs"]]
+    assert {name: r.tolist() for name, r in found.sources().items()} == {"a": [0, 2, 4], "b": [1, 3]}
+    assert (found.count("negatives"), found.count("hard_negatives")) == ({3: 5}, {0: 5})
+
+
+# --- few shots -----------------------------------------------------------------------------------
+
+
+def chosen(rows: PairRows, shots: int, seed: int) -> set[int]:
+    return set(np.concatenate(list(rows.sources(shots, seed).values())).tolist())
+
+
+def test_few_shots_are_the_same_for_the_same_seed_and_a_part_of_more(tmp_path):
+    rows = stored(tmp_path, pair_rows(200), "finetune")
+    many, few = chosen(rows, 128, 1), chosen(rows, 16, 1)
+    assert (len(many), len(few)) == (128, 16)
+    assert few < many and few == chosen(rows, 16, 1)
+    assert chosen(rows, 16, 2) != few
+    with pytest.raises(InputError, match=r"data\.shots is 201, and there are 200 pairs"):
+        rows.sources(201)
+
+
+# --- batches -------------------------------------------------------------------------------------
+
+SOURCES = {"dual-link": np.arange(0, 23), "co-mention": np.arange(100, 111)}
+
+
+def test_a_batch_has_one_source_and_an_epoch_every_row_once():
+    batches = list(Batches(SOURCES, 4, seed=1))
+    assert len(batches) == len(Batches(SOURCES, 4, seed=1)) == 6 + 3
+    assert sorted(chain.from_iterable(batches)) == [*range(23), *range(100, 111)]
+    assert all(len({row >= 100 for row in batch}) == 1 for batch in batches)
+    assert sorted(map(len, batches)) == [3, 3, 4, 4, 4, 4, 4, 4, 4]
+    sources = [batch[0] >= 100 for batch in batches]
+    assert sources != sorted(sources)  # shuffled among each other
+
+
+def test_batches_depend_on_seed_and_epoch_alone():
+    one, same, other = Batches(SOURCES, 4, 1), Batches(SOURCES, 4, 1), Batches(SOURCES, 4, 2)
+    first = list(one)
+    assert first == list(one) == list(same) != list(other)
+    one.epoch = same.epoch = 1
+    assert list(one) == list(same) != first
+
+
+@pytest.mark.parametrize("processes", [2, 4])
+def test_processes_share_the_batches_of_one(processes):
+    parts = [list(Batches(SOURCES, 4, 1, process=n, processes=processes)) for n in range(processes)]
+    whole = list(Batches(SOURCES, 4, 1))
+    joined = [list(chain.from_iterable(batch)) for batch in zip(*parts, strict=True)]
+    full = sorted(batch for batch in whole if len(batch) == 4)
+    assert full == sorted(batch for batch in joined if len(batch) == 4)
+    assert all(len({len(part) for part in batch}) == 1 for batch in zip(*parts, strict=True))
+
+
+def test_a_batch_that_processes_cannot_share_is_an_error():
+    with pytest.raises(InputError, match="3 processes cannot have equal parts"):
+        Batches(SOURCES, 4, 1, processes=3)
+
+
+# --- negatives of a pair -------------------------------------------------------------------------
+
+
+def test_negatives_are_drawn_anew_each_epoch_and_alike_in_another_run():
+    names = [{"title": "", "text": str(n), "id": ""} for n in range(9)]
+    row = {"row": 4, "positive": names[0], "negatives": names[1:3], "hard_negatives": names[3:]}
+    texts = PairTexts(TextFormat(), 8, 8, negatives=2, hard_negatives=2, seed=1)
+    drawn = [[c["text"] for c in texts.contexts(row, epoch)] for epoch in range(20)]
+    assert all(d[:3] == ["0", "1", "2"] and len(set(d[3:])) == 2 for d in drawn)
+    assert {text for d in drawn for text in d[3:]} == set("345678")
+    assert [[c["text"] for c in texts.contexts(row, epoch)] for epoch in range(20)] == drawn
+    assert [c["text"] for c in texts.contexts(row | {"row": 5}, 0)] != drawn[0] or drawn[0] != drawn[1]
+
+
+def test_a_typographic_apostrophe_in_queries_becomes_a_plain_one_unless_told_otherwise():
+    assert PairTexts(TextFormat(query_prompt="q: "), 8, 8).query("it\u2019s") == "q: it's"
+    assert PairTexts(TextFormat(), 8, 8, apostrophe=False).query("it\u2019s") == "it\u2019s"

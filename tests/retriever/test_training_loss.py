@@ -1,0 +1,226 @@
+"""The loss and the dev measure against sums by hand, loops, and the whole batch at once."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tiny_training import save_bert, save_normalized
+from torch import nn
+
+from indexer.errors import InputError
+from retriever.biencoder import PassageTokenizer, TextFormat
+from retriever.engine import open_tokenizer
+from retriever.models import model_facts
+from retriever.pairs import Context, Pair
+from retriever.training.config import DevSettings
+from retriever.training.dev import AverageRank, gold_ranks
+from retriever.training.loss import InBatchLoss, hidden, in_batch_loss
+from retriever.training.texts import Collator, PairTexts, document_of, passage_keys
+from retriever.training.towers import open_base
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def test_three_queries_in_two_dimensions_by_hand():
+    vectors = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    nothing = torch.zeros(3, 3, dtype=torch.bool)
+    e = math.e
+    # scores by row: (1, 0, 1), (0, 1, 1), (1, 1, 2)
+    by_hand = (math.log(2 * e + 1) - 1 + math.log(2 * e + 1) - 1 + math.log(2 * e + e**2) - 2) / 3
+    assert in_batch_loss(vectors, vectors, torch.arange(3), nothing, 1.0).item() == pytest.approx(by_hand)
+    # the third passage is no negative of the first query: log(e + 1) - 1 instead
+    hide = nothing.clone()
+    hide[0, 2] = True
+    by_hand += (math.log(e + 1) - math.log(2 * e + 1)) / 3
+    assert in_batch_loss(vectors, vectors, torch.arange(3), hide, 1.0).item() == pytest.approx(by_hand)
+    # scale 2: scores (2, 0, 2), (0, 2, 2), (2, 2, 4)
+    by_hand = (2 * (math.log(2 * e**2 + 1) - 2) + math.log(2 * e**2 + e**4) - 4) / 3
+    assert in_batch_loss(vectors, vectors, torch.arange(3), nothing, 2.0).item() == pytest.approx(by_hand)
+
+
+# --- what is masked ------------------------------------------------------------------------------
+
+
+def context(document: int, number: int, text: str = "") -> dict[str, str]:
+    return {"title": f"t{document}", "text": text or f"{document} {number}", "id": f"d{document}#{number}"}
+
+
+PAIRS = [
+    ("q0", context(0, 0), context(9, 0)),
+    ("q1", context(0, 1), context(1, 0)),  # another passage of the first one's document
+    ("q2", context(0, 0), context(0, 1)),  # the same passage again; its own negative is of that document
+    ("q0", context(3, 0), context(4, 0)),  # the same query, with another right passage
+]
+
+
+def keys_of(pairs) -> torch.Tensor:
+    return torch.from_numpy(np.stack([passage_keys(query, contexts) for query, *contexts in pairs]))
+
+
+def hidden_places(masking: str) -> set[tuple[int, int]]:
+    keys = keys_of(PAIRS)  # [4, 2, 4]
+    all_keys = keys.transpose(0, 1).reshape(-1, 4)  # right ones 0 to 3, then negatives 4 to 7
+    found = hidden(keys, all_keys, torch.arange(4), masking)
+    return {(int(q), int(p)) for q, p in found.nonzero()}
+
+
+def test_with_masking_off_all_other_passages_are_negatives():
+    assert hidden_places("off") == set()
+
+
+def test_the_right_passage_again_and_what_is_right_for_the_same_query_are_no_negatives():
+    # 0 and 2 share a passage; 1's is 2's negative (place 6); 0 and 3 are one query
+    assert hidden_places("passages") == {(0, 2), (2, 0), (1, 6), (0, 3), (3, 0)}
+
+
+def test_other_passages_of_the_document_are_no_negatives_unless_given_as_such():
+    # the first three are of one document; place 6 is of it too, but the third pair's own negative
+    assert hidden_places("documents") == {
+        (0, 1), (0, 2), (0, 6), (1, 0), (1, 2), (1, 6), (2, 0), (2, 1), (0, 3), (3, 0)
+    }  # fmt: skip
+
+
+def test_a_blank_passage_is_never_a_negative():
+    texts = PairTexts(TextFormat(), 8, 8, negatives=2)
+    row = {"row": 0, "positive": context(0, 0), "negatives": [context(1, 0)], "hard_negatives": []}
+    contexts = texts.contexts(row, 0)
+    assert [c["text"] for c in contexts] == ["0 0", "1 0", ""]
+    keys = keys_of([("q", *contexts)])
+    found = hidden(keys, keys.transpose(0, 1).reshape(-1, 4), torch.arange(1), "off")
+    assert found.tolist() == [[False, False, True]]
+
+
+@pytest.mark.parametrize(
+    ("title", "id_", "document"),
+    [("T", "d#3", "d"), ("T", "12", "T"), ("", "12", "12"), ("", "", ""), ("T", "a#b", "T"), ("T", "", "T")],
+)
+def test_the_document_of_a_passage(title, id_, document):
+    assert document_of({"title": title, "text": "x", "id": id_}) == document
+
+
+# --- gradients -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return open_base(str(save_bert(tmp_path_factory.mktemp("loss") / "bert")))
+
+
+def batch_of(model, count: int = 6, negatives: int = 1):
+    words = ["bam", "bem", "bim", "bom", "bum", "dam", "dem", "dim"]
+    rows = [
+        {
+            "row": n, "place": f"pair {n}", "query": f"{words[n]} {words[n - 1]}",
+            "positive": context(n, 0, " ".join(words[: n + 2])),
+            "negatives": [context(50 + n, 0, " ".join(words[n:]))] * (n % 2), "hard_negatives": [],
+        }
+        for n in range(count)
+    ]  # fmt: skip
+    batch = Collator(model, PairTexts(TextFormat(), 12, 16, negatives=negatives))(rows)
+    features = [
+        {key.removeprefix(f"{name}_"): value for key, value in batch.items() if key.startswith(f"{name}_")}
+        for name in ("query", "passage")
+    ]
+    return features, batch["label"]
+
+
+def gradients(model: nn.Module, loss: InBatchLoss, features, labels) -> tuple[float, dict]:
+    model.zero_grad()
+    value = loss([dict(f) for f in features], labels)
+    value.backward()
+    return value.item(), {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}
+
+
+@pytest.mark.parametrize("mini_batch", [1, 4, 100])
+def test_mini_batches_have_the_gradients_of_the_whole_batch(model, mini_batch):
+    features, labels = batch_of(model)
+    whole, expected = gradients(model, InBatchLoss(model, 0.1, "documents"), features, labels)
+    cached, found = gradients(model, InBatchLoss(model, 0.1, "documents", mini_batch), features, labels)
+    assert cached == pytest.approx(whole, abs=1e-5)
+    assert expected.keys() == found.keys() and len(expected) > 20
+    assert max(g.abs().max() for g in expected.values()) > 1e-3
+    for name, gradient in expected.items():
+        torch.testing.assert_close(found[name], gradient, atol=1e-5, rtol=1e-3)
+
+
+def test_the_loss_is_that_of_a_loop_over_queries(model):
+    features, labels = batch_of(model)
+    loss = InBatchLoss(model, 0.1, "off")
+    found = loss([dict(f) for f in features], labels).item()
+    queries, passages = (model(dict(f))["sentence_embedding"].detach() for f in features)
+    blank = labels.transpose(0, 1).reshape(-1, 4)[:, 1] == 0
+    assert blank.sum() == 3  # every other pair has no negative
+    by_loop = 0.0
+    for n, query in enumerate(queries):
+        scores = [0.1 * float(query @ p) for p, empty in zip(passages, blank, strict=True) if not empty]
+        by_loop += math.log(sum(map(math.exp, scores))) - scores[n]
+    assert found == pytest.approx(by_loop / len(queries), rel=1e-4)
+
+
+# --- the dev measure -----------------------------------------------------------------------------
+
+
+def test_ranks_by_hand():
+    queries = np.array([[1, 0], [0, 1], [1, 1]], np.float32)
+    passages = np.array([[2, 0], [0, 1], [3, 0], [0, 1]], np.float32)
+    # scores (2, 0, 3, 0), (0, 1, 0, 1), (2, 1, 3, 1); one with the same score stands before
+    assert gold_ranks(queries, passages, np.array([0, 1, 2])).tolist() == [2, 2, 1]
+    assert gold_ranks(queries * 0, passages, np.array([0, 1, 2])).tolist() == [4, 4, 4]
+    assert gold_ranks(queries * np.nan, passages, np.array([0, 1, 2])).tolist() == [4, 4, 4]
+
+
+def test_all_passages_of_the_dev_pairs_are_ranked_once(tmp_path):
+    right = [Context("t", text, f"d#{n}") for n, text in enumerate(["bam bem", "dam dem"])]
+    pairs = [
+        Pair("bam bem", right[0], negatives=(right[1], Context("", "dim"))),
+        Pair("dam dem", right[1], hard_negatives=(Context("", "dom"), Context("", "dum"))),
+    ]
+    folder = save_normalized(tmp_path / "tiny")
+    settings = DevSettings(negatives=1, hard_negatives=1)
+    measure = AverageRank(pairs, PairTexts(TextFormat(title=False), 16, 16), settings)
+    assert measure._passages == ["bam bem", "dam dem", "dom"]
+    # the same text as query and passage, and vectors of length 1: it is the best
+    assert measure(open_base(str(folder))) == {"average_rank": 1.0}
+
+
+def test_queries_and_passages_are_read_as_the_encoder_reads_them(tmp_path):
+    model = open_base(str(save_normalized(tmp_path / "tiny")))
+    encode = PassageTokenizer(open_tokenizer(model_facts(model, "tiny")), TextFormat())
+    pairs = [Pair("whose is bam?", Context("dam", "bem " * 60)), Pair("it\u2019s bim", Context("", "bom"))]
+    rows = [
+        {
+            "row": n, "place": "", "query": pair.query,
+            "positive": {"title": pair.positive.title, "text": pair.positive.text, "id": ""},
+            "negatives": [], "hard_negatives": [],
+        }
+        for n, pair in enumerate(pairs)
+    ]  # fmt: skip
+    batch = Collator(model, PairTexts(encode.text_format, 48, 48))(rows)
+    passages = encode(*zip(*[(p.positive.title, p.positive.text) for p in pairs], strict=True))
+    queries = [encode.tokenizer.encode(pair.query.replace("\u2019", "'")).ids for pair in pairs]
+    for name, expected in (("passage", passages), ("query", queries)):
+        ids, mask = batch[f"{name}_input_ids"], batch[f"{name}_attention_mask"].bool()
+        assert [i[m].tolist() for i, m in zip(ids, mask, strict=True)] == expected
+    assert max(map(len, passages)) == 48
+
+
+def test_a_bare_transformer_of_the_hub_is_read_from_its_cache(tmp_path, monkeypatch):
+    folder = save_bert(tmp_path / "bert")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(InputError, match="Hub does not give it"):
+        open_base("nobody/bert")
+    files = {"config.json": str(folder / "config.json")}
+    monkeypatch.setattr("huggingface_hub.try_to_load_from_cache", lambda name, file: files.get(file))
+    assert [type(module).__name__ for module in open_base("nobody/bert")] == ["Transformer", "Pooling"]
+
+
+def test_the_folder_of_a_bare_transformer_is_read_by_its_first_token(tmp_path: Path):
+    folder = save_bert(tmp_path / "bert")
+    model = open_base(str(folder))
+    [vector] = model.encode(["bam bem"], convert_to_tensor=True)
+    states = model[0].model(**model.tokenizer(["bam bem"], return_tensors="pt")).last_hidden_state
+    torch.testing.assert_close(vector, states[0, 0])

@@ -1,0 +1,459 @@
+"""Whole training runs of tiny models: interrupted, damaged, on two processes, with adapters and towers."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from command import ROOT, WITH_TESTS
+from safetensors.torch import load_file
+from sentence_transformers import SentenceTransformer
+from tiny_training import pair_rows, save_bert, save_normalized, write_pairs
+
+from indexer.errors import InputError, MachineError, UsageError
+from retriever.export import main as export
+from retriever.train import main
+from retriever.training import trainer as trainers
+from retriever.training.config import read_config
+from retriever.training.log import read_log, take_back
+from retriever.training.loss import InBatchLoss
+from retriever.training.settings import settings_text
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+CONFIG = """
+[stage]
+kind = "{kind}"
+[model]
+base = "{base}"
+towers = "shared"
+[data]
+pairs = ["{pairs}"]
+negatives = 1
+hard_negatives = 0
+[texts]
+query_tokens = 12
+passage_tokens = 16
+[training]
+batch = 8
+epochs = 3
+learning_rate = 1e-3
+seed = 7
+device = "cpu"
+[dev]
+pairs = ["{dev}"]
+[output]
+folder = "{folder}/out"
+log_steps = 2
+checkpoint_steps = 4
+"""
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> Path:
+    """A base with dropout, a normalised one, and pairs."""
+    folder = tmp_path_factory.mktemp("data")
+    save_bert(folder / "bert", hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1)
+    save_normalized(folder / "normalized")
+    write_pairs(folder / "mined.jsonl", pair_rows(40, objectives=("dual-link", "co-mention")))
+    write_pairs(folder / "labelled.jsonl", pair_rows(24, seed=1))
+    write_pairs(folder / "dev.jsonl", pair_rows(12, seed=2))
+    return folder
+
+
+@pytest.fixture
+def config(data, tmp_path):
+    def write(kind: str = "pretrain", base: str = "bert", folder: Path = tmp_path) -> Path:
+        pairs = data / ("mined.jsonl" if kind == "pretrain" else "labelled.jsonl")
+        text = CONFIG.format(kind=kind, base=data / base, pairs=pairs, dev=data / "dev.jsonl", folder=folder)
+        folder.mkdir(exist_ok=True)
+        (folder / "c.toml").write_text(text)
+        return folder / "c.toml"
+
+    return write
+
+
+def train(config: Path, *settings: str) -> Path:
+    """Run the command here; returns the model's folder."""
+    main([str(config), *(word for setting in settings for word in ("--set", setting))])
+    return config.parent / "out"
+
+
+def without_speed(path: Path) -> list[dict[str, Any]]:
+    return [{k: v for k, v in line.items() if "per_second" not in k} for line in read_log(path)]
+
+
+# --- going on ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def undisturbed(data, tmp_path_factory) -> Path:
+    """A run of 18 steps; its checkpoints are copied before they go: the best one, 16 and 18."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    text = CONFIG.format(
+        kind="pretrain", base=data / "bert", pairs=data / "mined.jsonl", dev=data / "dev.jsonl", folder=folder
+    )
+    (folder / "c.toml").write_text(text)
+    removed = shutil.rmtree
+
+    def keep(path: Any, *arguments: Any, **keywords: Any) -> None:
+        if Path(path).name == "out.training":
+            shutil.copytree(path, folder / "kept")
+        removed(path, *arguments, **keywords)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("retriever.training.run.shutil.rmtree", keep)
+        train(folder / "c.toml")
+    return folder
+
+
+def test_a_run_leaves_a_model_its_log_its_settings_and_a_card(undisturbed):
+    out = undisturbed / "out"
+    log = read_log(out / "log.jsonl")
+    assert [line["step"] for line in log if "loss" in line] == [2, 4, 6, 8, 10, 12, 14, 16, 18]
+    ranks = {line["step"]: line["average_rank"] for line in log if "average_rank" in line}
+    assert list(ranks) == [4, 8, 12, 16, 18]
+    assert all(1 <= rank <= 36 for rank in ranks.values())
+    assert not (undisturbed / "out.training").exists()
+    assert 'kind = "pretrain"' in (out / "training.toml").read_text()
+    card = (out / "README.md").read_text()
+    assert "license: apache-2.0" in card and "20 co-mention, 20 dual-link" in card
+    assert str(undisturbed) not in card
+    best = min(ranks, key=lambda step: ranks[step])
+    assert f"| step | {best} |" in card
+    assert SentenceTransformer(str(out), device="cpu").encode(["bam"]).shape == (1, 32)
+
+
+def test_the_weights_are_those_of_the_best_checkpoint(undisturbed, data):
+    ranks = {
+        line["step"]: line["average_rank"]
+        for line in read_log(undisturbed / "out" / "log.jsonl")
+        if "average_rank" in line
+    }
+    best = min(ranks, key=lambda step: ranks[step])
+    checkpoint = undisturbed / "kept" / "checkpoints" / f"step-{best}"
+    saved = load_file(checkpoint / "weights.safetensors")
+    model = SentenceTransformer(str(undisturbed / "out"), device="cpu")
+    ours = dict(model.named_parameters())
+    assert len(saved) > 20 and all(torch.equal(ours[name], tensor) for name, tensor in saved.items())
+    assert set(ours) - set(saved) == {name for name in ours if "pooler" in name}
+
+
+def test_after_a_kill_the_same_command_ends_with_the_same_bits(undisturbed, config, tmp_path):
+    path = config()
+    command = [sys.executable, "-m", "retriever.train", str(path)]
+    log = tmp_path / "out.training" / "log.jsonl"
+    running = subprocess.Popen(
+        command, cwd=ROOT, env=WITH_TESTS | {"OMP_NUM_THREADS": "1"}, stderr=subprocess.DEVNULL
+    )
+    try:
+        deadline = time.monotonic() + 240
+        while not (log.is_file() and any(line["step"] >= 9 for line in read_log(log))):
+            assert running.poll() is None and time.monotonic() < deadline
+            time.sleep(0.01)
+    finally:
+        running.send_signal(signal.SIGKILL)
+        running.wait()
+    checkpoints = {p.name for p in (tmp_path / "out.training" / "checkpoints").iterdir()}
+    assert not (tmp_path / "out").exists() and checkpoints & {"step-8", "step-12"}
+    train(path)
+    assert without_speed(tmp_path / "out" / "log.jsonl") == without_speed(undisturbed / "out" / "log.jsonl")
+    for name in ("model.safetensors", "tokenizer.json", "config.json"):
+        assert (tmp_path / "out" / name).read_bytes() == (undisturbed / "out" / name).read_bytes()
+
+
+def restore(undisturbed: Path, config: Path, steps: list[int]) -> Path:
+    """As if a run had been killed after these checkpoints."""
+    work = config.parent / "out.training"
+    work.mkdir()
+    for step in steps:
+        name = f"checkpoints/step-{step}"
+        shutil.copytree(undisturbed / "kept" / name, work / name)
+    shutil.copyfile(undisturbed / "kept" / "log.jsonl", work / "log.jsonl")
+    return work / "checkpoints"
+
+
+@pytest.mark.parametrize("spoil", ["cut", "flipped", "missing", "manifest"])
+def test_a_damaged_checkpoint_falls_back_to_the_one_before(undisturbed, config, capfd, spoil):
+    path = config()
+    kept = [int(p.name[5:]) for p in (undisturbed / "kept" / "checkpoints").iterdir()]
+    newest = restore(undisturbed, path, kept) / "step-18"
+    weights = newest / "weights.safetensors"
+    if spoil == "cut":
+        weights.write_bytes(weights.read_bytes()[:1000])
+    elif spoil == "flipped":
+        content = bytearray(weights.read_bytes())
+        content[-5] ^= 1
+        weights.write_bytes(content)
+    elif spoil == "missing":
+        (newest / "random-0.safetensors").unlink()
+    else:
+        (newest / "manifest.json").write_text("{")
+    train(path)
+    said = capfd.readouterr().err
+    assert "passing over a damaged checkpoint" in said and "going on from step 16 of 18" in said
+    assert (path.parent / "out/model.safetensors").read_bytes() == (
+        undisturbed / "out/model.safetensors"
+    ).read_bytes()
+
+
+def test_checkpoints_of_another_run_are_refused(undisturbed, config):
+    path = config()
+    restore(undisturbed, path, [16])
+    with pytest.raises(UsageError, match=r"training\.learning_rate was 0\.001, and is 0\.002") as caught:
+        train(path, "training.learning_rate=2e-3")
+    assert "output.folder" in caught.value.hint
+
+
+def test_nothing_in_a_checkpoint_is_pickled(undisturbed):
+    files = [p for p in (undisturbed / "kept").rglob("*") if p.is_file()]
+    assert {p.suffix for p in files} <= {".safetensors", ".json", ".jsonl", ".arrow"}
+    assert len([p for p in files if p.name.startswith("optimizer")]) >= 2
+
+
+def test_a_finished_model_is_left_as_it_is(undisturbed, capfd):
+    before = (undisturbed / "out" / "model.safetensors").stat().st_mtime_ns
+    train(undisturbed / "c.toml")
+    assert "out is finished" in capfd.readouterr().err
+    with pytest.raises(UsageError, match="out is there already, and not from these settings"):
+        train(undisturbed / "c.toml", "training.seed=8")
+    assert (undisturbed / "out" / "model.safetensors").stat().st_mtime_ns == before
+
+
+def test_lines_that_will_be_written_again_are_taken_back(tmp_path):
+    log = tmp_path / "log.jsonl"
+    log.write_text('{"step":2}\n{"step":4}\n{"step":6}\n{"st')
+    take_back(log, 4)
+    assert read_log(log) == [{"step": 2}, {"step": 4}]
+
+
+# --- several processes ---------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_two_processes_have_the_losses_gradients_and_weights_of_one(data, tmp_path, config):
+    """Shared and in one piece, two towers and in mini-batches; without dropout, whose draws would differ."""
+    # with an epsilon that large Adam's steps are proportional to the gradients, so the weights show them
+    common = ["training.adam_epsilon=1.0", "training.learning_rate=0.1", "training.epochs=2"]
+    two = ['model.towers="two"']
+    variants = {"shared": [], "pieces": [*two, "training.mini_batch=2"], "whole": two}
+    paths = {}
+    for name, settings in variants.items():
+        for processes in (1, 2):
+            folder = tmp_path / f"{name}-{processes}"
+            paths[name, processes] = config("finetune", "normalized", folder)
+            read = read_config(paths[name, processes], [*common, *settings])
+            paths[name, processes].write_text(settings_text(read))
+    script = "import sys; from retriever.train import main; [main([c]) for c in sys.argv[1:]]"
+    both = [str(paths[name, 2]) for name in variants]
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-c", script, *both], cwd=ROOT, stderr=subprocess.PIPE, text=True,
+            env=os.environ | {
+                "RANK": str(n), "LOCAL_RANK": str(n), "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1",
+                "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(20_000 + os.getpid() % 20_000),
+                "ACCELERATE_USE_CPU": "true",
+            },
+        )
+        for n in range(2)
+    ]  # fmt: skip
+    for name in variants:
+        train(paths[name, 1])
+    said = [rank.communicate(timeout=300)[1] for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0], said
+    for name in variants:
+        one, two = (read_log(paths[name, n].parent / "out/log.jsonl") for n in (1, 2))
+        assert len(one) == len(two) == 5
+        for mine, theirs in zip(one, two, strict=True):
+            for key in mine.keys() - {"pairs_per_second"}:
+                assert theirs[key] == pytest.approx(mine[key], rel=1e-4, abs=1e-5), (name, key)
+        models = [SentenceTransformer(str(paths[name, n].parent / "out"), device="cpu") for n in (1, 2)]
+        for mine, theirs in zip(*(m.parameters() for m in models), strict=True):
+            torch.testing.assert_close(theirs, mine, atol=1e-5, rtol=1e-4)
+
+
+# --- towers and adapters -------------------------------------------------------------------------
+
+
+def test_two_towers_start_alike_part_and_are_opened_as_one_folder(data, config, tmp_path):
+    out = train(config("finetune"), 'model.towers="two"', "training.steps=4")
+    model = SentenceTransformer(str(out), device="cpu")
+    query, passage = model.encode_query(["bam bem"]), model.encode_document(["bam bem"])
+    assert np.abs(query - passage).max() > 1e-3
+    for route, vectors in (("query", query), ("document", passage)):
+        export([str(out), "--output", str(tmp_path / route), "--tower", route])
+        alone = SentenceTransformer(str(tmp_path / route), device="cpu")
+        np.testing.assert_allclose(alone.encode(["bam bem"]), vectors, atol=1e-6)
+    # and on from there
+    again = config("finetune", folder=tmp_path / "again")
+    train(again, 'model.towers="two"', "training.steps=1", f"model.base={out}")
+    with pytest.raises(UsageError, match=r"has two towers, and model\.towers is shared"):
+        train(config("finetune", folder=tmp_path / "third"), f"model.base={out}")
+
+
+def test_tuning_the_query_tower_leaves_the_vectors_of_passages(data, config):
+    settings = ['model.towers="two"', 'model.train="query"', "training.steps=4", "training.mini_batch=3"]
+    out = train(config("finetune"), *settings)
+    base = SentenceTransformer(str(data / "bert"), device="cpu")
+    base[1].pooling_mode = "cls"
+    model = SentenceTransformer(str(out), device="cpu")
+    before, after = (
+        m[0].model if m is base else m[0].sub_modules["document"][0].model for m in (base, model)
+    )
+    for name, parameter in before.named_parameters():
+        assert torch.equal(parameter, after.get_parameter(name)), name
+    moved = model[0].sub_modules["query"][0].model
+    assert not torch.equal(before.embeddings.word_embeddings.weight, moved.embeddings.word_embeddings.weight)
+
+
+def test_adapters_go_round_and_merge_into_the_model_that_was_trained(data, config, tmp_path, monkeypatch):
+    trained: list[Any] = []
+    load_best = trainers.Resumable.load_best
+
+    def spy(self: Any) -> int:
+        step = load_best(self)
+        trained.append(self.model.eval().encode(["bam bem", "dim"]))
+        return step
+
+    monkeypatch.setattr(trainers.Resumable, "load_best", spy)
+    path = config(base="normalized")
+    lora = ['model.train="lora"', "model.lora_rank=4", "training.learning_rate=0.01"]
+    out = train(path, *lora)
+    weights = load_file(out / "adapter_model.safetensors")
+    assert not (out / "model.safetensors").exists() and len(weights) == 2 * 2 * 6
+    assert not any("pooler" in name for name in weights)
+    before = SentenceTransformer(str(data / "normalized"), device="cpu").encode(["bam bem", "dim"])
+    assert np.abs(trained[0] - before).max() > 1e-3
+    opened = SentenceTransformer(str(out), device="cpu")
+    np.testing.assert_allclose(opened.encode(["bam bem", "dim"]), trained[0], atol=1e-6)
+    export([str(out), "--output", str(tmp_path / "full")])
+    full = SentenceTransformer(str(tmp_path / "full"), device="cpu")
+    np.testing.assert_allclose(full.encode(["bam bem", "dim"]), trained[0], atol=1e-5)
+    assert not list((tmp_path / "full").glob("adapter*"))
+    assert (tmp_path / "full" / "README.md").read_text() == (out / "README.md").read_text()
+    assert full.max_seq_length == 16
+
+
+def test_adapters_go_on_after_an_interruption_with_a_checkpoint_an_epoch(data, config, tmp_path, monkeypatch):
+    lora = ['model.train="lora"', "model.lora_rank=4", "model.lora_dropout=0.1", "training.steps=10"]
+    paths = [config(base="normalized", folder=tmp_path / name) for name in ("whole", "broken")]
+    for path in paths:
+        path.write_text(path.read_text().replace("checkpoint_steps = 4\n", ""))
+    whole, path = train(paths[0], *lora), paths[1]
+    step = InBatchLoss.forward
+    steps: list[int] = []
+
+    def fail(self: Any, *arguments: Any) -> Any:
+        steps.append(1)
+        if len(steps) == 8:
+            raise KeyboardInterrupt
+        return step(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(InBatchLoss, "forward", fail)
+        with pytest.raises(KeyboardInterrupt):
+            train(path, *lora)
+    out = train(path, *lora)
+    assert len(steps) == 8  # the rest was not counted: from the end of the first epoch, step 6
+    assert without_speed(out / "log.jsonl") == without_speed(whole / "log.jsonl")
+    name = "adapter_model.safetensors"
+    assert (out / name).read_bytes() == (whole / name).read_bytes()
+
+
+def test_pooling_and_normalisation_are_the_bases_unless_told_otherwise(data, config, tmp_path):
+    names = []
+    for number, settings in enumerate(
+        [["model.base=" + str(data / "normalized")], ["model.pooling=mean", "model.normalize=true"], []]
+    ):
+        out = train(config(folder=tmp_path / str(number)), "training.steps=1", *settings)
+        model = SentenceTransformer(str(out), device="cpu")
+        names.append(([type(module).__name__ for module in model], model[1].pooling_mode))
+    full = ["Transformer", "Pooling", "Normalize"]
+    assert names == [(full, "mean"), (full, "mean"), (full[:2], "cls")]
+
+
+def test_bfloat16_differs_by_its_precision_alone(config, tmp_path):
+    losses = []
+    for precision in ("float32", "bfloat16"):
+        path = config(base="normalized", folder=tmp_path / precision)
+        out = train(path, f"training.precision={precision}", "training.steps=2")
+        losses.append(read_log(out / "log.jsonl")[0]["loss"])
+        assert (
+            load_file(out / "model.safetensors")["embeddings.word_embeddings.weight"].dtype == torch.float32
+        )
+    assert 0 < abs(losses[0] - losses[1]) < 0.1
+
+
+# --- what goes wrong -----------------------------------------------------------------------------
+
+
+def test_a_loss_that_is_no_number_stops_with_the_pairs_of_its_batch(config, monkeypatch):
+    real = trainers.PairTrainer.compute_loss
+    loss = InBatchLoss.forward
+    calls: list[int] = []
+
+    def broken(self: Any, *arguments: Any) -> torch.Tensor:
+        calls.append(1)
+        return loss(self, *arguments) * (float("nan") if len(calls) == 3 else 1.0)
+
+    monkeypatch.setattr(InBatchLoss, "forward", broken)
+    with pytest.raises(InputError, match=r"the loss of step 3 is nan; .*mined\.jsonl, pair \d+; ") as caught:
+        train(config())
+    assert caught.value.message.count("pair ") == 8
+    assert "learning_rate" in caught.value.hint
+    assert real is trainers.PairTrainer.compute_loss
+
+
+@pytest.mark.parametrize(
+    "error",
+    [torch.OutOfMemoryError("CUDA out of memory"), MemoryError("x"), RuntimeError("not enough memory: you")],
+)
+def test_too_little_memory_names_the_setting(error):
+    with (
+        pytest.raises(MachineError, match="too little memory") as caught,
+        trainers.too_little_memory("training.mini_batch"),
+    ):
+        raise error
+    assert "training.mini_batch" in caught.value.hint
+
+
+def test_another_error_of_torch_stays_what_it_is():
+    with pytest.raises(RuntimeError, match="shapes"), trainers.too_little_memory("x"):
+        raise RuntimeError("shapes")
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        (["data.hard_negatives=1", "data.pairs=['{data}/none.jsonl']"], InputError, "no such file"),
+        (["model.base={data}/nothing"], InputError, "no such folder"),
+        (["model.base={data}"], InputError, "cannot be loaded"),
+        (["output.report_to=['wandd']"], UsageError, 'no tracker "wandd"'),
+        (["texts.passage_tokens=65"], UsageError, "reads 64 tokens, and texts may have 65"),
+    ],
+)
+def test_what_does_not_fit_is_named_before_training(config, data, settings, error, message):
+    with pytest.raises(error, match=message):
+        train(config(), *(setting.format(data=data) for setting in settings))
+
+
+def test_negatives_that_no_pair_has_are_an_error_and_those_that_some_lack_a_note(
+    config, data, tmp_path, capfd
+):
+    path = tmp_path / "few.jsonl"
+    write_pairs(path, pair_rows(8, objectives=("ict",), negatives=0, hard=0))
+    with pytest.raises(InputError, match=r"data\.negatives is 1, and no pair has any") as caught:
+        train(config(), f"data.pairs=['{path}']")
+    assert "--negatives random" in caught.value.hint
+    rows = pair_rows(8, objectives=("ict",), negatives=0) + pair_rows(4, 3, objectives=("ict",))
+    train(config(folder=tmp_path / "some"), f"data.pairs=['{write_pairs(path, rows)}']", "training.steps=1")
+    assert "8 of 12 pairs have fewer than 1 negatives" in capfd.readouterr().err

@@ -1,0 +1,47 @@
+"""Models of random weights, 32 numbers wide, as sentence-transformers saves them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from sentence_transformers import CrossEncoder, SentenceTransformer
+from sentence_transformers.models import Normalize, Pooling, Transformer
+from transformers import BertConfig, BertForSequenceClassification, BertModel, BertTokenizerFast
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz0123456789:"]
+WORDS += ["##" + letter for letter in WORDS[5:]]
+
+
+def save_tiny(folder: Path, seed: int = 0, **options) -> Path:
+    """A bi-encoder of two layers: [CLS], unit vectors."""
+    bert = _save_bert(folder, BertModel, seed)
+    modules = [Transformer(str(bert), max_seq_length=48), Pooling(32, pooling_mode="cls"), Normalize()]
+    SentenceTransformer(modules=modules, device="cpu", **options).save_pretrained(str(folder))
+    return folder
+
+
+def save_tiny_reranker(folder: Path, seed: int = 0, labels: int = 1, **options) -> Path:
+    """A cross-encoder of two layers. Its scores are spread by a larger last layer."""
+    bert = _save_bert(folder, BertForSequenceClassification, seed, num_labels=labels)
+    CrossEncoder(str(bert), device="cpu", max_length=48, **options).save_pretrained(str(folder))
+    return folder
+
+
+def _save_bert(folder: Path, model: type, seed: int, **options) -> Path:
+    torch.manual_seed(seed)
+    bert = folder.with_name(folder.name + "-bert")
+    bert.mkdir(parents=True)
+    (bert / "vocab.txt").write_text("\n".join(WORDS))
+    BertTokenizerFast(str(bert / "vocab.txt"), model_max_length=64).save_pretrained(bert)
+    config = BertConfig(
+        vocab_size=len(WORDS), hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
+        intermediate_size=64, max_position_embeddings=64, **options,
+    )  # fmt: skip
+    made = model(config)
+    with torch.no_grad():
+        for name, weights in made.named_parameters():
+            if name.endswith("weight") and "LayerNorm" not in name:
+                weights.mul_(8)  # so that it matters what a token looks at, and in which order they stand
+    made.save_pretrained(bert)
+    return bert

@@ -1,0 +1,84 @@
+"""Random bases of a few thousand weights, and pairs to train them on."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
+from transformers import BertConfig, BertModel, BertTokenizerFast
+
+WORDS = [f"{a}{b}{c}" for a in "bdfgkl" for b in "aeiou" for c in "mnrst"]
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+_LETTERS = [*"abcdefghijklmnopqrstuvwxyz0123456789':.,"]
+VOCABULARY = [*SPECIAL, *WORDS, *_LETTERS, *("##" + letter for letter in _LETTERS)]
+
+
+def save_tokenizer(folder: Path) -> BertTokenizerFast:
+    """A WordPiece tokenizer of 150 words, letters and digits."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "vocab.txt").write_text("\n".join(VOCABULARY))
+    tokenizer = BertTokenizerFast(str(folder / "vocab.txt"), model_max_length=64)
+    tokenizer.save_pretrained(folder)
+    return tokenizer
+
+
+def bert_config(**options: Any) -> BertConfig:
+    """2 layers, 32 wide, without dropout."""
+    sizes = {
+        "vocab_size": len(VOCABULARY), "hidden_size": 32, "num_hidden_layers": 2,
+        "num_attention_heads": 2, "intermediate_size": 64, "max_position_embeddings": 64,
+        "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "initializer_range": 0.2,
+    }  # fmt: skip
+    return BertConfig(**(sizes | options))
+
+
+def save_bert(folder: Path, seed: int = 0, **options: Any) -> Path:
+    """A bare transformer's folder."""
+    save_tokenizer(folder)
+    torch.manual_seed(seed)
+    BertModel(bert_config(**options)).save_pretrained(folder)
+    return folder
+
+
+def save_normalized(folder: Path, seed: int = 0, **options: Any) -> Path:
+    """A sentence-transformers folder with mean pooling and vectors of length 1, as MiniLM has."""
+    bare = save_bert(folder.with_name(folder.name + "-bare"), seed, **options)
+    modules = [Transformer(str(bare), max_seq_length=48), Pooling(32, pooling_mode="mean"), Normalize()]
+    SentenceTransformer(modules=modules, device="cpu").save_pretrained(str(folder))
+    return folder
+
+
+def pair_rows(
+    count: int, seed: int = 0, objectives: tuple[str, ...] = (), negatives: int = 1, hard: int = 1
+) -> list[dict[str, Any]]:
+    """Pairs in which the query is made of words of its passage, as DPR's JSON."""
+    draw = random.Random(seed)
+    rows = []
+    for n in range(count):
+        words = draw.choices(WORDS, k=8)
+        row: dict[str, Any] = {
+            "question": " ".join(draw.sample(words, 3)),
+            "positive_ctxs": [_context(n, words)],
+            "negative_ctxs": [_context(1000 + n * 9 + k, draw.choices(WORDS, k=8)) for k in range(negatives)],
+            "hard_negative_ctxs": [_context(5000 + n * 9 + k, draw.choices(WORDS, k=8)) for k in range(hard)],
+        }
+        if objectives:
+            row["objective"] = objectives[n % len(objectives)]
+        rows.append(row)
+    return rows
+
+
+def _context(document: int, words: list[str]) -> dict[str, str]:
+    return {"title": f"t{document}", "text": " ".join(words), "passage_id": f"d{document}#0"}
+
+
+def write_pairs(path: Path, rows: Iterable[dict[str, Any]]) -> Path:
+    """Rows as JSON lines."""
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
