@@ -1,29 +1,31 @@
 """python -m benchmarks [--only NAME ...]: all benchmarks, or some, with their default settings.
 
-Each is also a script of its own with options: python -m benchmarks.encoding --help.
+Each is also a script of its own with options: python -m benchmarks.encoding --help. Those for GPUs are left
+out where there is none.
 """
 
 from __future__ import annotations
 
 import argparse
 
-from benchmarks import dense, encoding, lucene, memory, question
 from benchmarks.harness import run
+from benchmarks.suite import ON_CPU, ON_GPU, benchmark
+from indexer.devices import cuda_devices
 from indexer.errors import exit_on_error
-
-ALL = {script.BENCHMARK.name: script.BENCHMARK for script in (encoding, dense, lucene, question, memory)}
 
 
 def main() -> None:
     """Run the chosen ones, one after another."""
+    names = [*ON_CPU, *ON_GPU]
     parser = argparse.ArgumentParser("python -m benchmarks", description=__doc__.partition("\n")[0])
-    parser.add_argument(
-        "--only", nargs="+", choices=ALL, default=list(ALL), metavar="NAME", help=", ".join(ALL)
-    )
+    parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help=", ".join(names))
     parser.add_argument("--no-record", action="store_true", help="print only")
+    parser.add_argument("--json", action="store_true", help="print a line of JSON for each")
     options = parser.parse_args()
-    for name in options.only:
-        run(ALL[name], ["--no-record"] if options.no_record else [])
+    chosen = options.only or [*ON_CPU, *(ON_GPU if cuda_devices("auto") else ())]
+    flags = [f"--{flag.replace('_', '-')}" for flag in ("no_record", "json") if getattr(options, flag)]
+    for name in chosen:
+        run(benchmark(name), flags)
 
 
 if __name__ == "__main__":

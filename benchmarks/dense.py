@@ -1,6 +1,7 @@
 """Exact dense search: `FaissIndex.search` beside raw FAISS on the same file.
 
-Vectors are made up: normal, of unit length, as many and as wide as asked for.
+Vectors are made up: normal, of unit length, as many and as wide as asked for. The limit, for a Flat index, is
+reading each vector once for all queries of a batch, or the products in float32, whichever is slower.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.ceilings import multiplying, reading
 from benchmarks.harness import Benchmark, Figure, compare, run
 from indexer.faiss_index import build_faiss, import_faiss, open_faiss
 from indexer.vectors import write_shard
@@ -32,7 +34,10 @@ def measure(options: argparse.Namespace) -> list[Figure]:
         built = build_faiss(folder, shards, options.faiss, options.dimension, map(str, range(rows)))
         ours = open_faiss(folder, {**built, "factory": options.faiss, "encoder": {}}, rows)
         raw = faiss.read_index(str(folder / "index"))
+        size = rows * options.dimension
+        memory, product = reading(), multiplying()
         for count in (1, 16, 256):
+            needs = [(2.0 * size, memory), (2.0 * size * count, product)]
             queries = _unit(chance, count, options.dimension)
             figures.append(
                 compare(
@@ -42,6 +47,7 @@ def measure(options: argparse.Namespace) -> list[Figure]:
                     partial(raw.search, queries, options.k),
                     options.rounds,
                     1000 / count,
+                    needs if options.faiss == "Flat" else (),
                 )
             )
     return figures

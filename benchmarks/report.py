@@ -11,8 +11,8 @@ from typing import Any
 
 import orjson
 
-from benchmarks import dense, encoding, lucene, memory, question
-from benchmarks.harness import RESULTS, number_text
+from benchmarks.harness import RESULTS, cells, machine_text
+from benchmarks.suite import ON_CPU, ON_GPU, description
 
 README = Path(__file__).with_name("README.md")
 
@@ -20,20 +20,18 @@ _HEAD = """# Benchmarks
 
 Made from `benchmarks/results/` by `python -m benchmarks.report`; measured again by `make bench`. Ours and the
 peer's run in turn in one process, and the median round counts. The ratio is ours over the peer's: of times
-and memory, less is better; of rates, more.
+and memory, less is better; of rates, more. The limit is what the machine allows at best, by its memory or its
+arithmetic, measured in the same run; beside it stands ours over the limit.
 """
-
-_SCRIPTS = (encoding, dense, lucene, question, memory)
 
 
 def report() -> str:
     """The text of benchmarks/README.md."""
     parts = [_HEAD]
-    for script in _SCRIPTS:
-        name = script.BENCHMARK.name
+    for name in (*ON_CPU, *ON_GPU):
         path = RESULTS / f"{name}.jsonl"
         records = latest(path.read_bytes().splitlines()) if path.exists() else []
-        parts.append(f"\n## {name}\n\n{(script.__doc__ or '').strip()}\n")
+        parts.append(f"\n## {name}\n\n{description(name)}\n")
         if not records:
             parts.append("\nNot measured.\n")
         parts += [_section(name, record) for record in records]
@@ -54,22 +52,23 @@ def _section(name: str, record: dict[str, Any]) -> str:
     settings = " ".join(
         f"{'-' if len(key) == 1 else '--'}{key.replace('_', '-')} {_shown(value)}"
         for key, value in record["settings"].items()
+        if value is not None and value is not False
     )
     libraries = ", ".join(f"{library} {version}" for library, version in on["libraries"].items())
+    limited = any(figure.get("limit") is not None for figure in record["figures"])
     rows = [
         "",
         f"`python -m benchmarks.{name} {settings}`",
         "",
-        f"{record['date']}, {on['cpu']}, {on['cores']} cores, {on['memory_gb']} GB; {libraries}",
+        f"{record['date']}, {machine_text(on)}; {libraries}",
         "",
-        "| | ours | peer | ratio |",
-        "|---|---|---|---|",
+        "| | ours | peer | ratio |" + " limit | of it |" * limited,
+        "|---|---|---|---|" + "---|---|" * limited,
     ]
     for figure in record["figures"]:
         label = f"{figure['name'].strip()}, {figure['unit']}" if figure["unit"] else figure["name"].strip()
-        peer = "" if figure["peer"] is None else number_text(figure["peer"])
-        ratio = "" if figure["ratio"] is None else f"{figure['ratio']:.2f}"
-        rows.append(f"| {label} | {number_text(figure['ours'])} | {peer} | {ratio} |")
+        ours, peer, ratio, limit, share = cells(figure)
+        rows.append(f"| {label} | {ours} | {peer} | {ratio} |" + f" {limit} | {share} |" * limited)
     return "\n".join(rows) + "\n"
 
 

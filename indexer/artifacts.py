@@ -18,6 +18,7 @@ list of rows in INDEX/manifest.json without another format.
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import re
 import stat
@@ -59,7 +60,7 @@ def segment_path(folder: Path, number: int, prefix: str = "") -> Path:
 
 def dense_part(encoder_name: str) -> str:
     """The part that holds an encoder's vectors: `dense/NAME`, NAME without anything but [A-Za-z0-9._-]."""
-    name = re.sub(r"[^A-Za-z0-9._-]+", "_", encoder_name.strip("/").rpartition("/")[2]).strip("._")
+    name = re.sub(r"[^A-Za-z0-9._-]+", "_", encoder_name.strip("/").rpartition("/")[2])[:200].strip("._")
     return f"{DENSE}/{name or 'encoder'}"
 
 
@@ -100,13 +101,34 @@ _BUILD = "Build the index again: python indexer/build.py --index DIR (what is wh
 _REMOVE = "Remove the folder of that file and build the index again: the other parts are kept."
 
 
+_ARRAY_HEAD = re.compile(
+    rb"\x93NUMPY\x01\x00(?P<length>..)"
+    rb"{'descr': '(?P<type>[<|][fiu][1-8])', 'fortran_order': False, 'shape': \((?P<shape>[0-9, ]*)\), } *\n",
+    re.DOTALL,
+)
+
+
 def open_array(path: Path) -> NDArray[Any]:
-    """Memory-map a .npy file. Raises `DamagedIndexError` if it is missing or none."""
+    """Memory-map a .npy file of numbers. Raises `DamagedIndexError` if it is missing, cut off or none.
+
+    `numpy.load` is not used: it has Python parse the file's head, which in Python 3.11 fails now and then
+    where several threads do so (https://github.com/python/cpython/issues/106905).
+    """
     try:
-        array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+        with path.open("rb") as file:
+            head = _ARRAY_HEAD.match(file.read(256))
+        if head is None or head.end() != 10 + int.from_bytes(head["length"], "little"):
+            raise ValueError("its head is not one of numpy's")
+        shape = tuple(int(length) for length in head["shape"].split(b",") if length.strip())
+        dtype = np.dtype(head["type"].decode())
+        expected = head.end() + dtype.itemsize * math.prod(shape)
+        if path.stat().st_size != expected:
+            raise ValueError(f"{path.stat().st_size:,} bytes, expected {expected:,}")
+        if not math.prod(shape):
+            return np.empty(shape, dtype)
+        return np.memmap(path, dtype, "r", head.end(), shape)
+    except (OSError, ValueError, TypeError) as error:
         raise DamagedIndexError(f"{path}: not a whole .npy file ({error})", _REMOVE) from None
-    return array
 
 
 def file_sha256(path: Path, on_bytes: OnBytes | None = None) -> str:
@@ -228,4 +250,5 @@ def index_stamp(index: Path) -> tuple[int, int, int]:
 
 
 def _is_part_name(name: Any) -> bool:
-    return isinstance(name, str) and bool(re.fullmatch(rf"(?:{DENSE}/)?[A-Za-z0-9_-][A-Za-z0-9._-]*", name))
+    pattern = rf"(?:{DENSE}/)?[A-Za-z0-9_-][A-Za-z0-9._-]{{0,199}}"
+    return isinstance(name, str) and bool(re.fullmatch(pattern, name))

@@ -15,14 +15,16 @@ from typing import Annotated, Literal
 from pydantic import Field
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-from indexer.builder import Built, Plan, build_index
+from indexer.builder import Built, OpenEncoder, Plan, build_index, encode_share
 from indexer.encoding import Encoder
 from indexer.errors import UsageError, exit_on_error
 from indexer.index import Index
 from indexer.options import Options, parse_options
 from indexer.progress import progress
 from indexer.readers import all_readers
+from indexer.terminal import printable
 
 PROGRAM = "python indexer/build.py"
 SAMPLE = Path(__file__).parents[1] / "samples" / "linkseek-sample.xml.bz2"
@@ -38,7 +40,7 @@ class BuildOptions(Options):
     """
 
     corpus: Path | None = None
-    """the file to read: plain, .gz, .bz2 or .zst; the bundled sample if not given"""
+    """the file (plain, .gz, .bz2 or .zst) or folder to read; the bundled sample if not given"""
     format: str | None = None
     """its format; recognised by looking at the file if not given"""
     index: Path | None = None
@@ -60,7 +62,9 @@ class BuildOptions(Options):
     on_error: Literal["stop", "skip"] = "stop"
     """at a damaged record: stop, or skip and count it"""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """where to encode"""
+    """where to encode: on all GPUs (CUDA_VISIBLE_DEVICES chooses some), or on the CPU"""
+    shard: Annotated[str, Field(pattern=r"^[1-9]\d{0,3}/[1-9]\d{0,3}$")] | None = None
+    """of several machines: encode only share 2 of 4, as 2/4, and stop; python -m indexer.join joins them"""
     processes: Annotated[int, Field(ge=1)] | None = None
     """processes that parse and threads that index; default one a core"""
     fresh: bool = False
@@ -75,6 +79,9 @@ def main(argv: Sequence[str]) -> None:
     index = options.index or (SAMPLE_INDEX if options.corpus is None else None)
     if index is None:
         raise UsageError("--index is missing", "Name the folder for this corpus: --index index/NAME")
+    corpus = options.corpus or SAMPLE
+    for option, path in (("--corpus", corpus), ("--index", index)):
+        _check_utf8(option, path)
     if options.verify:
         verify(index)
         return
@@ -85,7 +92,7 @@ def main(argv: Sequence[str]) -> None:
         return open_biencoder(name, title=title, device=options.device)
 
     plan = Plan(
-        corpus=options.corpus or SAMPLE,
+        corpus=corpus,
         format=options.format,
         passage_words=options.passage_words,
         limit=options.limit,
@@ -96,9 +103,32 @@ def main(argv: Sequence[str]) -> None:
         faiss=options.faiss,
         processes=options.processes,
         fresh=options.fresh,
-        command=shlex.join(["python", "indexer/build.py", *argv]),
+        command=shlex.join(["python", "indexer/build.py", *argv]).encode("utf-8", "replace").decode(),
     )
-    print_summary(index, build_index(index, plan, open_encoder))
+    if options.shard:
+        encode_one_share(index, plan, open_encoder, options.shard)
+    else:
+        print_summary(index, build_index(index, plan, open_encoder))
+
+
+def encode_one_share(index: Path, plan: Plan, open_encoder: OpenEncoder, text: str) -> None:
+    """Encode share i/n of the shards, and say what is there. Raises `UsageError` for i > n."""
+    share, shares = map(int, text.split("/"))
+    if share > shares:
+        raise UsageError(f"--shard {text}: there are {shares}", "Number them from 1/N to N/N.")
+    for name, shards in encode_share(index, plan, open_encoder, (share, shares)).items():
+        rows = sum(shard.rows for shard in shards)
+        print(f"{name}: share {text} is done, {len(shards)} shards with {rows:,} passages")
+    print(f"To put all shares together: python -m indexer.join --index {shlex.quote(str(index))} OTHER ...")
+
+
+def _check_utf8(option: str, path: Path) -> None:
+    """Raises `UsageError` for a path whose bytes are no text: manifests and other programs hold text."""
+    try:
+        str(path.resolve()).encode()
+    except UnicodeEncodeError:
+        shown = ascii(str(path))
+        raise UsageError(f"{option} {shown}: the path is not UTF-8", "Rename the file or folder.") from None
 
 
 def verify(index: Path) -> None:
@@ -106,7 +136,7 @@ def verify(index: Path) -> None:
     opened = Index.open(index)
     with progress(f"verifying {index}", opened.bytes, "bytes") as advance:
         opened.verify(advance)
-    print(f"{index}: {opened.bytes:,} bytes, every file is whole")
+    print(f"{printable(str(index))}: {opened.bytes:,} bytes, every file is whole")
 
 
 _COUNTS = {
@@ -125,7 +155,8 @@ def print_summary(index: Path, built: Built) -> None:
     """Counts, sizes, seconds per stage, and what was skipped and why."""
     console = Console(highlight=False)
     opened = Index.open(index)
-    console.print(f"\n[bold]{index}[/bold] is ready: {_bytes(opened.bytes)}")
+    heading = Text("\n").append(printable(str(index)), style="bold")
+    console.print(heading.append(f" is ready: {_bytes(opened.bytes)}"), soft_wrap=True)
     counts = Table(box=None, show_header=False, padding=(0, 2))
     for name, label in _COUNTS.items():
         counts.add_row(label, f"{built.manifest['counts'][name]:,}")
@@ -136,13 +167,14 @@ def print_summary(index: Path, built: Built) -> None:
         taken = name in built.taken_over or name in built.kept
         parts.add_row(name, _bytes(size), "taken over" if taken else "")
     console.print(parts)
-    console.print("time: " + ", ".join(f"{name} {s:.1f} s" for name, s in built.seconds.items() if s >= 0.05))
+    times = ", ".join(f"{name} {s:.1f} s" for name, s in built.seconds.items() if s >= 0.05)
+    console.print(f"time: {printable(times)}", markup=False)
     for reason, entry in built.manifest["skipped"].items():
-        console.print(f"skipped: {entry['count']:,} {reason}", markup=False)
+        console.print(f"skipped: {entry['count']:,} {printable(reason)}", markup=False)
         for example in entry["examples"][:3]:
-            console.print(f"  {example}", markup=False, soft_wrap=True)
+            console.print(f"  {printable(example)}", markup=False, soft_wrap=True)
     console.print(
-        f'\nSearch it: python app/search.py --index {shlex.quote(str(index))} "your question"',
+        f'\nSearch it: python app/search.py --index {shlex.quote(printable(str(index)))} "your question"',
         markup=False,
         soft_wrap=True,
     )

@@ -2,11 +2,12 @@
 
     documents -> passages -> links
                           -> bm25
-                          -> vectors -> dense     (once for each encoder)
+                          -> vectors -> dense     (for one encoder after another)
 
-Every stage is a part of the workspace (`indexer.artifacts`) with a fingerprint of what it is made
-from, by content: a build that was interrupted, or is run again with one more encoder, does only what
-is missing.
+What follows on the passages runs at the same time: links and a part of Lucene's work keep one core busy,
+encoding takes a GPU or the other cores. Every stage is a part of the workspace (`indexer.artifacts`) with
+a fingerprint of what it is made from, by content: a build that was interrupted, or is run again with one
+more encoder, does only what is missing.
 """
 
 from __future__ import annotations
@@ -15,15 +16,13 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from indexer.artifacts import (
     BM25,
@@ -34,29 +33,34 @@ from indexer.artifacts import (
     VECTORS,
     Manifest,
     dense_part,
-    segment_path,
     segment_paths,
     vectors_part,
+    verify_part,
 )
 from indexer.corpus import default_processes, write_documents
-from indexer.documents import REDIRECT_SCHEMA, Document, DocumentStore
-from indexer.encoding import Encoder, encode_passages
-from indexer.errors import InputError, UsageError
+from indexer.documents import REDIRECT_SCHEMA, DocumentStore
+from indexer.encoding import WHOLE, Encoder, Share, encode_passages, rows_of_share, shards_of_share
+from indexer.errors import DamagedIndexError, InputError, UsageError
 from indexer.faiss_index import FLAT, build_faiss, empty_index, shards_from_flat
 from indexer.ids import IdTable
 from indexer.index import open_passages
 from indexer.links import build_links
-from indexer.passages import PASSAGE_SCHEMA, PassageStore, passage_row, split_document
+from indexer.passages import PassageStore, write_passages
 from indexer.progress import progress
-from indexer.readers import open_reader
-from indexer.tables import Table, TableWriter
-from indexer.vectors import open_shards
+from indexer.readers import Reader, open_reader
+from indexer.tables import Table
+from indexer.together import Stop, run_together
+from indexer.vectors import Shard, open_shards
 from indexer.workspace import Workspace, link_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from indexer.sources import Source
+    from indexer.sources import Reading
+
+
+OpenEncoder = Callable[[str, bool], Encoder]
+"""(name, whether passages are read with their titles) -> the encoder."""
 
 
 @dataclass(frozen=True)
@@ -79,39 +83,37 @@ class Plan:
 
 @dataclass
 class Built:
-    """What came out: the manifest, and for each stage its seconds and whether it was taken over."""
+    """What came out: the manifest, when each stage ran, and which were taken over.
+
+    times: (start, end) of a stage in seconds since the build began; stages overlap.
+    """
 
     manifest: Manifest
-    seconds: dict[str, float] = field(default_factory=dict)
+    times: dict[str, tuple[float, float]] = field(default_factory=dict)
     taken_over: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
 
+    @property
+    def seconds(self) -> dict[str, float]:
+        """How long each stage took, in the order in which they began."""
+        order = sorted(self.times, key=lambda name: self.times[name])
+        return {name: self.times[name][1] - self.times[name][0] for name in order}
 
-def build_index(index: Path, plan: Plan, open_encoder: Callable[[str, bool], Encoder]) -> Built:
+
+def build_index(index: Path, plan: Plan, open_encoder: OpenEncoder) -> Built:
     """Build `index` and put it in the place of what was there; what was there stays whole till then.
 
     open_encoder: (name, with titles) -> encoder; called once for each of `plan.encoders`.
     Raises `InputError` for a bad corpus, `UsageError` for options that do not fit, `BusyError` if
     another build works on the same index. After any error the finished parts are kept for next time.
     """
-    reader = open_reader(plan.corpus, plan.format)
-    words = reader.passage_words if plan.passage_words is None else plan.passage_words
-    if len({dense_part(name) for name in plan.encoders}) < len(plan.encoders):
-        raise UsageError("two encoders of the same name", "Each needs a folder name of its own.")
-    index = index.resolve()
-    index.parent.mkdir(parents=True, exist_ok=True)
+    reader, words, index = _begin(index, plan)
     with Workspace(index, fresh=plan.fresh) as workspace:
         stages = _Stages(workspace, plan)
         documents = stages.documents(reader)
         passages = stages.passages(documents, words)
-        links = stages.links(documents, passages)
-        parts = [DOCUMENTS, PASSAGES, LINKS]
-        if plan.bm25:
-            stages.bm25(passages)
-            parts.append(BM25)
-        for name in plan.encoders:
-            stages.dense(passages, name, open_encoder)
-            parts.append(dense_part(name))
+        links = stages.after_passages(documents, passages, open_encoder)
+        parts = [DOCUMENTS, PASSAGES, LINKS, *[BM25] * plan.bm25, *map(dense_part, plan.encoders)]
         kept = workspace.take_over_others(
             lambda fingerprint: (
                 fingerprint.get("passages") == passages["content_sha256"]
@@ -125,9 +127,9 @@ def build_index(index: Path, plan: Plan, open_encoder: Callable[[str, bool], Enc
             "command": plan.command,
             "versions": _versions(),
             "corpus": {
-                "file": plan.corpus.name,
+                "file": plan.corpus.name or plan.corpus.resolve().name,
                 "format": reader.name,
-                "bytes": plan.corpus.stat().st_size,
+                "bytes": documents["fingerprint"]["bytes"],
                 "sha256": documents["source_sha256"],
             },
             "text": {"title": plan.title, "passage_words": words},
@@ -142,7 +144,39 @@ def build_index(index: Path, plan: Plan, open_encoder: Callable[[str, bool], Enc
             "deleted_rows": [],
         }
         workspace.publish(manifest, parts + kept)
-    return Built(manifest, stages.seconds, workspace.taken_over, kept)
+    return Built(manifest, stages.times, workspace.taken_over, kept)
+
+
+def encode_share(index: Path, plan: Plan, open_encoder: OpenEncoder, share: Share) -> dict[str, list[Shard]]:
+    """Encode the i-th of n shares of the shards and leave them in the workspace, for `indexer.join`.
+
+    The shards of each part of vectors by its name. Documents and passages are made as for `build_index`, of
+    which it raises the errors, and nothing else.
+    """
+    reader, words, index = _begin(index, plan)
+    with Workspace(index, fresh=plan.fresh) as workspace:
+        stages = _Stages(workspace, plan)
+        passages = stages.passages(stages.documents(reader), words)
+        return {dense_part(n): stages.share(passages, n, open_encoder, share) for n in plan.encoders}
+
+
+def _begin(index: Path, plan: Plan) -> tuple[Reader, int, Path]:
+    """The reader, the words of a passage, and the index's full path."""
+    reader = open_reader(plan.corpus, plan.format)
+    words = reader.passage_words if plan.passage_words is None else plan.passage_words
+    if len({dense_part(name) for name in plan.encoders}) < len(plan.encoders):
+        raise UsageError("two encoders of the same name", "Each needs a folder name of its own.")
+    index = index.resolve()
+    index.parent.mkdir(parents=True, exist_ok=True)
+    return reader, words, index
+
+
+class _ShareDone(Exception):  # noqa: N818
+    """A share of the shards is there, and the others are not: the part stays as it is."""
+
+    def __init__(self, shards: list[Shard]) -> None:
+        super().__init__()
+        self.shards = shards
 
 
 class _Stages:
@@ -152,26 +186,59 @@ class _Stages:
         self._workspace = workspace
         self._folder = workspace.folder
         self._plan = plan
-        self.seconds: dict[str, float] = {}
+        self._stop = Stop()
+        self._began = time.perf_counter()
+        self.times: dict[str, tuple[float, float]] = {}
+
+    def after_passages(self, documents: Manifest, passages: Manifest, open_encoder: OpenEncoder) -> Manifest:
+        """Everything that is made from passages, at the same time; the manifest of the links."""
+
+        def encode() -> None:
+            for name in self._plan.encoders:
+                self._dense(passages, name, open_encoder)
+
+        tasks: list[Callable[[], Any]] = [lambda: self._links(documents, passages)]
+        if self._plan.bm25:
+            tasks.append(lambda: self._bm25(passages))
+        if self._plan.encoders:
+            tasks.append(encode)
+        links: Manifest = run_together(tasks, self._stop)[0]
+        return links
+
+    def _part(self, name: str, *details: Any, **options: Any) -> Manifest:
+        """`Workspace.part`, telling when it was taken over."""
+        manifest = self._workspace.part(name, *details, **options)
+        if name in self._workspace.taken_over:
+            _say(f"{name}: unchanged, taken over")
+        return manifest
 
     @contextmanager
     def _timed(self, name: str) -> Iterator[None]:
-        started = time.perf_counter()
-        before = len(self._workspace.taken_over)
+        started = time.perf_counter() - self._began
         yield
-        self.seconds[name] = time.perf_counter() - started
-        if name in self._workspace.taken_over[before:]:
-            _say(f"{name}: unchanged, taken over")
+        self.times[name] = (started, time.perf_counter() - self._began)
+
+    @contextmanager
+    def _progress(
+        self, label: str, total: float | None = None, unit: str = ""
+    ) -> Iterator[Callable[[float], None]]:
+        """A progress bar; advancing it is also where a stage ends when another one has failed."""
+        with progress(label, total, unit) as advance:
+
+            def step(count: float) -> None:
+                self._stop.check()
+                advance(count)
+
+            yield step
 
     def documents(self, reader: Any) -> Manifest:
         plan = self._plan
-        stat = plan.corpus.stat()
+        state = reader.state()
         fingerprint = {
             "linkseek": version("linkseek"),  # another one may read the same file otherwise
             "format": reader.name,
             "corpus": str(plan.corpus.resolve()),
-            "bytes": stat.st_size,
-            "modified_ns": stat.st_mtime_ns,
+            **state,
             "limit": plan.limit,
             "on_error": plan.on_error,
         }
@@ -181,8 +248,8 @@ class _Stages:
                 if records:
                     _say(f"documents: going on after {records:,} finished records")
 
-            sources: list[Source] = []
-            with progress(f"reading {plan.corpus.name}", stat.st_size, "bytes") as advance:
+            sources: list[Reading] = []
+            with progress(f"reading {plan.corpus.name}", state["bytes"], "bytes") as advance:
                 told = 0
 
                 def on_record() -> None:
@@ -203,59 +270,44 @@ class _Stages:
                 )
 
         with self._timed(DOCUMENTS):
-            return self._workspace.part(DOCUMENTS, fingerprint, build)
+            return self._part(DOCUMENTS, fingerprint, build)
 
     def passages(self, documents: Manifest, words: int) -> Manifest:
         def build(folder: Path) -> Manifest:
             store = self._documents()
-            offsets = np.zeros(len(store) + 1, np.int64)  # [D+1]
-            digest = sha256()
-            with (
-                TableWriter(segment_path(folder, 0), PASSAGE_SCHEMA) as writer,
-                progress("splitting into passages", len(store), "documents") as advance,
-            ):
-                row = 0
-                for ids, titles, texts in store.table.batches(["id", "title", "text"]):
-                    for id_, title, text in zip(
-                        ids.to_pylist(), titles.to_pylist(), texts.to_pylist(), strict=True
-                    ):
-                        for passage in split_document(Document(id_, title, text), words):
-                            writer.write(passage_row(passage), len(passage.text))
-                            digest.update(f"{passage.id}\0{title}\0{passage.text}\0".encode())
-                        row += 1
-                        offsets[row] = writer.rows
-                    advance(len(ids))
-                passages = writer.rows
-            if passages == 0:
+            with progress("splitting into passages", len(store), "documents") as advance:
+                written = write_passages(folder, store, words, advance)
+            if written["passages"] == 0:
                 raise InputError(
                     f"{self._plan.corpus}: none of its {len(store):,} documents has any text",
                     "There is nothing to search.",
                 )
-            np.save(folder / "offsets.npy", offsets)
-            return {"passages": passages, "words": words, "content_sha256": digest.hexdigest()}
+            return written
 
         fingerprint = {"documents": documents["content_sha256"], "words": words}
         with self._timed(PASSAGES):
-            return self._workspace.part(PASSAGES, fingerprint, build)
+            return self._part(PASSAGES, fingerprint, build)
 
-    def links(self, documents: Manifest, passages: Manifest) -> Manifest:
+    def _links(self, documents: Manifest, passages: Manifest) -> Manifest:
         def build(folder: Path) -> Manifest:
             redirects = Table(segment_paths(self._folder / DOCUMENTS, "redirects-"), REDIRECT_SCHEMA)
-            ids, store = self._ids(), self._passages(passages)
-            return {"counts": build_links(folder, self._documents(), redirects, ids, store)}
+            store, ids = self._documents(), self._ids()
+            with self._progress("resolving links", len(store), "documents") as advance:
+                counts = build_links(folder, store, redirects, ids, self._passages(passages), advance)
+            return {"counts": counts}
 
         fingerprint = {
             "documents": documents["content_sha256"],
             "passages": passages["content_sha256"],
         }
         with self._timed(LINKS):
-            return self._workspace.part(LINKS, fingerprint, build)
+            return self._part(LINKS, fingerprint, build)
 
-    def bm25(self, passages: Manifest) -> Manifest:
+    def _bm25(self, passages: Manifest) -> Manifest:
         def build(folder: Path) -> Manifest:
             from indexer.lucene_index import build_lucene, passage_texts
 
-            with progress("Lucene index", passages["passages"], "passages") as advance:
+            with self._progress("Lucene index", passages["passages"], "passages") as advance:
                 count = build_lucene(
                     passage_texts(self._passages(passages)),
                     folder,
@@ -267,29 +319,27 @@ class _Stages:
 
         fingerprint = {"passages": passages["content_sha256"], "title": self._plan.title}
         with self._timed(BM25):
-            return self._workspace.part(BM25, fingerprint, build, resumable=False)
+            return self._part(BM25, fingerprint, build, resumable=False)
 
-    def dense(self, passages: Manifest, name: str, open_encoder: Callable[[str, bool], Encoder]) -> Manifest:
+    def _dense(self, passages: Manifest, name: str, open_encoder: OpenEncoder) -> Manifest:
         part, factory = dense_part(name), self._plan.faiss
-        started = time.perf_counter()
-        with progress(f"opening {name}"):  # seconds, where the model has to be converted first
-            encoder = open_encoder(name, self._plan.title)
+        encoder, content = self._open(passages, name, open_encoder)
         empty_index(factory, encoder.dimension, passages["passages"])  # a bad factory fails early
-        self.seconds[f"opening {name}"] = time.perf_counter() - started
-        content = {"passages": passages["content_sha256"], "encoder": encoder.identity}
 
         def build(folder: Path) -> Manifest:
-            vectors = self._vectors(passages, part, encoder, content)
+            with self._timed(f"encoding {part.partition('/')[2]}"):
+                vectors = self._vectors(passages, part, encoder, content)
             shards = open_shards(self._folder / vectors_part(part), passages["passages"])
             store = self._passages(passages)
-            started = time.perf_counter()
-            with progress(f"FAISS {factory}", passages["passages"], "vectors") as advance:
+            with (
+                self._timed(f"FAISS {name}"),
+                self._progress(f"FAISS {factory}", passages["passages"], "vectors") as advance,
+            ):
                 built = build_faiss(
                     folder, shards, factory, encoder.dimension, store.table.column("id"), advance
                 )
-            if factory != FLAT:  # a float16 Flat index is the vectors; others keep them beside
-                link_tree(self._folder / vectors_part(part), folder / VECTORS)
-            self.seconds[f"FAISS {name}"] = time.perf_counter() - started
+                if factory != FLAT:  # a float16 Flat index is the vectors; others keep them beside
+                    link_tree(self._folder / vectors_part(part), folder / VECTORS)
             return {
                 "encoder": {**encoder.identity, "location": encoder.location},
                 "execution": encoder.execution,
@@ -298,19 +348,45 @@ class _Stages:
                 **built,
             }
 
-        before = len(self._workspace.taken_over)
-        fingerprint = {**content, "title": self._plan.title, "factory": factory}
-        manifest = self._workspace.part(part, fingerprint, build)
-        if part in self._workspace.taken_over[before:]:
-            _say(f"{part}: unchanged, taken over")
-        return manifest
+        return self._part(part, {**content, "title": self._plan.title, "factory": factory}, build)
+
+    def share(
+        self,
+        passages: Manifest,
+        name: str,
+        open_encoder: OpenEncoder,
+        share: Share,
+    ) -> list[Shard]:
+        """The shards of a share, which is all that is made of this part."""
+        part = dense_part(name)
+        encoder, content = self._open(passages, name, open_encoder)
+        try:
+            self._vectors(passages, part, encoder, content, share)
+        except _ShareDone as done:
+            return done.shards
+        shards = open_shards(self._folder / vectors_part(part), passages["passages"])  # all were there
+        return [shards[number] for number in shards_of_share(len(shards), share)]
+
+    def _open(self, passages: Manifest, name: str, open_encoder: OpenEncoder) -> tuple[Encoder, Manifest]:
+        """An encoder, and what the vectors that it makes of these passages depend on."""
+        with self._timed(f"opening {name}"), self._progress(f"opening {name}"):
+            encoder = open_encoder(name, self._plan.title)  # seconds, where it has to be converted first
+        return encoder, {"passages": passages["content_sha256"], "encoder": encoder.identity}
 
     def _vectors(
-        self, passages: Manifest, part: str, encoder: Encoder, content: Mapping[str, Any]
+        self,
+        passages: Manifest,
+        part: str,
+        encoder: Encoder,
+        content: Mapping[str, Any],
+        share: Share | None = None,
     ) -> Manifest:
+        rows = rows_of_share(passages["passages"], encoder.shard_rows, share or WHOLE)
+
         def build(folder: Path) -> Manifest:
             self._recover_vectors(part, encoder, content, folder)
-            with progress(f"encoding {part.partition('/')[2]}", passages["passages"], "passages") as advance:
+            label = f"encoding {part.partition('/')[2]}"
+            with self._progress(label, rows, "passages") as advance:
 
                 def on_start(finished: int, total: int, rows: int) -> None:
                     if finished:
@@ -318,8 +394,15 @@ class _Stages:
                         advance(rows)
 
                 shards = encode_passages(
-                    encoder, self._passages(passages), folder, on_start=on_start, on_rows=advance
+                    encoder,
+                    self._passages(passages),
+                    folder,
+                    share=share or WHOLE,
+                    on_start=on_start,
+                    on_rows=advance,
                 )
+            if share:
+                raise _ShareDone(shards)
             digest = sha256()
             for shard in shards:
                 for block in shard.blocks():
@@ -327,20 +410,19 @@ class _Stages:
             return {"shards": len(shards), "vectors_sha256": digest.hexdigest()}
 
         how = {"token_budget": encoder.token_budget, "shard_rows": encoder.shard_rows}
-        started = time.perf_counter()
         fingerprint = {**content, "execution": encoder.execution, **how}
         beside = [self._workspace.index / part / VECTORS]
-        manifest = self._workspace.part(vectors_part(part), fingerprint, build, elsewhere=beside)
-        self.seconds[f"encoding {part.partition('/')[2]}"] = time.perf_counter() - started
-        return manifest
+        return self._workspace.part(vectors_part(part), fingerprint, build, elsewhere=beside)
 
     def _recover_vectors(self, part: str, encoder: Encoder, content: Mapping[str, Any], folder: Path) -> None:
-        """Take the same vectors out of a Flat index in use, which holds them bit for bit."""
+        """Take the same vectors out of a Flat index in use, which holds them bit for bit if it is whole."""
         old = self._workspace.in_use(part)
-        if old is None or old["factory"] != FLAT or old["execution"] != encoder.execution:
+        if old is None or old.get("factory") != FLAT or old.get("execution") != encoder.execution:
             return
         if all(old["fingerprint"].get(key) == value for key, value in content.items()):
-            shards_from_flat(self._workspace.index / part, encoder.shard_rows, folder)
+            with suppress(DamagedIndexError):
+                verify_part(self._workspace.index / part)
+                shards_from_flat(self._workspace.index / part, encoder.shard_rows, folder)
 
     def _documents(self) -> DocumentStore:
         return DocumentStore(segment_paths(self._folder / DOCUMENTS))

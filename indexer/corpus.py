@@ -12,12 +12,12 @@ import multiprocessing
 import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,15 +31,31 @@ from indexer.documents import (
 )
 from indexer.errors import DamagedIndexError, InputError, MachineError
 from indexer.ids import IdTable, SeenIds, hash_ids
-from indexer.readers import Ignored, Outcome, Reader, Record, parse_at
-from indexer.sources import Source
-from indexer.tables import Table, TableWriter
+from indexer.readers import Ignored, Reader, Record, parse_at
+from indexer.sources import Reading
+from indexer.tables import Row, Table, TableWriter
+from indexer.together import end_with_parent
 
 SEGMENT_RECORDS = 100_000
 _CHUNK_RECORDS = 32
 _EXAMPLES = 5
 
-_Parsed = tuple[Record, Sequence[Outcome] | InputError]
+
+class _Stored(NamedTuple):
+    """A document or a redirect as it will be written; made where it is parsed, which may be another process.
+
+    digest: of all that it holds. size: about its length in characters.
+    """
+
+    id: str
+    is_document: bool
+    row: Row
+    digest: bytes
+    size: int
+
+
+_Found = Sequence[_Stored | Ignored] | InputError
+_Parsed = tuple[Record, _Found]
 
 
 @dataclass
@@ -80,7 +96,7 @@ def write_documents(
     on_error: str = "stop",
     processes: int = 1,
     segment_records: int = SEGMENT_RECORDS,
-    on_source: Callable[[Source], None] = lambda source: None,
+    on_source: Callable[[Reading], None] = lambda source: None,
     on_start: Callable[[int], None] = lambda records: None,
     on_record: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:
@@ -93,9 +109,9 @@ def write_documents(
     """
     writer = _Writer(reader, folder, limit, on_error)
     on_start(writer.records)
-    source: list[Source] = []
+    source: list[Reading] = []
 
-    def opened(file: Source) -> None:
+    def opened(file: Reading) -> None:
         source.append(file)
         on_source(file)
 
@@ -174,14 +190,13 @@ class _Writer:
                         self.skipped.add("rest of a damaged file", self._damage.message)
                     break
                 self.records += 1
-                for outcome in self._accepted(record, found):
-                    digest.update(repr(outcome).encode())
-                    if isinstance(outcome, Document):
-                        size = len(outcome.text) + 64 * len(outcome.links)
-                        documents.write(document_row(outcome), size)
+                for stored in self._accepted(record, found):
+                    digest.update(stored.digest)
+                    if stored.is_document:
+                        documents.write(stored.row, stored.size)
                         self.documents += 1
                     else:
-                        redirects.write({"id": outcome.id, "target": outcome.target})
+                        redirects.write(stored.row)
                         self.redirects += 1
                     if self.at_limit:
                         self.ended = True
@@ -194,17 +209,15 @@ class _Writer:
     def _redirects_path(self) -> Path:
         return segment_path(self._folder, self.segments, "redirects-")
 
-    def _accepted(
-        self, record: Record, found: Sequence[Outcome] | InputError
-    ) -> Iterator[Document | Redirect]:
-        """The outcomes to be stored. Raises or counts what is wrong, and counts what is ignored."""
+    def _accepted(self, record: Record, found: _Found) -> Iterator[_Stored]:
+        """What is to be stored. Raises or counts what is wrong, and counts what is ignored."""
         if isinstance(found, InputError):
             self._refuse("malformed", found)
             return
         for outcome in found:
             if isinstance(outcome, Ignored):
                 self.skipped.add(outcome.reason)
-            elif isinstance(outcome, Redirect):
+            elif not outcome.is_document:
                 yield outcome
             elif not outcome.id or any(c in outcome.id for c in "\n\r\t\0"):
                 problem = f"the id {outcome.id!r} is empty or holds a line break, tab or NUL"
@@ -279,7 +292,8 @@ class _Parser:
     def __enter__(self) -> _Parser:
         if self._processes > 1:
             # Spawned, not forked: the parent may hold a JVM or a thread pool.
-            self._pool = ProcessPoolExecutor(self._processes, multiprocessing.get_context("spawn"))
+            spawn = multiprocessing.get_context("spawn")
+            self._pool = ProcessPoolExecutor(self._processes, spawn, end_with_parent)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -293,7 +307,7 @@ class _Parser:
                 yield record, _try_parse(self._reader, record)
             return
         iterator = iter(records)
-        chunks = iter(lambda: list(itertools.islice(iterator, _CHUNK_RECORDS)), [])
+        chunks = _read_ahead(iter(lambda: list(itertools.islice(iterator, _CHUNK_RECORDS)), []))
         waiting = deque(
             (chunk, self._pool.submit(_parse_chunk, self._reader, chunk))
             for chunk in itertools.islice(chunks, 4 * self._processes)
@@ -313,15 +327,32 @@ class _Parser:
             yield from zip(chunk, found, strict=True)
 
 
-def _parse_chunk(reader: Reader, chunk: list[Record]) -> list[Sequence[Outcome] | InputError]:
+def _read_ahead(chunks: Iterator[list[Record]]) -> Iterator[list[Record]]:
+    """The same, the next one being read meanwhile: decompressing lets Python's lock go."""
+    with ThreadPoolExecutor(1, "read") as reading:
+        following: Future[list[Record]] = reading.submit(next, chunks, [])
+        while chunk := following.result():
+            following = reading.submit(next, chunks, [])
+            yield chunk
+
+
+def _parse_chunk(reader: Reader, chunk: list[Record]) -> list[_Found]:
     return [_try_parse(reader, record) for record in chunk]
 
 
-def _try_parse(reader: Reader, record: Record) -> Sequence[Outcome] | InputError:
+def _try_parse(reader: Reader, record: Record) -> _Found:
     try:
-        return list(parse_at(reader, record))
+        return [found if isinstance(found, Ignored) else _stored(found) for found in parse_at(reader, record)]
     except InputError as error:
         return error
+
+
+def _stored(found: Document | Redirect) -> _Stored:
+    digest = sha256(repr(found).encode()).digest()
+    if isinstance(found, Redirect):
+        return _Stored(found.id, False, {"id": found.id, "target": found.target}, digest, 0)
+    size = len(found.text) + 64 * len(found.links)
+    return _Stored(found.id, True, document_row(found), digest, size)
 
 
 def default_processes() -> int:

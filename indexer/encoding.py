@@ -1,33 +1,43 @@
 """Passages to vectors, a shard at a time: tokenised ahead, batched by a token budget, resumable.
 
-The bits of a vector depend on the batch that it was computed in, so a shard's batches depend on
-nothing but its own texts, the tokenizer and the token budget: rows sorted by (tokens, row), cut into
-batches of at most `token_budget` padded tokens, never across shards. A build that was killed goes on
-at the first shard that is missing and ends with the same bits on the same machine.
+A shard is a fixed range of rows, and its batches (`indexer.batches`) depend on nothing but its own texts,
+the tokenizer and the token budget; none reaches across shards. A build that was killed goes on at the
+first shard that is missing and ends with the same bits on the same machine. For the same reason shards
+can be encoded anywhere: on several devices (one process each, which take the next shard when they are done
+with one) and on several machines (each a fixed share of them, see `indexer.join`).
 """
 
 from __future__ import annotations
 
+import multiprocessing
+import signal
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
-from indexer.passages import PassageStore
+from indexer.batches import BatchModel, Tokens, encode_texts
+from indexer.errors import MachineError
+from indexer.together import end_with_parent
+from indexer.tokenizing import Texts, TokenizingAhead
 from indexer.vectors import Shard, read_shard, shard_count, write_shard
 
-Tokens = Sequence[int]
+if TYPE_CHECKING:
+    from indexer.passages import PassageStore
+    from indexer.tables import Table
+
+OnRows = Callable[[float], None]
+
+Share = tuple[int, int]
+"""(i, n): every n-th shard, beginning with the i-th, from 1."""
+
+WHOLE: Share = (1, 1)
 
 
-class Encoder(Protocol):
+class Encoder(BatchModel, Protocol):
     """What turns texts into vectors. `retriever.biencoder.BiEncoder` is one."""
-
-    @property
-    def dimension(self) -> int:
-        """d, the length of a vector."""
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -39,50 +49,28 @@ class Encoder(Protocol):
 
     @property
     def execution(self) -> dict[str, Any]:
-        """What their last bits depend on: backend, precision, threads, versions."""
-
-    @property
-    def token_budget(self) -> int:
-        """Padded tokens in a batch."""
+        """What their last bits depend on: backend, precision, streams, versions."""
 
     @property
     def shard_rows(self) -> int:
         """Rows in a shard: about half a minute of work."""
 
-    def tokenize_passages(self, titles: Sequence[str], texts: Sequence[str]) -> list[Tokens]:
+    def tokenize_passages(self, titles: Sequence[str], texts: Sequence[str]) -> Sequence[Tokens]:
         """Token ids of passages, cut to the model's length."""
 
-    def encode_tokens(self, batch: Sequence[Tokens]) -> NDArray[np.float32]:
-        """Vectors of one batch, float32 [B, d]."""
 
+@dataclass(frozen=True)
+class PassageTexts:
+    """Titles and texts of passages, for `indexer.tokenizing`."""
 
-def token_batches(lengths: Sequence[int], token_budget: int) -> Iterator[list[int]]:
-    """Positions sorted by (length, position), cut so that longest x count <= `token_budget`.
+    table: Table
 
-    A text longer than the budget is a batch of its own.
-    """
-    order = sorted(range(len(lengths)), key=lambda i: (lengths[i], i))
-    batch: list[int] = []
-    for position in order:
-        if batch and lengths[position] * (len(batch) + 1) > token_budget:
-            yield batch
-            batch = []
-        batch.append(position)
-    if batch:
-        yield batch
+    def __len__(self) -> int:
+        return len(self.table)
 
-
-def encode_texts(
-    encoder: Encoder,
-    tokens: Sequence[Tokens],
-    on_rows: Callable[[float], None] = lambda rows: None,
-) -> NDArray[np.float32]:
-    """Vectors of tokenised texts in their order, float32 [n, d]; on_rows gets the size of each batch."""
-    vectors = np.empty((len(tokens), encoder.dimension), np.float32)  # [n, d]
-    for batch in token_batches([len(t) for t in tokens], encoder.token_budget):
-        vectors[batch] = encoder.encode_tokens([tokens[i] for i in batch])
-        on_rows(len(batch))
-    return vectors
+    def read(self, start: int, stop: int) -> tuple[list[str], list[str]]:
+        """(titles, texts) of rows [start, stop)."""
+        return list(self.table.column("title", start, stop)), list(self.table.column("text", start, stop))
 
 
 def encode_passages(
@@ -90,41 +78,185 @@ def encode_passages(
     passages: PassageStore,
     folder: Path,
     *,
+    share: Share = WHOLE,
     on_start: Callable[[int, int, int], None] = lambda finished, shards, rows: None,
-    on_rows: Callable[[float], None] = lambda rows: None,
+    on_rows: OnRows = lambda rows: None,
 ) -> list[Shard]:
     """Encode all passages into shards in `folder`, passing over those that are there and whole.
 
-    on_start is told how many of how many shards were finished before, and their rows; on_rows how
-    many rows were finished since the last call. Raises `InputError` if a vector is not finite.
+    share: only these of the shards. on_start is told how many of how many
+    shards were finished before, and their rows; on_rows how many rows were finished since the last call.
+    Raises `InputError` if a vector is not finite, `MachineError` if a process of a device was ended.
     """
+    size, rows = encoder.shard_rows, len(passages)
+    numbers = shards_of_share(shard_count(rows, size), share)
+    finished = {}
+    for number in numbers:
+        shard = read_shard(folder, number)
+        if shard and shard.first_row == number * size and shard.rows == min(size, rows - number * size):
+            finished[number] = shard
+    on_start(len(finished), len(numbers), sum(shard.rows for shard in finished.values()))
+    missing = [number for number in numbers if number not in finished]
+    texts = PassageTexts(passages.table)
+    with _Devices(encoder, texts, folder, missing, on_rows) as others:
+        for number, shard in _encode_shards(encoder, texts, folder, others.claims(), others.on_rows):
+            finished[number] = shard
+        others.wait()
+    for number in set(missing) - set(finished):  # made on other devices
+        made = read_shard(folder, number, verify=False)
+        if made is None:
+            raise MachineError(f"{folder}: shard {number} has disappeared", "Run the same command again.")
+        finished[number] = made
+    return [finished[number] for number in numbers]
+
+
+def shards_of_share(total: int, share: Share) -> range:
+    """The numbers of the shards of a share."""
+    return range(share[0] - 1, total, share[1])
+
+
+def rows_of_share(rows: int, shard_rows: int, share: Share) -> int:
+    """How many of all rows are in the shards of a share."""
+    numbers = shards_of_share(shard_count(rows, shard_rows), share)
+    return sum(min(shard_rows, rows - number * shard_rows) for number in numbers)
+
+
+def _encode_shards(
+    encoder: Encoder, texts: Texts, folder: Path, numbers: Iterator[int], on_rows: OnRows
+) -> Iterator[tuple[int, Shard]]:
+    """Encode shards one after another; the next one is tokenised and the last one written meanwhile."""
     size = encoder.shard_rows
-    total = shard_count(len(passages), size)
-    found = {number: read_shard(folder, number) for number in range(total)}
-    finished = {
-        number: shard
-        for number, shard in found.items()
-        if shard and shard.first_row == number * size and shard.rows == _rows(number, size, passages)
-    }
-    on_start(len(finished), total, sum(shard.rows for shard in finished.values()))
-    missing = [number for number in range(total) if number not in finished]
-
-    def tokenize(number: int) -> list[Tokens]:
-        start = number * size
-        titles = list(passages.table.column("title", start, start + size))
-        texts = list(passages.table.column("text", start, start + size))
-        return encoder.tokenize_passages(titles, texts)
-
-    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="tokenize") as ahead:
-        waiting: Future[list[Tokens]] | None = None
-        for place, number in enumerate(missing):
-            tokens = waiting.result() if waiting else tokenize(number)
-            following = missing[place + 1 : place + 2]
-            waiting = ahead.submit(tokenize, following[0]) if following else None
+    ranges = ((number * size, min(number * size + size, len(texts))) for number in numbers)
+    ahead = TokenizingAhead(encoder.tokenize_passages, texts, encoder.parallel.tokenizers)
+    writing: tuple[int, Future[Shard]] | None = None
+    with ThreadPoolExecutor(1, "write") as writer, ahead:
+        for (start, _), tokens in ahead.blocks(ranges):
             vectors = encode_texts(encoder, tokens, on_rows)  # [rows, d]
-            finished[number] = write_shard(folder, number, number * size, vectors)
-    return [finished[number] for number in range(total)]
+            if writing:
+                yield writing[0], writing[1].result()
+            number = start // size
+            writing = number, writer.submit(write_shard, folder, number, start, vectors)
+        if writing:
+            yield writing[0], writing[1].result()
 
 
-def _rows(number: int, size: int, passages: PassageStore) -> int:
-    return min(size, len(passages) - number * size)
+# --- further devices ------------------------------------------------------------------------------
+
+
+class _Devices:
+    """The processes of the encoder's further devices, which take shards from the same list.
+
+    Use as a context manager; left by an exception, the processes end after the batch that they work on.
+    """
+
+    def __init__(
+        self, encoder: Encoder, texts: Texts, folder: Path, missing: Sequence[int], on_rows: OnRows
+    ) -> None:
+        self._on_rows = on_rows
+        self._missing = missing
+        self._running: list[Future[None]] = []
+        self._told = 0
+        # A device takes seconds to open: not for the last shards.
+        openers = encoder.parallel.devices[: max(len(missing) - 1, 0)]
+        if openers:
+            context = multiprocessing.get_context("spawn")
+            self._shared = _Shared(*(context.Value("q", 0) for _ in range(3)))
+            self._pool = ProcessPoolExecutor(len(openers), context, _share, (self._shared,))
+        for opener in openers:
+            arguments = (opener, encoder.execution, texts, folder, missing)
+            self._running.append(self._pool.submit(_encode_on_device, *arguments))
+
+    def __enter__(self) -> _Devices:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._running:
+            self._shared.stop.value = kind is not None
+            self._pool.shutdown(cancel_futures=True)
+
+    def claims(self) -> Iterator[int]:
+        """Numbers of shards that nobody else has taken or will take."""
+        return self._shared.claims(self._missing) if self._running else iter(self._missing)
+
+    def on_rows(self, rows: float) -> None:
+        """Tell how many rows were finished here and, since the last call, elsewhere."""
+        if self._running:
+            elsewhere = self._shared.rows.value
+            rows += elsewhere - self._told
+            self._told = elsewhere
+        for future in self._running:
+            if future.done():
+                _result(future)
+        self._on_rows(rows)
+
+    def wait(self) -> None:
+        """Until the other devices are done. Raises what one of them has run into."""
+        while wait(self._running, timeout=0.2).not_done:
+            self.on_rows(0)
+        if self._running:
+            self.on_rows(0)
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """Numbers that the processes share: the next place in the list of shards, rows done, whether to stop."""
+
+    next: Any
+    rows: Any
+    stop: Any
+
+    def claims(self, missing: Sequence[int]) -> Iterator[int]:
+        while True:
+            with self.next.get_lock():
+                place = self.next.value
+                self.next.value = place + 1
+            if place >= len(missing):
+                return
+            yield missing[place]
+
+    def add(self, rows: float) -> None:
+        if self.stop.value:
+            raise _StopError
+        with self.rows.get_lock():
+            self.rows.value += int(rows)
+
+
+class _StopError(Exception):
+    pass
+
+
+_held: list[_Shared] = []
+
+
+def _share(shared: _Shared) -> None:
+    end_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which stops its children
+    _held[:] = [shared]
+
+
+def _encode_on_device(
+    open_encoder: Callable[[], Encoder],
+    execution: dict[str, Any],
+    texts: Texts,
+    folder: Path,
+    missing: Sequence[int],
+) -> None:
+    encoder = open_encoder()
+    if encoder.execution != execution:
+        raise MachineError(
+            f"the devices of this machine differ: {encoder.execution}, {execution}",
+            "Choose devices of one kind with CUDA_VISIBLE_DEVICES.",
+        )
+    [shared] = _held
+    for _ in _encode_shards(encoder, texts, folder, shared.claims(missing), shared.add):
+        pass
+
+
+def _result(future: Future[None]) -> None:
+    try:
+        future.result()
+    except BrokenProcessPool:
+        raise MachineError(
+            "the process of a device was ended (out of memory?)",
+            "Run the same command: it goes on from here.",
+        ) from None

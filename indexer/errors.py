@@ -8,10 +8,13 @@ other exception is a bug of ours and keeps its traceback.
 from __future__ import annotations
 
 import errno
+import io
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import ClassVar
+
+from indexer.terminal import printable
 
 
 class LinkseekError(Exception):
@@ -68,12 +71,15 @@ class BusyError(LinkseekError):
 def exit_on_error(program: str) -> Iterator[None]:
     """Run an entry script: a `LinkseekError` ends it with its message and exit code, no traceback.
 
-    A full disk, a read-only folder and Ctrl-C are named too. Everything else passes through.
+    A full disk, a read-only folder, too little memory and Ctrl-C are named too. Everything else passes
+    through. What the standard output's encoding lacks is printed as a question mark.
     """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
     try:
         yield
     except LinkseekError as error:
-        print(f"{program}: error: {error}", file=sys.stderr)
+        _tell(program, error.message, error.hint)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         print(f"\n{program}: interrupted; the same command goes on from here", file=sys.stderr)
@@ -87,9 +93,20 @@ def exit_on_error(program: str) -> Iterator[None]:
         hint = _OS_HINTS.get(number)
         if hint is None:
             raise
-        print(f"{program}: error: {error}\n  {hint}", file=sys.stderr)
+        _tell(program, str(error) if error.errno else f"a file could not be written ({error})", hint)
+        sys.exit(MachineError.exit_code)
+    except MemoryError as error:
+        _tell(program, f"the memory of this machine is used up ({error or 'no details'})", _MEMORY_HINT)
         sys.exit(MachineError.exit_code)
 
+
+def _tell(program: str, message: str, hint: str) -> None:
+    print(f"{program}: error: {printable(message)}", file=sys.stderr)
+    if hint:
+        print(f"  {printable(hint)}", file=sys.stderr)
+
+
+_MEMORY_HINT = "Close other programs, or use fewer --processes. A build goes on from here."
 
 _OS_HINTS = {
     errno.ENOSPC: "The disk is full. Free some space and run the same command: it goes on from here.",
@@ -100,5 +117,8 @@ _OS_HINTS = {
     errno.EEXIST: "A part of this path is a file. Choose another folder.",
     errno.ENAMETOOLONG: "Choose a shorter name.",
     errno.EFBIG: "The file would be larger than the system allows here (ulimit -f). Choose another folder.",
+    errno.EIO: "The disk fails at this place. Look at the system's log, and copy what can be saved.",
+    errno.ESTALE: "The network drive has lost this file. Mount it again, and run the same command.",
+    errno.EMFILE: "Too many files are open at once. Raise the limit (ulimit -n).",
     errno.EPERM: "Not permitted. Choose another folder, or change its permissions.",
 }

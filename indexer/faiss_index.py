@@ -8,18 +8,26 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from indexer.artifacts import Manifest
+from indexer.devices import cuda_devices
 from indexer.errors import DamagedIndexError, MachineError, UsageError
 from indexer.vectors import Shard, write_shard
 
+if TYPE_CHECKING:
+    from indexer.gpu_index import VectorSearch
+
 FLAT = "Flat"
+
+Found = tuple[NDArray[np.int64], NDArray[np.float32]]
+"""What a search returns: rows [Q, k], scores [Q, k]."""
 
 _TRAIN_VECTORS_A_CENTROID = 64
 _TRAIN_VECTORS_AT_LEAST = 65_536
@@ -142,10 +150,12 @@ def search_parameters(factory: str) -> dict[str, int]:
 class FaissIndex:
     """An open FAISS index over the passages, with the manifest of its part."""
 
-    def __init__(self, index: Any, manifest: Manifest) -> None:
+    def __init__(self, index: Any, manifest: Manifest, folder: Path) -> None:
         self.index = index
         self.manifest = manifest
+        self._folder = folder
         self._lock = threading.Lock()
+        self._elsewhere: dict[str, VectorSearch] = {}
 
     @property
     def encoder(self) -> dict[str, Any]:
@@ -155,9 +165,7 @@ class FaissIndex:
     def __len__(self) -> int:
         return int(self.index.ntotal)
 
-    def search(
-        self, vectors: NDArray[np.float32], k: int, **parameters: int
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def search(self, vectors: NDArray[np.float32], k: int, **parameters: int) -> Found:
         """The k best rows: (rows int64 [Q, k], scores float32 [Q, k]); -1 and -inf where nothing is.
 
         vectors: float32 [Q, d]. parameters: FAISS's search parameters, such as nprobe or efSearch.
@@ -168,13 +176,38 @@ class FaissIndex:
         depth = min(k, len(self))
         with self._lock:
             self._set(parameters)
-            scores, rows = self.index.search(vectors, depth)  # [Q, depth]
-        padding = ((0, 0), (0, k - depth))
-        scores = np.where(rows < 0, -np.inf, scores).astype(np.float32)
-        return (
-            np.pad(rows, padding, constant_values=-1),
-            np.pad(scores, padding, constant_values=-np.inf),
-        )
+            try:
+                scores, rows = self.index.search(vectors, depth)  # [Q, depth]
+            except RuntimeError as error:
+                raise DamagedIndexError(
+                    f"{self._folder / 'index'}: FAISS cannot search it ({_reason(error)})",
+                    _build_again(self._folder),
+                ) from None
+        return padded_result(rows, scores, k)
+
+    def on(self, device: str) -> VectorSearch:
+        """The same vectors for searches on a device (see `indexer.devices`); on a GPU once for all callers.
+
+        auto: on the GPUs if there are any that can, else here. Raises `UsageError` for a GPU that is not
+        there, and where one is asked for that cannot search this type of index.
+        """
+        gpus = cuda_devices(device)
+        if not gpus:
+            return self
+        from indexer.gpu_index import on_gpus
+
+        with self._lock:
+            if device not in self._elsewhere:
+                self._elsewhere[device] = on_gpus(self, gpus, needed=device != "auto")
+            return self._elsewhere[device]
+
+    def flat_vectors(self) -> NDArray[np.float16]:
+        """The vectors of a `Flat` index, float16 [N, d], memory-mapped. Raises `UsageError` for others."""
+        if self.manifest["factory"] != FLAT:
+            raise UsageError(f"a {self.manifest['factory']} index does not hold its vectors as they are")
+        size = self.index.ntotal * self.index.d * 2
+        codes = import_faiss().rev_swig_ptr(self.index.codes.data(), size)  # uint8 [N * d * 2]
+        return codes.view(np.float16).reshape(self.index.ntotal, self.index.d)  # type: ignore[no-any-return]
 
     def _set(self, parameters: dict[str, int]) -> None:
         values = {**search_parameters(self.manifest["factory"]), **parameters}
@@ -191,6 +224,13 @@ class FaissIndex:
             ) from error
 
 
+def padded_result(rows: NDArray[np.int64], scores: NDArray[np.float32], k: int) -> Found:
+    """FAISS's result [Q, depth] as k columns, with -inf where it found nothing."""
+    missing = ((0, 0), (0, k - rows.shape[1]))
+    scores = np.where(rows < 0, -np.inf, scores).astype(np.float32)
+    return np.pad(rows, missing, constant_values=-1), np.pad(scores, missing, constant_values=-np.inf)
+
+
 def open_faiss(folder: Path, manifest: Manifest, passages: int) -> FaissIndex:
     """Open a part that `build_faiss` wrote, memory-mapped where its type allows.
 
@@ -198,23 +238,57 @@ def open_faiss(folder: Path, manifest: Manifest, passages: int) -> FaissIndex:
     """
     faiss = import_faiss()
     path = folder / "index"
-    hint = f"Remove the folder {folder} and build the index again: the other parts are kept."
+    hint = _build_again(folder)
     encoder = manifest.get("encoder")
     if not isinstance(manifest.get("factory"), str) or not isinstance(encoder, dict):
         raise DamagedIndexError(f"{folder}: its manifest does not say what is in it", hint)
-    try:
-        index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
-    except (RuntimeError, MemoryError):
+    plain = faiss.IO_FLAG_SKIP_PRECOMPUTE_TABLE  # which is for L2 only
+    with _reading_no_more_than(path):
         try:
-            index = faiss.read_index(str(path))
-        except (RuntimeError, MemoryError) as error:
-            raise DamagedIndexError(f"{path}: not a FAISS index ({_reason(error)})", hint) from None
+            index = faiss.read_index(str(path), plain | faiss.IO_FLAG_MMAP_IFC)
+        except (RuntimeError, MemoryError):
+            try:
+                index = faiss.read_index(str(path), plain)
+            except (RuntimeError, MemoryError) as error:
+                raise DamagedIndexError(f"{path}: not a FAISS index ({_reason(error)})", hint) from None
     if index.ntotal != passages or index.metric_type != faiss.METRIC_INNER_PRODUCT:
         raise DamagedIndexError(
             f"{path}: {index.ntotal:,} vectors, expected {passages:,} by inner product",
             hint,
         )
-    return FaissIndex(index, manifest)
+    if index.d != manifest.get("dimension", index.d) or not index.is_trained:
+        raise DamagedIndexError(f"{path}: its head was altered", hint)
+    return FaissIndex(index, manifest, folder)
+
+
+def _build_again(folder: Path) -> str:
+    return f"Remove the folder {folder} and build the index again: the other parts are kept."
+
+
+_limits = threading.Lock()
+
+
+@contextmanager
+def _reading_no_more_than(path: Path) -> Iterator[None]:
+    """Let FAISS refuse what claims to be larger than the file.
+
+    The size of each array stands before it, and one altered byte can make it a terabyte, with which
+    FAISS would fill the memory first.
+    """
+    faiss = import_faiss()
+    if not path.is_file() or not hasattr(faiss, "set_deserialization_vector_byte_limit"):  # an older FAISS
+        yield
+        return
+    size = path.stat().st_size
+    with _limits:  # they are FAISS's own, for all threads
+        before = faiss.get_deserialization_vector_byte_limit(), faiss.get_deserialization_loop_limit()
+        faiss.set_deserialization_vector_byte_limit(size)
+        faiss.set_deserialization_loop_limit(size)
+        try:
+            yield
+        finally:
+            faiss.set_deserialization_vector_byte_limit(before[0])
+            faiss.set_deserialization_loop_limit(before[1])
 
 
 def _centroids(factory: str) -> int:

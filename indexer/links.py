@@ -18,7 +18,7 @@ Stored as flat arrays ("compressed sparse rows"), E links in reading order, D do
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,8 @@ from indexer.passages import PassageStore
 from indexer.tables import Table
 
 _MOST_REDIRECTS = 8  # MediaWiki itself follows one; wikis hold longer chains, and loops
+_SORTED_LINKS = 1 << 24  # at once: 128 MB
+_BLOCK_LINKS = 1 << 20
 
 _ARRAYS = ("target", "passage", "start", "end", "offsets", "incoming", "incoming_offsets")
 
@@ -72,11 +74,25 @@ def resolve_redirects(redirects: Table, documents: IdTable) -> tuple[IdTable, di
     Counts: `resolved_redirects` lead to a document, `dangling_redirects` to nothing or in a loop.
     A redirect with the id of a document is passed over.
     """
-    sources: NDArray[np.uint64] = np.empty(0, np.uint64)
-    targets: NDArray[np.uint64] = np.empty(0, np.uint64)
+    hashes = [(np.empty(0, np.uint64), np.empty(0, np.uint64))]
     for source, target in redirects.batches(["id", "target"]):
-        sources = np.concatenate([sources, hash_ids(source.to_pylist())])
-        targets = np.concatenate([targets, hash_ids(target.to_pylist())])
+        hashes.append((hash_ids(source.to_pylist()), hash_ids(target.to_pylist())))
+    sources, targets = map(np.concatenate, zip(*hashes, strict=True))  # [R]
+    del hashes  # tens of bytes a redirect are in memory already
+    rows = _follow(sources, targets, documents)
+    del targets
+    found = rows >= 0
+    table = IdTable.build(
+        np.concatenate([documents.hashes, sources[found]]),
+        np.concatenate([documents.rows(documents.hashes), rows[found]]),
+    )
+    return table, {"resolved_redirects": int(found.sum()), "dangling_redirects": int((~found).sum())}
+
+
+def _follow(
+    sources: NDArray[np.uint64], targets: NDArray[np.uint64], documents: IdTable
+) -> NDArray[np.int32]:
+    """The document rows that redirects lead to, int32 [R]; -1 for nothing. Alters `targets`."""
     next_hop = IdTable.build(sources, np.arange(len(sources), dtype=np.int32))
     rows = documents.rows(targets)  # [R]
     for _ in range(_MOST_REDIRECTS):
@@ -87,33 +103,32 @@ def resolve_redirects(redirects: Table, documents: IdTable) -> tuple[IdTable, di
             break
         targets[waiting] = targets[hop]
         rows[waiting] = documents.rows(targets[waiting])
-    found = rows >= 0
-    table = IdTable.build(
-        np.concatenate([np.asarray(documents.hashes), sources[found]]),
-        np.concatenate([documents.rows(np.asarray(documents.hashes)), rows[found]]),
-    )
-    return table, {"resolved_redirects": int(found.sum()), "dangling_redirects": int((~found).sum())}
+    return rows
 
 
 def build_links(
-    folder: Path, documents: DocumentStore, redirects: Table, ids: IdTable, passages: PassageStore
+    folder: Path,
+    documents: DocumentStore,
+    redirects: Table,
+    ids: IdTable,
+    passages: PassageStore,
+    on_documents: Callable[[float], None] = lambda documents: None,
 ) -> dict[str, int]:
     """Write the graph's arrays into an existing folder; return counts.
 
     Counts: `links` in the graph, `between_documents` (source and target differ), `dangling` (target
     is nothing), `cut` (no passage holds the whole anchor), and those of `resolve_redirects`.
-    Memory: one batch of documents, the id table, and 4 bytes a link.
+    on_documents: gets the number of documents done since the last call. Memory: the id table with
+    redirects, 8 bytes a document and passage, and bounded pieces of the rest.
     """
     table, counts = resolve_redirects(redirects, ids)
     counts |= {"links": 0, "between_documents": 0, "dangling": 0, "cut": 0}
     columns = {name: _ArrayFile(folder / f"{name}.npy") for name in ("target", "passage", "start", "end")}
     per_passage = np.zeros(len(passages) + 1, np.int64)  # [P+1]
     per_document = np.zeros(len(documents) + 1, np.int64)  # [D+1]
-    bounds = _PassageBounds(passages)
-    for first, rows_of_links, starts, ends, targets in _link_batches(documents):
-        source = first + rows_of_links  # [n], rows of the documents that hold the links
+    for first, last, source, starts, ends, targets in _link_batches(documents):
         target = table.rows(targets)
-        row, shift, whole = bounds.find(source, starts, ends)
+        row, shift, whole = _PassageBounds(passages, first, last).find(source, starts, ends)
         known = target >= 0
         keep = known & whole
         counts["dangling"] += int((~known).sum())
@@ -126,27 +141,28 @@ def build_links(
         columns["end"].write((ends - shift)[keep])
         np.add.at(per_passage, row[keep] + 1, 1)
         np.add.at(per_document, target[keep] + 1, 1)
+        on_documents(last - first)
     for column in columns.values():
         column.close()
-    np.save(folder / "offsets.npy", np.cumsum(per_passage))
-    np.save(folder / "incoming_offsets.npy", np.cumsum(per_document))
-    target = np.load(folder / "target.npy", mmap_mode="r")
-    np.save(folder / "incoming.npy", np.argsort(target, kind="stable").astype(np.int32))
+    np.save(folder / "offsets.npy", np.cumsum(per_passage, out=per_passage))
+    np.save(folder / "incoming_offsets.npy", np.cumsum(per_document, out=per_document))
+    _write_incoming(folder, per_document)
     return counts
 
 
-_Batch = tuple[int, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.uint64]]
+_Batch = tuple[int, int, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.uint64]]
 
 
 def _link_batches(documents: DocumentStore) -> Iterator[_Batch]:
-    """(row of the batch's first document, then per link: document in batch, start, end, target hash)."""
+    """(rows of the first document and behind the last, then per link: document, start, end, target hash)."""
     first = 0
     for (links,) in documents.table.batches(["links"]):
         values = links.flatten()  # struct array [n]
         owner = np.repeat(np.arange(len(links)), np.diff(links.offsets.to_numpy(zero_copy_only=False)))
         yield (
             first,
-            owner,
+            first + len(links),
+            first + owner,
             values.field("start").to_numpy(zero_copy_only=False).astype(np.int64),
             values.field("end").to_numpy(zero_copy_only=False).astype(np.int64),
             hash_ids(values.field("target").to_pylist()),
@@ -155,50 +171,78 @@ def _link_batches(documents: DocumentStore) -> Iterator[_Batch]:
 
 
 class _PassageBounds:
-    """Which passage of a document holds [start, end), for many links at once."""
+    """Which passage of documents [first, last) holds [start, end), for many links at once."""
 
-    def __init__(self, passages: PassageStore) -> None:
-        self._offsets = passages.offsets
-        starts, ends = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
-        for start, end in passages.table.batches(["start", "end"]):
-            starts.append(start.to_numpy())
-            ends.append(end.to_numpy())
-        self._starts = np.concatenate(starts)  # [P]
-        self._ends = np.concatenate(ends)  # [P]
-        owner = np.repeat(np.arange(len(self._offsets) - 1), np.diff(self._offsets))  # [P]
+    def __init__(self, passages: PassageStore, first: int, last: int) -> None:
+        offsets = np.asarray(passages.offsets[first : last + 1])  # [D+1]
+        self._first = first
+        self._row = int(offsets[0])
+        self._offsets = offsets - self._row
+        self._starts = passages.table.array("start", self._row, int(offsets[-1]))  # [P]
+        self._ends = passages.table.array("end", self._row, int(offsets[-1]))  # [P]
+        owner = np.repeat(np.arange(last - first), np.diff(offsets))  # [P]
         self._keys = _key(owner, self._starts)  # [P], ascending
 
     def find(
         self, document: NDArray[np.int64], start: NDArray[np.int64], end: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
         """(passage row, its start in the document, whether it holds the whole anchor), each [n]."""
+        document = document - self._first
         row = np.searchsorted(self._keys, _key(document, start), side="right") - 1
         in_document = row >= self._offsets[document]
         row = np.where(in_document, row, 0)
         if len(self._starts) == 0:
             return row, row, in_document
-        return row, self._starts[row].astype(np.int64), in_document & (end <= self._ends[row])
+        whole = in_document & (end <= self._ends[row])
+        return self._row + row, self._starts[row].astype(np.int64), whole
 
 
 def _key(document: NDArray[np.int64], start: NDArray[Any]) -> NDArray[np.int64]:
     return (document.astype(np.int64) << 32) | start.astype(np.int64)
 
 
+def _write_incoming(folder: Path, offsets: NDArray[np.int64]) -> None:
+    """Sort the links by (target, link), those of a range of targets at a time.
+
+    offsets: int64 [D+1], what incoming_offsets.npy holds.
+    """
+    target = open_array(folder / "target.npy")  # [E]
+    incoming = _ArrayFile(folder / "incoming.npy")
+    low = 0
+    while low < len(offsets) - 1:
+        # At least one document; as many as have _SORTED_LINKS together.
+        high = max(int(np.searchsorted(offsets, offsets[low] + _SORTED_LINKS, side="right")) - 1, low + 1)
+        keys = np.empty(offsets[high] - offsets[low], np.int64)  # [n]
+        filled = 0
+        for start in range(0, len(target), _BLOCK_LINKS):
+            block = target[start : start + _BLOCK_LINKS]
+            links = np.flatnonzero((block >= low) & (block < high))
+            keys[filled : filled + len(links)] = _key(block[links], start + links)
+            filled += len(links)
+        keys.sort()
+        incoming.write(keys & 0xFFFFFFFF)
+        low = high
+    incoming.close()
+
+
 class _ArrayFile:
     """A one-dimensional int32 .npy file that is written piece by piece."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._raw = path.with_suffix(".raw")
-        self._file = self._raw.open("wb")
+        self._file = path.open("wb")
         self._count = 0
+        self._write_header()
 
     def write(self, values: NDArray[Any]) -> None:
         self._file.write(np.ascontiguousarray(values, np.int32).tobytes())
         self._count += len(values)
 
     def close(self) -> None:
+        self._file.seek(0)
+        self._write_header()
         self._file.close()
-        empty = np.empty(0, np.int32)  # a file of no bytes cannot be mapped
-        np.save(self._path, np.memmap(self._raw, np.int32, "r") if self._count else empty)
-        self._raw.unlink()
+
+    def _write_header(self) -> None:
+        # Of the same length for any count: numpy leaves room for a growing one.
+        header = {"descr": "<i4", "fortran_order": False, "shape": (self._count,)}
+        np.lib.format.write_array_header_1_0(self._file, header)

@@ -201,7 +201,7 @@ class LuceneIndex:
         taken by id (as bytes), as Anserini does. Raises `DamagedIndexError` if a file is damaged.
         """
         if k < 1:
-            raise UsageError(f"k = {k}: at least 1 passage must be asked for")
+            raise UsageError(f"k = {k}: at least 1 passage must be asked for", "Choose a larger k.")
         parts = [texts[at : at + _TASK_QUERIES] for at in range(0, len(texts), _TASK_QUERIES)]
         found = self._pool.map(lambda part: self._search(part, k, similarity), parts)
         return [hits for part in found for hits in part]
@@ -263,7 +263,7 @@ class LuceneIndex:
                 # pyjnius takes longer than the search.
                 found.append(_read_hits(self._json.writeValueAsString(top)))
             return found
-        except java_error() as error:
+        except (java_error(), UnicodeDecodeError) as error:  # the latter of an id that was altered
             raise self._damaged(error) from None
 
     def _damaged(self, error: Exception) -> LinkseekError:

@@ -135,9 +135,9 @@ def _read_config(arguments: list[str], known: set[str]) -> dict[str, Any]:
     try:
         values = tomllib.loads(path.read_text("utf-8"))
     except OSError as error:
-        raise UsageError(f"--config {path}: {error.strerror}") from None
+        raise UsageError(f"--config {path}: {error.strerror}", "Check the path.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: not TOML: {error}") from None
+        raise UsageError(f"{path}: not TOML: {error}", "Write name = value, one a line.") from None
     values = {key.replace("-", "_"): value for key, value in values.items()}
     for key in values:
         if key not in known - {"config"}:

@@ -1,8 +1,13 @@
-"""A progress bar with remaining time on stderr; in a log file, a line every ten seconds instead."""
+"""Progress bars with remaining time on stderr; in a log file, a line every ten seconds instead.
+
+What is under way at the same time, in any threads, stands line by line in one display: a terminal can
+have only one that moves.
+"""
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,12 +15,16 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import (
     BarColumn,
-    MofNCompleteColumn,
     Progress,
+    ProgressColumn,
+    Task,
     TaskProgressColumn,
     TextColumn,
     TimeRemainingColumn,
 )
+from rich.text import Text
+
+from indexer.terminal import printable
 
 _LOG_SECONDS = 10.0
 
@@ -28,22 +37,70 @@ def progress(
 
     total: units in all, None where unknown. done: units finished by an earlier, interrupted run.
     """
-    console = Console(stderr=True)
+    console, label = Console(stderr=True), printable(label)
     if console.is_terminal:
-        columns = [
-            TextColumn("{task.description:<24}"),
-            BarColumn(bar_width=30),
-            TaskProgressColumn(),
-        ]
-        if unit and unit != "bytes":
-            columns += [MofNCompleteColumn(), TextColumn(unit)]
-        columns += [TimeRemainingColumn(), TextColumn("left")]
-        with Progress(*columns, console=console, speed_estimate_period=60) as bar:
-            task = bar.add_task(label, total=total)
-            bar.advance(task, done)
-            yield lambda count: bar.advance(task, count)
+        with _display.bar(console, label, total, unit, done) as advance:
+            yield advance
     else:
         yield _Log(label, total, unit, done)
+
+
+class _Display:
+    """The live display, which is there as long as it holds a bar that is under way."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._bars: Progress | None = None
+        self._under_way = 0
+
+    @contextmanager
+    def bar(
+        self, console: Console, label: str, total: float | None, unit: str, done: float
+    ) -> Iterator[Callable[[float], None]]:
+        """Show one bar; what is yielded advances it."""
+        with self._lock:
+            if self._bars is None:
+                self._bars = Progress(*_columns(), console=console, speed_estimate_period=60)
+                self._bars.start()
+            bars = self._bars
+            self._under_way += 1
+            task = bars.add_task(label, total=total, unit=unit)
+            bars.advance(task, done)
+        try:
+            yield lambda count: bars.advance(task, count)
+            if total is None:
+                bars.update(task, total=1, completed=1)
+        finally:
+            with self._lock:
+                self._under_way -= 1
+                if not self._under_way:
+                    bars.stop()
+                    self._bars = None
+
+
+_display = _Display()
+
+
+def _columns() -> list[ProgressColumn]:
+    return [
+        TextColumn("{task.description:<24}", markup=False),
+        BarColumn(bar_width=30),
+        TaskProgressColumn(),
+        _CountColumn(),
+        TimeRemainingColumn(),
+        TextColumn("left"),
+    ]
+
+
+class _CountColumn(ProgressColumn):
+    """How many of how many, for what people count: not bytes."""
+
+    def render(self, task: Task) -> Text:
+        """For example "1,024/4,096 passages"."""
+        unit = task.fields["unit"]
+        if not unit or unit == "bytes" or task.total is None:
+            return Text()
+        return Text(f"{task.completed:,.0f}/{task.total:,.0f} {unit}", "progress.download")
 
 
 class _Log:

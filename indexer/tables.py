@@ -13,14 +13,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from indexer.errors import DamagedIndexError
 
 Row = dict[str, Any]
 
-_BATCH_ROWS = 4096
-_BATCH_CHARACTERS = 4 << 20
+# Opening a table reads the head of every batch: 21 million passages are some 1,500 batches.
+_BATCH_ROWS = 16_384
+_BATCH_CHARACTERS = 16 << 20
 
 
 class TableWriter:
@@ -72,19 +75,30 @@ class TableWriter:
 
 
 class Table:
-    """The rows of one or more Arrow IPC files, memory-mapped, numbered from 0 across the files."""
+    """The rows of one or more Arrow IPC files, memory-mapped, numbered from 0 across the files.
+
+    What is read is looked through first, since Arrow follows an altered offset to wherever it leads:
+    every method below raises `DamagedIndexError` naming the file if it was altered at that place.
+    """
 
     def __init__(self, paths: Sequence[Path], schema: pa.Schema) -> None:
         """Open files in order. Raises `DamagedIndexError` for one that is missing, cut or foreign."""
+        self._schema = schema
         self._batches: list[pa.RecordBatch] = []
+        self._paths: list[Path] = []  # of the batches
         self._starts: list[int] = []
         rows = 0
         for path in paths:
             for batch in _open_batches(path, schema):
                 self._starts.append(rows)
                 self._batches.append(batch)
+                self._paths.append(path)
                 rows += batch.num_rows
         self._rows = rows
+
+    def __reduce__(self) -> tuple[type[Table], tuple[list[Path], pa.Schema]]:
+        """Another process opens the same files."""
+        return Table, (list(dict.fromkeys(self._paths)), self._schema)
 
     def __len__(self) -> int:
         return self._rows
@@ -94,39 +108,64 @@ class Table:
         if not 0 <= row < self._rows:
             raise IndexError(f"row {row} of a table of {self._rows} rows")
         number = bisect_right(self._starts, row) - 1
-        offset = row - self._starts[number]
-        return self._batches[number].slice(offset, 1).to_pylist()[0]  # type: ignore[no-any-return]
+        piece = self._batches[number].slice(row - self._starts[number], 1)
+        return {name: self._whole(number, piece.column(name))[0].as_py() for name in self._schema.names}
 
     def value(self, name: str, row: int) -> Any:
         """One cell as a Python object. Raises IndexError outside [0, len)."""
         if not 0 <= row < self._rows:
             raise IndexError(f"row {row} of a table of {self._rows} rows")
         number = bisect_right(self._starts, row) - 1
-        return self._batches[number].column(name)[row - self._starts[number]].as_py()
+        cell = self._batches[number].column(name).slice(row - self._starts[number], 1)
+        return self._whole(number, cell)[0].as_py()
 
     def rows(self) -> Iterator[Row]:
         """All rows in order, one batch in memory at a time."""
-        for batch in self._batches:
+        for number, batch in enumerate(self._batches):
+            for column in batch.columns:
+                self._whole(number, column)
             yield from batch.to_pylist()
 
     def column(self, name: str, start: int = 0, stop: int | None = None) -> Iterable[Any]:
         """The values of one column for rows [start, stop), as Python objects."""
-        for batch in self._ranges(start, stop):
-            yield from batch.column(name).to_pylist()
+        for piece in self._ranges(name, start, stop):
+            yield from piece.to_pylist()
+
+    def array(self, name: str, start: int = 0, stop: int | None = None) -> NDArray[Any]:
+        """One column of numbers for rows [start, stop)."""
+        pieces = [piece.to_numpy() for piece in self._ranges(name, start, stop)]
+        if not pieces:
+            return np.empty(0, self._schema.field(name).type.to_pandas_dtype())
+        return np.concatenate(pieces)
 
     def batches(self, columns: Sequence[str]) -> Iterator[tuple[pa.Array, ...]]:
         """The named columns batch by batch, as Arrow arrays without a copy."""
-        for batch in self._batches:
-            yield tuple(batch.column(name) for name in columns)
+        for number, batch in enumerate(self._batches):
+            yield tuple(self._whole(number, batch.column(name)) for name in columns)
 
-    def _ranges(self, start: int, stop: int | None) -> Iterator[pa.RecordBatch]:
+    def _whole(self, number: int, data: pa.Array) -> pa.Array:
+        """`data`, of a column of a batch, if it can be read."""
+        # Of lists, Arrow looks through those of the other rows as well: milliseconds for one row.
+        full = len(data) == self._batches[number].num_rows or not pa.types.is_nested(data.type)
+        try:
+            data.validate(full=full)
+        except pa.ArrowInvalid as error:
+            reason = " ".join(str(error).split())[:200]
+            raise DamagedIndexError(
+                f"{self._paths[number]}: altered ({reason})",
+                f"Remove the folder {self._paths[number].parent} and build the index again.",
+            ) from None
+        return data
+
+    def _ranges(self, name: str, start: int, stop: int | None) -> Iterator[pa.Array]:
+        """The pieces of a column that hold rows [start, stop)."""
         stop = self._rows if stop is None else min(stop, self._rows)
         number = max(bisect_right(self._starts, start) - 1, 0)
         while number < len(self._batches) and self._starts[number] < stop:
             first = self._starts[number]
             batch = self._batches[number]
             low, high = max(start - first, 0), min(stop - first, batch.num_rows)
-            yield batch.slice(low, high - low)
+            yield self._whole(number, batch.column(name).slice(low, max(high - low, 0)))
             number += 1
 
 
@@ -139,7 +178,7 @@ def _open_batches(path: Path, schema: pa.Schema) -> list[pa.RecordBatch]:
                 "The file is of another version or was replaced; build the index again.",
             )
         return [reader.get_batch(number) for number in range(reader.num_record_batches)]
-    except (pa.ArrowInvalid, OSError) as error:
+    except (pa.ArrowException, ValueError, OSError) as error:
         raise DamagedIndexError(
             f"{path}: not a whole Arrow file ({error})", "Build the index again."
         ) from error

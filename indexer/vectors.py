@@ -9,6 +9,8 @@ A shard is there whole or not at all, which is what makes encoding resumable.
 from __future__ import annotations
 
 import io
+import os
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,6 +86,19 @@ def read_shard(folder: Path, number: int, *, verify: bool = True) -> Shard | Non
     except (DamagedIndexError, KeyError, TypeError, OSError):
         return None
     return shard
+
+
+def adopt_shard(shard: Shard, folder: Path) -> None:
+    """Put a shard of another folder into this one, without copying where the file system can."""
+    path = folder / shard.path.name
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.unlink(missing_ok=True)
+    try:
+        os.link(shard.path, temporary)
+    except OSError:
+        shutil.copyfile(shard.path, temporary)
+    temporary.replace(path)
+    write_atomically(path.with_suffix(".json"), shard.path.with_suffix(".json").read_bytes())
 
 
 def open_shards(folder: Path, rows: int) -> list[Shard]:

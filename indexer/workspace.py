@@ -68,7 +68,11 @@ class Workspace:
             raise
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(
+        self, kind: object = None, error: BaseException | None = None, traceback: object = None
+    ) -> None:
+        if isinstance(error, OSError) and error.errno and not error.filename:
+            error.filename = str(self.folder)  # a full disk does not say which
         self._lock_path.unlink(missing_ok=True)
         os.close(self._lock)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.encoding import Tokens, encode_texts
+from indexer.batches import Parallel, Tokens, encode_texts
 
 _VOCABULARY = 4096
 _START = 0
@@ -36,6 +36,7 @@ class FakeEncoder:
         seed: int = 0,
         batch_noise: float = 0.0,
         seconds_a_batch: float = 0.0,
+        parallel: Parallel | None = None,
     ) -> None:
         self.name = self.location = name
         self.title = title
@@ -43,6 +44,7 @@ class FakeEncoder:
         self.token_budget = token_budget
         self.shard_rows = shard_rows
         self.max_tokens = max_tokens
+        self.parallel = parallel or Parallel()
         self.batches: list[list[int]] = []
         self._seed = seed
         self._noise = batch_noise

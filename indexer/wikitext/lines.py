@@ -14,11 +14,11 @@ from indexer.wikitext.characters import GAP, ITEM, literal
 
 _QUOTED_LINE = re.compile(r"^.*''.*$", re.MULTILINE)
 _QUOTES = re.compile(r"'{2,}")
+_INDENTED = re.compile(rf"^ +(?=[^\s|}}{GAP}])", re.MULTILINE)
+_GAPS = re.compile(rf"{GAP}[ \t{GAP}]*+(?P<end>$)?", re.MULTILINE)  # a run as a whole: it is looked at once
 _LINES = [
     (re.compile(pattern, re.MULTILINE), replacement)
     for pattern, replacement in [
-        (rf"^ +(?=[^\s|}}{GAP}])", ITEM),  # MediaWiki, too, shows such a line as a line
-        (rf"{GAP}(?:(?<=^{GAP}){GAP}*|[ \t{GAP}]*$)", ""),  # "{{anchor|x}}== Heading ==" is a heading
         (r"^-{4,}", "\n"),
         # "; term : explanation"
         (r"^([*#:]*;(?:[^\n:\[\]{}]*|[^\n]*? )):(?!//)[ \t]*(?=\S)", rf"\1\n{ITEM}"),
@@ -34,9 +34,19 @@ _HEADING_PARTS = re.compile(r"(={1,6})(.*?)(\1[ \t]*)", re.DOTALL)
 def mark_lines(source: str) -> str:
     """The source without bold and italics, with items marked and headings that the parser takes as such."""
     source = _QUOTED_LINE.sub(_drop_quotes, source)
+    source = _INDENTED.sub(ITEM, source)  # MediaWiki, too, shows such a line as a line
+    source = _GAPS.sub(_drop_gaps, source)
     for pattern, replacement in _LINES:
         source = pattern.sub(replacement, source)
     return _HEADING.sub(_keep_heading, source)
+
+
+def _drop_gaps(run: re.Match[str]) -> str:
+    """Drop gaps at the ends of a line: "{{anchor|x}}== Heading ==" is a heading."""
+    if run["end"] is not None:
+        return ""
+    begins_line = run.start() == 0 or run.string[run.start() - 1] == "\n"
+    return run[0].lstrip(GAP) if begins_line else run[0]
 
 
 def _drop_quotes(line: re.Match[str]) -> str:

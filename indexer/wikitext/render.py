@@ -77,7 +77,7 @@ def _nodes(found: Sequence[Any]) -> Iterator[str | _PlainLink | Node]:
                 break
         else:
             piece = found[at : _behind(found, at)]
-            yield from Builder().build(list(piece)).nodes
+            yield from Builder().build(list(piece)).nodes  # type: ignore[no-untyped-call]
         at += len(piece)
 
 

@@ -46,6 +46,8 @@ def test_a_small_corpus_is_repeated_under_other_ids() -> None:
         ("dense", ["--vectors", "800", "--dimension", "16"]),
         ("lucene", ["--passages", "300", "--queries", "5"]),
         ("encoding", ["--passages", "16"]),
+        ("parsing", []),
+        ("scale", ["--articles", "300"]),
     ],
 )
 def test_a_benchmark_prints_ours_and_the_peers(name: str, options: list[str]) -> None:

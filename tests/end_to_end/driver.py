@@ -1,8 +1,9 @@
 """A build for tests that kill it: small segments and shards, an encoder that takes its time.
 
-    python driver.py CORPUS INDEX SECONDS_A_BATCH [real]
+    python driver.py CORPUS INDEX SECONDS_A_BATCH [real] [lucene]
 
-`real` takes the default encoder, else it is a fake one whose bits depend on the batch.
+`real` takes the default encoder, else it is a fake one whose bits depend on the batch. `lucene` builds the
+Lucene index, too.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ def open_encoder(seconds: float, real: bool) -> Encoder:
     return encoder
 
 
-def main(source: str, index: str, seconds: str, real: str = "") -> None:
+def main(source: str, index: str, seconds: str, *more: str) -> None:
     write_documents = corpus.write_documents
     builder.write_documents = lambda *a, **k: write_documents(*a, **k, segment_records=30)
-    plan = Plan(Path(source), passage_words=20, bm25=False, encoders=["encoder"], processes=1)
-    build_index(Path(index), plan, lambda name, title: open_encoder(float(seconds), bool(real)))
+    plan = Plan(Path(source), passage_words=20, bm25="lucene" in more, encoders=["encoder"], processes=1)
+    build_index(Path(index), plan, lambda name, title: open_encoder(float(seconds), "real" in more))
 
 
 if __name__ == "__main__":

@@ -14,19 +14,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 import zstandard
-from command import WITH_TESTS
+from command import ROOT, WITH_TESTS
 from tiny_corpus import linked_rows, write_jsonl
 
 from indexer.artifacts import read_json
 from indexer.errors import DamagedIndexError
 from indexer.index import Index
+from indexer.lucene_index import BM25
 
 Process = subprocess.Popen[str]
 DRIVER = Path(__file__).with_name("driver.py")
 
 
-def start(corpus: Path, index: Path, seconds: float, *real: str) -> Process:
-    command = [sys.executable, str(DRIVER), str(corpus), str(index), str(seconds), *real]
+def start(corpus: Path, index: Path, seconds: float, *more: str) -> Process:
+    command = [sys.executable, str(DRIVER), str(corpus), str(index), str(seconds), *more]
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=WITH_TESTS
     )
@@ -114,6 +115,45 @@ def test_killed_at_ten_points_it_goes_on_and_ends_with_the_same_content(corpus, 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["index"]
 
 
+def finished_lucene(index: Path) -> int:
+    """1 if a workspace holds a whole Lucene index, else 0."""
+    return len(list(index.with_name(index.name + ".building").glob("bm25/manifest.json")))
+
+
+def begun_lucene(index: Path) -> int:
+    """1 if Lucene's index is being written."""
+    return len(list(index.with_name(index.name + ".building").glob("bm25/*.lock")))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_killed_while_lucene_and_the_encoder_work_both_end_with_the_same_content(
+    corpus, undisturbed, tmp_path
+):
+    index = tmp_path / "index"
+    for finished, count in [(begun_lucene, 1), (finished_shards, 2), (finished_lucene, 1)]:
+        process = start(corpus, index, 0.2, "lucene")
+        wait_for(process, finished, index, count)
+        process.kill()
+        process.communicate()
+    before = finished_shards(index)
+    said = finish(start(corpus, index, 0, "lucene"))
+    assert "bm25: unchanged, taken over" in said
+    going_on = re.search(r"dense/encoder: (\d+) of (\d+) shards are there", said)
+    assert going_on is not None, said  # the encoder was not done when Lucene was
+    assert 2 <= before == int(going_on[1]) < int(going_on[2])
+    assert content(index) == undisturbed
+    finish(start(corpus, tmp_path / "whole", 0, "lucene"))
+    questions = [*[passage.text for passage in Index.open(index).passages][:40], "word1", "word2 東京"]
+    killed, whole = (
+        Index.open(path).lucene().search(questions, 50, BM25()) for path in (index, tmp_path / "whole")
+    )
+    for (ids, scores), (whole_ids, whole_scores) in zip(killed, whole, strict=True):
+        assert ids == whole_ids
+        np.testing.assert_array_equal(scores, whole_scores)
+    assert any(len(set(scores.tolist())) < len(scores) for _, scores in whole)  # there are ties
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_the_index_in_use_stays_readable_the_whole_time(corpus, undisturbed, tmp_path):
@@ -161,6 +201,32 @@ def test_killed_while_documents_are_written_it_goes_on_behind_the_last_segment(t
 def content_after(corpus: Path, index: Path) -> dict[str, object]:
     finish(start(corpus, index, 0))
     return content(index)
+
+
+def command_line(pid: str) -> str:
+    """Empty for a process that has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_the_processes_of_a_killed_build_end(tmp_path):
+    options = ["--index", str(tmp_path / "index"), "--processes", "2", "--no-bm25", "--no-dense"]
+    process = subprocess.Popen([sys.executable, str(ROOT / "indexer" / "build.py"), *options], cwd=ROOT)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    parsing: list[str] = []
+    while len(parsing) < 2:
+        assert process.poll() is None, "it ended before it could be killed"
+        parsing = [pid for pid in children.read_text().split() if "spawn_main" in command_line(pid)]
+    process.kill()
+    process.wait()
+    until = time.monotonic() + 20
+    while any(command_line(pid) for pid in parsing):
+        assert time.monotonic() < until, f"{parsing} go on"
+        time.sleep(0.05)
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ The examples are the same in every run. A longer search: FUZZ_EXAMPLES=20000 pyt
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Callable, Sequence
@@ -22,7 +23,7 @@ from pydantic import Field
 from tiny_corpus import linked_rows, write_jsonl
 
 from app.pipelines import read_pipelines
-from indexer.artifacts import read_json, segment_paths, write_json
+from indexer.artifacts import read_json, segment_paths
 from indexer.builder import Plan, build_index
 from indexer.corpus import write_documents
 from indexer.documents import Document, DocumentStore
@@ -171,8 +172,8 @@ def test_any_bytes_of_a_corpus_become_sound_documents_or_are_refused(corpus: Pat
 VALUES = st.one_of(
     st.none(),
     st.booleans(),
-    st.integers(-(2**63), 2**64 - 1),
-    st.floats(allow_nan=False),
+    st.integers(-(2**70), 2**70),
+    st.floats(),
     st.sampled_from(["", "../../x", "/etc/passwd", "documents", "dense/fake", "a\0b", "Flat", "x" * 300]),
     st.just([]),
     st.just({}),
@@ -208,7 +209,7 @@ def use(path: Path) -> None:
     index = Index.open(path)
     rows, _ = index.dense().search(np.ones((1, 32), np.float32), 3)
     assert all(index.passages[row].text and index.document_url(row) for row in rows[0].tolist())
-    assert index.passages.rows_of(["d3#0"]) >= 0
+    assert len(index.passages.rows_of(["d3#0", "none"])) == 2
     index.verify()
 
 
@@ -223,7 +224,7 @@ def test_any_value_of_a_manifest_is_used_or_refused(
 ) -> None:
     path = every_manifest(index)[which % len(every_manifest(index))]
     whole = path.read_bytes()
-    write_json(path, altered(read_json(path), way, new, remove))
+    path.write_text(json.dumps(altered(read_json(path), way, new, remove)))
     try:
         use(index)
     except LinkseekError as error:

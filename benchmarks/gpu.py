@@ -1,0 +1,51 @@
+"""python -m benchmarks.gpu: the benchmarks for a GPU, one after another; --list names the files they need.
+
+They need torch, transformers and sentence-transformers, but neither a network nor anything else of this
+project's dependencies, and each takes a few minutes. To run them on another machine:
+
+    tar cf gpu.tar $(python -m benchmarks.gpu --list)          here
+    python -m benchmarks.gpu --output results                  there, where gpu.tar was unpacked
+    cat results/gpu_search.jsonl >> benchmarks/results/gpu_search.jsonl, the same of gpu_encoding     here
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from benchmarks import gpu_encoding, gpu_search
+from benchmarks.harness import RESULTS, run
+
+_ROOT = Path(__file__).parents[1]
+
+
+def main() -> None:
+    """Run both, or list the files."""
+    parser = argparse.ArgumentParser(
+        "python -m benchmarks.gpu", description=(__doc__ or "").partition("\n")[0]
+    )
+    parser.add_argument("--list", action="store_true", help="name the files of this project that are needed")
+    parser.add_argument("--tiny", action="store_true", help="with tiny sizes, to try the scripts out")
+    parser.add_argument("--output", type=Path, default=RESULTS, help="the folder of results")
+    options = parser.parse_args()
+    if options.list:
+        print("\n".join(needed_files()))
+        return
+    for script in (gpu_search, gpu_encoding):
+        arguments = script.tiny_options() if options.tiny else []
+        run(script.BENCHMARK, [*arguments, "--output", str(options.output)])
+
+
+def needed_files() -> list[str]:
+    """The files of this project that the two scripts have imported, relative to its folder."""
+    paths = [Path(found) for module in sys.modules.values() if (found := getattr(module, "__file__", None))]
+    inside = {path.resolve() for path in paths} | {Path(__file__).resolve()}
+    kept = (
+        path for path in inside if path.is_relative_to(_ROOT) and ".venv" not in path.parts and path.exists()
+    )
+    return sorted(str(path.relative_to(_ROOT)) for path in kept)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,199 @@
+"""Encoding passages on a GPU: the bi-encoder's own engine beside `SentenceTransformer.encode` in bfloat16.
+
+Models of random weights in the shapes of BERT-base and MiniLM, on made-up texts: of 128 tokens each, and as
+long as Wikipedia's passages. Ours goes from texts to vectors in memory, tokenising in other processes
+included; the limit is the model's operations over the fastest matrix product. Below: the parts of it, what
+other batches and other attentions would give, and the time that DPR's 21,015,324 passages would take.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from benchmarks.ceilings import multiplying
+from benchmarks.harness import Benchmark, Ceiling, Figure, as_rate, compare, run
+from benchmarks.random_models import (
+    BERT_BASE,
+    MINILM,
+    TINY,
+    Shape,
+    made_up_texts,
+    wikipedia_lengths,
+    write_encoder,
+)
+from indexer.batches import Parallel, TokenRows, encode_texts
+from indexer.tokenizing import TokenizingAhead
+from retriever import torch_engine
+from retriever.biencoder import BiEncoder
+from retriever.engine import Opened, on_gpu, torch_forward
+from retriever.models import load_bi_encoder, load_sentence_transformer
+
+_WIKIPEDIA = 21_015_324
+_BUDGETS = (16_384, 32_768, 65_536, 131_072, 262_144)
+
+
+@dataclass(frozen=True)
+class Made:
+    """Texts that are there already, without titles."""
+
+    texts: list[str]
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def read(self, start: int, stop: int) -> tuple[list[str], list[str]]:
+        """(titles, texts) of rows [start, stop)."""
+        return [""] * len(self.texts[start:stop]), self.texts[start:stop]
+
+
+def measure(options: argparse.Namespace) -> Iterator[Figure]:
+    """Passages a second of both, and what they are made of."""
+    device = options.device or ("cuda:0" if torch.cuda.is_available() else "cpu")
+    product = multiplying(device, "bfloat16", options.product)
+    yield as_rate(
+        compare("fastest product", "", product.run, None, options.rounds), "TFLOP/s", product.amount / 1e12
+    )
+    shapes = [TINY] if options.tiny else [MINILM, BERT_BASE]
+    for shape in shapes:
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = write_encoder(Path(scratch) / "model", shape)
+            yield from _model(shape, folder, device, product, options)
+
+
+def _model(
+    shape: Shape, folder: Path, device: str, product: Ceiling, options: argparse.Namespace
+) -> Iterator[Figure]:
+    count = options.passages * (4 if shape is MINILM else 1)
+    encoder = open_encoder(folder, device)
+    print(f"{shape.name}: {encoder.execution}", flush=True)
+    peer = load_sentence_transformer(folder, shape.name).to(device=device, dtype=torch.bfloat16)
+    rate = 0.0
+    for name, lengths in (("128 tokens", [128] * count), ("Wikipedia's lengths", wikipedia_lengths(count))):
+        texts = made_up_texts(lengths)
+        needs = [(shape.operations(lengths), product)]
+        with TokenizingAhead(encoder.tokenize_passages, Made(texts), encoder.parallel.tokenizers) as ahead:
+            figure = compare(
+                f"{shape.name}, {name}",
+                "",
+                lambda ahead=ahead: encode(encoder, ahead, count),
+                lambda texts=texts: peer.encode(
+                    texts, batch_size=options.peer_batch, show_progress_bar=False
+                ),
+                options.rounds,
+                needs=needs,
+            )
+            yield as_rate(figure, "passages/s", count)
+            rate = count / figure.ours
+            figure = compare(
+                "  tokenising", "", lambda ahead=ahead: tokens_of(ahead, count), None, options.rounds
+            )
+            yield as_rate(figure, "passages/s", count)
+            tokens = tokens_of(ahead, count)
+        figure = compare(
+            "  model alone", "", lambda t=tokens: encode_texts(encoder, t), None, options.rounds, needs=needs
+        )
+        yield as_rate(figure, "passages/s", count)
+    yield Figure(f"  {_WIKIPEDIA:,} passages, projected", "hours", _WIKIPEDIA / rate / 3600)
+    yield _difference(encoder, load_sentence_transformer(folder, shape.name), texts[:256])
+    yield from _variants(encoder, tokens, folder, device, options.rounds)
+
+
+def open_encoder(folder: Path, device: str) -> BiEncoder:
+    """What `open_biencoder` opens on a GPU; on a CPU the same in torch."""
+    whole, facts = load_bi_encoder(folder, folder.name)
+    forward = torch_forward(whole, facts, device, "bfloat16")
+    parallel = Parallel(batches=2) if device == "cpu" else on_gpu(1)
+    return BiEncoder(Opened(str(folder), "", facts, forward, parallel))
+
+
+def encode(encoder: BiEncoder, ahead: TokenizingAhead, count: int) -> NDArray[np.float32]:
+    """As `encode_passages` does it, without writing: a shard is tokenised while the one before is encoded."""
+    starts = range(0, count, encoder.shard_rows)
+    ranges = [(start, min(start + encoder.shard_rows, count)) for start in starts]
+    return np.concatenate([encode_texts(encoder, tokens) for _, tokens in ahead.blocks(ranges)])
+
+
+def tokens_of(ahead: TokenizingAhead, count: int) -> TokenRows:
+    """The tokens of all texts."""
+    [(_, tokens)] = ahead.blocks([(0, count)])
+    return tokens
+
+
+def _difference(encoder: BiEncoder, exact: Any, texts: list[str]) -> Figure:
+    """How far vectors are from those of the model in float32 on the CPU."""
+    ours = encode_texts(encoder, encoder.tokenize_passages([""] * len(texts), texts))
+    theirs = exact.encode(texts, show_progress_bar=False)
+    cosines = (ours * theirs).sum(axis=1) / np.linalg.norm(ours, axis=1) / np.linalg.norm(theirs, axis=1)
+    return Figure("  1 - cosine to float32, largest", "", float((1 - cosines).max()))
+
+
+def _variants(
+    encoder: BiEncoder, tokens: TokenRows, folder: Path, device: str, rounds: int
+) -> Iterator[Figure]:
+    """The model alone with other batches, and with each attention that can be had."""
+
+    def alone(name: str, model: BiEncoder) -> Figure:
+        figure = compare(name, "", lambda: encode_texts(model, tokens), None, rounds)
+        return as_rate(figure, "passages/s", len(tokens))
+
+    chosen = encoder.token_budget
+    for budget in _BUDGETS:
+        encoder.token_budget = budget
+        yield alone(f"  batches of {budget:,} tokens", encoder)
+    encoder.token_budget = chosen
+    for name in [*torch_engine.ATTENTIONS, torch_engine.PADDED]:
+        with only_attention(name):
+            other = open_encoder(folder, device)
+        if other.execution["attention"] == name:
+            yield alone(f"  attention: {name}", other)
+        del other
+
+
+class only_attention:  # noqa: N801
+    """While it is open, engines choose between this attention and padding."""
+
+    def __init__(self, name: str) -> None:
+        self._kept = {key: attend for key, attend in torch_engine.ATTENTIONS.items() if key == name}
+        self._all = dict(torch_engine.ATTENTIONS)
+
+    def __enter__(self) -> None:
+        _replace(self._kept)
+
+    def __exit__(self, *_: object) -> None:
+        _replace(self._all)
+
+
+def _replace(attentions: dict[str, Callable[..., Any]]) -> None:
+    torch_engine.ATTENTIONS.clear()
+    torch_engine.ATTENTIONS.update(attentions)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Options that both benchmarks for GPUs have are `--device` and `--tiny`."""
+    parser.add_argument(
+        "--passages", type=int, default=16_384, help="of BERT-base; four times as many of MiniLM"
+    )
+    parser.add_argument("--peer-batch", type=int, default=256, help="texts in a batch of the peer")
+    parser.add_argument("--product", type=int, default=8192, help="rows of the largest matrices")
+    parser.add_argument("--device", help="cuda:0 where there is one, else cpu")
+    parser.add_argument("--tiny", action="store_true", help="a tiny model, to try the script out")
+
+
+def tiny_options() -> Sequence[str]:
+    """What makes a run a matter of seconds, on any machine."""
+    return ["--tiny", "--passages", "2", "--product", "64", "--rounds", "1"]
+
+
+BENCHMARK = Benchmark("gpu_encoding", __doc__.partition("\n")[0], measure, add_options)
+
+if __name__ == "__main__":
+    run(BENCHMARK)

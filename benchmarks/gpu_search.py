@@ -1,0 +1,105 @@
+"""Exact dense search on a GPU: `indexer.exact` beside one `torch.topk` over the scores of a block at a time.
+
+As many made-up vectors as DPR's Wikipedia has passages, 768 wide, in float16 on the GPU; fewer where its
+memory is smaller. The limit is reading each vector once, or the products of all vectors and queries,
+whichever is slower. The rows are compared with those of a search in float32.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from benchmarks.ceilings import multiplying, reading
+from benchmarks.harness import Benchmark, Figure, as_rate, compare, run
+from indexer.exact import ExactSearch
+
+_BLOCK = 1 << 19  # vectors
+
+
+def measure(options: argparse.Namespace) -> Iterator[Figure]:
+    """Milliseconds a search, for one query and for batches."""
+    device = options.device or ("cuda:0" if torch.cuda.is_available() else "cpu")
+    vectors = _vectors(options.vectors, options.dimension, device)
+    precision = "float32" if device == "cpu" else "float16"
+    memory = reading(device, options.megabytes)
+    product = multiplying(device, precision, options.product)
+    yield as_rate(compare("reading", "", memory.run, None, options.rounds), "GB/s", memory.amount / 1e9)
+    yield as_rate(
+        compare(f"product, {precision}", "", product.run, None, options.rounds),
+        "TFLOP/s",
+        product.amount / 1e12,
+    )
+    yield Figure("vectors", "", len(vectors))
+    search = ExactSearch(vectors, [device])
+    queries = _unit(torch.Generator().manual_seed(1), max(options.batches), options.dimension)
+    wanted = _in_blocks(vectors, queries[:8].to(device), options.k, torch.float32)
+    found, _ = search.search(queries[:8].numpy(), options.k)
+    yield Figure("rows that a search in float32 has not", "", float((found != wanted.cpu().numpy()).sum()))
+    for count in options.batches:
+        batch = queries[:count]
+        on_device = batch.to(device)
+        needs = [(vectors.numel() * 2.0, memory), (2.0 * vectors.numel() * count, product)]
+        yield compare(
+            f"top {options.k}, batch of {count}",
+            "ms",
+            lambda batch=batch: search.search(batch.numpy(), options.k),
+            lambda on=on_device: _in_blocks(vectors, on, options.k, vectors.dtype).cpu(),
+            options.rounds,
+            1000,
+            needs,
+        )
+
+
+def _vectors(count: int, dimension: int, device: str) -> Tensor:
+    """Unit vectors, float16 [N, d], made where they are; fewer if they would not fit."""
+    if device != "cpu":
+        free, _ = torch.cuda.mem_get_info(device)
+        count = min(count, int(0.7 * free) // (2 * dimension))
+    vectors = torch.empty((count, dimension), dtype=torch.float16, device=device)
+    chance = torch.Generator(device).manual_seed(0)
+    for start in range(0, count, _BLOCK):
+        size = min(_BLOCK, count - start)
+        vectors[start : start + size] = _unit(chance, size, dimension)
+    return vectors
+
+
+def _unit(chance: torch.Generator, rows: int, dimension: int) -> Tensor:
+    vectors = torch.randn((rows, dimension), generator=chance, device=chance.device)
+    return vectors / vectors.norm(dim=1, keepdim=True)
+
+
+def _in_blocks(vectors: Tensor, queries: Tensor, k: int, precision: torch.dtype) -> Tensor:
+    """The plain way: int64 [Q, k]."""
+    kept: list[tuple[Tensor, Tensor]] = []
+    for start in range(0, len(vectors), _BLOCK):
+        scores = queries.to(precision) @ vectors[start : start + _BLOCK].to(precision).T  # [Q, b]
+        best = torch.topk(scores, min(k, scores.shape[1]), dim=1)
+        kept.append((best.values, best.indices + start))
+    scores, rows = (torch.cat(pieces, 1) for pieces in zip(*kept, strict=True))
+    return rows.gather(1, torch.topk(scores, k, dim=1).indices)
+
+
+def _options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--vectors", type=int, default=21_015_324)
+    parser.add_argument("--dimension", type=int, default=768)
+    parser.add_argument("--batches", type=int, nargs="+", default=[1, 8, 16, 64, 512])
+    parser.add_argument("-k", type=int, default=100)
+    parser.add_argument("--product", type=int, default=8192, help="rows of the largest matrices")
+    parser.add_argument("--megabytes", type=int, default=8192, help="of the largest array that is read")
+    parser.add_argument("--device", help="cuda:0 where there is one, else cpu")
+
+
+def tiny_options() -> list[str]:
+    """What makes a run a matter of seconds, on any machine."""
+    sizes = ["--vectors", "3000", "--dimension", "32", "--batches", "1", "9", "--product", "64"]
+    return [*sizes, "--megabytes", "1", "--rounds", "1"]
+
+
+BENCHMARK = Benchmark("gpu_search", __doc__.partition("\n")[0], measure, _options)
+
+if __name__ == "__main__":
+    run(BENCHMARK)

@@ -1,0 +1,143 @@
+"""A made-up wiki of any size, as a MediaWiki export: Wikipedia's shape, nobody's text.
+
+    python -m benchmarks.made_up 2000000 wiki.xml
+
+What is like Wikipedia: how links are spread (the in-degree is a power law with exponent 2.1: a few articles
+have hundreds of thousands of links in two million, half of them fewer than five), a third of the pages being
+redirects, some of which nothing is behind, and words by Zipf's law. What is smaller: 60 to 200 words an
+article and 10 to 15 links, where Wikipedia has about 500 and 25. The same number of articles makes the same
+bytes, and a smaller wiki is not the beginning of a larger one.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+EXPONENT = 2.1
+_VOCABULARY = 50_000
+_BLOCK = 2_000  # articles
+_DANGLING = 0.05  # share of the links that lead to nothing
+_THROUGH_REDIRECT = 0.1
+
+_HEAD = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11" xml:lang="en">
+<siteinfo><sitename>Made up</sitename><base>https://example.org/wiki/Main_Page</base>\
+<case>first-letter</case><namespaces><namespace key="0" case="first-letter"/>\
+<namespace key="14" case="first-letter">Category</namespace></namespaces></siteinfo>
+"""
+_ARTICLE = """<page><title>{title}</title><ns>0</ns><id>{page}</id><revision><id>{page}</id>\
+<timestamp>2026-01-01T00:00:00Z</timestamp><model>wikitext</model><text xml:space="preserve">\
+{{{{Short description|{summary}}}}}
+'''{title}''' {lead}.&lt;ref&gt;{{{{cite web|title={summary}|year=2020}}}}&lt;/ref&gt;
+
+== History ==
+{body}.
+
+[[Category:{category}]]</text></revision></page>
+"""
+_REDIRECT = """<page><title>{title}</title><ns>0</ns><id>{page}</id><redirect title="{target}" /><revision>\
+<id>{page}</id><timestamp>2026-01-01T00:00:00Z</timestamp><model>wikitext</model>\
+<text xml:space="preserve">#REDIRECT [[{target}]]</text></revision></page>
+"""
+
+
+def write_wiki(path: Path, articles: int) -> None:
+    """Write a plain XML file of so many articles and half as many redirects, in mixed order."""
+    words = np.array(_vocabulary(), object)
+    with path.open("w", encoding="utf-8") as file:
+        file.write(_HEAD)
+        for start in range(0, articles, _BLOCK):
+            draw = np.random.default_rng([articles, start])
+            for page in _pages(draw, words, start, min(start + _BLOCK, articles), articles):
+                file.write(page)
+        file.write("</mediawiki>\n")
+
+
+def in_degree_ranks(draw: np.random.Generator, count: int, articles: int) -> NDArray[np.int64]:
+    """Ranks of link targets, int64 [count] in [0, articles): rank r is drawn about r^(-1/(EXPONENT - 1))."""
+    power = 1 - 1 / (EXPONENT - 1)
+    low, high = 1.0, float(articles + 1) ** power
+    return (draw.uniform(low, high, count) ** (1 / power)).astype(np.int64) - 1
+
+
+def _pages(
+    draw: np.random.Generator, words: NDArray[np.object_], start: int, stop: int, articles: int
+) -> Iterator[str]:
+    count = stop - start
+    step = _coprime_step(articles)
+    lengths = draw.integers(60, 201, count)  # [n]
+    links = draw.integers(10, 16, count)  # [n]
+    text = _zipf(draw, int(lengths.sum()), len(words))
+    targets = in_degree_ranks(draw, int(links.sum()), articles) * step % articles
+    kinds = draw.random(len(targets))
+    places = draw.random(len(targets))
+    redirects = in_degree_ranks(draw, count // 2, articles) * step % articles
+    word = link = 0
+    for number in range(count):
+        shown = words[text[word : word + lengths[number]]].tolist()
+        word += lengths[number]
+        size = len(shown)
+        for at in range(link, link + links[number]):
+            place = int(places[at] * size)
+            target = _target(words, int(targets[at]), float(kinds[at]), articles)
+            shown[place] = f"[[{target}|{shown[place].rpartition('|')[2].rstrip(']')}]]"
+        link += links[number]
+        row = start + number
+        yield _ARTICLE.format(
+            title=_title(words, row),
+            page=2 * row + 1,
+            summary=shown[0].rpartition("|")[2].rstrip("]"),
+            lead=" ".join(shown[: size // 2]),
+            body=" ".join(shown[size // 2 :]),
+            category=words[row % 1000],
+        )
+        if number % 2 == 0 and number // 2 < len(redirects):
+            target_row = int(redirects[number // 2]) if row % 50 else articles + row
+            target = _title(words, target_row)
+            yield _REDIRECT.format(title=f"{_title(words, row)} (alias)", page=2 * row + 2, target=target)
+
+
+def _target(words: NDArray[np.object_], row: int, kind: float, articles: int) -> str:
+    if kind < _DANGLING:
+        return _title(words, articles + row)
+    if kind < _DANGLING + _THROUGH_REDIRECT:
+        return f"{_title(words, row - row % 2)} (alias)"
+    return _title(words, row)
+
+
+def _title(words: NDArray[np.object_], row: int) -> str:
+    return f"{words[row % 997].capitalize()} {words[1000 + row % 48_989]} {row}"
+
+
+def _zipf(draw: np.random.Generator, count: int, size: int) -> NDArray[np.int64]:
+    """Ranks by Zipf's law, int64 [count] in [0, size): rank r is drawn about 1 / (r + 1)."""
+    return (float(size + 1) ** draw.random(count)).astype(np.int64) - 1
+
+
+def _vocabulary() -> list[str]:
+    """Words of one to four syllables, short ones first."""
+    syllables = ["".join(pair) for pair in product("bdfgklmnprstvz", "aeiou")]
+    words: list[str] = []
+    for length in range(1, 5):
+        for letters in product(syllables, repeat=length):
+            words.append("".join(letters))
+            if len(words) == _VOCABULARY:
+                return words
+    return words
+
+
+def _coprime_step(articles: int) -> int:
+    """A step through [0, articles) that reaches every number, so that hubs stand anywhere."""
+    step = int(articles * 0.618) | 1
+    while np.gcd(step, articles) != 1:
+        step += 2
+    return step
+
+
+if __name__ == "__main__":
+    write_wiki(Path(sys.argv[2]), int(sys.argv[1]))

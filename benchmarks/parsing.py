@@ -1,0 +1,55 @@
+"""Parsing Wikipedia's articles on one core: the MediaWiki reader beside mwparserfromhell alone.
+
+Ours makes clean text, links with their places, and sections; the peer is `parse(wikitext).strip_code()`,
+which makes text alone and leaves references and captions in it. Times are of the processor. Reading the XML
+is not part of either.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+import mwparserfromhell
+
+from benchmarks.harness import Benchmark, Figure, alternate, run
+from indexer.errors import UsageError
+from indexer.readers import Record
+from indexer.readers.mediawiki import MediawikiReader
+
+
+def measure(options: argparse.Namespace) -> list[Figure]:
+    """Articles and megabytes of wikitext a second."""
+    reader = MediawikiReader(options.corpus)
+    articles = [record for record in reader.records() if _is_article(record)]
+    if not articles:
+        raise UsageError(f"--corpus {options.corpus}: no articles in it", "Name a MediaWiki export.")
+    megabytes = sum(len(record.payload.text.encode()) for record in articles) / 1e6
+
+    def ours() -> None:
+        for record in articles:
+            list(reader.parse(record))
+
+    def peer() -> None:
+        for record in articles:
+            mwparserfromhell.parse(record.payload.text).strip_code()
+
+    mine, theirs = alternate(ours, peer, options.rounds, clock=time.process_time)
+    return [
+        Figure("articles", "", len(articles)),
+        Figure("wikitext", "MB", megabytes),
+        Figure("parse", "s", mine, theirs, mine / theirs),
+        Figure("parse", "articles/s", len(articles) / mine, len(articles) / theirs, theirs / mine),
+        Figure("parse", "MB/s", megabytes / mine, megabytes / theirs, theirs / mine),
+    ]
+
+
+def _is_article(record: Record) -> bool:
+    page = record.payload
+    return page.namespace == 0 and not page.redirect and bool(page.text.strip())
+
+
+BENCHMARK = Benchmark("parsing", __doc__.partition("\n")[0], measure)
+
+if __name__ == "__main__":
+    run(BENCHMARK)

@@ -1,0 +1,95 @@
+"""Encoders of random weights and texts of random words, for machines that have neither models nor corpora.
+
+How fast a model is does not depend on its weights. The texts are as long as Wikipedia's passages: how many
+tokens the titles and 100 words of 20,000 passages of wikispeedia's articles have is noted below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.ceilings import encoder_operations
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What decides how much work a transformer is."""
+
+    name: str
+    layers: int
+    width: int
+    heads: int
+    inner: int
+    tokens: int = 256
+
+    def operations(self, lengths: Sequence[int]) -> float:
+        """Floating point operations for sequences of these lengths."""
+        return encoder_operations(self.layers, self.width, self.inner, list(lengths))
+
+
+BERT_BASE = Shape("BERT-base", 12, 768, 12, 3072)
+MINILM = Shape("MiniLM-L6", 6, 384, 12, 1536)
+TINY = Shape("tiny", 2, 32, 2, 64)
+
+_SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+_WORDS = 30_522
+
+# Of 1,000 passages, those with 0-7, 8-15, ... tokens; the last ones were cut at 256.
+_LENGTHS = (0, 2, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 4, 52, 215, 279, 189, 102, 50, 28, 17, 12, 9, 6, 4, 3, 2, 2, 1, 1, 4)  # fmt: skip # noqa: E501
+
+
+def wikipedia_lengths(count: int, seed: int = 0) -> list[int]:
+    """Lengths in tokens, special ones included, drawn as those of Wikipedia's passages are spread."""
+    draw = np.random.default_rng(seed)
+    bins = draw.choice(len(_LENGTHS), count, p=np.array(_LENGTHS) / sum(_LENGTHS))
+    lengths = bins * 8 + draw.integers(0, 8, count)
+    lengths[bins == len(_LENGTHS) - 1] = 256
+    return [int(length) for length in lengths]
+
+
+def made_up_texts(lengths: Sequence[int], seed: int = 0) -> list[str]:
+    """Texts of so many tokens, two of them special, for a model of `write_encoder`; words by Zipf's law."""
+    draw = np.random.default_rng(seed)
+    words = np.array(_vocabulary()[len(_SPECIAL) :], object)
+    ranks = (len(words) ** draw.random(sum(lengths))).astype(np.int64) - 1  # [all words]
+    ends = np.cumsum(lengths)
+    return [" ".join(words[ranks[end - length : end - 2]]) for length, end in zip(lengths, ends, strict=True)]
+
+
+def write_encoder(folder: Path, shape: Shape) -> Path:
+    """A bi-encoder as sentence-transformers saves it: mean pooling, unit vectors."""
+    import torch
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
+    from transformers import BertConfig, BertModel, BertTokenizerFast
+
+    torch.manual_seed(0)
+    bert = folder.with_name(folder.name + "-bert")
+    bert.mkdir(parents=True)
+    (bert / "vocab.txt").write_text("\n".join(_vocabulary()))
+    BertTokenizerFast(str(bert / "vocab.txt"), model_max_length=512).save_pretrained(bert)
+    config = BertConfig(
+        vocab_size=_WORDS, hidden_size=shape.width, num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads, intermediate_size=shape.inner,
+    )  # fmt: skip
+    BertModel(config).save_pretrained(bert)
+    modules = [Transformer(str(bert), max_seq_length=shape.tokens), Pooling(shape.width), Normalize()]
+    SentenceTransformer(modules=modules, device="cpu").save_pretrained(str(folder))
+    return folder
+
+
+def _vocabulary() -> list[str]:
+    """As many words as BERT's vocabulary has tokens: special ones, then one to four syllables."""
+    syllables = ["".join(pair) for pair in product("bdfgklmnprstvz", "aeiou")]
+    words = list(_SPECIAL)
+    for length in range(1, 5):
+        for letters in product(syllables, repeat=length):
+            words.append("".join(letters))
+            if len(words) == _WORDS:
+                return words
+    return words

@@ -1,0 +1,165 @@
+"""Building and opening an index of a made-up wiki (`benchmarks.made_up`) of any size: does it stay linear?
+
+Three builds, each in a process of its own that takes over what the one before has made: documents, passages
+and links; Lucene; vectors of a trivial encoder of 16 dimensions, which shows what a build does around a real
+one. Processor time is of all processes together; seconds are quoted beside it since other programs do
+not disturb it. Memory is without the pages of mapped files, which the system takes back when it needs
+them, except where they are named. Cold means that the system was asked to forget the index's files. An
+article takes 5 kB of the temporary folder (TMPDIR).
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.harness import Benchmark, Figure, run
+from benchmarks.made_up import write_wiki
+from benchmarks.watch import Watch
+from indexer.batches import Parallel, Tokens
+from indexer.builder import Built, Plan, build_index
+from indexer.index import Index
+
+_PASSAGES = 100
+_BUILDS = (("documents", "passages", "links"), ("bm25",), ("encoding trivial", "FAISS trivial"))
+_SPAWN = multiprocessing.get_context("spawn")
+
+
+def measure(options: argparse.Namespace) -> list[Figure]:
+    """Times and memory of each stage, then of opening and reading."""
+    with tempfile.TemporaryDirectory() as folder:
+        return list(_measure(Path(folder, "wiki.xml"), Path(folder, "index"), options))
+
+
+def _measure(corpus: Path, index: Path, options: argparse.Namespace) -> Iterator[Figure]:
+    started = time.perf_counter()
+    write_wiki(corpus, options.articles)
+    _say(f"{options.articles:,} articles written in {time.perf_counter() - started:.0f} s")
+    built: list[Built] = []
+    for stages in _BUILDS:
+        plan = Plan(
+            corpus,
+            bm25="bm25" in stages,
+            encoders=["trivial"] if "encoding trivial" in stages else [],
+            processes=options.processes,
+        )
+        with _process(_build, index, plan) as (process, results), Watch(process.pid) as watch:
+            began, done = results.recv()
+            process.join()
+        built.append(done)
+        for stage in stages:
+            start, end = (began + moment for moment in done.times[stage])
+            scale = 1e6 / options.articles
+            yield Figure(f"{stage}: processor time an article", "us", watch.cpu(start, end) * scale)
+            yield Figure(f"{stage}: time an article", "us", (end - start) * scale)
+            yield Figure(f"{stage}: peak memory", "MB", watch.peak("main", start, end))
+            if stage == "documents":
+                yield Figure(f"{stage}: peak memory of all processes", "MB", watch.peak("together"))
+        yield Figure(f"{stages[-1]}: peak memory with mapped files", "MB", watch.peak("mapped"))
+        _say(", ".join(f"{stage} {done.seconds[stage]:.0f} s" for stage in stages))
+    for count in ("passages", "links", "redirects"):
+        yield Figure(count, "", built[0].manifest["counts"][count])
+    yield Figure("size of the index", "MB", sum(p.stat().st_size for p in index.rglob("*")) / 1e6)
+    for how, prepare in (("cold", _forget), ("warm", _read_all)):
+        taken = []
+        for seed in range(options.rounds):
+            prepare(index)
+            with _process(_open_and_read, index, seed) as (_, results):
+                taken.append(results.recv())
+        opening, reading, processor = map(statistics.median, zip(*taken, strict=True))
+        yield Figure(f"open, {how}", "s", opening)
+        yield Figure(f"{_PASSAGES} random passages, {how}", "ms", 1000 * reading)
+        yield Figure(f"{_PASSAGES} random passages, {how}: processor time", "ms", 1000 * processor)
+
+
+def _build(results: Any, index: Path, plan: Plan) -> None:
+    began = time.perf_counter()
+    built = build_index(index, plan, lambda name, title: TrivialEncoder())
+    results.send((began, built))
+
+
+def _open_and_read(results: Any, index: Path, seed: int) -> None:
+    """Sends (seconds to open, seconds to read passages at random, processor seconds of that)."""
+    started = time.perf_counter()
+    opened = Index.open(index)
+    opening = time.perf_counter() - started
+    rows = random.Random(seed).sample(range(len(opened.passages)), _PASSAGES)
+    started, used = time.perf_counter(), time.process_time()
+    for row in rows:
+        assert opened.passages[row].text
+    results.send((opening, time.perf_counter() - started, time.process_time() - used))
+
+
+@contextmanager
+def _process(function: Callable[..., None], *arguments: Any) -> Iterator[tuple[Any, Any]]:
+    """Run a function in a fresh process; it gets a pipe for its results, and the arguments."""
+    results, sender = _SPAWN.Pipe(duplex=False)
+    process = _SPAWN.Process(target=function, args=(sender, *arguments))
+    process.start()
+    sender.close()  # so that waiting for results ends if the process does
+    yield process, results
+    process.join()
+
+
+def _forget(index: Path) -> None:
+    """Ask the system to drop the files from its cache."""
+    os.sync()
+    for path in index.rglob("*"):
+        if path.is_file():
+            with path.open("rb") as file:
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def _read_all(index: Path) -> None:
+    for path in [*(index / "documents").iterdir(), *(index / "passages").iterdir()]:
+        with path.open("rb") as file:
+            while file.read(1 << 22):
+                pass
+
+
+class TrivialEncoder:
+    """Vectors from the first bytes of a text; costs next to nothing."""
+
+    dimension = 16
+    identity: ClassVar[dict[str, Any]] = {"name": "trivial"}
+    execution: ClassVar[dict[str, Any]] = {"backend": "numpy"}
+    location = "trivial"
+    parallel = Parallel()
+    token_budget = 65_536
+    shard_rows = 65_536
+
+    def tokenize_passages(self, titles: Sequence[str], texts: Sequence[str]) -> list[Tokens]:
+        """The bytes of a text, 16 of them."""
+        return [list(text.encode()[:16].ljust(16)) for text in texts]
+
+    def encode_tokens(self, batch: Sequence[Tokens]) -> NDArray[np.float32]:
+        """Unit vectors, float32 [B, 16]."""
+        vectors = np.array(list(batch), np.float32)  # [B, 16]
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
+
+
+def _options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--articles", type=int, default=20_000)
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+
+
+BENCHMARK = Benchmark("scale", __doc__.partition("\n")[0], measure, _options)
+
+if __name__ == "__main__":
+    run(BENCHMARK)

@@ -1,0 +1,26 @@
+"""The benchmarks by name, in the order in which they are run and reported."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from pathlib import Path
+
+from benchmarks.harness import Benchmark
+
+ON_CPU = (
+    "parsing", "encoding", "scoring", "dense", "lucene", "question", "mining", "training", "memory", "scale",
+)  # fmt: skip
+ON_GPU = ("gpu_encoding", "gpu_search")
+
+
+def benchmark(name: str) -> Benchmark:
+    """Import a script; each imports what it compares."""
+    found: Benchmark = importlib.import_module(f"benchmarks.{name}").BENCHMARK
+    return found
+
+
+def description(name: str) -> str:
+    """What a script says of itself, without importing it."""
+    source = Path(__file__).with_name(f"{name}.py").read_text("utf-8")
+    return (ast.get_docstring(ast.parse(source)) or "").strip()

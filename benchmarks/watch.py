@@ -1,0 +1,94 @@
+"""A process seen from outside, with its children: processor time and memory, sampled from /proc (Linux)."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+_SECONDS = 0.2
+_TICK = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """At a moment (`time.perf_counter`): processor seconds so far, and memory in MB.
+
+    main, together: memory of the process, and with its children's, without the pages of mapped files,
+    which the system takes back when it needs them. mapped: of the process, with those pages.
+    """
+
+    moment: float
+    cpu: float
+    main: float
+    together: float
+    mapped: float
+
+
+class Watch:
+    """Samples a process until it ends. Use as a context manager."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.samples: list[Sample] = []
+
+    def __enter__(self) -> Watch:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def cpu(self, start: float, end: float) -> float:
+        """Processor seconds between two moments, those of children included."""
+        moments = [sample.moment for sample in self.samples]
+        used = [sample.cpu for sample in self.samples]
+        return float(np.interp(end, moments, used) - np.interp(start, moments, used))
+
+    def peak(self, what: str, start: float = -np.inf, end: float = np.inf) -> float:
+        """The largest of a field of `Sample` between two moments."""
+        found = [getattr(s, what) for s in self.samples if start - _SECONDS <= s.moment <= end + _SECONDS]
+        return max(found, default=0.0)
+
+    def _run(self) -> None:
+        while not self._over.wait(_SECONDS):
+            try:
+                self.samples.append(_sample(self._pid))
+            except (FileNotFoundError, ProcessLookupError):
+                return
+
+
+def _sample(pid: int) -> Sample:
+    cpu, main, mapped = _cpu(pid, reaped=True), *_memory(pid)
+    together = main
+    for child in _children(pid):
+        try:
+            cpu += _cpu(child, reaped=False)
+            together += _memory(child)[0]
+        except (FileNotFoundError, ProcessLookupError):  # it has just ended: counted as reaped next time
+            continue
+    return Sample(time.perf_counter(), cpu, main, together, mapped)
+
+
+def _children(pid: int) -> list[int]:
+    return [int(n) for path in Path(f"/proc/{pid}/task").glob("*/children") for n in path.read_text().split()]
+
+
+def _cpu(pid: int, *, reaped: bool) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11 : 15 if reaped else 13])) / _TICK
+
+
+def _memory(pid: int) -> tuple[float, float]:
+    """(memory of its own, all that is resident), in MB."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    kilobytes = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines)
+                 if name in ("RssAnon", "VmRSS")}  # fmt: skip
+    return kilobytes.get("RssAnon", 0) / 1024, kilobytes.get("VmRSS", 0) / 1024

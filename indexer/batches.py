@@ -1,0 +1,161 @@
+"""Token sequences in batches through an encoder: what is the same for every model and every machine.
+
+The bits of a vector depend on the batch that it was computed in. Batches depend on the lengths of the
+sequences and the token budget alone: sorted by (tokens, position), cut into batches of at most
+`token_budget` padded tokens. How many of them are worked on at the same time changes no bit.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, Protocol, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+Tokens = Sequence[int] | NDArray[np.int32]
+
+
+class TokenRows(Sequence[Tokens]):
+    """Token sequences back to back: four bytes a token, where a list of integers takes 36."""
+
+    def __init__(self, ids: NDArray[np.int32], ends: NDArray[np.int64]) -> None:
+        """ids: int32 [T], all tokens. ends: int64 [n], where each sequence ends."""
+        self.ids = ids
+        self.ends = ends
+
+    @classmethod
+    def of(cls, sequences: Iterable[Tokens]) -> TokenRows:
+        """The same sequences, packed."""
+        rows = [np.asarray(tokens, np.int32) for tokens in sequences]
+        ends = np.cumsum([len(row) for row in rows], dtype=np.int64)  # [n]
+        return cls(np.concatenate([*rows, np.empty(0, np.int32)]), ends)
+
+    @classmethod
+    def joined(cls, pieces: Sequence[TokenRows]) -> TokenRows:
+        """One piece behind the other."""
+        shifts = np.cumsum([0, *(len(piece.ids) for piece in pieces)])
+        return cls(
+            np.concatenate([np.empty(0, np.int32), *(piece.ids for piece in pieces)]),
+            np.concatenate(
+                [np.empty(0, np.int64), *(p.ends + s for p, s in zip(pieces, shifts[:-1], strict=True))]
+            ),
+        )
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Tokens of each sequence, int64 [n]."""
+        return np.diff(self.ends, prepend=0)
+
+    def __len__(self) -> int:
+        return len(self.ends)
+
+    @overload
+    def __getitem__(self, row: int) -> NDArray[np.int32]: ...
+    @overload
+    def __getitem__(self, row: slice) -> list[Tokens]: ...
+    def __getitem__(self, row: int | slice) -> NDArray[np.int32] | list[Tokens]:
+        if isinstance(row, slice):
+            return [self[number] for number in range(len(self))[row]]
+        row = range(len(self))[row]
+        return self.ids[self.ends[row - 1] if row else 0 : self.ends[row]]
+
+
+@dataclass(frozen=True)
+class Parallel:
+    """How much of an encoder's work goes on at the same time.
+
+    batches: threads that call `encode_tokens`. tokenizers: processes that call `tokenize_passages`, which
+    can then be pickled; 0 for a thread. devices: each opens the same encoder on a further device, in a
+    process of its own (so it can be pickled, too).
+    """
+
+    batches: int = 1
+    tokenizers: int = 0
+    devices: Sequence[Callable[[], Any]] = ()
+
+
+class BatchModel(Protocol):
+    """What turns token sequences into rows of numbers: vectors, or one score."""
+
+    @property
+    def dimension(self) -> int:
+        """Numbers in a row."""
+
+    @property
+    def token_budget(self) -> int:
+        """Padded tokens in a batch."""
+
+    @property
+    def parallel(self) -> Parallel:
+        """What may go on at the same time."""
+
+    def encode_tokens(self, batch: Sequence[Tokens]) -> NDArray[np.float32]:
+        """The rows of one batch, float32 [B, dimension]. May be called from any thread."""
+
+
+def token_batches(lengths: Sequence[int] | NDArray[np.int64], token_budget: int) -> Iterator[list[int]]:
+    """Positions sorted by (length, position), cut so that longest x count <= `token_budget`.
+
+    A text longer than the budget is a batch of its own.
+    """
+    found = np.asarray(lengths, np.int64)
+    order = np.argsort(found, kind="stable")
+    ordered = found[order]
+    start = 0
+    while start < len(order):
+        # Lengths rise, so no later one fits where this one alone would fill the budget.
+        most = token_budget // int(ordered[start]) if ordered[start] else len(order)
+        following = ordered[start : start + max(most, 1)]
+        padded = following * np.arange(1, len(following) + 1)
+        end = start + max(1, int(np.searchsorted(padded, token_budget, "right")))
+        yield order[start:end].tolist()
+        start = end
+
+
+def encode_texts(
+    model: BatchModel,
+    tokens: Sequence[Tokens],
+    on_rows: Callable[[float], None] = lambda rows: None,
+) -> NDArray[np.float32]:
+    """Rows of tokenised texts in their order, float32 [n, dimension]; on_rows gets the size of each batch."""
+    rows = np.empty((len(tokens), model.dimension), np.float32)  # [n, d]
+    lengths = tokens.lengths if isinstance(tokens, TokenRows) else [len(t) for t in tokens]
+    batches = list(token_batches(lengths, model.token_budget))
+    with closing(_run(model, tokens, batches)) as running:
+        for batch, found in running:
+            rows[batch] = found
+            on_rows(len(batch))
+    return rows
+
+
+def _run(
+    model: BatchModel, tokens: Sequence[Tokens], batches: list[list[int]]
+) -> Generator[tuple[list[int], NDArray[np.float32]], None, None]:
+    """(batch, its rows) in order, `parallel.batches` of them worked on at the same time."""
+
+    def encode(batch: list[int]) -> NDArray[np.float32]:
+        return model.encode_tokens([tokens[i] for i in batch])
+
+    if model.parallel.batches < 2 or len(batches) < 2:
+        for batch in batches:
+            yield batch, encode(batch)
+        return
+    with ThreadPoolExecutor(model.parallel.batches, "encode") as threads:
+        waiting: deque[tuple[list[int], Future[NDArray[np.float32]]]] = deque()
+        try:
+            for batch in batches:
+                waiting.append((batch, threads.submit(encode, batch)))
+                if len(waiting) > 2 * model.parallel.batches:  # so that none is idle behind a slow one
+                    batch, future = waiting.popleft()
+                    yield batch, future.result()
+            while waiting:
+                batch, future = waiting.popleft()
+                yield batch, future.result()
+        finally:
+            for _, future in waiting:
+                future.cancel()

@@ -1,0 +1,206 @@
+"""Exact search in torch, on GPUs: blocked matrix products, the best groups of rows, and those scored again.
+
+    1. scores in half precision, a block of rows at a time; of each 16 rows only the largest is kept
+    2. the groups with the largest of these, a few more than k
+    3. all rows of these groups in float32; the k best, equal ones by row
+
+Step 1 reads each vector once, which is all that takes time. Its rounding loses nothing: how far a score in
+half precision can be off is known, and as long as a row of another group could be among the k best, step 2
+takes four times as many. So the result is that of a search in float32 over the same float16 vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+_GROUP = 16  # rows
+_MORE_GROUPS = 32
+_MOST_QUERIES = 512  # at a time
+_TILE = 32 << 20  # bytes of scores at a time: about what a GPU's cache holds
+_BLOCK = {"cpu": 64 << 20, "cuda": 512 << 20}  # bytes of vectors that are worked on at a time
+_KEPT_FREE = 2 << 30  # bytes of a GPU's memory
+
+
+class ExactSearch:
+    """Vectors on one or several devices, searched by inner product."""
+
+    def __init__(self, vectors: NDArray[np.float16] | Tensor, devices: Sequence[str]) -> None:
+        """vectors: float16 [N, d], in memory, memory-mapped, or a tensor that is on the only device.
+
+        Each device gets its part of the rows, and holds it where its memory is large enough; else, and on a
+        CPU, the vectors stay where they are and each search brings them over in blocks.
+        """
+        self._dimension = vectors.shape[1]
+        bounds = np.linspace(0, len(vectors), len(devices) + 1).astype(int).tolist()
+        self._parts = [
+            _Part(vectors[start:stop], start, torch.device(device))
+            for start, stop, device in zip(bounds[:-1], bounds[1:], devices, strict=True)
+            if start < stop
+        ]
+        self._rows = len(vectors)
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def search(self, vectors: NDArray[np.float32], k: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """The k best rows: (rows int64 [Q, k], scores float32 [Q, k]); -1 and -inf where nothing is.
+
+        vectors: float32 [Q, d].
+        """
+        if vectors.shape[1] != self._dimension:
+            raise ValueError(f"vectors of {vectors.shape[1]} dimensions, the index has {self._dimension}")
+        rows = np.full((len(vectors), k), -1, np.int64)  # [Q, k]
+        scores = np.full((len(vectors), k), -np.inf, np.float32)  # [Q, k]
+        depth = min(k, self._rows)
+        for start in range(0, len(vectors), _MOST_QUERIES):
+            chunk = slice(start, start + _MOST_QUERIES)
+            queries = torch.from_numpy(np.array(vectors[chunk], np.float32))  # [q, d]
+            found = self._search(queries, depth)
+            rows[chunk, :depth], scores[chunk, :depth] = (x.numpy() for x in found)
+        return rows, scores
+
+    def _search(self, queries: Tensor, depth: int) -> tuple[Tensor, Tensor]:
+        with torch.inference_mode():
+            begun = [(part, part.group_maxima(queries)) for part in self._parts]  # all devices at once
+            found = [part.best(queries, maxima, depth) for part, maxima in begun]
+        return _best(torch.cat([r for r, _ in found], 1), torch.cat([s for _, s in found], 1), depth)
+
+
+class _Part:
+    """Rows [first, first + n) of the vectors, on one device."""
+
+    def __init__(self, vectors: NDArray[np.float16] | Tensor, first: int, device: torch.device) -> None:
+        self._vectors: Any = vectors
+        self._first = first
+        self._device = device
+        self._count: int = vectors.shape[0]
+        self._dimension: int = vectors.shape[1]
+        self._type = torch.float32 if device.type == "cpu" else torch.float16
+        self._bytes = _BLOCK[device.type]
+        if device.type == "cuda":
+            # Sums of parts of a product in half precision would be further off than `_slack` says.
+            torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
+        held = None
+        if device.type == "cuda" and isinstance(vectors, np.ndarray):
+            free, _ = torch.cuda.mem_get_info(device)
+            if vectors.nbytes + _KEPT_FREE < free:
+                held = torch.empty(vectors.shape, dtype=torch.float16, device=device)
+        self._longest = 0.0  # length of a vector
+        block = max(1, self._bytes // (4 * self._dimension))
+        for start in range(0, self._count, block):
+            piece = self._block(start, start + block)
+            if held is not None:
+                held[start : start + block] = piece
+            self._longest = max(self._longest, float(piece.float().norm(dim=1).max()))
+        self._vectors = vectors if held is None else held
+
+    def _in_place(self) -> bool:
+        """Whether products can read the vectors where and as they are."""
+        held = self._vectors
+        return isinstance(held, Tensor) and (held.device.type, held.dtype) == (self._device.type, self._type)
+
+    def _block(self, start: int, stop: int) -> Tensor:
+        """Rows [start, stop) of the part, on its device, as its products want them."""
+        if isinstance(self._vectors, Tensor):
+            return self._vectors[start:stop].to(self._device, self._type)
+        return torch.from_numpy(np.array(self._vectors[start:stop])).to(self._device, self._type)
+
+    def group_maxima(self, queries: Tensor) -> Tensor:
+        """The largest score in each group of rows, [groups, q], of queries scaled to length 1."""
+        directions = _directions(queries).to(self._device, self._type)  # [q, d]
+        count = len(directions)
+        if count > 1:  # products of a multiple of 8 columns are what GPUs are made for
+            directions = torch.nn.functional.pad(directions, (0, 0, 0, -count % 8))
+        size = directions.element_size()
+        block = _TILE // (size * len(directions))
+        if not self._in_place():  # then a block is a copy
+            block = min(block, self._bytes // (size * self._dimension))
+        block = max(block // _GROUP, 1) * _GROUP
+        groups = -(-self._count // _GROUP)
+        maxima = torch.empty((groups, count), dtype=self._type, device=self._device)
+        for start in range(0, self._count, block):
+            rows = self._block(start, start + block)  # [b, d]
+            if count == 1:
+                scores = torch.mv(rows, directions[0])[:, None]  # [b, 1]
+            else:
+                scores = (rows @ directions.T)[:, :count]  # [b, q]
+            whole, first = len(rows) // _GROUP, start // _GROUP
+            if whole:
+                grouped = scores[: whole * _GROUP].view(whole, _GROUP, count)
+                torch.amax(grouped, 1, out=maxima[first : first + whole])
+            if len(rows) % _GROUP:
+                maxima[first + whole] = scores[whole * _GROUP :].amax(0)
+        return maxima
+
+    def best(self, queries: Tensor, maxima: Tensor, depth: int) -> tuple[Tensor, Tensor]:
+        """The best rows of each query, [q, at most depth] on the CPU, and their scores."""
+        depth = min(depth, self._count)
+        slack = self._slack(queries).to(self._device)  # [q]
+        queries = queries.to(self._device)
+        lengths = queries.norm(dim=1)  # [q]
+        rows = torch.empty((len(queries), depth), dtype=torch.int64, device=self._device)
+        scores = torch.empty((len(queries), depth), dtype=torch.float32, device=self._device)
+        uncertain = torch.arange(len(queries), device=self._device)
+        wanted = depth + _MORE_GROUPS
+        while len(uncertain):
+            wanted = min(wanted, len(maxima))
+            considered = maxima if len(uncertain) == len(queries) else maxima[:, uncertain]
+            largest, groups = torch.topk(considered, wanted, dim=0)  # [w, u]
+            found = self._score(queries[uncertain], groups.T)
+            rows[uncertain], scores[uncertain] = _best(*found, depth)
+            if wanted == len(maxima):
+                break
+            elsewhere = (largest[-1].float() + slack[uncertain]) * lengths[uncertain]  # at most
+            uncertain = uncertain[scores[uncertain, -1] <= elsewhere]
+            wanted *= 4
+        return (rows + self._first).cpu(), scores.cpu()
+
+    def _slack(self, queries: Tensor) -> Tensor:
+        """How much larger a score may be than `group_maxima` says, for queries of length 1, [q]."""
+        exact = _directions(queries)
+        rounding = 2.0**-11 if self._type == torch.float16 else 0.0  # of a score that is stored
+        rounding += self._dimension * 2.0**-24  # of sums in float32
+        lost = (exact - exact.to(self._type).float()).norm(dim=1)  # [q]
+        slack: Tensor = (lost + 2 * rounding) * self._longest
+        return slack
+
+    def _score(self, queries: Tensor, groups: Tensor) -> tuple[Tensor, Tensor]:
+        """All rows of the groups [u, w] and their scores in float32, [u, w * group]; -inf beyond the last."""
+        rows = groups[:, :, None] * _GROUP + torch.arange(_GROUP, device=self._device)
+        rows = rows.flatten(1).sort(dim=1).values  # [u, c]
+        places = rows.clamp(max=self._count - 1)
+        scores = torch.empty(rows.shape, dtype=torch.float32, device=self._device)
+        width = max(1, self._bytes // (8 * self._dimension))  # vectors at a time
+        step = max(1, width // rows.shape[1])  # queries at a time
+        for start in range(0, len(queries), step):
+            some = queries[start : start + step, None, :]  # [s, 1, d]
+            for low in range(0, rows.shape[1], width):
+                block = slice(start, start + step), slice(low, low + width)
+                scores[block] = (self._gather(places[block]) * some).sum(dim=2)
+        return rows, torch.where(rows < self._count, scores, -torch.inf)
+
+    def _gather(self, places: Tensor) -> Tensor:
+        """Vectors of the part by row, [s, c] -> float32 [s, c, d] on its device."""
+        if isinstance(self._vectors, Tensor):
+            picked = self._vectors[places.to(self._vectors.device)]
+        else:
+            picked = torch.from_numpy(self._vectors[places.cpu().numpy()])
+        return picked.to(self._device, torch.float32)
+
+
+def _directions(queries: Tensor) -> Tensor:
+    """Queries scaled to length 1, so that no score overflows float16."""
+    lengths: Tensor = queries.norm(dim=1, keepdim=True)  # [q, 1]
+    return queries / lengths.clamp(min=torch.finfo(torch.float32).tiny)
+
+
+def _best(rows: Tensor, scores: Tensor, depth: int) -> tuple[Tensor, Tensor]:
+    """The `depth` best of each line; equal ones stay in the order in which they stand, which is by row."""
+    order = torch.sort(scores, dim=1, descending=True, stable=True).indices[:, :depth]
+    return rows.gather(1, order), scores.gather(1, order)

@@ -1,0 +1,174 @@
+"""python -m indexer.join: the shards that several machines have encoded, put together for the last build.
+
+    machine 1    python indexer/build.py --corpus C --index I --shard 1/2
+    machine 2    python indexer/build.py --corpus C --index I --shard 2/2
+    machine 1    python -m indexer.join --index I COPY-OF-I.building
+                 python indexer/build.py --corpus C --index I
+
+A shard is taken over if it is whole (by its hash) and made from the same passages, by the same encoder, in
+the same way: a shard of another machine then has the bits that it would have here. What is missing is named;
+the last build would encode it itself.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+from pydantic_settings import CliPositionalArg
+
+from indexer.artifacts import BUILDING, DENSE, MANIFEST, PASSAGES, VECTORS, read_json, read_part, write_json
+from indexer.errors import DamagedIndexError, InputError, MismatchError, UsageError, exit_on_error
+from indexer.options import Options, parse_options
+from indexer.vectors import adopt_shard, read_shard, shard_count
+from indexer.workspace import Workspace
+
+PROGRAM = "python -m indexer.join"
+
+
+class JoinOptions(Options):
+    """Put shards together that other machines have encoded with `build.py --shard i/n`."""
+
+    others: CliPositionalArg[list[Path]] = Field([])
+    """indexes whose shards are taken over, or their folders INDEX.building, copied from other machines"""
+    index: Path | None = None
+    """the index that the last build is to make"""
+
+
+@dataclass
+class Joined:
+    """The shards of one encoder: how many there should be, and which are missing or were damaged."""
+
+    total: int
+    taken: int = 0
+    missing: list[int] = field(default_factory=list)
+    damaged: list[str] = field(default_factory=list)
+
+
+def main(argv: Sequence[str]) -> None:
+    """Run the command. Raises `InputError` naming the shards that are missing."""
+    options = parse_options(JoinOptions, argv, PROGRAM)
+    if options.index is None or not options.others:
+        raise UsageError(
+            "--index or the folders to take from are missing",
+            f"For example: {PROGRAM} --index index/wiki copies/wiki.building",
+        )
+    incomplete = []
+    for name, joined in join_shards(options.index, options.others).items():
+        there = joined.total - len(joined.missing)
+        print(f"{DENSE}/{name}: {there} of {joined.total} shards are there, {joined.taken} taken over")
+        for path in joined.damaged:
+            print(f"  damaged, left out: {path}")
+        if joined.missing:
+            incomplete.append(f"{DENSE}/{name}: shards {_ranges(joined.missing)}")
+    if incomplete:
+        raise InputError(
+            f"missing: {'; '.join(incomplete)}",
+            "Copy or encode them, and join again; or build without --shard, which encodes them here.",
+        )
+    print(f"Now build without --shard: python indexer/build.py --corpus ... --index {options.index}")
+
+
+def join_shards(index: Path, others: Sequence[Path]) -> dict[str, Joined]:
+    """Take over the shards of other workspaces into that of `index`; what there is, by the encoder's name.
+
+    Raises `MismatchError` for shards that were made from something else or in another way, `InputError` for
+    a folder without shards, `BusyError` while a build works on `index`.
+    """
+    with Workspace(index.resolve()) as workspace:
+        sources = [_workspace_of(other) for other in others]
+        found = {}
+        for name in sorted({path.name for source in sources for path in (source / VECTORS).glob("*")}):
+            target = workspace.folder / VECTORS / name
+            folders = [source / VECTORS / name for source in sources if (source / VECTORS / name).is_dir()]
+            fingerprint = _agreed([target, *folders])
+            if not target.exists():
+                target.mkdir(parents=True)
+                write_json(target / BUILDING, fingerprint)
+            passages = _passages([workspace.folder, *sources], fingerprint)
+            joined = Joined(shard_count(passages, fingerprint["shard_rows"]))
+            for number in range(joined.total):
+                _take(number, target, folders, joined)
+            found[name] = joined
+    return found
+
+
+def _workspace_of(path: Path) -> Path:
+    """The folder that holds the shards: INDEX.building, whether it or INDEX is named."""
+    for folder in (path, path.with_name(path.name + ".building")):
+        if (folder / VECTORS).is_dir():
+            return folder
+    raise InputError(
+        f"{path}: no shards here (no folder {VECTORS})",
+        "Name an index that was built with --shard, or its folder INDEX.building.",
+    )
+
+
+def _agreed(folders: Sequence[Path]) -> dict[str, Any]:
+    """What the shards of all folders were made from and how."""
+    noted = [(folder, _fingerprint(folder)) for folder in folders if folder.exists()]
+    first, expected = noted[0]
+    for folder, found in noted[1:]:
+        for key in expected | found:
+            if found.get(key) != expected.get(key):
+                raise MismatchError(
+                    f"{folder}: {key} is {found.get(key)}, in {first} it is {expected.get(key)}",
+                    "Encode all shares with the same corpus, options and versions, on machines of one kind.",
+                )
+    return expected
+
+
+def _fingerprint(folder: Path) -> dict[str, Any]:
+    if (folder / MANIFEST).exists():
+        return read_part(folder)["fingerprint"]  # type: ignore[no-any-return]
+    fingerprint = read_json(folder / BUILDING)
+    if not isinstance(fingerprint, dict) or not isinstance(fingerprint.get("shard_rows"), int):
+        raise DamagedIndexError(f"{folder / BUILDING}: altered", "Encode this share again.")
+    return fingerprint
+
+
+def _passages(folders: Sequence[Path], fingerprint: dict[str, Any]) -> int:
+    """How many passages the shards are of."""
+    for folder in folders:
+        if (folder / PASSAGES / MANIFEST).exists():
+            manifest = read_part(folder / PASSAGES)
+            if manifest.get("content_sha256") == fingerprint["passages"]:
+                return int(manifest["passages"])
+    raise InputError(
+        f"{folders[0]}: the passages that the shards were made from are missing",
+        "Copy the whole folder INDEX.building of another machine, not its vectors alone.",
+    )
+
+
+def _take(number: int, target: Path, folders: Sequence[Path], joined: Joined) -> None:
+    if read_shard(target, number):
+        return
+    for folder in folders:
+        shard = read_shard(folder, number)
+        if shard:
+            adopt_shard(shard, target)
+            joined.taken += 1
+            return
+        if (folder / f"{number:05d}.npy").exists():
+            joined.damaged.append(str(folder / f"{number:05d}.npy"))
+    joined.missing.append(number)
+
+
+def _ranges(numbers: Sequence[int]) -> str:
+    """For example "1, 3-5"."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
+
+
+if __name__ == "__main__":
+    with exit_on_error("join"):
+        main(sys.argv[1:])

@@ -1,0 +1,426 @@
+"""Bad corpora, through the command that builds: what is wrong, where, what to do, and the exit code."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+import os
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
+from xml.sax.saxutils import escape
+
+import pytest
+from damage import SAMPLE, WITHOUT_SEARCH, build, here, kept, measured, told
+
+from indexer.errors import InputError, UsageError
+from indexer.index import Index
+from indexer.readers.jsonl import JsonlReader
+
+HEAD = '<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11">\n'
+SKIP = ("--on-error", "skip")
+
+
+def page(title: str, text: str, more: str = "") -> str:
+    return (
+        f"<page><title>{escape(title)}</title><ns>0</ns><id>1</id>{more}<revision><id>1</id>"
+        f"<model>wikitext</model><text>{escape(text)}</text></revision></page>\n"
+    )
+
+
+def wiki(*pages: str) -> str:
+    return HEAD + "".join(pages) + "</mediawiki>\n"
+
+
+def documents(index: Path) -> list[str]:
+    return [document.id for document in Index.open(index).documents]
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    return tmp_path / "corpus"
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Path:
+    return tmp_path / "index"
+
+
+# --- compressed files ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fraction", [0.001, 0.3, 0.99])
+def test_a_truncated_bz2(corpus, index, fraction):
+    content = SAMPLE.read_bytes()
+    corpus.write_bytes(content[: int(len(content) * fraction)])
+    options = ["--corpus", corpus, "--index", index, "--format", "mediawiki"]
+    told(build(*options), InputError, f"{corpus}: the file is cut off", "at byte", "--on-error skip")
+    assert not index.exists()
+
+
+def streams() -> list[bytes]:
+    """The sample in three streams, one after another."""
+    pages = bz2.decompress(SAMPLE.read_bytes())
+    third = len(pages) // 3
+    return [bz2.compress(pages[at : at + third + 3]) for at in range(0, len(pages), third + 3)]
+
+
+def test_a_truncated_bz2_of_several_streams_is_kept_as_far_as_it_is_whole(corpus, index):
+    whole = b"".join(streams())
+    corpus.write_bytes(whole[:-10])
+    told(build("--corpus", corpus, "--index", index), InputError, "the file is cut off")
+    out = kept(build("--corpus", corpus, "--index", index, *SKIP))
+    assert "skipped: 1 rest of a damaged file" in out and "cut off" in out
+    assert 10 < len(documents(index)) < 150
+
+
+def flipped(content: bytes, at: int) -> bytes:
+    return content[:at] + bytes([content[at] ^ 0x55]) + content[at + 1 :]
+
+
+def test_a_damaged_block_in_the_middle(corpus, index):
+    """What stands before is kept, behind it nothing is looked for: of one stream, and of several."""
+    pages = bz2.decompress(SAMPLE.read_bytes())
+    one = bz2.compress(pages, compresslevel=1)  # blocks of 100 kB
+    first, second, third = streams()
+    counts = []
+    for content in (
+        flipped(one, len(one) // 2),
+        first + flipped(second, len(second) // 2) + third,
+    ):
+        corpus.write_bytes(content)
+        told(
+            build("--corpus", corpus, "--index", index),
+            InputError,
+            f"{corpus}: damaged compressed data before byte",
+            "--on-error skip",
+        )
+        out = kept(build("--corpus", corpus, "--index", index, *SKIP))
+        assert "skipped: 1 rest of a damaged file" in out and "before byte" in out
+        counts.append(len(documents(index)))
+    corpus.write_bytes(first)
+    kept(build("--corpus", corpus, "--index", index, *SKIP))
+    assert counts[1] == len(documents(index)) and all(10 < count < 120 for count in counts)
+
+
+def test_a_file_of_which_nothing_can_be_read(corpus, index):
+    corpus.write_bytes(flipped(SAMPLE.read_bytes(), 3000))
+    told(
+        build("--corpus", corpus, "--index", index, *SKIP),
+        InputError,
+        "damaged compressed data",
+        "Nothing of it can be read. Get it again.",
+    )
+
+
+@pytest.mark.parametrize("format_name", ["jsonl", "mediawiki"])
+def test_a_gzip_bomb_takes_little_memory(corpus, index, format_name):
+    """A gigabyte in a megabyte: one line, or one tag, without an end."""
+    start = gzip.compress(b'{"id": "' if format_name == "jsonl" else HEAD.encode() + b"<page><title ")
+    corpus.write_bytes(start + gzip.compress(b"x" * (64 << 20)) * 16)
+    options = ["--corpus", corpus, "--index", index, "--format", format_name]
+    found = measured("indexer/build.py", *WITHOUT_SEARCH, *options)
+    told(found.done, InputError, str(corpus), " bytes")
+    assert found.megabytes < 700 and found.seconds < 60
+
+
+# --- bytes that are no text ----------------------------------------------------------------------
+
+# format -> two records, with DAMAGE in the second
+TEXTS = {
+    "jsonl": '{"id": "a", "text": "t", "links": []}\n{"id": "b", "text": "xDAMAGE"}\n',
+    "beir": '{"_id": "a", "text": "t"}\n{"_id": "b", "text": "xDAMAGE"}\n',
+    "dpr": "id\ttext\ttitle\n1\tt\tT\n2\txDAMAGE\tT\n",
+    "msmarco-passages": "1\tt\n2\txDAMAGE\n",
+    "pyserini": '{"id": "a", "contents": "t"}\n{"id": "b", "contents": "xDAMAGE"}\n',
+    "mediawiki": wiki(page("A", "t"), page("B", "xDAMAGE")),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("damage", [b"\xff", b"\xc3", b"\xed\xa0\x80"])
+def test_invalid_utf8(corpus, index, name, damage):
+    corpus.write_bytes(TEXTS[name].encode().replace(b"DAMAGE", damage))
+    options = ["--corpus", corpus, "--index", index, "--format", name]
+    place = "page 1 (A)" if name == "mediawiki" else "line "
+    told(
+        build(*options), InputError, f"{corpus}, ", place, "invalid token" if name == "mediawiki" else "UTF-8"
+    )
+    assert "skipped: 1 " in kept(build(*options, *SKIP))
+    assert len(documents(index)) == 1
+
+
+def test_a_markdown_file_that_is_no_utf8(corpus, index):
+    corpus.mkdir()
+    (corpus / "a.md").write_text("# A\n\ntext")
+    (corpus / "b.md").write_bytes(b"text \xff")
+    options = ["--corpus", corpus, "--index", index]
+    told(build(*options), InputError, f"{corpus}, b.md: line 1: not UTF-8 (byte 0xff)")
+    assert "skipped: 1 " in kept(build(*options, *SKIP))
+
+
+def test_nul_bytes_are_text_where_the_format_has_them(corpus, index):
+    for name in ("dpr", "msmarco-passages"):
+        corpus.write_bytes(TEXTS[name].encode().replace(b"DAMAGE", b"\0y"))
+        kept(build("--corpus", corpus, "--index", index, "--format", name))
+        assert Index.open(index).documents[1].text == "x\0y"
+    corpus.write_text(TEXTS["jsonl"].replace("DAMAGE", "\\u0000y"))
+    kept(build("--corpus", corpus, "--index", index))
+    assert Index.open(index).passages[1].text == "x\0y"
+    for name in ("jsonl", "beir", "pyserini"):
+        corpus.write_bytes(TEXTS[name].encode().replace(b"DAMAGE", b"\0"))
+        options = ["--corpus", corpus, "--index", index, "--format", name]
+        told(build(*options), InputError, "line 2: not JSON (unexpected control character")
+    corpus.write_bytes(TEXTS["mediawiki"].encode().replace(b"DAMAGE", b"\0"))
+    told(build("--corpus", corpus, "--index", index), InputError, "after page 1 (A): broken XML")
+
+
+# --- records -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ('{"id": "x", "text": ', ["line 3: not JSON"]),
+        ('{"id": "x", "title": "T"}', ["line 3: ", 'the field "text" is missing', "id, title"]),
+        ('{"id": "a", "text": "again"}', ["line 3: duplicate id 'a'", "keep the first"]),
+        ('{"id": "x", "text": 3.5}', ['line 3: "text" is float, expected text']),
+        ('{"id": "x", "text": "t", "metadata": "m"}', ['line 3: "metadata" is str, expected an object']),
+        ('{"id": "x\\ty", "text": "t"}', ["line 3: the id 'x\\ty' is empty or holds a line break, tab"]),
+        ('{"id": "", "text": "t"}', ["line 3: the id '' is empty"]),
+        ("[" * 100_000, ["line 3: not JSON"]),
+        (
+            '{"id": "x", "text": "t", "links": [{"start": 0, "end": 9, "target": "a"}]}',
+            ["line 3: ", "outside"],
+        ),
+        ('{"id": "x", "\\u001b[2J\\u202e": 1}', ["line 3: ", "it has id,  [2J )"]),
+    ],
+)
+def test_a_bad_record_is_named_by_file_and_line(corpus, index, line, words):
+    corpus.write_text(f'{{"id": "a", "text": "t", "links": []}}\n{{"id": "b", "text": "t"}}\n{line}\n')
+    options = ["--corpus", corpus, "--index", index]
+    told(build(*options), InputError, str(corpus), *words, "--on-error skip")
+    assert "skipped: 1 " in kept(build(*options, *SKIP))
+    assert len(documents(index)) == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", ["the file is empty"]),
+        (b"\n\n", ["Name its format with --format"]),
+        (b"\0\1\2\3" * 100, ["unknown format", "--format"]),
+        (bz2.compress(b""), ["the file is empty"]),
+        (b"<!-- a -->" * 5000 + b"<html>", ["unknown format"]),  # must not take 2 ** 5000 steps
+        (
+            b'{"id": "a", "text": "  ", "links": []}',
+            ["none of its 1 documents has any text", "nothing to search"],
+        ),
+    ],
+)
+def test_an_empty_or_unknown_corpus(corpus, index, content, words):
+    corpus.write_bytes(content)
+    told(build("--corpus", corpus, "--index", index), InputError, str(corpus), *words)
+
+
+def test_titles_that_differ_in_case_or_normalisation(corpus, index):
+    nfc, nfd = (unicodedata.normalize(form, "Café") for form in ("NFC", "NFD"))
+    assert nfc != nfd
+    corpus.write_text(
+        wiki(page("Ab", "t"), page("AB", "t"), page("aB", "t"))
+    )  # the first letter is a capital
+    told(build("--corpus", corpus, "--index", index), InputError, "page 1 (aB): duplicate id 'AB'")
+    corpus.write_text(wiki(page(nfc, "t"), page(nfd, "t")))  # one title for MediaWiki
+    told(build("--corpus", corpus, "--index", index), InputError, "duplicate id 'Café'")
+    rows = [{"id": id_, "title": id_, "text": f"[{id_}]", "links": []} for id_ in ("ab", "AB", nfc, nfd)]
+    corpus.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    kept(build("--corpus", corpus, "--index", index))
+    assert documents(index) == ["ab", "AB", nfc, nfd]
+
+
+def test_ids_with_blanks_and_slashes_go_through_runs_and_back(corpus, index, tmp_path):
+    ids = ["a b/c", "../x", "50% of", "日本 語", "a%20b"]
+    rows = [{"id": id_, "text": f"word{n} common", "links": []} for n, id_ in enumerate(ids)]
+    corpus.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    kept(here("indexer/build.py", "--corpus", corpus, "--index", index, "--no-dense", "--processes", 1))
+    queries = tmp_path / "queries.tsv"
+    queries.write_text("".join(f"q {n}\tword{n}\n" for n in range(len(ids))))
+    (tmp_path / "qrels").write_text(
+        "".join(f"q%20{n} 0 {id_.replace('%', '%25').replace(' ', '%20')} 1\n" for n, id_ in enumerate(ids))
+    )
+    options = ["--index", index, "--queries", queries, "--qrels", tmp_path / "qrels", "--measure", "R@1"]
+    first = here("app/evaluate.py", *options, "--pipeline", "bm25", "--output", tmp_path / "o1", "--depth", 3)
+    kept(first)
+    (tmp_path / "o1" / "runs" / "bm25.trec").rename(tmp_path / "again.trec")
+    again = here("app/evaluate.py", *options, "--run", tmp_path / "again.trec", "--output", tmp_path / "o2")
+    kept(again)
+    for folder, name in (("o1", "bm25"), ("o2", "again")):
+        results = json.loads((tmp_path / folder / "results.json").read_text())
+        assert results["pipelines"][name]["measures"]["R@1"]["mean"] == 1.0
+
+
+def test_links_to_nowhere_and_redirects_in_a_circle_are_counted(corpus, index):
+    def redirect(title: str, target: str) -> str:
+        return page(title, "", f'<redirect title="{target}" />')
+
+    corpus.write_text(
+        wiki(
+            page("A", "[[R1]] [[Self]] [[Chain]] [[Nowhere]] [[A]]"),
+            redirect("R1", "R2"), redirect("R2", "R1"), redirect("Self", "Self"), redirect("Lost", "Nowhere"),
+            redirect("Chain", "Chain 2"), redirect("Chain 2", "A"),
+        )
+    )  # fmt: skip
+    out = kept(build("--corpus", corpus, "--index", index))
+    assert "redirects 6 to nothing 4" in out
+    assert "links in passages 2 between documents 0 links to nothing, left out 3" in out
+
+
+# --- XML -----------------------------------------------------------------------------------------
+
+
+def test_xml_that_is_cut_off(corpus, index):
+    pages = bz2.decompress(SAMPLE.read_bytes())
+    corpus.write_bytes(pages[: len(pages) // 2])
+    told(
+        build("--corpus", corpus, "--index", index), InputError, ", after page ", "the XML is cut off (line "
+    )
+    assert "skipped: 1 rest of a damaged file" in kept(build("--corpus", corpus, "--index", index, *SKIP))
+    assert 10 < len(documents(index)) < 150
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("format_name", ["mediawiki", None])
+def test_entities_are_neither_expanded_nor_opened(corpus, index, tmp_path, format_name):
+    """A billion laughs; and a pipe, which would never end if it were opened."""
+    os.mkfifo(tmp_path / "pipe")
+    laughs = '<!ENTITY a "ha">' + "".join(
+        f'<!ENTITY {b} "{f"&{a};" * 10}">' for a, b in zip("abcdefghi", "bcdefghij", strict=True)
+    )
+    named = ["--format", format_name] if format_name else []
+    for declared in (laughs, f'<!ENTITY j SYSTEM "file://{tmp_path}/pipe">'):
+        for doctype in (f"<!DOCTYPE mediawiki [{declared}]>", f'<!DOCTYPE m SYSTEM "{tmp_path}/pipe">'):
+            corpus.write_text(doctype + wiki(page("A", "x")).replace("x</text>", "&j;</text>"))
+            done = build("--corpus", corpus, "--index", index, *named)
+            told(done, InputError, str(corpus), "a document type is declared", "Remove the <!DOCTYPE")
+    corpus.write_text(wiki(page("A", "x")).replace("x</text>", "&j;</text>"))
+    told(build("--corpus", corpus, "--index", index), InputError, "broken XML (undefined entity, line 2")
+
+
+def test_tags_without_end(corpus, index):
+    corpus.write_text(HEAD + "<page>" * 100_000)
+    told(build("--corpus", corpus, "--index", index), InputError, "nested more than 100 deep")
+    corpus.write_text(wiki(page("A", "t")).replace("</mediawiki>", "<!--" + "x" * (30 << 20)))
+    told(
+        build("--corpus", corpus, "--index", index), InputError, "after page 1 (A): a tag or comment of more"
+    )
+    assert "skipped: 1 rest" in kept(build("--corpus", corpus, "--index", index, *SKIP))
+
+
+# --- wikitext ------------------------------------------------------------------------------------
+
+
+def test_a_page_of_50_megabytes(corpus, index):
+    corpus.write_text(wiki(page("A", "t"), page("Huge", "word [[A]] " * 4_500_000), page("B", "t")))
+    options = ["--corpus", corpus, "--index", index]
+    found = measured("indexer/build.py", *WITHOUT_SEARCH, *options)
+    told(found.done, InputError, "page 1 (Huge): the page has more than 10,000,000 characters", "Split it")
+    assert found.megabytes < 400 and found.seconds < 30
+    assert "skipped: 1 malformed" in kept(build(*options, *SKIP))
+    assert documents(index) == ["A", "B"]
+
+
+PATHOLOGICAL = [
+    "{{", "[[", "'''", "<ref>", "{|\n", "{{lang|en|", "[[a|", "<nowiki>", "<!--", "==", "== a ",
+    "}}", "]]", "|}\n", "[http://", "-{", "<table>", "*", ";a:", "( ", "&", "<div>", "{{{", "''", "<sup>",
+    "__", "[[File:a|", "\u0301\u0323", "[[\u0301\u0323",
+]  # fmt: skip
+
+
+@pytest.mark.slow
+def test_pathological_wikitext_takes_linear_time(corpus, index):
+    """100,000 of each, unclosed and closed."""
+    closed = {"{{lang|en|": "}}", "[[a|": "]]", "{|\n": "|}\n", "<table>": "</table>", "<ref>": "</ref>"}
+    pages = [page(f"P{n}", f"start {sign * 100_000} end") for n, sign in enumerate(PATHOLOGICAL)]
+    pages += [
+        page(f"Q{n}", f"start {sign * 100_000}{end * 100_000} end")
+        for n, (sign, end) in enumerate(closed.items())
+    ]
+    corpus.write_text(wiki(*pages))
+    found = measured("indexer/build.py", *WITHOUT_SEARCH, "--corpus", corpus, "--index", index)
+    assert f"documents {len(pages)} " in kept(found.done)
+    assert found.seconds < 90 and found.megabytes < 1000
+    texts = [document.text for document in Index.open(index).documents]
+    assert all(text.startswith("start") for text in texts)
+
+
+# --- files that are none -------------------------------------------------------------------------
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("format_name", ["jsonl", None])
+def test_pipes_and_devices_are_refused(tmp_path, index, format_name):
+    os.mkfifo(tmp_path / "pipe")
+    named = ["--format", format_name] if format_name else []
+    for path in (tmp_path / "pipe", "/dev/zero", "/dev/null"):
+        done = build("--corpus", path, "--index", index, *named)
+        told(done, InputError, f"{path}: a pipe or a device, not a file", "into a file first")
+    options = ["--pipeline", "bm25", "--output", tmp_path / "o"]
+    done = here("app/evaluate.py", "--index", index, "--queries", tmp_path / "pipe", *options)
+    told(done, InputError, "a pipe or a device")
+
+
+def test_folders_and_paths_that_are_no_text(tmp_path, index):
+    (tmp_path / "folder").mkdir()
+    told(
+        build("--corpus", tmp_path / "folder", "--index", index),
+        InputError,
+        "no format is known for this folder (it holds nothing)",
+    )
+    told(build("--corpus", tmp_path / "none", "--index", index), InputError, "no such file", "Check --corpus")
+    odd = os.fsdecode(os.fsencode(tmp_path) + b"/\xff.jsonl")
+    Path(odd).write_text('{"id": "a", "text": "t", "links": []}\n')
+    told(build("--corpus", odd, "--index", index), UsageError, "--corpus", "\\udcff", "is not UTF-8")
+    told(build("--corpus", SAMPLE, "--index", odd), UsageError, "--index", "is not UTF-8")
+
+
+@pytest.fixture
+def meddled(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[object]]:
+    """A corpus of two blocks, and a list of what happens to it when its first record is parsed."""
+    rows = [{"id": f"d{n}", "text": "word " * 100, "links": []} for n in range(2000)]
+    corpus.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert corpus.stat().st_size > 2 << 18
+    happens: list[object] = []
+    parse = JsonlReader.parse
+
+    def meddling(self, record):
+        while happens:
+            happens.pop()()
+        return parse(self, record)
+
+    monkeypatch.setattr(JsonlReader, "parse", meddling)
+    return happens
+
+
+def test_a_corpus_that_changes_while_it_is_read(meddled, corpus, index):
+    line = '{"id": "new", "text": "t"}\n'
+    whole = corpus.read_bytes()
+    for change in (
+        lambda: corpus.open("a").write(line),
+        lambda: os.truncate(corpus, corpus.stat().st_size - 3000),
+        lambda: os.utime(corpus, ns=(1, 1)),
+    ):
+        corpus.write_bytes(whole)
+        meddled.append(change)
+        done = build("--corpus", corpus, "--index", index, "--fresh")
+        told(done, InputError, str(corpus), "the file has changed while it was read", "run the same command")
+        assert not index.exists()
+    corpus.write_bytes(whole)
+    kept(build("--corpus", corpus, "--index", index))
+    assert len(documents(index)) == 2000
+
+
+def test_a_corpus_that_vanishes_while_it_is_read_has_been_read(meddled, corpus, index):
+    meddled.append(corpus.unlink)
+    kept(build("--corpus", corpus, "--index", index))
+    assert len(documents(index)) == 2000 and not corpus.exists()

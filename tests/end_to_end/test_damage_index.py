@@ -1,0 +1,368 @@
+"""Damaged indexes, through the commands that search, verify and build: what is wrong, and what to do."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import faiss
+import numpy as np
+import pytest
+from command import WITH_TESTS, Done, run
+from damage import SAMPLE, build, here, kept, search, told
+from fake_encoder import FakeEncoder
+from tiny_corpus import linked_rows, write_jsonl
+
+from indexer.artifacts import read_json, write_json
+from indexer.builder import Plan, build_index
+from indexer.errors import BusyError, DamagedIndexError, InputError, MismatchError, UsageError
+from indexer.index import Index
+
+DRIVER = Path(__file__).with_name("driver.py")
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory) -> Path:
+    """The sample with BM25 and the vectors of a fake encoder."""
+    index = tmp_path_factory.mktemp("damage") / "index"
+    plan = Plan(SAMPLE, encoders=["fake"], processes=1, limit=60)
+    build_index(index, plan, lambda name, title: FakeEncoder(name))
+    return index
+
+
+@pytest.fixture
+def copy(built, tmp_path) -> Path:
+    return Path(shutil.copytree(built, tmp_path / "index"))
+
+
+def verify(index: Path) -> Done:
+    return here("indexer/build.py", "--verify", "--index", index)
+
+
+def flip(path: Path, at: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[at] ^= 1
+    path.write_bytes(content)
+
+
+# --- what is asked -------------------------------------------------------------------------------
+
+
+def test_no_index(tmp_path):
+    path = tmp_path / "none"
+    told(
+        search("--index", path, "q"), DamagedIndexError, f"{path}: no index here", "indexer/build.py --index"
+    )
+    (tmp_path / "empty").mkdir()
+    told(search("--index", tmp_path / "empty", "q"), DamagedIndexError, "manifest.json: missing")
+    told(search("--index", SAMPLE, "q"), DamagedIndexError, "no index here")
+
+
+def test_an_empty_question(built):
+    for question in ("", "   "):
+        told(search("--index", built, question), UsageError, "question is empty", "Ask something")
+    told(search("--index", built), UsageError, "the question is missing", "For example")
+
+
+def test_a_question_of_100_000_characters(built, tmp_path):
+    """Too long to be typed; a file of questions may hold it."""
+    question = ("marathon " * 12_000)[:100_000] + "!"
+    told(search("--index", built, question), UsageError, "has 100,001 characters", "At most 10,000")
+    (tmp_path / "q.tsv").write_text(f"1\t{question}\n2\t{'x' * 100_000}\n")
+    options = ["--queries", tmp_path / "q.tsv", "--qrels", tmp_path / "qrels", "--depth", 1000]
+    (tmp_path / "qrels").write_text("1 0 Abebe_Bikila 1\n2 0 Abebe_Bikila 1\n")
+    done = here(
+        "app/evaluate.py", "--index", built, *options, "--pipeline", "bm25", "--output", tmp_path / "o"
+    )
+    assert done.returncode == 0, done.stderr
+    results = json.loads((tmp_path / "o" / "results.json").read_text())
+    assert results["pipelines"]["bm25"]["measures"]["R@100"]["per_query"] == {"1": 1.0, "2": 0.0}
+
+
+def test_more_results_than_passages_are_all_that_there_are(built):
+    done = search("--index", built, "--pipeline", "bm25", "-k", 1000, "--json", "the planet Mercury")
+    assert done.returncode == 0, done.stderr
+    assert 1 <= done.stdout.count('"passage_id"') <= len(Index.open(built).passages)
+    done = search("--index", built, "-k", 0, "x")
+    assert done.returncode == UsageError.exit_code and "-k" in done.stderr
+
+
+# --- manifests -----------------------------------------------------------------------------------
+
+
+def test_an_index_of_a_newer_format(copy):
+    for path in (copy / "passages" / "manifest.json", copy / "manifest.json"):
+        write_json(path, read_json(path) | {"format_version": 2})
+        told(
+            search("--index", copy, "q"),
+            DamagedIndexError,
+            f"{path.parent}: index format 2, expected 1",
+            "It was made by a newer Linkseek: update this one.",
+        )
+
+
+NONSENSE: list[tuple[Any, str]] = [
+    (b"", "not JSON"),
+    (b"{", "not JSON"),
+    (b"\xff\xfe", "not JSON"),
+    ([], "index format None"),
+    ({}, "index format None"),
+    ({"format_version": -(10**18)}, "index format -1000000000000000000"),
+    ({"format_version": "1"}, "index format 1, expected 1"),
+    ({"format_version": 1}, '"parts" is missing or damaged'),
+    ({"parts": []}, "the part documents is missing"),
+    ({"parts": ["documents", "passages"]}, "the part links is missing"),
+    ({"parts": ["documents", "passages", "links", "other"]}, "other/manifest.json: missing"),
+    ({"parts": ["../../../etc"]}, '"parts" is missing or damaged'),
+    ({"counts": None}, "the manifest says None"),
+    ({"counts": {"documents": 10**30, "passages": -1}}, "the manifest says"),
+    ({"default_encoder": "none"}, "the vectors of its default encoder are missing"),
+]
+
+
+@pytest.mark.parametrize(("content", "words"), NONSENSE, ids=[words for _, words in NONSENSE])
+def test_a_manifest_of_nonsense(copy, content, words):
+    path = copy / "manifest.json"
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    elif isinstance(content, dict) and content and "format_version" not in content:
+        path.write_text(json.dumps(read_json(path) | content))
+    else:
+        path.write_text(json.dumps(content))
+    told(search("--index", copy, "q"), DamagedIndexError, str(copy), words, "uild")
+
+
+@pytest.mark.timeout(60)
+def test_a_manifest_cannot_lead_out_of_its_index(copy, tmp_path):
+    """To a pipe, which would never end if it were opened."""
+    os.mkfifo(tmp_path / "pipe")
+    manifest = copy / "links" / "manifest.json"
+    whole = read_json(manifest)
+    for name in ("../../pipe", str(tmp_path / "pipe"), "../../../../etc/passwd", "a/../../../pipe"):
+        files = whole["files"] | {name: {"bytes": 0, "sha256": ""}}
+        write_json(manifest, whole | {"files": files})
+        for command in (search("--index", copy, "q"), verify(copy)):
+            told(command, DamagedIndexError, f'{manifest}: "files" is missing or damaged')
+    (copy / "links" / "extra").symlink_to(tmp_path / "pipe")
+    write_json(manifest, whole | {"files": whole["files"] | {"extra": {"bytes": 0, "sha256": ""}}})
+    told(verify(copy), DamagedIndexError, "extra: 0 bytes, expected 0")
+
+
+def test_a_damaged_index_is_built_again(copy):
+    """Whatever is wrong with it; what is whole is taken over."""
+    (copy / "manifest.json").write_text("nonsense")
+    (copy / "links" / "target.npy").write_bytes(b"cut")
+    out = kept(build("--corpus", SAMPLE, "--index", copy, "--limit", 60))
+    assert "documents 60" in out
+    done = verify(copy)
+    assert "every file is whole" in kept(done)
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["dense/fake/index", "passages/00000.arrow", "bm25/_*", "links/target.npy"])
+def test_an_altered_file_is_found_by_verifying(copy, name):
+    path = max(copy.glob(name), key=lambda path: path.stat().st_size)
+    flip(path, path.stat().st_size // 2)
+    told(verify(copy), DamagedIndexError, f"{path}: altered", f"Remove the folder {path.parent}")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "dense/fake/index",
+        "passages/00000.arrow",
+        "manifest.json",
+        "links/target.npy",
+        "bm25/_0.*",
+        "bm25/seg*",
+    ],
+)
+@pytest.mark.parametrize("how", ["cut", "gone"])
+def test_a_truncated_or_missing_file_is_found_when_searching(copy, name, how):
+    path = min(copy.glob(name))
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2]) if how == "cut" else path.unlink()
+    told(search("--index", copy, "q"), DamagedIndexError, str(path), "uild")
+
+
+def test_a_lucene_file_of_the_right_size_that_holds_nonsense(copy):
+    refused = 0
+    for path in sorted((copy / "bm25").iterdir()):
+        if path.name in ("manifest.json", "write.lock"):
+            continue
+        content = path.read_bytes()
+        path.write_bytes(b"x" * len(content))
+        done = search("--index", copy, "--pipeline", "bm25", "planet")
+        if done.returncode:  # some files are not read by every search
+            told(
+                done, DamagedIndexError, f"{copy / 'bm25'}: Lucene cannot read it (", "Build the index again"
+            )
+            assert "\tat " not in done.stderr
+            refused += 1
+        path.write_bytes(content)
+    assert refused >= 3
+
+
+def test_an_altered_text_that_is_no_text_any_more(copy):
+    path = copy / "passages" / "00000.arrow"
+    content = path.read_bytes()
+    path.write_bytes(content.replace(b"Mercury", b"Mer\xffury"))
+    done = search("--index", copy, "--pipeline", "bm25", "the planet Mercury")
+    told(done, DamagedIndexError, f"{path}: altered (", "UTF8", f"Remove the folder {path.parent}")
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("factory", ["Flat", "HNSW8", "IVF4,SQfp16"])
+def test_a_byte_of_a_faiss_head_is_named_and_costs_neither_time_nor_memory(tmp_path, factory):
+    """Any bit of the head, and of the head of the vectors within: FAISS would allocate what it says."""
+    index, plan = tmp_path / "index", Plan(SAMPLE, bm25=False, encoders=["fake"], limit=10, faiss=factory)
+    build_index(index, plan, lambda name, title: FakeEncoder(name, dimension=8))
+    path = index / "dense" / "fake" / "index"
+    content = path.read_bytes()
+    inner = content.find(b"IxFI", 8) if factory == "HNSW8" else 0
+    places = [*range(200), *range(inner, inner + 60)]
+    program = f"""
+import resource, sys
+from pathlib import Path
+import numpy as np
+from indexer.errors import DamagedIndexError
+from indexer.faiss_index import open_faiss
+from indexer.index import Index
+index = Index.open({str(index)!r})
+manifest, passages = index.parts["dense/fake"], len(index.passages)
+path, places = Path({str(path)!r}), {places}
+content = path.read_bytes()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+named = 0
+for place in places:
+    for bit in (1, 64):
+        path.write_bytes(content[:place] + bytes([content[place] ^ bit]) + content[place + 1 :])
+        try:
+            open_faiss(path.parent, manifest, passages).search(np.ones((2, 8), np.float32), 5)
+        except DamagedIndexError as error:
+            assert str(path) in error.message, error
+            named += 1
+print(named, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=WITH_TESTS)
+    assert done.returncode == 0, done.stderr[-2000:]
+    named, megabytes = map(int, done.stdout.split())
+    assert named > 60 and megabytes < 200
+
+
+def test_vectors_of_another_dimension_are_named(copy):
+    dense = copy / "dense" / "fake"
+    other = faiss.IndexFlatIP(7)
+    other.add(np.ones((len(Index.open(copy).passages), 7), np.float32))
+    faiss.write_index(other, str(dense / "index"))
+    manifest = read_json(dense / "manifest.json")
+    manifest["files"]["index"]["bytes"] = (dense / "index").stat().st_size
+    write_json(dense / "manifest.json", manifest)
+    told(
+        search("--index", copy, "--pipeline", "dense", "q"), DamagedIndexError, "index: its head was altered"
+    )
+
+
+# --- builds --------------------------------------------------------------------------------------
+
+
+def interrupted(corpus: Path, index: Path) -> Path:
+    """A build that is killed after its first shards; the path of the second."""
+    process = subprocess.Popen([sys.executable, DRIVER, corpus, index, "0.02"], env=WITH_TESTS)
+    shard = index.with_name(index.name + ".building") / "vectors" / "encoder" / "00001.npy"
+    while not shard.with_suffix(".json").exists():
+        assert process.poll() is None
+    process.kill()
+    process.wait()
+    return shard
+
+
+def vectors(index: Path) -> str:
+    return str(Index.open(index).dense().manifest["vectors_sha256"])
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> tuple[Path, str]:
+    """A corpus, and the hash of its vectors."""
+    folder = tmp_path_factory.mktemp("whole")
+    corpus = write_jsonl(folder / "c.jsonl", linked_rows(60))
+    subprocess.run([sys.executable, DRIVER, corpus, folder / "i", "0"], check=True, env=WITH_TESTS)
+    return corpus, vectors(folder / "i")
+
+
+@pytest.mark.parametrize("how", ["altered", "cut", "of another encoder"])
+def test_a_bad_shard_of_an_interrupted_build_is_made_again(whole, tmp_path, how):
+    corpus, expected = whole
+    shard = interrupted(corpus, tmp_path / "i")
+    content = shard.read_bytes()
+    mark = shard.with_name("building.json")
+    if how == "altered":
+        shard.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    elif how == "cut":
+        shard.write_bytes(content[: len(content) // 2])
+    else:
+        write_json(mark, read_json(mark) | {"encoder": {"name": "another"}})
+    command = [sys.executable, DRIVER, corpus, tmp_path / "i", "0"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=WITH_TESTS)
+    assert ("shards are there" in done.stderr) == (how != "of another encoder")
+    assert vectors(tmp_path / "i") == expected
+
+
+def test_altered_vectors_in_use_are_no_source_for_another_index(copy):
+    """Another type of index takes the vectors out of the one in use, if that is whole."""
+    flip(copy / "dense" / "fake" / "index", -3)
+    encoder = FakeEncoder("fake")
+    plan = Plan(SAMPLE, bm25=False, encoders=["fake"], processes=1, limit=60, faiss="HNSW8")
+    before = vectors(copy)
+    build_index(copy, plan, lambda name, title: encoder)
+    assert encoder.batches  # encoded again
+    assert vectors(copy) == before
+
+
+@pytest.mark.timeout(120)
+def test_two_builds_into_the_same_folder(tmp_path):
+    corpus = write_jsonl(tmp_path / "c.jsonl", linked_rows(120))
+    process = subprocess.Popen([sys.executable, DRIVER, corpus, tmp_path / "i", "0.1"], env=WITH_TESTS)
+    try:
+        while not (tmp_path / "i.building" / "vectors").exists():
+            assert process.poll() is None
+        told(
+            build("--corpus", corpus, "--index", tmp_path / "i"),
+            BusyError,
+            f"{tmp_path / 'i'}: another build is writing this index",
+            "choose another --index",
+        )
+        kept(build("--corpus", corpus, "--index", tmp_path / "other"))
+    finally:
+        assert process.wait() == 0
+    assert len(Index.open(tmp_path / "i").documents) == 120  # the first one was not disturbed
+
+
+# --- the encoder ---------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_an_unknown_encoder(tmp_path):
+    for name, words in (
+        ("no-such-encoder", ["encoder no-such-encoder", "all-MiniLM-L6-v2"]),
+        ("./nowhere", ["encoder ./nowhere: no such folder", "Check the path"]),
+    ):
+        done = run("indexer/build.py", "--no-bm25", "--index", tmp_path / "i", "--encoder", name)
+        told(done, InputError, *words)
+    assert not (tmp_path / "i").exists()
+
+
+@pytest.mark.slow
+def test_a_query_encoder_that_is_not_the_indexs(copy):
+    """The vectors claim to be of the default encoder, whose hash is another."""
+    manifest = copy / "dense" / "fake" / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"location": "fake"', '"location": "all-MiniLM-L6-v2"'))
+    done = search("--index", copy, "--pipeline", "dense", "question")
+    told(done, MismatchError, "made by the encoder fake", "is all-MiniLM-L6-v2", "--encoder NAME")

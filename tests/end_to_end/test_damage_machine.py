@@ -1,0 +1,260 @@
+"""A machine that lacks something, such as disk space or permission: what is told, and what is kept."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from command import ROOT, WITH_TESTS, Done
+from damage import SAMPLE, WITHOUT_SEARCH, build, kept, search, told, without_privileges
+from fake_encoder import FakeEncoder
+from tiny_corpus import linked_rows, write_jsonl
+
+from indexer import builder, workspace
+from indexer.builder import Plan, build_index
+from indexer.errors import InputError, MachineError, exit_on_error
+from indexer.index import Index
+from indexer.workspace import Workspace
+
+BUILD = [sys.executable, ROOT / "indexer" / "build.py", *map(str, WITHOUT_SEARCH)]
+MOUNT_READ_ONLY = 32 | 1  # MS_REMOUNT | MS_RDONLY
+
+
+def mount(folder: Path, size: str) -> None:
+    """A file system of a size, in memory; skips where the user may not mount one."""
+    folder.mkdir(exist_ok=True)
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.mount(b"tmpfs", os.fsencode(folder), b"tmpfs", 0, f"size={size}".encode()) != 0:
+        pytest.skip(f"a small disk cannot be mounted here: {os.strerror(ctypes.get_errno())}")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 400 kB."""
+    mount(tmp_path / "disk", "400k")
+    yield tmp_path / "disk"
+    ctypes.CDLL(None).umount2(os.fsencode(tmp_path / "disk"), 2)
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 8 MB."""
+    mount(tmp_path / "disk", "8m")
+    yield tmp_path / "disk"
+    ctypes.CDLL(None).umount2(os.fsencode(tmp_path / "disk"), 2)
+
+
+# --- disk space ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("already", [100, 280, 286, 292, 300, 340, 398])
+def test_a_full_disk_is_told_and_the_build_goes_on_when_there_is_space(small_disk, already):
+    """Full at different moments, by kB that are taken already."""
+    options = ["--corpus", SAMPLE, "--index", small_disk / "i", "--limit", 20]
+    (small_disk / "taken").write_bytes(b"x" * already * 1000)
+    done = build(*options)
+    if already > 100:
+        told(done, MachineError, "Free some space")
+    else:
+        kept(done)
+    (small_disk / "taken").unlink()
+    kept(build(*options))
+    Index.open(small_disk / "i").verify()
+
+
+STAGES = {
+    "documents": ["No space left", "goes on from here"],
+    "passages": ["No space left", "goes on from here"],
+    "links": ["i.building", "goes on from here"],
+    "bm25": ["Lucene could not write the index", "Free some space"],
+    "vectors/fake": ["i.building", "goes on from here"],
+    "dense/fake": ["dense/fake/index: FAISS cannot write it", "goes on from here"],
+    "publishing": ["i.building", "goes on from here"],
+}
+
+
+def fill(folder: Path) -> None:
+    """Take all the space that is left."""
+    with (folder / "taken").open("wb", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(b"x" * 4096)
+
+
+def build_all(index: Path, factory: str = "Flat", encoders: Sequence[str] = ("fake",)) -> None:
+    plan = Plan(SAMPLE, encoders=encoders, processes=1, limit=20, faiss=factory)
+    with exit_on_error("build"):
+        build_index(index, plan, lambda name, title: FakeEncoder(name))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Index:
+    """The same index from a disk with space."""
+    index = tmp_path_factory.mktemp("whole") / "i"
+    build_all(index)
+    return Index.open(index)
+
+
+@pytest.mark.parametrize(
+    ("stage", "factory"), [*((name, "Flat") for name in STAGES), ("dense/fake", "HNSW8")]
+)
+def test_a_disk_that_is_full_at_a_stage(disk, whole, stage, factory, monkeypatch, capsys):
+    """Nothing is left of the space when the stage begins; nothing that was finished is lost."""
+    part, write, write_faiss = Workspace.part, workspace.write_json, builder.build_faiss
+
+    def fill_alone(*others):
+        while not all((disk / "i.building" / other / "manifest.json").exists() for other in others):
+            time.sleep(0.01)  # stages overlap
+        fill(disk)
+
+    def part_when_full(self, name, fingerprint, build, **options):
+        def build_when_full(folder):
+            if name == stage != "dense/fake":  # in which the vectors are made
+                before = {"bm25": ["links"], "links": ["bm25"], "vectors/fake": ["links", "bm25"]}
+                fill_alone(*before.get(name, []))
+            return build(folder)
+
+        return part(self, name, fingerprint, build_when_full, **options)
+
+    def write_faiss_when_full(*details):
+        if stage == "dense/fake":
+            fill_alone("links", "bm25")
+        return write_faiss(*details)
+
+    def write_when_full(path, value):
+        if stage == "publishing" and "parts" in value:
+            fill(disk)
+        write(path, value)
+
+    with monkeypatch.context() as patched, pytest.raises(SystemExit) as ended:
+        patched.setattr(Workspace, "part", part_when_full)
+        patched.setattr(builder, "build_faiss", write_faiss_when_full)
+        patched.setattr(workspace, "write_json", write_when_full)
+        build_all(disk / "i", factory, [] if stage == "bm25" else ["fake"])
+    told(Done([], ended.value.code, "", capsys.readouterr().err), MachineError, *STAGES[stage])
+    assert not (disk / "i").exists()
+    finished = {path.parent.name for path in (disk / "i.building").rglob("manifest.json")}
+    before = {"documents": set(), "passages": {"documents"}}.get(stage, {"documents", "passages"})
+    assert finished >= (before | {"links", "bm25", "fake"} if stage == "publishing" else before)
+    (disk / "taken").unlink()
+    build_all(disk / "i", factory)
+    assert capsys.readouterr().err.count("taken over") >= len(finished - {"fake"})
+    built = Index.open(disk / "i")
+    built.verify()
+    assert built.manifest["counts"] == whole.manifest["counts"]
+    assert built.dense().manifest["vectors_sha256"] == whole.dense().manifest["vectors_sha256"]
+
+
+def test_a_full_disk_leaves_the_index_in_use_as_it_is(disk):
+    kept(build("--corpus", SAMPLE, "--index", disk / "i", "--limit", 20))
+    Index.open(disk / "i").verify()
+    (disk / "taken").write_bytes(b"x" * (os.statvfs(disk).f_bavail * os.statvfs(disk).f_bsize))
+    told(build("--corpus", SAMPLE, "--index", disk / "i"), MachineError, "Free some space")
+    assert len(Index.open(disk / "i").documents) == 20
+    Index.open(disk / "i").verify()
+
+
+def test_a_limit_on_the_size_of_files(tmp_path):
+    """Where no disk can be mounted: the system refuses to write beyond a size, as a quota does."""
+    corpus = write_jsonl(tmp_path / "c.jsonl", linked_rows(2000))
+
+    def limited() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+
+    done = subprocess.run(
+        [*BUILD, "--corpus", corpus, "--index", tmp_path / "i"],
+        capture_output=True, text=True, preexec_fn=limited,
+    )  # fmt: skip
+    told(done, MachineError, "File too large", "ulimit")
+    kept(build("--corpus", corpus, "--index", tmp_path / "i"))
+
+
+# --- permission ----------------------------------------------------------------------------------
+
+
+def as_everybody(*arguments: object) -> Done:
+    command = [*BUILD, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, preexec_fn=without_privileges)
+
+
+def test_a_folder_without_permission(tmp_path):
+    folder = tmp_path / "readonly"
+    folder.mkdir()
+    folder.chmod(0o555)
+    done = as_everybody("--corpus", SAMPLE, "--index", folder / "i")
+    told(done, MachineError, f"Permission denied: '{folder}/i.lock'", "No permission")
+    assert list(folder.iterdir()) == []
+
+
+def test_a_corpus_without_permission(tmp_path):
+    corpus = write_jsonl(tmp_path / "c.jsonl", linked_rows(3))
+    corpus.chmod(0)
+    told(
+        as_everybody("--corpus", corpus, "--index", tmp_path / "i"),
+        MachineError,
+        str(corpus),
+        "No permission",
+    )
+    folder = tmp_path / "pages"
+    folder.mkdir()
+    (folder / "a.md").write_text("# A\n\ntext")
+    (folder / "b.md").write_text("# B\n\ntext")
+    (folder / "b.md").chmod(0)
+    options = ["--corpus", folder, "--index", tmp_path / "i"]
+    told(as_everybody(*options), InputError, f"{folder}/b.md: Permission denied", "--on-error skip")
+    assert "skipped: 1 " in kept(as_everybody(*options, "--on-error", "skip"))
+
+
+def test_a_read_only_file_system(disk, tmp_path):
+    """Nothing can be built there, and what is there can be searched."""
+    kept(build("--corpus", SAMPLE, "--index", disk / "i", "--limit", 20))
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.mount(None, os.fsencode(disk), None, MOUNT_READ_ONLY, None) == 0
+    told(
+        build("--corpus", SAMPLE, "--index", disk / "new"), MachineError, "Read-only file system", "read-only"
+    )
+    told(build("--corpus", SAMPLE, "--index", disk / "i"), MachineError, "Read-only file system")
+    done = search("--index", disk / "i", "--pipelines")
+    assert (done.returncode, done.stderr) == (0, "")
+    Index.open(disk / "i").verify()
+
+
+# --- memory, disks that fail, terminals ----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (MemoryError(), ["the memory of this machine is used up", "fewer --processes"]),
+        (MemoryError("Unable to allocate 9 TiB"), ["used up (Unable to allocate 9 TiB)"]),
+        (OSError(5, "Input/output error", "/mnt/x"), ["Input/output error: '/mnt/x'", "The disk fails"]),
+        (OSError(116, "Stale file handle"), ["Stale file handle", "The network drive has lost"]),
+        (OSError(24, "Too many open files"), ["Too many open files", "ulimit -n"]),
+        (OSError(28, "No space left on device", "\x1b[2J\u202e"), ["No space left", "Free some space"]),
+    ],
+)
+def test_what_the_system_says_is_told_with_advice(error, words, capsys):
+    with pytest.raises(SystemExit) as ended, exit_on_error("build"):
+        raise error
+    written = capsys.readouterr().err
+    assert not set(written) & set("\x1b\u202e")
+    told(Done([], ended.value.code, "", written), MachineError, *words)
+
+
+def test_a_terminal_without_the_characters_of_a_text(tmp_path):
+    """Question marks stand for them."""
+    corpus = write_jsonl(tmp_path / "東京.jsonl", [{"id": "東", "title": "東京", "text": "t", "links": []}])
+    environment = WITH_TESTS | {"PYTHONIOENCODING": "latin-1", "PYTHONUTF8": "0"}
+    done = subprocess.run(
+        [*BUILD, "--corpus", corpus, "--index", tmp_path / "索"], capture_output=True, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    assert b"python app/search.py --index" in done.stdout and b"/?'" in done.stdout
+    assert Index.open(tmp_path / "索").documents[0].title == "東京"

@@ -1,0 +1,159 @@
+"""Texts and questions of any script, and of none: found, marked at the right places, and never obeyed."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from command import Done
+from damage import here, kept
+from rich.console import Console
+
+from app.search import print_answer
+from app.service import Answer, SearchService
+
+EVIL = "T\x1b[31m\x9b2J \u202eevil\u202c\x07"
+LONG = "w" * 1_000_000
+DOCUMENTS = {
+    "arabic": ("القاهرة", "القاهرة هي عاصمة مصر وأكبر مدنها."),
+    "hebrew": ("ירושלים", "ירושלים היא עיר, שָׁלוֹם עֲלֵיכֶם."),
+    "emoji": ("Fox", "A fox 🦊 and a family 👩‍👩‍👧 walked by the flag 🇫🇷."),
+    "nfc": ("Café", "The café in Orléans is naïve."),
+    "nfd": ("Cafe\u0301", "The cafe\u0301 in Orle\u0301ans is nai\u0308ve."),
+    "invisible": ("Zero", "The wo\u200brd and hy\xadphen and می\u200cخواهم and \u200bbegin."),
+    "hindi": ("हिन्दी", "हिन्दी भाषा भारत में बोली जाती है।"),
+    "chinese": ("東京", "昔から東京は日本の首都である。"),
+    "evil": (EVIL, "Text \x1b]0;pwned\x07 with \u202ereversed\u202c control\u2028 words.\0"),
+    "long": ("Long", f"before {LONG} after " + "x" * 50_000),  # 10,000 words without a blank
+    "marks": ("Marks", "zalgo a" + "\u0301\u0323" * 5_000),
+}
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory) -> Path:
+    """All of them with BM25 and the default encoder."""
+    folder = tmp_path_factory.mktemp("text")
+    rows = [
+        {"id": id_, "title": title, "text": text, "links": [], "url": "http://a/\x1b[2J\u202e"}
+        for id_, (title, text) in DOCUMENTS.items()
+    ]
+    (folder / "c.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = here("indexer/build.py", "--corpus", folder / "c.jsonl", "--index", folder / "i", "--processes", 1)
+    assert "passages 11" in kept(done)
+    return folder / "i"
+
+
+@pytest.fixture(scope="module")
+def service(index) -> SearchService:
+    return SearchService(index)
+
+
+def ask(service: SearchService, question: str, pipeline: str = "bm25") -> dict[str, list[str]]:
+    """The documents that are found, with what is marked in each."""
+    answer = service.search(question, pipeline, 3)
+    return {hit.document_id: [hit.text[start:end] for start, end in hit.marks] for hit in answer.hits}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("question", "document", "marks"),
+    [
+        ("القاهرة", "arabic", ["القاهرة"]),
+        ("\u202eהיא\u202c", "hebrew", ["היא"]),
+        ("שָׁלוֹם", "hebrew", ["שָׁלוֹם"]),  # points are part of the word, for Lucene as well
+        ("🦊", "emoji", ["🦊"]),
+        ("👩‍👩‍👧", "emoji", ["👩‍👩‍👧"]),
+        ("🇫🇷?", "emoji", ["🇫🇷"]),
+        ("naïve", "nfc", ["naïve"]),
+        ("nai\u0308ve", "nfd", ["nai\u0308ve"]),
+        ("begin\u200b", "invisible", ["begin"]),
+        ("می\u200cخواهم", "invisible", ["می\u200cخواهم"]),
+        ("भाषा", "hindi", ["भाषा"]),
+        ("東京", "chinese", ["東京"]),
+        ("日本の首", "chinese", ["日本", "首"]),
+        ("words\0", "evil", ["words"]),
+        ("after", "long", ["after"]),
+        ("w" * 255, "long", []),  # of a longer word, Lucene indexes pieces of 255 characters
+        ("zalgo", "marks", ["zalgo"]),
+    ],
+    ids=lambda value: str(ascii(value))[:20],
+)
+def test_found_by_bm25_and_marked(service, question, document, marks):
+    found = ask(service, question)
+    assert document in found
+    assert found[document][: len(marks)] == marks
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "question", ["ملك", "🦊🦊🦊", "e\u0301" * 500, "\u200b\u200d", "x" * 10_000, "\u202e", "ab\0"]
+)
+def test_any_question_is_answered_by_every_pipeline(service, question):
+    for pipeline in ("bm25", "ql", "dense", "hybrid"):
+        ask(service, question, pipeline)
+
+
+@pytest.mark.slow
+def test_the_encoder_reads_accents_of_both_kinds_alike(service):
+    found = ask(service, "naïve café", "dense")
+    assert {"nfc", "nfd"} <= set(found)
+    assert found["nfd"] == ["cafe\u0301", "nai\u0308ve"]
+
+
+@pytest.mark.slow
+def test_marks_are_slices_of_whole_words(service):
+    """Whatever is marked is a term of the question again, and spans lie in order and apart."""
+    for title, text in DOCUMENTS.values():
+        answer = service.search(f"{title} {text[:300]}", "hybrid", 11)
+        for hit in answer.hits:
+            ends = [0, *(end for _, end in hit.marks)]
+            assert all(start < end <= len(hit.text) for start, end in hit.marks)
+            assert all(before <= start for before, (start, _) in zip(ends, hit.marks, strict=False))
+
+
+# --- a terminal ----------------------------------------------------------------------------------
+
+OBEYED = {
+    *map(chr, range(32)),
+    *map(chr, range(0x7F, 0xA0)),
+    *"\u2028\u2029\u202a\u202b\u202c\u202d\u202e",
+} - {"\n"}
+
+
+def shown(answer: Answer, **options: object) -> str:
+    out = io.StringIO()
+    print_answer(answer, Console(file=out, width=100, **options))
+    return out.getvalue()
+
+
+@pytest.mark.slow
+def test_a_terminal_shows_what_a_corpus_holds_and_does_not_obey_it(service):
+    answer = service.search("words evil", "bm25", 1)
+    assert answer.hits[0].title == EVIL
+    assert not set(shown(answer)) & OBEYED
+    coloured = shown(answer, force_terminal=True, color_system="standard")
+    assert "\x1b[1;33mwords\x1b[0m" in coloured  # our own marks, at their place
+    for theirs in ("\x1b[31m\x9b", "\x1b]0;", "\x1b[2J", "\u202e"):
+        assert theirs not in coloured
+
+
+def test_ids_are_shown_where_there_is_no_title_and_not_obeyed(tmp_path):
+    row = {"id": "\x1b[2Jid\u202e", "text": "one word", "links": [], "title": " "}
+    (tmp_path / "c.jsonl").write_text(json.dumps(row) + "\n")
+    options = ["--corpus", tmp_path / "c.jsonl", "--index", tmp_path / "i", "--no-dense", "--processes", 1]
+    kept(here("indexer/build.py", *options))
+    done: Done = here("app/search.py", "--index", tmp_path / "i", "--pipeline", "bm25", "word")
+    assert " 1   [2Jid   " in done.stdout and "one word" in done.stdout
+    assert not set(done.stdout) & OBEYED
+
+
+def test_names_that_look_like_markup(tmp_path):
+    """Brackets are markup for the library that prints."""
+    folder = tmp_path / "[red]x[" / "[b]"
+    folder.mkdir(parents=True)
+    (folder / "c.jsonl").write_text('{"id": "a", "text": "t", "links": []}\n{"id": "[/]", "text": 1}\n')
+    options = ["--corpus", folder / "c.jsonl", "--index", folder / "i", "--no-bm25", "--no-dense"]
+    out = kept(here("indexer/build.py", *options, "--on-error", "skip"))
+    assert f"{folder}/i is ready" in out and f"{folder}/c.jsonl, line 2" in out
