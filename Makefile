@@ -39,7 +39,7 @@ demo: $(VENV)/installed
 	$(BIN)/python app/evaluate.py --index index/sample --queries samples/questions.jsonl \
 	  --qrels samples/qrels.txt --pipeline bm25 dense hybrid --output results/sample
 	@echo
-	@echo 'Ask it something:     $(BIN)/python app/search.py "Which planet has the shortest year?"'
+	@echo 'Ask it something:     $(BIN)/python app/search.py "How long does Mercury take to go around the Sun?"'
 	@echo 'Open the search page: make app'
 	@echo 'Index your own wiki:  $(BIN)/python indexer/build.py --corpus DUMP.xml.bz2 --index index/mine'
 

@@ -244,4 +244,4 @@ class Pipelines:
 def _open_biencoder(location: str) -> BiEncoder:
     from retriever.biencoder import open_biencoder
 
-    return open_biencoder(location)
+    return open_biencoder(location, streams=1)

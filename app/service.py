@@ -28,6 +28,11 @@ from retriever.ranking import Query
 MAX_QUESTION_CHARACTERS = 10_000
 """Several times what any encoder reads; a longer text was pasted by mistake."""
 
+# Soft hyphens, zero-width spaces, directions of writing; not the joiners, which make another word.
+_INVISIBLE = dict.fromkeys(
+    [0xAD, 0x200B, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2060, 0x206A), 0xFEFF]
+)
+
 SAMPLE_CORPUS = "linkseek-sample.xml.bz2"
 SAMPLE_QUESTIONS = Path(__file__).parents[1] / "samples" / "questions.jsonl"
 
@@ -151,9 +156,10 @@ class SearchService:
 def checked_question(question: str) -> str:
     """A question as it is searched for. Raises `UsageError` if it is empty or far too long.
 
-    What is no Unicode text, such as a broken byte of a command line, becomes a question mark.
+    What is no Unicode text, such as a broken byte of a command line, becomes a question mark. Marks that
+    nobody sees, which come along when a text is copied, are removed: Lucene takes them for a part of a word.
     """
-    question = question.encode("utf-8", "replace").decode().strip()
+    question = question.encode("utf-8", "replace").decode().translate(_INVISIBLE).strip()
     if not question:
         raise UsageError("the question is empty", "Ask something.")
     if len(question) > MAX_QUESTION_CHARACTERS:

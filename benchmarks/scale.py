@@ -66,7 +66,8 @@ def _measure(corpus: Path, index: Path, options: argparse.Namespace) -> Iterator
             yield Figure(f"{stage}: time an article", "us", (end - start) * scale)
             yield Figure(f"{stage}: peak memory", "MB", watch.peak("main", start, end))
             if stage == "documents":
-                yield Figure(f"{stage}: peak memory of all processes", "MB", watch.peak("together"))
+                peak = watch.peak("together", start, end)
+                yield Figure(f"{stage}: peak memory of all processes", "MB", peak)
         yield Figure(f"{stages[-1]}: peak memory with mapped files", "MB", watch.peak("mapped"))
         _say(", ".join(f"{stage} {done.seconds[stage]:.0f} s" for stage in stages))
     for count in ("passages", "links", "redirects"):

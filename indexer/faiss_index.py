@@ -204,7 +204,8 @@ class FaissIndex:
     def flat_vectors(self) -> NDArray[np.float16]:
         """The vectors of a `Flat` index, float16 [N, d], memory-mapped. Raises `UsageError` for others."""
         if self.manifest["factory"] != FLAT:
-            raise UsageError(f"a {self.manifest['factory']} index does not hold its vectors as they are")
+            factory = self.manifest["factory"]
+            raise UsageError(f"a {factory} index does not hold its vectors as they are", "Build a Flat one.")
         size = self.index.ntotal * self.index.d * 2
         codes = import_faiss().rev_swig_ptr(self.index.codes.data(), size)  # uint8 [N * d * 2]
         return codes.view(np.float16).reshape(self.index.ntotal, self.index.d)  # type: ignore[no-any-return]

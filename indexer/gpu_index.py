@@ -42,8 +42,7 @@ def on_gpus(index: FaissIndex, gpus: Sequence[str], *, needed: bool) -> VectorSe
         try:
             return place(index, gpus)
         except (RuntimeError, LinkseekError) as error:
-            lines = str(error).strip().splitlines()
-            reasons.append(lines[-1][:200] if lines else type(error).__name__)
+            reasons.append(_reason(error))
     if needed:
         raise UsageError(
             f"this {index.manifest['factory']} index cannot be searched on a GPU ({'; '.join(reasons)})",
@@ -53,13 +52,23 @@ def on_gpus(index: FaissIndex, gpus: Sequence[str], *, needed: bool) -> VectorSe
     return index
 
 
+def _reason(error: Exception) -> str:
+    if isinstance(error, LinkseekError):
+        return error.message
+    lines = str(error).strip().splitlines()  # FAISS's begin with places in its source
+    return lines[-1][:200] if lines else type(error).__name__
+
+
 class _FaissOnGpus:
     """Any type of index that FAISS has for GPUs; `Flat` stays float16."""
 
     def __init__(self, index: FaissIndex, gpus: Sequence[str]) -> None:
         faiss = import_faiss()
         if not hasattr(faiss, "StandardGpuResources"):
-            raise UsageError("this FAISS is not built for GPUs")
+            raise UsageError(
+                "this FAISS is not built for GPUs",
+                "Install the extra [gpu] instead of [cpu], or use --device cpu.",
+            )
         options = faiss.GpuMultipleClonerOptions()
         options.useFloat16 = options.shard = True
         numbers = [int(gpu.partition(":")[2]) for gpu in gpus]
@@ -101,5 +110,6 @@ class _ExactOnGpus:
     def search(self, vectors: NDArray[np.float32], k: int, **parameters: int) -> Found:
         """See `VectorSearch`. Raises `UsageError` for parameters: an exact search has none."""
         if parameters:
-            raise UsageError(f"this Flat index has no search parameter {next(iter(parameters))}")
+            name = next(iter(parameters))
+            raise UsageError(f"this Flat index has no search parameter {name}", "An exact search has none.")
         return self._search.search(vectors, k)

@@ -33,7 +33,7 @@ from indexer.passages import PassageStore
 from indexer.tables import Table
 
 _MOST_REDIRECTS = 8  # MediaWiki itself follows one; wikis hold longer chains, and loops
-_SORTED_LINKS = 1 << 24  # at once: 128 MB
+_SORTED_LINKS = 1 << 23  # at once, 8 bytes each
 _BLOCK_LINKS = 1 << 20
 
 _ARRAYS = ("target", "passage", "start", "end", "offsets", "incoming", "incoming_offsets")

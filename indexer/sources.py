@@ -11,7 +11,7 @@ import hashlib
 import io
 import os
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any, BinaryIO, Protocol
 
 import zstandard
 
+from indexer.bzip2 import decompress_ahead
 from indexer.errors import InputError
 
 _CHUNK = 1 << 18
@@ -93,6 +94,7 @@ class Source(io.RawIOBase):
     def close(self) -> None:
         """Close the file."""
         if not self.closed:
+            self._pieces.close()
             self._file.close()
         super().close()
 
@@ -111,19 +113,27 @@ class Source(io.RawIOBase):
         status = os.fstat(self._file.fileno())
         return status.st_size, status.st_mtime_ns
 
-    def _decompressed(self, head: bytes) -> Iterator[bytes]:
+    def _decompressed(self, head: bytes) -> Generator[bytes, None, None]:
         new = next((new for magic, new in _DECOMPRESSORS.items() if head.startswith(magic)), None)
         if new is None:
             yield from self._chunks()
             return
-        stream = new()
+        pieces: Iterable[tuple[bytes, bytes | None]]
+        if new is bz2.BZ2Decompressor:
+            pieces = decompress_ahead(self._chunks())
+        else:
+            pieces = ((data, None) for data in self._chunks())
+        stream: Any = None  # until it begins
         try:
-            for data in self._chunks():
+            for data, content in pieces:
+                if content is not None and (stream is None or stream.eof):
+                    yield content
+                    continue
                 # In slices, since a slice of a very compressible file can grow a thousandfold.
                 for at in range(0, len(data), _SLICE):
                     piece = data[at : at + _SLICE]
                     while piece:
-                        if stream.eof:
+                        if stream is None or stream.eof:
                             if not piece.strip(b"\0"):
                                 break  # padding behind the last stream
                             stream = new()
@@ -133,7 +143,7 @@ class Source(io.RawIOBase):
             raise InputError(
                 f"{self.path}: damaged compressed data before byte {self.position:,} ({error})", _AGAIN
             ) from error
-        if not stream.eof:
+        if stream is not None and not stream.eof:
             raise InputError(
                 f"{self.path}: the file is cut off (its compressed data ends at byte "
                 f"{self.position:,} without an end mark)",

@@ -91,15 +91,17 @@ def open_biencoder(
     device: str = "auto",
     precision: Precision = "auto",
     threads: int | None = None,
+    streams: int | None = None,
 ) -> BiEncoder:
     """Load a sentence-transformers model by path or name.
 
     title: whether passages are read with their title. device: see `indexer.devices`. threads: of the CPU,
-    default all cores. Raises `InputError` if the model cannot be had or read, `UsageError` for a device
-    that is not there.
+    default all cores. streams: batches at the same time on a CPU, default one for each thread; with 1, a
+    single question is answered soonest. Raises `InputError` if the model cannot be had or read,
+    `UsageError` for a device that is not there.
     """
 
     def reopen(other: str) -> Callable[[], BiEncoder]:
         return partial(open_biencoder, name, title=title, device=other, precision=precision)
 
-    return BiEncoder(open_engine(BI_ENCODER, name, device, precision, threads, reopen), title)
+    return BiEncoder(open_engine(BI_ENCODER, name, device, precision, threads, streams, reopen), title)

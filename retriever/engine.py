@@ -114,12 +114,14 @@ def open_engine(
     device: str,
     precision: Precision,
     threads: int | None = None,
+    streams: int | None = None,
     reopen: Callable[[str], Callable[[], Any]] | None = None,
 ) -> Opened:
     """Find, load and place a model.
 
-    device: see `indexer.devices`. threads: of the CPU, default all cores. reopen: (device) -> what opens
-    the same on that device, in another process; without it, further GPUs are left alone.
+    device: see `indexer.devices`. threads: of the CPU, default all cores. streams: batches that they work on
+    at the same time, default one each. reopen: (device) -> what opens the same on that device, in another
+    process; without it, further GPUs are left alone.
     Raises `InputError` if the model cannot be had or read, `UsageError` for a device that is not there.
     """
     folder = find_model(name, kind)
@@ -128,9 +130,10 @@ def open_engine(
     if not gpus:
         from retriever.openvino_engine import open_on_cpu
 
-        cores = threads or os.cpu_count() or 1
-        facts, forward = open_on_cpu(kind, folder, name, sha256, precision, cores)
-        return Opened(name, sha256, facts, forward, Parallel(batches=cores))
+        threads = threads or os.cpu_count() or 1
+        streams = min(streams or threads, threads)
+        facts, forward = open_on_cpu(kind, folder, name, sha256, precision, threads, streams)
+        return Opened(name, sha256, facts, forward, Parallel(batches=streams))
     whole, facts = kind.load(folder, name)
     opened = Opened(name, sha256, facts, torch_forward(whole, facts, gpus[0], precision), on_gpu(len(gpus)))
     if reopen is None:

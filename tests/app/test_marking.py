@@ -34,6 +34,10 @@ def marked(question, text):
         ("What is the Earth's age?", "The earth is of great age, it is the", ["earth", "age"]),
         ("1944", "In 1944, not 19445.", ["1944"]),
         ("東京", "都は 東京 です", ["東京"]),
+        ("東京の人口", "昔から東京は日本の都", ["東京", "の"]),
+        ("हिन्दी", "हिन्दी भाषा, हिन", ["हिन्दी"]),
+        ("nai\u0308ve", "a naïve, nai\u0308ve na\xadive one", ["naïve", "nai\u0308ve", "na\xadive"]),
+        ("🦊 👩‍👩‍👧", "🦊🦊 and 👩‍👩‍👧, not 👩", ["🦊🦊", "👩‍👩‍👧"]),
         ("", "anything", []),
         ("the of and", "the of and", []),
         ("anything", "", []),
@@ -52,6 +56,7 @@ def test_spans_are_in_order_and_lie_apart():
 
 def test_a_stop_word_has_no_term():
     assert term("The") == "" and term("Thé") == ""
+    assert term("x" * 255) and term("x" * 256) == ""  # no word: BM25 has only pieces of it
     assert term("RIVERS") == term("river") == "river"
 
 

@@ -5,13 +5,29 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
-from benchmarks import report
-from benchmarks.harness import Figure, alternate, passages
+from benchmarks import report, suite
+from benchmarks.ceilings import encoder_operations, multiplying, rate, reading
+from benchmarks.harness import (
+    Benchmark,
+    Ceiling,
+    Figure,
+    alternate,
+    as_rate,
+    cells,
+    compare,
+    in_turn,
+    passages,
+)
+from benchmarks.harness import run as run_benchmark
+from benchmarks.random_models import MINILM, TINY, made_up_texts, wikipedia_lengths, write_encoder
 from benchmarks.report import README, latest
+from retriever.models import load_sentence_transformer
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "samples" / "linkseek-sample.xml.bz2"
@@ -34,6 +50,81 @@ def test_two_functions_take_turns() -> None:
     assert calls == ["peer", "ours", "ours", "peer", "peer", "ours"]
 
 
+def test_more_than_two_take_turns_and_the_first_round_does_not_count() -> None:
+    clock = iter(range(1000))
+    calls: list[str] = []
+    functions = [lambda name=name: calls.append(name) for name in "abc"]
+    assert in_turn(functions, 2, lambda: next(clock)) == [1, 1, 1]
+    assert "".join(calls) == "cbaabccba"
+
+
+def test_the_limit_is_the_slowest_of_what_the_work_needs() -> None:
+    """A ceiling of 0.01 s for 100 bytes: 500 bytes take 0.05 s at best."""
+    slow, quick = Ceiling(lambda: time.sleep(0.01), 100), Ceiling(lambda: None, 100)
+    needs = [(500.0, slow), (500.0, quick)]
+    figure = compare("n", "ms", lambda: time.sleep(0.06), lambda: time.sleep(0.03), 3, 1000, needs)
+    assert figure.limit == pytest.approx(50, rel=0.4) and figure.ratio == pytest.approx(2, rel=0.4)
+    assert compare("n", "s", lambda: None, None, 1).peer is None
+    assert compare("n", "s", lambda: None, None, 1).limit is None
+
+
+def test_a_rate_turns_the_ratios_round() -> None:
+    rate = as_rate(Figure("n", "s", 2.0, 8.0, 0.25, 1.0), "things/s", 16)
+    assert rate == Figure("n", "things/s", 8.0, 2.0, 4.0, 16.0)
+    assert cells(asdict(rate)) == ("8.00", "2.00", "4.00", "16.00", "0.50")
+    old = {"name": "n", "unit": "s", "ours": 1.0, "peer": None, "ratio": None}
+    assert cells(old) == ("1.00", "", "", "", "")
+
+
+def test_each_figure_is_kept_as_soon_as_it_is_there(tmp_path, capsys) -> None:
+    def measure(options):
+        yield Figure("first", "s", 1.0)
+        assert json.loads((tmp_path / "b.partial.json").read_text())["figures"][0]["name"] == "first"
+        if options.rounds == 1:
+            raise KeyboardInterrupt
+        yield Figure("second", "s", 2.0, limit=1.0)
+
+    benchmark = Benchmark("b", "tries", measure)
+    with pytest.raises(KeyboardInterrupt):
+        run_benchmark(benchmark, ["--rounds", "1", "--output", str(tmp_path)])
+    assert [path.name for path in tmp_path.iterdir()] == ["b.partial.json"]
+    run_benchmark(benchmark, ["--output", str(tmp_path), "--json"])
+    [printed] = capsys.readouterr().out.splitlines()
+    [kept] = (tmp_path / "b.jsonl").read_text().splitlines()
+    assert json.loads(printed) == {"benchmark": "b", **json.loads(kept)}
+    assert json.loads(kept)["settings"] == {"rounds": 3}
+    assert [path.name for path in tmp_path.iterdir()] == ["b.jsonl"]
+
+
+def test_every_script_is_in_the_suite_and_says_what_it_is() -> None:
+    files = {p.stem for p in (ROOT / "benchmarks").glob("*.py") if "\nBENCHMARK = " in p.read_text("utf-8")}
+    names = [*suite.ON_CPU, *suite.ON_GPU]
+    assert sorted(names) == sorted(files)
+    assert all(suite.description(name) for name in names)
+
+
+def test_operations_are_those_of_the_products() -> None:
+    """One layer, width 2, inner 3, two tokens: 4 x 2x2 and 2 x 2x3 weights, and 2 x 2 pairs twice."""
+    weights = 4 * 2 * 2 + 2 * 2 * 3
+    assert encoder_operations(1, 2, 3, [2]) == 2 * (2 * weights + 2 * 2 * 2 * 2)
+    assert MINILM.operations([100, 28]) == MINILM.operations([100]) + MINILM.operations([28])
+
+
+def test_ceilings_are_measured() -> None:
+    assert reading(megabytes=1).amount == 1 << 20 and multiplying(size=8).amount == 1024
+    assert rate(Ceiling(lambda: time.sleep(0.01), 5.0), 0.05) == pytest.approx(500, rel=0.5)
+
+
+def test_made_up_texts_have_as_many_tokens_as_asked_for(tmp_path) -> None:
+    lengths = wikipedia_lengths(3000)
+    assert 130 < sum(lengths) / 3000 < 142 and min(lengths) >= 2 and max(lengths) == 256
+    assert lengths == wikipedia_lengths(3000) != wikipedia_lengths(3000, seed=1)
+    model = load_sentence_transformer(write_encoder(tmp_path / "tiny", TINY), "tiny")
+    texts = made_up_texts(lengths[:50])
+    assert [len(ids) for ids in model.tokenizer(texts)["input_ids"]] == lengths[:50]
+    assert model.tokenizer.unk_token_id not in {i for ids in model.tokenizer(texts)["input_ids"] for i in ids}
+
+
 def test_a_small_corpus_is_repeated_under_other_ids() -> None:
     many = passages(SAMPLE, 300)
     assert len(many) == 300 and len({p.id for p in many}) == 300
@@ -46,6 +137,7 @@ def test_a_small_corpus_is_repeated_under_other_ids() -> None:
         ("dense", ["--vectors", "800", "--dimension", "16"]),
         ("lucene", ["--passages", "300", "--queries", "5"]),
         ("encoding", ["--passages", "16"]),
+        ("scoring", ["--pairs", "16"]),
         ("parsing", []),
         ("scale", ["--articles", "300"]),
     ],

@@ -11,13 +11,17 @@ from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from xml.sax.saxutils import escape
 
 from command import ROOT, WITH_TESTS, Done
 
 from indexer.errors import LinkseekError, exit_on_error
+from indexer.index import Index
 
 SAMPLE = ROOT / "samples" / "linkseek-sample.xml.bz2"
 WITHOUT_SEARCH = ("--no-bm25", "--no-dense", "--processes", 1)
+SKIP = ("--on-error", "skip")
+EXPORT = '<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11">\n'
 
 
 def here(script: str, *arguments: object) -> Done:
@@ -87,6 +91,31 @@ def measured(script: str, *arguments: object, limit: float = 400) -> Measured:
     )
     seconds, megabytes = done.stdout.rpartition("TOOK")[2].split()
     return Measured(done, float(seconds), int(megabytes))
+
+
+def documents(index: Path) -> list[str]:
+    """The ids of an index's documents."""
+    return [document.id for document in Index.open(index).documents]
+
+
+def page(title: str, text: str, more: str = "") -> str:
+    """A page of a MediaWiki export; `more`: further elements."""
+    return (
+        f"<page><title>{escape(title)}</title><ns>0</ns><id>1</id>{more}<revision><id>1</id>"
+        f"<model>wikitext</model><text>{escape(text)}</text></revision></page>\n"
+    )
+
+
+def wiki(*pages: str) -> str:
+    """A MediaWiki export."""
+    return EXPORT + "".join(pages) + "</mediawiki>\n"
+
+
+def flip(path: Path, at: int) -> None:
+    """Change a bit of the byte at a place."""
+    content = bytearray(path.read_bytes())
+    content[at] ^= 1
+    path.write_bytes(content)
 
 
 def without_privileges() -> None:

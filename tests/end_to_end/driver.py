@@ -14,7 +14,7 @@ from pathlib import Path
 
 from fake_encoder import FakeEncoder
 
-from indexer import builder, corpus
+from indexer import corpus, stages
 from indexer.builder import Plan, build_index
 from indexer.encoding import Encoder
 
@@ -38,7 +38,7 @@ def open_encoder(seconds: float, real: bool) -> Encoder:
 
 def main(source: str, index: str, seconds: str, *more: str) -> None:
     write_documents = corpus.write_documents
-    builder.write_documents = lambda *a, **k: write_documents(*a, **k, segment_records=30)
+    stages.write_documents = lambda *a, **k: write_documents(*a, **k, segment_records=30)
     plan = Plan(Path(source), passage_words=20, bm25="lucene" in more, encoders=["encoder"], processes=1)
     build_index(Path(index), plan, lambda name, title: open_encoder(float(seconds), "real" in more))
 

@@ -6,35 +6,28 @@ import bz2
 import gzip
 import json
 import os
-import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
-from xml.sax.saxutils import escape
 
 import pytest
-from damage import SAMPLE, WITHOUT_SEARCH, build, here, kept, measured, told
+from damage import (
+    EXPORT,
+    SAMPLE,
+    SKIP,
+    WITHOUT_SEARCH,
+    build,
+    documents,
+    here,
+    kept,
+    measured,
+    page,
+    told,
+    wiki,
+)
 
 from indexer.errors import InputError, UsageError
 from indexer.index import Index
 from indexer.readers.jsonl import JsonlReader
-
-HEAD = '<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11">\n'
-SKIP = ("--on-error", "skip")
-
-
-def page(title: str, text: str, more: str = "") -> str:
-    return (
-        f"<page><title>{escape(title)}</title><ns>0</ns><id>1</id>{more}<revision><id>1</id>"
-        f"<model>wikitext</model><text>{escape(text)}</text></revision></page>\n"
-    )
-
-
-def wiki(*pages: str) -> str:
-    return HEAD + "".join(pages) + "</mediawiki>\n"
-
-
-def documents(index: Path) -> list[str]:
-    return [document.id for document in Index.open(index).documents]
 
 
 @pytest.fixture
@@ -117,7 +110,7 @@ def test_a_file_of_which_nothing_can_be_read(corpus, index):
 @pytest.mark.parametrize("format_name", ["jsonl", "mediawiki"])
 def test_a_gzip_bomb_takes_little_memory(corpus, index, format_name):
     """A gigabyte in a megabyte: one line, or one tag, without an end."""
-    start = gzip.compress(b'{"id": "' if format_name == "jsonl" else HEAD.encode() + b"<page><title ")
+    start = gzip.compress(b'{"id": "' if format_name == "jsonl" else EXPORT.encode() + b"<page><title ")
     corpus.write_bytes(start + gzip.compress(b"x" * (64 << 20)) * 16)
     options = ["--corpus", corpus, "--index", index, "--format", format_name]
     found = measured("indexer/build.py", *WITHOUT_SEARCH, *options)
@@ -224,21 +217,6 @@ def test_an_empty_or_unknown_corpus(corpus, index, content, words):
     told(build("--corpus", corpus, "--index", index), InputError, str(corpus), *words)
 
 
-def test_titles_that_differ_in_case_or_normalisation(corpus, index):
-    nfc, nfd = (unicodedata.normalize(form, "Café") for form in ("NFC", "NFD"))
-    assert nfc != nfd
-    corpus.write_text(
-        wiki(page("Ab", "t"), page("AB", "t"), page("aB", "t"))
-    )  # the first letter is a capital
-    told(build("--corpus", corpus, "--index", index), InputError, "page 1 (aB): duplicate id 'AB'")
-    corpus.write_text(wiki(page(nfc, "t"), page(nfd, "t")))  # one title for MediaWiki
-    told(build("--corpus", corpus, "--index", index), InputError, "duplicate id 'Café'")
-    rows = [{"id": id_, "title": id_, "text": f"[{id_}]", "links": []} for id_ in ("ab", "AB", nfc, nfd)]
-    corpus.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    kept(build("--corpus", corpus, "--index", index))
-    assert documents(index) == ["ab", "AB", nfc, nfd]
-
-
 def test_ids_with_blanks_and_slashes_go_through_runs_and_back(corpus, index, tmp_path):
     ids = ["a b/c", "../x", "50% of", "日本 語", "a%20b"]
     rows = [{"id": id_, "text": f"word{n} common", "links": []} for n, id_ in enumerate(ids)]
@@ -258,100 +236,6 @@ def test_ids_with_blanks_and_slashes_go_through_runs_and_back(corpus, index, tmp
     for folder, name in (("o1", "bm25"), ("o2", "again")):
         results = json.loads((tmp_path / folder / "results.json").read_text())
         assert results["pipelines"][name]["measures"]["R@1"]["mean"] == 1.0
-
-
-def test_links_to_nowhere_and_redirects_in_a_circle_are_counted(corpus, index):
-    def redirect(title: str, target: str) -> str:
-        return page(title, "", f'<redirect title="{target}" />')
-
-    corpus.write_text(
-        wiki(
-            page("A", "[[R1]] [[Self]] [[Chain]] [[Nowhere]] [[A]]"),
-            redirect("R1", "R2"), redirect("R2", "R1"), redirect("Self", "Self"), redirect("Lost", "Nowhere"),
-            redirect("Chain", "Chain 2"), redirect("Chain 2", "A"),
-        )
-    )  # fmt: skip
-    out = kept(build("--corpus", corpus, "--index", index))
-    assert "redirects 6 to nothing 4" in out
-    assert "links in passages 2 between documents 0 links to nothing, left out 3" in out
-
-
-# --- XML -----------------------------------------------------------------------------------------
-
-
-def test_xml_that_is_cut_off(corpus, index):
-    pages = bz2.decompress(SAMPLE.read_bytes())
-    corpus.write_bytes(pages[: len(pages) // 2])
-    told(
-        build("--corpus", corpus, "--index", index), InputError, ", after page ", "the XML is cut off (line "
-    )
-    assert "skipped: 1 rest of a damaged file" in kept(build("--corpus", corpus, "--index", index, *SKIP))
-    assert 10 < len(documents(index)) < 150
-
-
-@pytest.mark.timeout(60)
-@pytest.mark.parametrize("format_name", ["mediawiki", None])
-def test_entities_are_neither_expanded_nor_opened(corpus, index, tmp_path, format_name):
-    """A billion laughs; and a pipe, which would never end if it were opened."""
-    os.mkfifo(tmp_path / "pipe")
-    laughs = '<!ENTITY a "ha">' + "".join(
-        f'<!ENTITY {b} "{f"&{a};" * 10}">' for a, b in zip("abcdefghi", "bcdefghij", strict=True)
-    )
-    named = ["--format", format_name] if format_name else []
-    for declared in (laughs, f'<!ENTITY j SYSTEM "file://{tmp_path}/pipe">'):
-        for doctype in (f"<!DOCTYPE mediawiki [{declared}]>", f'<!DOCTYPE m SYSTEM "{tmp_path}/pipe">'):
-            corpus.write_text(doctype + wiki(page("A", "x")).replace("x</text>", "&j;</text>"))
-            done = build("--corpus", corpus, "--index", index, *named)
-            told(done, InputError, str(corpus), "a document type is declared", "Remove the <!DOCTYPE")
-    corpus.write_text(wiki(page("A", "x")).replace("x</text>", "&j;</text>"))
-    told(build("--corpus", corpus, "--index", index), InputError, "broken XML (undefined entity, line 2")
-
-
-def test_tags_without_end(corpus, index):
-    corpus.write_text(HEAD + "<page>" * 100_000)
-    told(build("--corpus", corpus, "--index", index), InputError, "nested more than 100 deep")
-    corpus.write_text(wiki(page("A", "t")).replace("</mediawiki>", "<!--" + "x" * (30 << 20)))
-    told(
-        build("--corpus", corpus, "--index", index), InputError, "after page 1 (A): a tag or comment of more"
-    )
-    assert "skipped: 1 rest" in kept(build("--corpus", corpus, "--index", index, *SKIP))
-
-
-# --- wikitext ------------------------------------------------------------------------------------
-
-
-def test_a_page_of_50_megabytes(corpus, index):
-    corpus.write_text(wiki(page("A", "t"), page("Huge", "word [[A]] " * 4_500_000), page("B", "t")))
-    options = ["--corpus", corpus, "--index", index]
-    found = measured("indexer/build.py", *WITHOUT_SEARCH, *options)
-    told(found.done, InputError, "page 1 (Huge): the page has more than 10,000,000 characters", "Split it")
-    assert found.megabytes < 400 and found.seconds < 30
-    assert "skipped: 1 malformed" in kept(build(*options, *SKIP))
-    assert documents(index) == ["A", "B"]
-
-
-PATHOLOGICAL = [
-    "{{", "[[", "'''", "<ref>", "{|\n", "{{lang|en|", "[[a|", "<nowiki>", "<!--", "==", "== a ",
-    "}}", "]]", "|}\n", "[http://", "-{", "<table>", "*", ";a:", "( ", "&", "<div>", "{{{", "''", "<sup>",
-    "__", "[[File:a|", "\u0301\u0323", "[[\u0301\u0323",
-]  # fmt: skip
-
-
-@pytest.mark.slow
-def test_pathological_wikitext_takes_linear_time(corpus, index):
-    """100,000 of each, unclosed and closed."""
-    closed = {"{{lang|en|": "}}", "[[a|": "]]", "{|\n": "|}\n", "<table>": "</table>", "<ref>": "</ref>"}
-    pages = [page(f"P{n}", f"start {sign * 100_000} end") for n, sign in enumerate(PATHOLOGICAL)]
-    pages += [
-        page(f"Q{n}", f"start {sign * 100_000}{end * 100_000} end")
-        for n, (sign, end) in enumerate(closed.items())
-    ]
-    corpus.write_text(wiki(*pages))
-    found = measured("indexer/build.py", *WITHOUT_SEARCH, "--corpus", corpus, "--index", index)
-    assert f"documents {len(pages)} " in kept(found.done)
-    assert found.seconds < 90 and found.megabytes < 1000
-    texts = [document.text for document in Index.open(index).documents]
-    assert all(text.startswith("start") for text in texts)
 
 
 # --- files that are none -------------------------------------------------------------------------

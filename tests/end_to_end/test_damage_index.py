@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -14,14 +15,15 @@ import faiss
 import numpy as np
 import pytest
 from command import WITH_TESTS, Done, run
-from damage import SAMPLE, build, here, kept, search, told
+from damage import SAMPLE, flip, here, search, told
 from fake_encoder import FakeEncoder
-from tiny_corpus import linked_rows, write_jsonl
 
 from indexer.artifacts import read_json, write_json
 from indexer.builder import Plan, build_index
-from indexer.errors import BusyError, DamagedIndexError, InputError, MismatchError, UsageError
+from indexer.errors import DamagedIndexError, InputError, MismatchError, UsageError
 from indexer.index import Index
+from retriever.ranking import Query
+from retriever.searchers import Bm25, Dense
 
 DRIVER = Path(__file__).with_name("driver.py")
 
@@ -42,12 +44,6 @@ def copy(built, tmp_path) -> Path:
 
 def verify(index: Path) -> Done:
     return here("indexer/build.py", "--verify", "--index", index)
-
-
-def flip(path: Path, at: int) -> None:
-    content = bytearray(path.read_bytes())
-    content[at] ^= 1
-    path.write_bytes(content)
 
 
 # --- what is asked -------------------------------------------------------------------------------
@@ -153,16 +149,6 @@ def test_a_manifest_cannot_lead_out_of_its_index(copy, tmp_path):
     told(verify(copy), DamagedIndexError, "extra: 0 bytes, expected 0")
 
 
-def test_a_damaged_index_is_built_again(copy):
-    """Whatever is wrong with it; what is whole is taken over."""
-    (copy / "manifest.json").write_text("nonsense")
-    (copy / "links" / "target.npy").write_bytes(b"cut")
-    out = kept(build("--corpus", SAMPLE, "--index", copy, "--limit", 60))
-    assert "documents 60" in out
-    done = verify(copy)
-    assert "every file is whole" in kept(done)
-
-
 # --- files ---------------------------------------------------------------------------------------
 
 
@@ -222,12 +208,14 @@ def test_an_altered_text_that_is_no_text_any_more(copy):
 @pytest.mark.parametrize("factory", ["Flat", "HNSW8", "IVF4,SQfp16"])
 def test_a_byte_of_a_faiss_head_is_named_and_costs_neither_time_nor_memory(tmp_path, factory):
     """Any bit of the head, and of the head of the vectors within: FAISS would allocate what it says."""
+    if not hasattr(faiss, "set_deserialization_vector_byte_limit"):
+        pytest.skip("this FAISS has no limit on what it reads")
     index, plan = tmp_path / "index", Plan(SAMPLE, bm25=False, encoders=["fake"], limit=10, faiss=factory)
     build_index(index, plan, lambda name, title: FakeEncoder(name, dimension=8))
     path = index / "dense" / "fake" / "index"
     content = path.read_bytes()
     inner = content.find(b"IxFI", 8) if factory == "HNSW8" else 0
-    places = [*range(200), *range(inner, inner + 60)]
+    places = [*range(130), *range(inner, inner + 45)]
     program = f"""
 import resource, sys
 from pathlib import Path
@@ -254,7 +242,42 @@ print(named, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=WITH_TESTS)
     assert done.returncode == 0, done.stderr[-2000:]
     named, megabytes = map(int, done.stdout.split())
-    assert named > 60 and megabytes < 200
+    assert named > 50 and megabytes < 200
+
+
+def use(index: Path) -> None:
+    """Read of everything, as searches and evaluations do."""
+    opened = Index.open(index)
+    queries = [Query("1", "the planet Mercury"), Query("2", "gold of the Inca")]
+    for searcher in (Bm25(opened), Dense(opened, FakeEncoder("fake"))):
+        for row, _ in searcher.search(queries, 10).results(0):
+            assert isinstance(opened.passages[row].text + opened.document_url(row), str)
+    assert list(opened.passages) and list(opened.documents)
+    opened.lucene().close()
+
+
+def test_a_flipped_bit_anywhere_is_named_where_it_is_not_passed_over(copy):
+    """Of what is stored, only the hashes know everything; but nothing ends in another exception."""
+    draw = random.Random(0)
+    files = sorted(
+        p for p in copy.rglob("*") if p.is_file() and p.name != "manifest.json" and p.stat().st_size
+    )
+    use(copy)
+    named = 0
+    for _ in range(100):
+        path = draw.choice(files)
+        content = bytearray(path.read_bytes())
+        at = draw.choice([draw.randrange(len(content)), draw.randrange(min(200, len(content)))])
+        content[at] ^= 1 << draw.randrange(8)
+        whole = path.read_bytes()
+        path.write_bytes(content)
+        try:
+            use(copy)
+        except DamagedIndexError as error:
+            assert str(copy) in error.message, (path, at, error)
+            named += 1
+        path.write_bytes(whole)
+    assert 10 < named < 100
 
 
 def test_vectors_of_another_dimension_are_named(copy):
@@ -268,81 +291,6 @@ def test_vectors_of_another_dimension_are_named(copy):
     told(
         search("--index", copy, "--pipeline", "dense", "q"), DamagedIndexError, "index: its head was altered"
     )
-
-
-# --- builds --------------------------------------------------------------------------------------
-
-
-def interrupted(corpus: Path, index: Path) -> Path:
-    """A build that is killed after its first shards; the path of the second."""
-    process = subprocess.Popen([sys.executable, DRIVER, corpus, index, "0.02"], env=WITH_TESTS)
-    shard = index.with_name(index.name + ".building") / "vectors" / "encoder" / "00001.npy"
-    while not shard.with_suffix(".json").exists():
-        assert process.poll() is None
-    process.kill()
-    process.wait()
-    return shard
-
-
-def vectors(index: Path) -> str:
-    return str(Index.open(index).dense().manifest["vectors_sha256"])
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory) -> tuple[Path, str]:
-    """A corpus, and the hash of its vectors."""
-    folder = tmp_path_factory.mktemp("whole")
-    corpus = write_jsonl(folder / "c.jsonl", linked_rows(60))
-    subprocess.run([sys.executable, DRIVER, corpus, folder / "i", "0"], check=True, env=WITH_TESTS)
-    return corpus, vectors(folder / "i")
-
-
-@pytest.mark.parametrize("how", ["altered", "cut", "of another encoder"])
-def test_a_bad_shard_of_an_interrupted_build_is_made_again(whole, tmp_path, how):
-    corpus, expected = whole
-    shard = interrupted(corpus, tmp_path / "i")
-    content = shard.read_bytes()
-    mark = shard.with_name("building.json")
-    if how == "altered":
-        shard.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    elif how == "cut":
-        shard.write_bytes(content[: len(content) // 2])
-    else:
-        write_json(mark, read_json(mark) | {"encoder": {"name": "another"}})
-    command = [sys.executable, DRIVER, corpus, tmp_path / "i", "0"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=WITH_TESTS)
-    assert ("shards are there" in done.stderr) == (how != "of another encoder")
-    assert vectors(tmp_path / "i") == expected
-
-
-def test_altered_vectors_in_use_are_no_source_for_another_index(copy):
-    """Another type of index takes the vectors out of the one in use, if that is whole."""
-    flip(copy / "dense" / "fake" / "index", -3)
-    encoder = FakeEncoder("fake")
-    plan = Plan(SAMPLE, bm25=False, encoders=["fake"], processes=1, limit=60, faiss="HNSW8")
-    before = vectors(copy)
-    build_index(copy, plan, lambda name, title: encoder)
-    assert encoder.batches  # encoded again
-    assert vectors(copy) == before
-
-
-@pytest.mark.timeout(120)
-def test_two_builds_into_the_same_folder(tmp_path):
-    corpus = write_jsonl(tmp_path / "c.jsonl", linked_rows(120))
-    process = subprocess.Popen([sys.executable, DRIVER, corpus, tmp_path / "i", "0.1"], env=WITH_TESTS)
-    try:
-        while not (tmp_path / "i.building" / "vectors").exists():
-            assert process.poll() is None
-        told(
-            build("--corpus", corpus, "--index", tmp_path / "i"),
-            BusyError,
-            f"{tmp_path / 'i'}: another build is writing this index",
-            "choose another --index",
-        )
-        kept(build("--corpus", corpus, "--index", tmp_path / "other"))
-    finally:
-        assert process.wait() == 0
-    assert len(Index.open(tmp_path / "i").documents) == 120  # the first one was not disturbed
 
 
 # --- the encoder ---------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from damage import SAMPLE, WITHOUT_SEARCH, build, kept, search, told, without_pr
 from fake_encoder import FakeEncoder
 from tiny_corpus import linked_rows, write_jsonl
 
-from indexer import builder, workspace
+from indexer import stages, workspace
 from indexer.builder import Plan, build_index
 from indexer.errors import InputError, MachineError, exit_on_error
 from indexer.index import Index
@@ -107,7 +107,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Index:
 )
 def test_a_disk_that_is_full_at_a_stage(disk, whole, stage, factory, monkeypatch, capsys):
     """Nothing is left of the space when the stage begins; nothing that was finished is lost."""
-    part, write, write_faiss = Workspace.part, workspace.write_json, builder.build_faiss
+    part, write, write_faiss = Workspace.part, workspace.write_json, stages.build_faiss
 
     def fill_alone(*others):
         while not all((disk / "i.building" / other / "manifest.json").exists() for other in others):
@@ -135,7 +135,7 @@ def test_a_disk_that_is_full_at_a_stage(disk, whole, stage, factory, monkeypatch
 
     with monkeypatch.context() as patched, pytest.raises(SystemExit) as ended:
         patched.setattr(Workspace, "part", part_when_full)
-        patched.setattr(builder, "build_faiss", write_faiss_when_full)
+        patched.setattr(stages, "build_faiss", write_faiss_when_full)
         patched.setattr(workspace, "write_json", write_when_full)
         build_all(disk / "i", factory, [] if stage == "bm25" else ["fake"])
     told(Done([], ended.value.code, "", capsys.readouterr().err), MachineError, *STAGES[stage])

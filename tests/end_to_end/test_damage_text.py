@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 from command import Done
-from damage import here, kept
+from damage import here, kept, told
 from rich.console import Console
 
 from app.search import print_answer
 from app.service import Answer, SearchService
+from indexer.errors import UsageError
 
 EVIL = "T\x1b[31m\x9b2J \u202eevil\u202c\x07"
 LONG = "w" * 1_000_000
@@ -68,11 +69,11 @@ def ask(service: SearchService, question: str, pipeline: str = "bm25") -> dict[s
         ("🇫🇷?", "emoji", ["🇫🇷"]),
         ("naïve", "nfc", ["naïve"]),
         ("nai\u0308ve", "nfd", ["nai\u0308ve"]),
-        ("begin\u200b", "invisible", ["begin"]),
+        ("be\xadgin\u200b", "invisible", ["begin"]),
         ("می\u200cخواهم", "invisible", ["می\u200cخواهم"]),
         ("भाषा", "hindi", ["भाषा"]),
         ("東京", "chinese", ["東京"]),
-        ("日本の首", "chinese", ["日本", "首"]),
+        ("日本の首", "chinese", ["日本の首"]),
         ("words\0", "evil", ["words"]),
         ("after", "long", ["after"]),
         ("w" * 255, "long", []),  # of a longer word, Lucene indexes pieces of 255 characters
@@ -88,11 +89,16 @@ def test_found_by_bm25_and_marked(service, question, document, marks):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "question", ["ملك", "🦊🦊🦊", "e\u0301" * 500, "\u200b\u200d", "x" * 10_000, "\u202e", "ab\0"]
+    "question", ["ملك", "🦊🦊🦊", "e\u0301" * 500, "\u200b\u200d", "x" * 10_000, "\u200d", "ab\0"]
 )
 def test_any_question_is_answered_by_every_pipeline(service, question):
     for pipeline in ("bm25", "ql", "dense", "hybrid"):
         ask(service, question, pipeline)
+
+
+def test_a_question_of_nothing_that_can_be_seen_is_empty(index):
+    done = here("app/search.py", "--index", index, "\u202e\u200b\ufeff \xad")
+    told(done, UsageError, "the question is empty")
 
 
 @pytest.mark.slow
@@ -153,7 +159,7 @@ def test_names_that_look_like_markup(tmp_path):
     """Brackets are markup for the library that prints."""
     folder = tmp_path / "[red]x[" / "[b]"
     folder.mkdir(parents=True)
-    (folder / "c.jsonl").write_text('{"id": "a", "text": "t", "links": []}\n{"id": "[/]", "text": 1}\n')
+    (folder / "c.jsonl").write_text('{"id": "a", "text": "t", "links": []}\n{"id": "[/]", "text": []}\n')
     options = ["--corpus", folder / "c.jsonl", "--index", folder / "i", "--no-bm25", "--no-dense"]
     out = kept(here("indexer/build.py", *options, "--on-error", "skip"))
     assert f"{folder}/i is ready" in out and f"{folder}/c.jsonl, line 2" in out

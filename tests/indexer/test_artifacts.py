@@ -140,6 +140,26 @@ def test_what_is_no_array_is_named(tmp_path, content):
         open_array(tmp_path / "pickled.npy")
 
 
+@pytest.mark.parametrize("shape", [(0,), (1,), (123_456,), (0, 3), (5, 7)])
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint64", "float16"])
+def test_an_array_is_what_numpy_loads(tmp_path, shape, dtype):
+    np.save(tmp_path / "a.npy", np.arange(np.prod(shape), dtype=dtype).reshape(shape))
+    array = open_array(tmp_path / "a.npy")
+    twin = np.load(tmp_path / "a.npy")
+    assert (array.dtype, array.shape) == (twin.dtype, twin.shape)
+    np.testing.assert_array_equal(array, twin)
+    assert isinstance(array, np.memmap) == bool(array.size)
+
+
+@pytest.mark.parametrize("change", [-1, 1, 64])
+def test_an_array_of_another_length_than_its_head_says_is_named(tmp_path, change):
+    np.save(tmp_path / "a.npy", np.arange(100))
+    content = (tmp_path / "a.npy").read_bytes()
+    (tmp_path / "a.npy").write_bytes(content[:change] if change < 0 else content + bytes(change))
+    with pytest.raises(DamagedIndexError, match=r"a\.npy: .* expected 928"):
+        open_array(tmp_path / "a.npy")
+
+
 # --- parts ---------------------------------------------------------------------------------------
 
 

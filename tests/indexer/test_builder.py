@@ -16,7 +16,7 @@ import pytest
 from fake_encoder import FakeEncoder
 from tiny_corpus import linked_rows, write_jsonl
 
-from indexer import builder
+from indexer import stages
 from indexer.artifacts import read_json
 from indexer.builder import Built
 from indexer.encoding import encode_texts
@@ -440,7 +440,7 @@ def test_the_same_bytes_come_out_as_one_after_another(build, index_path, slow_lu
 
     build(bm25=True, encoders=["one", "two"], open_encoder=Opener(batch_noise=0.01, seconds_a_batch=0.001))
     together, parts = files(), read_json(index_path / "manifest.json")["parts"]
-    monkeypatch.setattr(builder, "run_together", one_after_another)
+    monkeypatch.setattr(stages, "run_together", one_after_another)
     build(bm25=True, encoders=["one", "two"], open_encoder=Opener(batch_noise=0.01), fresh=True)
     assert files() == together
     assert read_json(index_path / "manifest.json")["parts"] == parts

@@ -314,6 +314,12 @@ def test_several_processes_write_the_same_as_one(tmp_path):
     assert contents(tmp_path / "two") == contents(tmp_path / "one")
 
 
+def test_several_processes_stop_at_the_limit(tmp_path):
+    one = write(SAMPLE, tmp_path / "one", limit=13, processes=1)
+    assert write(SAMPLE, tmp_path / "two", limit=13, processes=2) == one
+    assert contents(tmp_path / "two") == contents(tmp_path / "one")
+
+
 class Deadly(JsonlReader):
     """Ends the process that parses it, as the system does where memory runs out."""
 

@@ -120,4 +120,5 @@ def test_a_type_that_has_no_gpu_version_stays_unless_one_is_asked_for(tmp_path, 
     assert "searching vectors on the CPU" in said and "not implemented" in said
     with pytest.raises(UsageError, match="this HNSW8 index cannot be searched on a GPU") as caught:
         index.on("cuda")
+    assert caught.value.message.count("does not hold its vectors") == 1
     assert "--faiss Flat" in caught.value.hint

@@ -76,7 +76,7 @@ def test_identity_and_execution_say_what_vectors_depend_on(minilm):
     }  # fmt: skip
     assert (identity["name"], identity["dimension"]) == (DEFAULT_ENCODER, 384)
     assert len(identity["sha256"]) == 64
-    assert set(minilm.execution) == {"backend", "device", "precision", "streams"}
+    assert set(minilm.execution) == {"backend", "device", "precision", "threads", "streams"}
     assert minilm.location == DEFAULT_ENCODER
     json.dumps([identity, minilm.execution])
 
@@ -91,6 +91,15 @@ def test_the_same_batch_gives_the_same_bits_also_from_several_threads(minilm):
     for thread in threads:
         thread.join()
     assert [vectors.tobytes() for vectors in found] == [once.tobytes()] * 4
+
+
+def test_one_stream_for_questions_and_many_for_passages_give_nearly_the_same(tiny):
+    several, one = (open_biencoder(str(tiny), threads=2, streams=n) for n in (None, 1))
+    assert (several.execution["streams"], one.execution["streams"]) == (2, 1)
+    assert (several.parallel.batches, one.parallel.batches) == (2, 1)
+    texts = ["which metal is liquid"] * 3
+    assert cosines(several.encode_queries(texts), one.encode_queries(texts)).min() >= 1 - 1e-3
+    assert open_biencoder(str(tiny), threads=1, streams=5).execution["streams"] == 1
 
 
 def test_padding_changes_a_vector_by_rounding_alone(minilm):
@@ -120,7 +129,7 @@ def test_a_model_by_path_has_its_own_pooling_and_length(tiny):
     encoder = open_biencoder(str(tiny), precision="float32", threads=1)
     assert (encoder.name, encoder.location) == ("tiny", str(tiny))
     assert (encoder.dimension, encoder.max_tokens) == (32, 48)
-    assert encoder.execution["precision"] == "float32" and encoder.execution["streams"] == 1
+    assert encoder.execution["precision"] == "float32" and encoder.execution["threads"] == 1
     texts = ["abc def", "", "hello world " * 30]
     ours = encode_texts(encoder, encoder.tokenize_passages([""] * 3, texts))
     np.testing.assert_allclose(ours, SentenceTransformer(str(tiny), device="cpu").encode(texts), atol=1e-5)

@@ -119,6 +119,7 @@ def test_an_attention_that_errs_or_fails_is_passed_over(tiny, monkeypatch, capsy
     encoder = open_in_torch(tiny, "float32")
     assert encoder.execution["attention"] == "padded"
     said = capsys.readouterr().err
+    assert float(said.partition("wrong: differs by ")[2].partition(";")[0]) > 0.1
     assert "wrong: differs by" in said and "broken: RuntimeError: no kernel)" in said
     expected = SentenceTransformer(str(tiny), device="cpu").encode(TEXTS)
     np.testing.assert_allclose(encode(encoder), expected, atol=1e-5)

@@ -1,0 +1,109 @@
+"""Builds that were interrupted, disturbed, or begin from a damaged index: nothing bad is taken over."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command import WITH_TESTS
+from damage import SAMPLE, build, flip, here, kept, told
+from fake_encoder import FakeEncoder
+from tiny_corpus import linked_rows, write_jsonl
+
+from indexer.artifacts import read_json, write_json
+from indexer.builder import Plan, build_index
+from indexer.errors import BusyError
+from indexer.index import Index
+
+DRIVER = Path(__file__).with_name("driver.py")
+
+
+@pytest.fixture
+def index(tmp_path) -> Path:
+    """A part of the sample with the vectors of a fake encoder."""
+    plan = Plan(SAMPLE, bm25=False, encoders=["fake"], processes=1, limit=30)
+    build_index(tmp_path / "index", plan, lambda name, title: FakeEncoder(name))
+    return tmp_path / "index"
+
+
+def test_a_damaged_index_is_built_again(index):
+    """Whatever is wrong with it; what is whole is taken over."""
+    (index / "manifest.json").write_text("nonsense")
+    (index / "links" / "target.npy").write_bytes(b"cut")
+    out = kept(build("--corpus", SAMPLE, "--index", index, "--limit", 30))
+    assert "documents 30" in out
+    assert "every file is whole" in kept(here("indexer/build.py", "--verify", "--index", index))
+
+
+def interrupted(corpus: Path, index: Path) -> Path:
+    """A build that is killed after its first shards; the path of the second."""
+    process = subprocess.Popen([sys.executable, DRIVER, corpus, index, "0.02"], env=WITH_TESTS)
+    shard = index.with_name(index.name + ".building") / "vectors" / "encoder" / "00001.npy"
+    while not shard.with_suffix(".json").exists():
+        assert process.poll() is None
+    process.kill()
+    process.wait()
+    return shard
+
+
+def vectors(index: Path) -> str:
+    return str(Index.open(index).dense().manifest["vectors_sha256"])
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory) -> tuple[Path, str]:
+    """A corpus, and the hash of its vectors."""
+    folder = tmp_path_factory.mktemp("whole")
+    corpus = write_jsonl(folder / "c.jsonl", linked_rows(60))
+    subprocess.run([sys.executable, DRIVER, corpus, folder / "i", "0"], check=True, env=WITH_TESTS)
+    return corpus, vectors(folder / "i")
+
+
+@pytest.mark.parametrize("how", ["altered", "cut", "of another encoder"])
+def test_a_bad_shard_of_an_interrupted_build_is_made_again(whole, tmp_path, how):
+    corpus, expected = whole
+    shard = interrupted(corpus, tmp_path / "i")
+    content = shard.read_bytes()
+    mark = shard.with_name("building.json")
+    if how == "altered":
+        shard.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    elif how == "cut":
+        shard.write_bytes(content[: len(content) // 2])
+    else:
+        write_json(mark, read_json(mark) | {"encoder": {"name": "another"}})
+    command = [sys.executable, DRIVER, corpus, tmp_path / "i", "0"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=WITH_TESTS)
+    assert ("shards are there" in done.stderr) == (how != "of another encoder")
+    assert vectors(tmp_path / "i") == expected
+
+
+def test_altered_vectors_in_use_are_no_source_for_another_index(index):
+    """Another type of index takes the vectors out of the one in use, if that is whole."""
+    flip(index / "dense" / "fake" / "index", -3)
+    encoder = FakeEncoder("fake")
+    plan = Plan(SAMPLE, bm25=False, encoders=["fake"], processes=1, limit=30, faiss="HNSW8")
+    before = vectors(index)
+    build_index(index, plan, lambda name, title: encoder)
+    assert encoder.batches  # encoded again
+    assert vectors(index) == before
+
+
+@pytest.mark.timeout(120)
+def test_two_builds_into_the_same_folder(tmp_path):
+    corpus = write_jsonl(tmp_path / "c.jsonl", linked_rows(60))
+    process = subprocess.Popen([sys.executable, DRIVER, corpus, tmp_path / "i", "0.1"], env=WITH_TESTS)
+    try:
+        while not (tmp_path / "i.building" / "vectors").exists():
+            assert process.poll() is None
+        told(
+            build("--corpus", corpus, "--index", tmp_path / "i"),
+            BusyError,
+            f"{tmp_path / 'i'}: another build is writing this index",
+            "choose another --index",
+        )
+        kept(build("--corpus", corpus, "--index", tmp_path / "other"))
+    finally:
+        assert process.wait() == 0
+    assert len(Index.open(tmp_path / "i").documents) == 60  # the first one was not disturbed
