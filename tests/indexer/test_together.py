@@ -88,6 +88,8 @@ def test_ctrl_c_ends_all():
         stderr=subprocess.PIPE,
         text=True,
         env=WITH_TESTS,
+        # what a shell starts in the background inherits an ignored SIGINT
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     assert process.stdout is not None
     for _ in range(2):
