@@ -58,10 +58,12 @@ class Watch:
         return max(found, default=0.0)
 
     def _run(self) -> None:
-        while not self._over.wait(_SECONDS):
+        while True:
             try:
                 self.samples.append(_sample(self._pid))
             except (FileNotFoundError, ProcessLookupError):
+                return
+            if self._over.wait(_SECONDS):
                 return
 
 
