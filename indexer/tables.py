@@ -8,7 +8,7 @@ reading, only the pages that the kernel keeps.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -95,6 +95,7 @@ class Table:
                 self._paths.append(path)
                 rows += batch.num_rows
         self._rows = rows
+        self._cells: dict[tuple[int, str], Callable[[int], Any]] = {}
 
     def __reduce__(self) -> tuple[type[Table], tuple[list[Path], pa.Schema]]:
         """Another process opens the same files."""
@@ -107,17 +108,39 @@ class Table:
         """One row as a dictionary. Raises IndexError outside [0, len)."""
         if not 0 <= row < self._rows:
             raise IndexError(f"row {row} of a table of {self._rows} rows")
-        number = bisect_right(self._starts, row) - 1
-        piece = self._batches[number].slice(row - self._starts[number], 1)
-        return {name: self._whole(number, piece.column(name))[0].as_py() for name in self._schema.names}
+        return {name: self._cell(name, row) for name in self._schema.names}
 
     def value(self, name: str, row: int) -> Any:
         """One cell as a Python object. Raises IndexError outside [0, len)."""
         if not 0 <= row < self._rows:
             raise IndexError(f"row {row} of a table of {self._rows} rows")
+        return self._cell(name, row)
+
+    def _cell(self, name: str, row: int) -> Any:
         number = bisect_right(self._starts, row) - 1
-        cell = self._batches[number].column(name).slice(row - self._starts[number], 1)
-        return self._whole(number, cell)[0].as_py()
+        try:
+            read = self._cells.get((number, name))
+            if read is None:
+                read = self._cells[number, name] = self._reader(number, name)
+            return read(row - self._starts[number])
+        except ValueError as error:
+            raise self._altered(number, error) from None
+
+    def _reader(self, number: int, name: str) -> Callable[[int], Any]:
+        """What reads a column of a batch by its rows there.
+
+        Texts and numbers are read from the column's memory, ten times as fast as through Arrow, whose
+        slices and checks are made for more than one value.
+        """
+        column = self._batches[number].column(name)
+        plain = column.offset == 0 and column.buffers()[0] is None  # nothing is missing
+        if plain and pa.types.is_string(column.type):
+            return _text_reader(column)
+        if plain and pa.types.is_integer(column.type):
+            _, values = column.buffers()
+            array = np.frombuffer(values, column.type.to_pandas_dtype(), len(column))
+            return lambda row: int(array[row])
+        return lambda row: self._whole(number, column.slice(row, 1))[0].as_py()
 
     def rows(self) -> Iterator[Row]:
         """All rows in order, one batch in memory at a time."""
@@ -150,12 +173,15 @@ class Table:
         try:
             data.validate(full=full)
         except pa.ArrowInvalid as error:
-            reason = " ".join(str(error).split())[:200]
-            raise DamagedIndexError(
-                f"{self._paths[number]}: altered ({reason})",
-                f"Remove the folder {self._paths[number].parent} and build the index again.",
-            ) from None
+            raise self._altered(number, error) from None
         return data
+
+    def _altered(self, number: int, error: Exception) -> DamagedIndexError:
+        reason = " ".join(str(error).split())[:200]
+        return DamagedIndexError(
+            f"{self._paths[number]}: altered ({reason})",
+            f"Remove the folder {self._paths[number].parent} and build the index again.",
+        )
 
     def _ranges(self, name: str, start: int, stop: int | None) -> Iterator[pa.Array]:
         """The pieces of a column that hold rows [start, stop)."""
@@ -167,6 +193,21 @@ class Table:
             low, high = max(start - first, 0), min(stop - first, batch.num_rows)
             yield self._whole(number, batch.column(name).slice(low, max(high - low, 0)))
             number += 1
+
+
+def _text_reader(column: pa.Array) -> Callable[[int], str]:
+    """Reads texts by row; a ValueError if the place that an offset names is not in the column."""
+    _, offsets, texts = column.buffers()
+    at = np.frombuffer(offsets, np.int32, len(column) + 1)  # [n + 1]
+    characters = memoryview(texts if texts is not None else b"")
+
+    def read(row: int) -> str:
+        start, end = int(at[row]), int(at[row + 1])
+        if not 0 <= start <= end <= len(characters):
+            raise ValueError(f"a text from {start} to {end} of {len(characters)} bytes")
+        return str(characters[start:end], "utf-8")
+
+    return read
 
 
 def _open_batches(path: Path, schema: pa.Schema) -> list[pa.RecordBatch]:

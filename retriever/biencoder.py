@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,27 +16,30 @@ from tokenizers import Tokenizer
 
 from indexer.batches import Tokens, encode_texts
 from retriever.engine import Engine, Opened, Precision, open_engine
-from retriever.models import BI_ENCODER
+from retriever.models import BI_ENCODER, QUERY_TOWER
 
 
 @dataclass(frozen=True)
 class TextFormat:
     """How a title and a text become the one text that the model reads.
 
-    `prompt`s are the model's own (`config_sentence_transformers.json`), such as E5's "query: ".
+    Prompts and the separator are the model's own (`config_sentence_transformers.json`), such as E5's
+    "query: " and DPR's " [SEP] ".
     """
 
     title: bool = True
     passage_prompt: str = ""
     query_prompt: str = ""
+    title_separator: str = " "
 
     def passage(self, title: str, text: str) -> str:
         """The text of a passage; a passage without a title is its text alone."""
-        return f"{self.passage_prompt}{title} {text}" if self.title and title else self.passage_prompt + text
+        head = title + self.title_separator if self.title and title else ""
+        return self.passage_prompt + head + text
 
     def query(self, text: str) -> str:
-        """The text of a query."""
-        return self.query_prompt + text
+        """The text of a query; a typographic apostrophe becomes a plain one, as in DPR and HLP."""
+        return self.query_prompt + text.replace("\u2019", "'")
 
 
 @dataclass(frozen=True)
@@ -59,11 +62,17 @@ def _token_ids(tokenizer: Tokenizer, texts: list[str]) -> list[Tokens]:
 class BiEncoder(Engine):
     """An encoder for passages and queries. Make one with `open_biencoder`."""
 
-    def __init__(self, opened: Opened, title: bool = True) -> None:
-        """title: whether passages are read with their title."""
+    def __init__(
+        self, opened: Opened, title: bool = True, open_queries: Callable[[], Engine] | None = None
+    ) -> None:
+        """title: whether passages are read with their title.
+
+        open_queries: opens the tower of queries where there are two; it is opened for the first query.
+        """
         super().__init__(opened)
         facts = opened.facts
-        self.text_format = TextFormat(title, facts.passage_prompt, facts.query_prompt)
+        self._open_queries = open_queries
+        self.text_format = TextFormat(title, facts.passage_prompt, facts.query_prompt, facts.title_separator)
         self.tokenize_passages = PassageTokenizer(self.tokenizer, self.text_format)
         self.identity = {
             "name": self.name,
@@ -73,15 +82,21 @@ class BiEncoder(Engine):
             "title": title,
             "passage_prompt": facts.passage_prompt,
             "query_prompt": facts.query_prompt,
+            "title_separator": facts.title_separator,
         }
+
+    @cached_property
+    def queries(self) -> Engine:
+        """What encodes queries: this, or the other of two towers."""
+        return self._open_queries() if self._open_queries else self
 
     def tokenize_queries(self, texts: Sequence[str]) -> list[Tokens]:
         """Token ids of queries."""
-        return _token_ids(self.tokenizer, [self.text_format.query(text) for text in texts])
+        return _token_ids(self.queries.tokenizer, [self.text_format.query(text) for text in texts])
 
     def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Vectors of queries, float32 [Q, d]."""
-        return encode_texts(self, self.tokenize_queries(texts))
+        return encode_texts(self.queries, self.tokenize_queries(texts))
 
 
 def open_biencoder(
@@ -104,4 +119,8 @@ def open_biencoder(
     def reopen(other: str) -> Callable[[], BiEncoder]:
         return partial(open_biencoder, name, title=title, device=other, precision=precision)
 
-    return BiEncoder(open_engine(BI_ENCODER, name, device, precision, threads, streams, reopen), title)
+    def open_queries() -> Engine:
+        return Engine(open_engine(QUERY_TOWER, name, device, precision, threads, streams))
+
+    opened = open_engine(BI_ENCODER, name, device, precision, threads, streams, reopen)
+    return BiEncoder(opened, title, open_queries if opened.facts.two_towers else None)

@@ -43,7 +43,7 @@ def main(argv: Sequence[str]) -> None:
     question, passage = read_checkpoint(options.checkpoint)
     model = build_model(question, passage, options.tokenizer, options.max_tokens, options.checkpoint)
     from retriever.export import save_model
-    from retriever.training.towers import has_two_towers
+    from retriever.towers import has_two_towers
 
     towers = "two towers" if has_two_towers(model) else "one tower: both copies are equal"
     save_model(model, options.output, text=_card(options.checkpoint.name, options.output.name, towers))
@@ -102,12 +102,14 @@ def build_model(
     question: Weights, passage: Weights, tokenizer: str, max_tokens: int, path: Path
 ) -> SentenceTransformer:
     """One tower or two as a sentence-transformers model, [CLS], dot product."""
-    from retriever.training.towers import split_towers
+    from retriever.models import TITLE_SEPARATOR
+    from retriever.towers import split_towers
 
     equal = question.keys() == passage.keys() and all(
         question[name].equal(passage[name]) for name in question
     )
     model = _tower(question, tokenizer, max_tokens, path)
+    model.prompts = {**(model.prompts or {}), TITLE_SEPARATOR: " [SEP] "}  # as both have read passages
     return model if equal else split_towers(model, _tower(passage, tokenizer, max_tokens, path))
 
 
@@ -116,8 +118,8 @@ def _tower(weights: Weights, tokenizer: str, max_tokens: int, path: Path) -> Sen
 
     from transformers import AutoTokenizer, BertModel
 
+    from retriever.bases import open_base
     from retriever.models import find_model, quiet
-    from retriever.training.towers import open_base
 
     config = bert_config(weights, path)
     if max_tokens > config.max_position_embeddings:

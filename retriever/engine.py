@@ -125,7 +125,7 @@ def open_engine(
     Raises `InputError` if the model cannot be had or read, `UsageError` for a device that is not there.
     """
     folder = find_model(name, kind)
-    sha256 = model_sha256(folder)
+    sha256 = model_sha256(folder, kind.tower)
     gpus = cuda_devices(device)
     if not gpus:
         from retriever.openvino_engine import open_on_cpu

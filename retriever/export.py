@@ -1,6 +1,7 @@
 """python -m retriever.export MODEL --output FOLDER: adapters merged into a full folder, or one tower of two.
 
-What comes out is a sentence-transformers folder that needs nothing else.
+What comes out is a sentence-transformers folder that needs nothing else. A bare transformer, such as
+`retriever.mlm` writes, becomes one whose vectors are those of [CLS].
 """
 
 from __future__ import annotations
@@ -8,92 +9,37 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from indexer.artifacts import read_json
-from indexer.errors import DamagedIndexError, InputError, UsageError, exit_on_error
+from indexer.errors import UsageError, exit_on_error
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 PROGRAM = "python -m retriever.export"
-ADAPTER = "adapter_config.json"
 
 
 def main(argv: Sequence[str]) -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(PROGRAM, description=__doc__.partition("\n")[0])
-    parser.add_argument("model", type=Path, help="a folder that retriever.train wrote")
+    parser.add_argument(
+        "model", help="a folder that retriever.train or retriever.mlm wrote, or the name of a model"
+    )
     parser.add_argument("--output", type=Path, required=True, help="where the full folder goes")
     parser.add_argument("--tower", choices=["query", "document"], help="this tower of two, alone")
     options = parser.parse_args(argv)
-    if not (options.model / "modules.json").is_file():
-        raise InputError(
-            f"{options.model}: no sentence-transformers model", "Name a folder with modules.json."
-        )
-    model = open_whole(options.model)
+    from retriever.bases import open_base
+    from retriever.towers import has_two_towers, one_tower
+
+    model = open_base(options.model)
     if options.tower:
-        model = one_tower(model, options.tower, options.model)
-    save_model(model, options.output, card=options.model / "README.md")
+        if not has_two_towers(model):
+            raise UsageError(f"{options.model} has one tower", "Leave --tower out.")
+        model = one_tower(model, options.tower)
+    save_model(model, options.output, card=Path(options.model) / "README.md")
     print(f"{options.output}: SentenceTransformer(path) opens it", file=sys.stderr)
-
-
-def open_whole(folder: Path) -> SentenceTransformer:
-    """A model with its adapters, if it has any, merged into its weights."""
-    from retriever.models import load_sentence_transformer, quiet
-    from retriever.training.towers import open_base
-
-    if not (folder / ADAPTER).is_file():
-        return load_sentence_transformer(folder, str(folder))
-    from peft import PeftModel
-
-    name = _base_name(folder)
-    base: Any = open_base(name)[0]
-    with tempfile.TemporaryDirectory() as scratch:
-        plain = Path(scratch) / "model"  # the modules around the transformer, and its tokenizer
-        shutil.copytree(folder, plain, ignore=shutil.ignore_patterns("adapter_*"))
-        with quiet():
-            base.model.save_pretrained(plain)
-        model = load_sentence_transformer(plain, str(folder))
-    try:
-        with quiet():
-            merged: Any = PeftModel.from_pretrained(base.model, str(folder)).merge_and_unload()
-    except (ValueError, RuntimeError, OSError) as error:
-        raise InputError(
-            f"{folder}: its adapters do not fit {name} ({str(error).splitlines()[0]})",
-            "They must be those of this base.",
-        ) from None
-    transformer: Any = model[0]
-    transformer.model.load_state_dict(merged.state_dict())
-    return model
-
-
-def _base_name(folder: Path) -> str:
-    try:
-        name = read_json(folder / ADAPTER)["base_model_name_or_path"]
-    except (DamagedIndexError, KeyError, TypeError):
-        name = None
-    if not isinstance(name, str):
-        raise InputError(f'{folder / ADAPTER}: "base_model_name_or_path" is missing', "Train it again.")
-    return name
-
-
-def one_tower(model: SentenceTransformer, route: str, folder: Path) -> SentenceTransformer:
-    """The encoder of queries, or that of passages. Raises `UsageError` if they are one."""
-    from sentence_transformers import SentenceTransformer
-
-    from retriever.training.towers import has_two_towers, tower
-
-    if not has_two_towers(model):
-        raise UsageError(f"{folder} has one tower", "Leave --tower out.")
-    modules: Any = list(tower(model, route).children())
-    prompts: Any = model.prompts
-    return SentenceTransformer(
-        modules=modules, device="cpu", prompts=prompts, similarity_fn_name=model.similarity_fn_name
-    )
 
 
 def save_model(model: SentenceTransformer, output: Path, *, card: Path | None = None, text: str = "") -> None:

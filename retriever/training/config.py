@@ -76,8 +76,8 @@ class TextSettings(Table):
     """whether passages are read with their title, as `indexer/build.py` gives it to encoders"""
     query_tokens: Positive = 256
     passage_tokens: Positive = 256
-    apostrophe: bool = True
-    """whether a typographic apostrophe in queries becomes a plain one"""
+    separator: str | None = None
+    """what stands between title and passage, such as " [SEP] "; by default as the base does, else a space"""
 
 
 class LossSettings(Table):

@@ -9,7 +9,7 @@ may be of different sources, so batches are made here.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -42,14 +42,23 @@ def store_pairs(paths: Sequence[Path], kind: Kind, target: Path, on_pair: Callab
     Raises `InputError` naming file and pair for what is no pair (`retriever.pairs`), for a labelled
     pair in pre-training and for a mined one in fine-tuning.
     """
-    temporary = target.with_name(target.name + ".tmp")
-    with TableWriter(temporary, PAIR_SCHEMA) as writer:
+
+    def pairs() -> Iterator[tuple[Pair, str]]:
         for path in paths:
             for number, pair in enumerate(read_pairs(path), start=1):
-                place = f"{path.name}, pair {number:,}"
                 check_stage(pair, kind, f"{path}, pair {number:,}")
-                writer.write(_row(pair, place), _size(pair))
-                on_pair()
+                yield pair, f"{path.name}, pair {number:,}"
+
+    write_rows(pairs(), target, on_pair)
+
+
+def write_rows(pairs: Iterable[tuple[Pair, str]], target: Path, on_pair: Callable[[], None]) -> None:
+    """Write pairs, each with its place for messages, as one Arrow table; it is there whole or not at all."""
+    temporary = target.with_name(target.name + ".tmp")
+    with TableWriter(temporary, PAIR_SCHEMA) as writer:
+        for pair, place in pairs:
+            writer.write(_row(pair, place), _size(pair))
+            on_pair()
     temporary.replace(target)
 
 
@@ -97,6 +106,11 @@ class PairRows:
 
     def __getitem__(self, row: int) -> dict[str, Any]:
         return self._table.row(int(row)) | {"row": int(row)}
+
+    def queries(self) -> Iterator[str]:
+        """The query of each row, in order."""
+        for (column,) in self._table.batches(["query"]):
+            yield from column.to_pylist()
 
     def sources(self, shots: int | None = None, seed: int = 1) -> dict[str, NDArray[np.int64]]:
         """The rows of each source, int64 [n] ascending.

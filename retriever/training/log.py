@@ -79,7 +79,7 @@ class Log(TrainerCallback):  # type: ignore[misc]
                 for name, value in logs.items()
                 if name.startswith(_DEV) and name not in _OF_THE_LIBRARY
             }
-            told += ", ".join(f"{name.replace('_', ' ')} {value:,.2f}" for name, value in values.items())
+            told += ", ".join(f"{name.replace('_', ' ')} {value:,.3f}" for name, value in values.items())
             self._last = (state.global_step, time.monotonic())
         if values:
             with self.path.open("ab") as file:

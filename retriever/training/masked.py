@@ -10,16 +10,18 @@ from typing import Any
 
 import numpy as np
 import torch
+import transformers
 from pydantic import Field
+from torch import Tensor, nn
 from transformers import (
     AutoTokenizer,
     BertConfig,
-    BertForMaskedLM,
     DataCollatorForLanguageModeling,
     Trainer,
     TrainingArguments,
     set_seed,
 )
+from transformers.modeling_outputs import MaskedLMOutput
 
 from indexer.artifacts import value_sha256
 from indexer.errors import UsageError
@@ -123,6 +125,28 @@ class Masker:
         drawn = np.random.default_rng((self._seed, self.epoch, rows[0]["row"])).integers(1 << 62)
         self._mask.generator = torch.Generator().manual_seed(int(drawn))
         return dict(self._mask(examples)) | {"places": [row["place"] for row in rows]}
+
+
+class BertForMaskedLM(transformers.BertForMaskedLM):  # type: ignore[misc]
+    """The library's, whose head reads the masked tokens alone.
+
+    The head multiplies each token with the whole vocabulary: for a small BERT that is most of the work.
+    """
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        labels: Tensor,
+        token_type_ids: Tensor | None = None,
+    ) -> MaskedLMOutput:
+        """int64 [B, L] each -> the mean loss of the m tokens whose label is not -100, and their logits."""
+        hidden = self.bert(input_ids, attention_mask, token_type_ids).last_hidden_state  # [B, L, d]
+        chosen = labels != -100
+        logits = self.cls(hidden[chosen])  # [m, vocabulary]
+        # The sum over none is 0 with a gradient, the mean none.
+        loss = nn.functional.cross_entropy(logits.float(), labels[chosen], reduction="sum")
+        return MaskedLMOutput(loss=loss / chosen.sum().clamp(min=1), logits=logits)
 
 
 class MlmTrainer(Resumable, Trainer):  # type: ignore[misc]

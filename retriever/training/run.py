@@ -23,7 +23,8 @@ from indexer.errors import InputError, UsageError
 from indexer.options import nearest
 from indexer.progress import progress
 from retriever.biencoder import TextFormat
-from retriever.models import quiet
+from retriever.models import TITLE_SEPARATOR, quiet, text_prompts
+from retriever.towers import has_two_towers, is_normalized
 from retriever.training.card import model_card
 from retriever.training.config import TrainConfig
 from retriever.training.data import Batches, PairRows, store_pairs
@@ -32,7 +33,7 @@ from retriever.training.log import Log, read_log
 from retriever.training.loss import InBatchLoss
 from retriever.training.settings import Table, settings_text
 from retriever.training.texts import Collator, PairTexts
-from retriever.training.towers import has_two_towers, is_normalized, open_model
+from retriever.training.towers import open_model
 from retriever.training.trainer import PairTrainer, library_arguments
 
 if TYPE_CHECKING:
@@ -52,22 +53,18 @@ def train(config: TrainConfig) -> None:
     work = folder.with_name(folder.name + ".training")
     with quiet_libraries():
         trainer, facts = make_trainer(config, work)
-        log = next(c for c in trainer.callback_handler.callbacks if isinstance(c, Log))
-        try:
-            trainer.resume_or_start()
-        finally:
-            log.close()
-        step = trainer.load_best()
+        step = trainer.train_to_best()
         if trainer.args.should_save:
-            facts |= _results(step, log.path)
-            _publish(config, trainer.model, folder, work, facts, log.path)
+            facts |= _results(step, trainer.log_path)
+            _publish(config, trainer.model, folder, work, facts, trainer.log_path)
             shutil.rmtree(work)
             print(f"{folder}: trained for {trainer.state.global_step:,} steps", file=sys.stderr)
         if trainer.args.world_size > 1:
-            atexit.register(_leave_group)
+            atexit.register(leave_group)
 
 
-def _leave_group() -> None:
+def leave_group() -> None:
+    """Part from the other processes."""
     # Threads of the group that outlive the interpreter end a process with an error now and then.
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
@@ -96,7 +93,7 @@ def is_finished(folder: Path, settings: Table) -> bool:
 
 def make_trainer(config: TrainConfig, work: Path) -> tuple[PairTrainer, dict[str, Any]]:
     """The trainer, ready to start, and what the card says of its data. work: where its files go."""
-    _check_trackers(config.output.report_to)
+    check_trackers(config.output.report_to)
     has_dev = bool(config.dev.pairs)
     args = library_arguments(
         SentenceTransformerTrainingArguments,
@@ -128,6 +125,8 @@ def make_trainer(config: TrainConfig, work: Path) -> tuple[PairTrainer, dict[str
     texts_tokens = max(config.texts.query_tokens, config.texts.passage_tokens)
     with progress("opening the base"):
         model = open_model(config.model, texts_tokens)
+    if config.texts.separator is not None:
+        model.prompts = {**(model.prompts or {}), TITLE_SEPARATOR: config.texts.separator}
     texts = _texts(config, model, config.texts.title)
     mini_batch = config.training.mini_batch
     if args.world_size > 1 and has_two_towers(model) and not mini_batch:
@@ -159,7 +158,8 @@ def make_trainer(config: TrainConfig, work: Path) -> tuple[PairTrainer, dict[str
     return trainer, facts
 
 
-def _check_trackers(names: list[str]) -> None:
+def check_trackers(names: list[str]) -> None:
+    """Raises `UsageError` for a tracker that is unknown or not installed."""
     known, usable = set(INTEGRATION_TO_CALLBACK), get_available_reporting_integrations()
     for name in names:
         if name not in known:
@@ -169,13 +169,10 @@ def _check_trackers(names: list[str]) -> None:
 
 
 def _texts(config: TrainConfig, model: SentenceTransformer, title: bool) -> PairTexts:
-    prompts = model.prompts or {}
-    passage_prompt = prompts.get("document") or prompts.get("passage") or ""
     return PairTexts(
-        TextFormat(title, passage_prompt, prompts.get("query") or ""),
+        TextFormat(title, **text_prompts(model)),
         config.texts.query_tokens,
         config.texts.passage_tokens,
-        config.texts.apostrophe,
         config.data.negatives,
         config.data.hard_negatives,
         config.training.seed,

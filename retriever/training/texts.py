@@ -31,14 +31,13 @@ class PairTexts:
     format: TextFormat
     query_tokens: int
     passage_tokens: int
-    apostrophe: bool = True
     negatives: int = 0
     hard_negatives: int = 0
     seed: int = 0
 
     def query(self, text: str) -> str:
         """A query as the model reads it."""
-        return self.format.query(text.replace("\u2019", "'") if self.apostrophe else text)
+        return self.format.query(text)
 
     def passage(self, context: Context) -> str:
         """A passage as the model reads it."""

@@ -1,25 +1,17 @@
-"""The model that is trained: from a base's name to one tower or two, and which weights move.
-
-Two towers are a sentence-transformers Router with the routes "query" and "document", so that
-`SentenceTransformer(folder)` opens both and `encode_query` and `encode_document` take the right one.
-"""
+"""The model that is trained: from a base's name to one tower or two, and which weights move."""
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
-from indexer.errors import InputError, LinkseekError, UsageError
-from retriever.models import DEFAULT_ENCODER, find_model, load_sentence_transformer, quiet
+from indexer.errors import UsageError
+from retriever.bases import open_base
+from retriever.models import DEFAULT_ENCODER, PASSAGES
+from retriever.towers import has_two_towers, split_towers, tower, transformers_of
 from retriever.training.config import ModelSettings
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
-    from torch import nn
-
-QUERY, DOCUMENT = "query", "document"
 
 
 def open_model(settings: ModelSettings, max_tokens: int) -> SentenceTransformer:
@@ -42,56 +34,9 @@ def open_model(settings: ModelSettings, max_tokens: int) -> SentenceTransformer:
     if settings.train == "lora":
         _add_adapters(model, settings)
     elif settings.train == "query":
-        for parameter in tower(model, DOCUMENT).parameters():
+        for parameter in tower(model, PASSAGES).parameters():
             parameter.requires_grad = False
     return model
-
-
-def open_base(name: str) -> SentenceTransformer:
-    """A sentence-transformers model, or a bare transformer with [CLS] as its vector.
-
-    name: a folder, or a name of the Hugging Face Hub. Raises `InputError` if it cannot be had or read.
-    """
-    if Path(name).is_dir() and not (Path(name) / "modules.json").is_file():
-        return _open_bare(Path(name), name)
-    try:
-        return load_sentence_transformer(find_model(name), name)
-    except LinkseekError:
-        bare = _fetched_transformer(name)
-        if bare is None:
-            raise
-        return _open_bare(bare, name)
-
-
-def _fetched_transformer(name: str) -> Path | None:
-    """Where a bare transformer lies that is in the Hub's cache, such as one that was fetched just now."""
-    from huggingface_hub import try_to_load_from_cache
-    from huggingface_hub.errors import HFValidationError
-
-    try:
-        config = try_to_load_from_cache(name, "config.json")
-        modules = try_to_load_from_cache(name, "modules.json")
-    except HFValidationError:
-        return None
-    return Path(config).parent if isinstance(config, str) and not isinstance(modules, str) else None
-
-
-def _open_bare(folder: Path, name: str) -> SentenceTransformer:
-    with quiet():
-        from sentence_transformers import SentenceTransformer
-        from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-
-        try:
-            transformer = Transformer(str(folder), model_kwargs={"use_safetensors": True, "dtype": "float32"})
-            pooling = Pooling(transformer.get_embedding_dimension(), pooling_mode="cls")
-            return SentenceTransformer(modules=[transformer, pooling], device="cpu", similarity_fn_name="dot")
-        except Exception as error:  # whatever a broken folder makes transformers raise
-            reason = str(error).splitlines()[0] if str(error) else ""
-            raise InputError(
-                f"base {name}: cannot be loaded ({type(error).__name__}: {reason})",
-                "Expected a sentence-transformers folder, or a transformer's with config.json, "
-                "model.safetensors and tokenizer.json.",
-            ) from None
 
 
 def _set_pooling(model: SentenceTransformer, settings: ModelSettings) -> None:
@@ -118,51 +63,6 @@ def _set_pooling(model: SentenceTransformer, settings: ModelSettings) -> None:
     elif settings.normalize is False and isinstance(last[1], Normalize):
         del model._modules[last[0]]
         model.similarity_fn_name = "dot"
-
-
-def is_normalized(model: SentenceTransformer) -> bool:
-    """Whether vectors have length 1."""
-    from sentence_transformers.sentence_transformer.modules import Normalize
-
-    return any(isinstance(module, Normalize) for module in model.modules())
-
-
-def has_two_towers(model: SentenceTransformer) -> bool:
-    """Whether queries and passages have encoders of their own."""
-    from sentence_transformers.sentence_transformer.modules import Router
-
-    return isinstance(model[0], Router)
-
-
-def split_towers(
-    model: SentenceTransformer, document: SentenceTransformer | None = None
-) -> SentenceTransformer:
-    """Two towers that start alike, or with a passage tower from elsewhere."""
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import Router
-
-    query: list[Any] = list(model.children())
-    passage: list[Any] = copy.deepcopy(query) if document is None else list(document.children())
-    prompts: Any = model.prompts
-    with quiet():
-        return SentenceTransformer(
-            modules=[Router.for_query_document(query, passage)],
-            device="cpu",
-            prompts=prompts,
-            similarity_fn_name=model.similarity_fn_name,
-        )
-
-
-def tower(model: SentenceTransformer, route: str) -> nn.Module:
-    """The modules of one route; the whole model where there is but one tower."""
-    router: Any = model[0]
-    return cast("nn.Module", router.sub_modules[route]) if has_two_towers(model) else model
-
-
-def transformers_of(model: SentenceTransformer) -> Iterator[Any]:
-    """The Transformer module of each tower."""
-    for route in (QUERY, DOCUMENT) if has_two_towers(model) else (QUERY,):
-        yield next(iter(tower(model, route).children()))
 
 
 def _set_length(transformer: Any, tokens: int, name: str) -> None:

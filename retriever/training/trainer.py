@@ -20,12 +20,13 @@ from torch.utils.data import DataLoader
 from transformers.trainer_callback import PrinterCallback
 
 from indexer.errors import InputError, MachineError
+from retriever.models import PASSAGES
+from retriever.towers import has_two_towers, tower
 from retriever.training import checkpoints
 from retriever.training.checkpoints import Fingerprint
 from retriever.training.config import OutputSettings, TrainingSettings
 from retriever.training.data import Batches
 from retriever.training.log import Log
-from retriever.training.towers import DOCUMENT, has_two_towers, tower
 
 _KEPT = 2  # the newest, and the one before in case that it is cut off
 
@@ -53,9 +54,22 @@ class Resumable:
 
     def prepare(self, rows: Any, batches: Batches, fingerprint: Fingerprint, log: Log) -> None:
         """Set what the library's trainer has no argument for; call it before `train`."""
-        self.rows, self.batches, self.fingerprint = rows, batches, fingerprint
+        self.rows, self.batches, self.fingerprint, self._told = rows, batches, fingerprint, log
         self.remove_callback(PrinterCallback)  # type: ignore[attr-defined]
         self.add_callback(log)  # type: ignore[attr-defined]
+
+    @property
+    def log_path(self) -> Path:
+        """The file of the log."""
+        return self._told.path
+
+    def train_to_best(self) -> int:
+        """Train, or go on, to the end; then take the best checkpoint's weights and return its step."""
+        try:
+            self.resume_or_start()
+        finally:
+            self._told.close()
+        return self.load_best()
 
     @property
     def checkpoint_folder(self) -> Path:
@@ -176,7 +190,7 @@ class PairTrainer(Resumable, SentenceTransformerTrainer):
     def compute_loss(self, model: nn.Module, inputs: dict[str, Any], *rest: Any, **keywords: Any) -> Any:
         """The loss of one batch."""
         if self.query_only and has_two_towers(self.model):
-            tower(self.model, DOCUMENT).eval()
+            tower(self.model, PASSAGES).eval()
         return super().compute_loss(model, inputs, *rest, **keywords)
 
     def add_model_card_callback(self, default_args_dict: dict[str, Any]) -> None:

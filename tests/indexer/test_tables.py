@@ -184,3 +184,34 @@ def test_a_document_row_has_exactly_the_columns_of_the_schema():
     row = document_row(Document("a", "b", "c"))
     assert list(row) == DOCUMENT_SCHEMA.names
     assert document_from_row(row) == Document("a", "b", "c")
+
+
+@pytest.mark.parametrize("value", [-1, 7, 1 << 30])
+def test_a_row_whose_place_was_altered_is_named_and_the_others_are_read(tmp_path, value):
+    """Arrow keeps the offsets of texts beside them, and follows them wherever they lead."""
+    path = tmp_path / "t.arrow"
+    with TableWriter(path, SCHEMA) as writer:
+        for n, text in enumerate(["alpha", "beta", "gamma"]):
+            writer.write({"text": text, "number": n})
+    content = path.read_bytes()
+    offsets = np.array([0, 5, 9, 14], np.int32).tobytes()
+    assert content.count(offsets) == 1
+    spoilt = np.array([0, 5, value, 14], np.int32).tobytes()
+    path.write_bytes(content.replace(offsets, spoilt))
+    table = Table([path], SCHEMA)
+    assert table.row(0) == {"text": "alpha", "number": 0}
+    if value == 7:  # still in order
+        assert [table.value("text", row) for row in (1, 2)] == ["be", "tagamma"]
+        return
+    for row in (1, 2):
+        with pytest.raises(DamagedIndexError, match=r"t\.arrow: altered"):
+            table.row(row)
+
+
+def test_a_text_that_is_no_utf8_any_more_is_named(tmp_path):
+    path = write(tmp_path / "t.arrow", range(5))
+    path.write_bytes(path.read_bytes().replace("Ü".encode(), b"\xff\xff"))
+    table = Table([path], SCHEMA)
+    assert table.value("text", 0) == ""
+    with pytest.raises(DamagedIndexError, match=r"t\.arrow: altered .*utf-8"):
+        table.value("text", 1)

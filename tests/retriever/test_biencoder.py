@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +17,23 @@ from tiny_models import save_tiny
 from indexer.batches import encode_texts
 from indexer.errors import InputError, MismatchError, UsageError
 from indexer.index import Index
+from retriever.bases import base_folder
 from retriever.biencoder import BiEncoder, TextFormat, open_biencoder
-from retriever.models import DEFAULT_ENCODER, find_model, load_sentence_transformer
+from retriever.models import (
+    BI_ENCODER,
+    DEFAULT_ENCODER,
+    PASSAGES,
+    QUERIES,
+    find_model,
+    load_sentence_transformer,
+    model_sha256,
+    shipped_models,
+)
 from retriever.ranking import Query
 from retriever.searchers import Dense
+from retriever.towers import split_towers
+from retriever.training.config import ModelSettings
+from retriever.training.towers import open_model
 
 LONG = "The river flows through the valley and reaches the sea. " * 80
 TEXTS = [
@@ -60,7 +74,8 @@ def test_a_title_comes_before_the_text_with_a_space_unless_it_is_off(minilm, ref
     assert TextFormat(title=False).passage("Mercury", "is a planet.") == "is a planet."
     assert TextFormat(passage_prompt="p: ", query_prompt="q: ").passage("T", "x") == "p: T x"
     assert TextFormat(passage_prompt="p: ").passage("", "x") == "p: x"
-    assert TextFormat(query_prompt="q: ").query("x") == "q: x"
+    assert TextFormat(query_prompt="q: ").query("what\u2019s x") == "q: what's x"
+    assert TextFormat(title_separator=" [SEP] ").passage("T", "x") == "T [SEP] x"
 
 
 def test_tokens_are_cut_to_the_models_length(minilm):
@@ -72,7 +87,8 @@ def test_tokens_are_cut_to_the_models_length(minilm):
 def test_identity_and_execution_say_what_vectors_depend_on(minilm):
     identity = minilm.identity
     assert set(identity) == {
-        "name", "sha256", "dimension", "max_tokens", "title", "passage_prompt", "query_prompt"
+        "name", "sha256", "dimension", "max_tokens", "title",
+        "passage_prompt", "query_prompt", "title_separator",
     }  # fmt: skip
     assert (identity["name"], identity["dimension"]) == (DEFAULT_ENCODER, 384)
     assert len(identity["sha256"]) == 64
@@ -230,3 +246,91 @@ def test_pickled_weights_are_never_read(tiny, tmp_path):
     with pytest.raises(InputError, match="cannot be loaded"):
         open_biencoder(str(folder))
     assert not (tmp_path / "ran").exists()
+
+
+# --- two towers, adapters --------------------------------------------------------------------------
+
+
+def save_two_towers(folder: Path, query: Path, passage: Path) -> Path:
+    towers = [SentenceTransformer(str(path), device="cpu") for path in (query, passage)]
+    split_towers(*towers).save_pretrained(str(folder))
+    return folder
+
+
+def test_two_towers_read_queries_and_passages_each_with_its_own(tmp_path, tiny):
+    other = save_tiny(tmp_path / "other", seed=1)
+    folder = save_two_towers(tmp_path / "two", other, tiny)
+    encoder = open_biencoder(str(folder), precision="float32", threads=1)
+    reference = SentenceTransformer(str(folder), device="cpu")
+    texts = ["abc def", "ghi", "jkl mno"]
+    found = encode_texts(encoder, encoder.tokenize_passages([""] * 3, texts))
+    np.testing.assert_allclose(found, reference.encode_document(texts), atol=1e-5)
+    np.testing.assert_allclose(encoder.encode_queries(texts), reference.encode_query(texts), atol=1e-5)
+    assert np.abs(found - encoder.encode_queries(texts)).max() > 0.1
+
+
+def test_the_vectors_of_passages_stay_valid_when_the_tower_of_queries_changes(tmp_path, tiny):
+    others = [save_tiny(tmp_path / name, seed) for name, seed in (("other", 1), ("third", 2))]
+    before, after, swapped = (
+        save_two_towers(tmp_path / name, query, passage)
+        for name, query, passage in (
+            ("before", others[0], tiny), ("after", others[1], tiny), ("swapped", others[0], others[1])
+        )
+    )  # fmt: skip
+    assert model_sha256(before, PASSAGES) == model_sha256(after, PASSAGES) != model_sha256(swapped, PASSAGES)
+    assert model_sha256(before, QUERIES) != model_sha256(after, QUERIES)
+    assert model_sha256(before) != model_sha256(after)
+
+
+@pytest.fixture
+def adapters(tmp_path, tiny) -> Path:
+    """Adapters on the tiny model, as training writes them."""
+    torch.manual_seed(5)
+    model = open_model(ModelSettings(base=str(tiny), train="lora", lora_rank=2), 32)
+    for name, weights in model.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(weights, std=0.5)
+    model.save_pretrained(str(tmp_path / "adapted"))
+    return tmp_path / "adapted"
+
+
+def test_adapters_are_opened_as_they_are_merged_into_their_base(tiny, adapters):
+    encoder = open_biencoder(str(adapters), precision="float32", threads=1)
+    texts = ["abc def", "ghi", "jkl mno"]
+    expected = SentenceTransformer(str(adapters), device="cpu").encode(texts)
+    np.testing.assert_allclose(encoder.encode_queries(texts), expected, atol=1e-5)
+    base = open_biencoder(str(tiny), precision="float32", threads=1)
+    assert np.abs(encoder.encode_queries(texts) - base.encode_queries(texts)).max() > 1e-2
+    assert len({encoder.identity["sha256"], base.identity["sha256"]}) == 2
+
+
+def test_adapters_are_told_apart_by_their_base_too(tmp_path, adapters):
+    before = model_sha256(adapters)
+    base = save_tiny(tmp_path / "other", seed=1)
+    settings = json.loads((adapters / "adapter_config.json").read_bytes())
+    for changed in (str(base), str(tmp_path / "none")):
+        text = json.dumps(settings | {"base_model_name_or_path": changed})
+        (adapters / "adapter_config.json").write_text(text)
+        if changed == str(base):
+            assert model_sha256(adapters) != before
+    with pytest.raises(InputError, match="none: no such folder"):
+        open_biencoder(str(adapters))
+
+
+def test_adapters_that_come_with_us_are_opened_by_name(adapters, monkeypatch):
+    kind = replace(BI_ENCODER, shipped=adapters.parent)
+    assert shipped_models(kind) == ["adapted"]
+    assert find_model("adapted", kind) == adapters
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(InputError, match="no folder of that name") as caught:
+        find_model("adaptid", kind)
+    assert "adapted" in caught.value.hint
+
+
+def test_every_model_that_ships_has_a_card_and_adapters_of_the_default_encoder():
+    for name in shipped_models():
+        folder = find_model(name)
+        card = (folder / "README.md").read_text()
+        assert "license:" in card and "base_model:" in card
+        assert base_folder(folder) == find_model(DEFAULT_ENCODER)
+        assert sum(path.stat().st_size for path in folder.iterdir() if path.is_file()) < 5 << 20

@@ -92,6 +92,24 @@ def test_of_a_judged_document_its_best_passage_is_right_and_none_is_wrong(label,
     ]
 
 
+def test_of_a_judged_document_the_passage_with_an_answer_is_right_where_there_are_answers(
+    label, tmp_path, capsys
+):
+    questions = [
+        ("q1", "what runs", ["green hills"]),
+        ("q2", "where", ["a tree"]),
+        ("q3", "which", ["whale"]),
+    ]
+    path = tmp_path / "answered.jsonl"
+    write_jsonl(path, [{"id": q, "text": t, "answers": a} for q, t, a in questions])
+    qrels = write_qrels(tmp_path / "q.txt", "q1 0 a 1", "q2 0 b 1", "q3 0 d 1")
+    assert ids(label("--qrels", qrels, queries=path.name)) == [
+        ("what runs", "a#1", ["b#0", "c#0", "d#0"]),  # ranked below a#0, which has no answer
+        ("where", "b#1", ["c#0"]),  # not in the run
+    ]
+    assert "1 without a right passage" in capsys.readouterr().err
+
+
 def test_a_second_round_keeps_what_is_right(label, tmp_path, capsys):
     first = [
         {

@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 import torch
+import transformers
 from tiny_training import VOCABULARY, save_tokenizer
 from transformers import AutoModelForMaskedLM
 
 from indexer.errors import UsageError
+from retriever.bases import open_base
 from retriever.mlm import main
 from retriever.training.log import read_log
-from retriever.training.masked import Masker, MlmTrainer
-from retriever.training.towers import open_base
+from retriever.training.masked import BertForMaskedLM, Masker, MlmTrainer
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -65,6 +66,29 @@ def test_of_15_percent_80_are_masked_10_replaced_and_10_left(tokenizer):
     # of the tenth that is drawn anew, a few get the token that they had
     assert shares == pytest.approx([0.8, 0.1, 0.1], abs=0.02)
     assert len(set(ids[chosen][~masked & ~kept].tolist())) > 0.8 * len(VOCABULARY)
+
+
+def test_the_head_reads_masked_tokens_alone_and_the_loss_is_the_librarys(tokenizer):
+    from transformers import AutoTokenizer, BertConfig
+
+    words = AutoTokenizer.from_pretrained(tokenizer)
+    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 32}
+    torch.manual_seed(0)
+    ours = BertForMaskedLM(BertConfig(vocab_size=len(words), **sizes)).eval()
+    theirs = transformers.BertForMaskedLM(ours.config).eval()
+    theirs.load_state_dict(ours.state_dict())
+    rows = [{"row": n, "place": "", "text": "bam bem bim bom bum " * (n + 1)} for n in range(5)]
+    batch = Masker(words, 40, 3)(rows)
+    batch.pop("places")
+    losses = [model(**batch).loss for model in (ours, theirs)]
+    assert losses[0].item() == pytest.approx(losses[1].item(), rel=1e-5)
+    for loss in losses:
+        loss.backward()
+    for (name, mine), other in zip(ours.named_parameters(), theirs.parameters(), strict=True):
+        if mine.grad is not None:
+            torch.testing.assert_close(mine.grad, other.grad, atol=1e-6, rtol=1e-4, msg=name)
+    unmasked = dict(batch, labels=torch.full_like(batch["labels"], -100))
+    assert ours(**unmasked).loss.item() == 0
 
 
 def test_masks_depend_on_seed_epoch_and_rows_alone(tokenizer):

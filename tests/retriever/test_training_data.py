@@ -195,6 +195,7 @@ def test_negatives_are_drawn_anew_each_epoch_and_alike_in_another_run():
     assert [c["text"] for c in texts.contexts(row | {"row": 5}, 0)] != drawn[0] or drawn[0] != drawn[1]
 
 
-def test_a_typographic_apostrophe_in_queries_becomes_a_plain_one_unless_told_otherwise():
-    assert PairTexts(TextFormat(query_prompt="q: "), 8, 8).query("it\u2019s") == "q: it's"
-    assert PairTexts(TextFormat(), 8, 8, apostrophe=False).query("it\u2019s") == "it\u2019s"
+def test_texts_are_read_as_the_encoder_reads_them_later():
+    texts = PairTexts(TextFormat(query_prompt="q: ", title_separator=" [SEP] "), 8, 8)
+    assert texts.query("it\u2019s") == "q: it's"
+    assert texts.passage({"title": "Mercury", "text": "is a planet."}) == "Mercury [SEP] is a planet."

@@ -12,6 +12,7 @@ from tiny_training import save_bert, save_normalized
 from torch import nn
 
 from indexer.errors import InputError
+from retriever.bases import open_base
 from retriever.biencoder import PassageTokenizer, TextFormat
 from retriever.engine import open_tokenizer
 from retriever.models import model_facts
@@ -20,7 +21,6 @@ from retriever.training.config import DevSettings
 from retriever.training.dev import AverageRank, gold_ranks
 from retriever.training.loss import InBatchLoss, hidden, in_batch_loss
 from retriever.training.texts import Collator, PairTexts, document_of, passage_keys
-from retriever.training.towers import open_base
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -1,0 +1,214 @@
+"""python experiments/two_cores.py --data DIR: what link objectives do for a model that knows nothing.
+
+A small BERT is trained from scratch by masked language modelling; from this one start, it is trained by
+every objective with the same number of pairs and steps, then fine-tuned on a few labels. All of them encode
+the same 30,000 passages, and experiments/two-cores.toml makes the table. Every step is a command of this
+project, printed before it is run, and left out if its result is there: interrupted, the same command goes on.
+
+DIR holds wikispeedia, squad, 2wiki-corpus and qa, as `python app/evaluate.py --list-test-sets` names them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+
+from indexer.errors import UsageError, exit_on_error
+from indexer.index import Index
+from indexer.sources import open_source, read_lines
+
+ROOT = Path(__file__).parents[1]
+CONFIGS = ROOT / "configs"
+PYTHON = sys.executable
+
+SINGLE = ("ict", "wlp", "bfs", "dual-link", "co-mention")
+MIXED = {"ict-wlp-bfs": ("ict", "wlp", "bfs"), "hlp": ("dual-link", "co-mention")}
+LABELS = (128, 1024)
+
+
+class Steps:
+    """The commands, in order; each is run if what it makes is not there."""
+
+    def __init__(self, data: Path, work: Path, pairs: int, passages: int, overrides: list[str]) -> None:
+        self.data, self.work, self.pairs, self.passages = data, work, pairs, passages
+        self.overrides = [word for text in overrides for word in ("--set", text)]
+
+    def run(self) -> None:
+        """All of them."""
+        self._corpora()
+        for name, options in (("texts", ["--no-bm25"]), ("links", [])):
+            self._build(name, ["--no-dense", *options])
+        self._pairs()
+        self._labels()
+        base = self.work / "bert"
+        self._python(base, "-m", "retriever.mlm", CONFIGS / "two-cores-mlm.toml", *self._set(
+            data__index=self.work / "index" / "texts", output__folder=base,
+        ))  # fmt: skip
+        starts = {"none": self.work / "models" / "none"}
+        self._python(starts["none"], "-m", "retriever.export", base, "--output", starts["none"])
+        for name, sources in {**{name: (name,) for name in SINGLE}, **MIXED}.items():
+            pairs = [self._mined(source, len(sources)) for source in sources]
+            starts[name] = self._train("pretrain", name, base, pairs)
+        labels = [self.work / "pairs" / "labels.jsonl"]
+        encoders = [*starts.values()] + [
+            self._train("finetune", f"{name}-{count}", start, labels, data__shots=count)
+            for count in LABELS
+            for name, start in starts.items()
+        ]
+        slice_index = self.work / "index" / "slice"
+        words = [word for folder in encoders for word in ("--encoder", folder)]
+        self._build("slice", ["--encoder", "all-MiniLM-L6-v2", *words])
+        self._write_pipelines(encoders)
+        print(shlex.join(["python", "app/experiment.py", "experiments/two-cores.toml", "--index",
+                          str(slice_index), "--data", str(self.data), "--pipelines-file",
+                          str(self.work / "pipelines.toml")]))  # fmt: skip
+
+    def _corpora(self) -> None:
+        texts = self.work / "texts.jsonl"
+        if not texts.exists():
+            names = ("wikispeedia", "squad", "2wiki-corpus")
+            rows = (
+                {"id": f"{name}/{row['id']}", "title": row["title"], "text": row["text"], "links": []}
+                for name in names
+                for row in _rows(self._documents(name))
+            )
+            _write_lines(texts, rows)
+
+    def _build(self, name: str, options: list[object]) -> None:
+        corpus = {"texts": self.work / "texts.jsonl", "links": self._documents("wikispeedia")}.get(name)
+        if name == "slice":
+            corpus = self.work / "slice.jsonl"
+            if not corpus.exists():
+                _write_lines(corpus, self._slice())
+        index = self.work / "index" / name
+        self._python(
+            None if name == "slice" else index,
+            "indexer/build.py", "--corpus", corpus, "--format", "jsonl", "--index", index, *options,
+        )  # fmt: skip
+
+    def _slice(self) -> Iterator[dict[str, object]]:
+        """The articles that questions are about, then others drawn at random, up to the wanted passages."""
+        passages = Index.open(self.work / "index" / "links").passages.offsets  # [D + 1]
+        counts = (passages[1:] - passages[:-1]).tolist()  # [D]
+        rows = list(_rows(self._documents("wikispeedia")))
+        golden = set()
+        for name in ("squad-dev", "nq-gold"):
+            path = self.data / "qa" / f"{name}-on-wikispeedia.jsonl.gz"
+            golden |= {row["article"] for row in _rows(path)}
+        order = sorted(range(len(rows)), key=lambda n: rows[n]["id"] not in golden)
+        first = sum(row["id"] in golden for row in rows)
+        others = order[first:]
+        random.Random(1).shuffle(others)
+        chosen, total = set(), 0
+        for n in [*order[:first], *others]:
+            if total + counts[n] <= self.passages:
+                chosen.add(n)
+                total += counts[n]
+        return (rows[n] for n in sorted(chosen))
+
+    def _pairs(self) -> None:
+        for name in SINGLE:
+            for share in {1, *(len(mix) for mix in MIXED.values() if name in mix)}:
+                index, output = self.work / "index" / "links", self._mined(name, share)
+                self._python(
+                    output, "-m", "retriever.mine", "--index", index, "--objective", name,
+                    "--pairs", self.pairs // share, "--output", output,
+                )  # fmt: skip
+
+    def _mined(self, name: str, share: int) -> Path:
+        return self.work / "pairs" / f"{name}-{self.pairs // share}.jsonl"
+
+    def _labels(self) -> None:
+        """A passage of the right article with an answer for each question of SQuAD's training set."""
+        questions = self.data / "qa" / "squad-train-on-wikispeedia.jsonl.gz"
+        qrels, output = self.work / "pairs" / "labels.qrels", self.work / "pairs" / "labels.jsonl"
+        if not qrels.exists():
+            qrels.parent.mkdir(parents=True, exist_ok=True)
+            qrels.write_text("".join(f"{row['id']} 0 {row['article']} 1\n" for row in _rows(questions)))
+        index = self.work / "index" / "links"
+        runs = self.work / "bm25"
+        run = runs / "runs" / "bm25.trec"
+        self._python(
+            run, "app/evaluate.py", "--index", index, "--queries", questions, "--pipeline", "bm25",
+            "--depth", 50, "--latency", 0, "--no-report", "--output", runs,
+        )  # fmt: skip
+        self._python(
+            output, "-m", "retriever.negatives", "--index", index, "--run", run, "--queries", questions,
+            "--qrels", qrels, "--negatives", 10, "--output", output,
+        )  # fmt: skip
+
+    def _train(self, kind: str, name: str, base: Path, pairs: list[Path], **settings: object) -> Path:
+        folder = self.work / "models" / name
+        self._python(
+            folder, "-m", "retriever.train", CONFIGS / f"two-cores-{kind}.toml",
+            *self._set(model__base=base, data__pairs=pairs, output__folder=folder, **settings),
+        )  # fmt: skip
+        return folder
+
+    def _set(self, **settings: object) -> list[str]:
+        words = []
+        for name, value in settings.items():
+            text = [str(v) for v in value] if isinstance(value, list) else value
+            shown = orjson.dumps(text if isinstance(text, list | int) else str(text)).decode()
+            words += ["--set", f"{name.replace('__', '.')}={shown}"]
+        return words + self.overrides
+
+    def _write_pipelines(self, encoders: list[Path]) -> None:
+        tables = (f'[scratch-{p.name}]\nsearcher = "dense"\nencoder = "{p.name}"\n' for p in encoders)
+        (self.work / "pipelines.toml").write_text("\n".join(tables))
+
+    def _documents(self, name: str) -> Path:
+        return self.data / name / "docs.jsonl.zst"
+
+    def _python(self, result: Path | None, *words: object) -> None:
+        if result is not None and result.exists():
+            return
+        command = [PYTHON, *map(str, words)]
+        print("+", shlex.join(["python", *command[1:]]), file=sys.stderr, flush=True)
+        if subprocess.run(command, cwd=ROOT).returncode:
+            raise UsageError(f"{words[1] if words[0] == '-m' else words[0]} did not finish", "See above.")
+
+
+def _rows(path: Path) -> Iterator[dict[str, str]]:
+    source, stream = open_source(path)
+    with source:
+        for _, line in read_lines(stream):
+            if line.strip():
+                yield orjson.loads(line)
+
+
+def _write_lines(path: Path, rows: Iterator[dict[str, object]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(path.name + ".tmp")
+    with temporary.open("wb") as file:
+        file.writelines(orjson.dumps(row) + b"\n" for row in rows)
+    temporary.rename(path)
+
+
+def main(argv: list[str]) -> None:
+    """Run the steps."""
+    parser = argparse.ArgumentParser(
+        "python experiments/two_cores.py", description=__doc__.partition("\n")[0]
+    )
+    parser.add_argument("--data", type=Path, required=True, help="the folder with corpora and test sets")
+    parser.add_argument("--work", type=Path, default=Path("results/two-cores"), help="where results go")
+    parser.add_argument("--pairs", type=int, default=16_000, help="of each objective")
+    parser.add_argument("--passages", type=int, default=30_000, help="that are searched")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="TABLE.KEY=VALUE", help="a setting of every training"
+    )
+    options = parser.parse_args(argv)
+    paths = [path.resolve() for path in (options.data, options.work)]
+    Steps(*paths, options.pairs, options.passages, options.set).run()
+
+
+if __name__ == "__main__":
+    with exit_on_error("two_cores"):
+        main(sys.argv[1:])
