@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from indexer.errors import DamagedIndexError, InputError
 
 if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
+    from sentence_transformers import CrossEncoder, SentenceTransformer
 
     from retriever.torch_engine import Whole
 
@@ -304,8 +304,16 @@ def model_facts(model: SentenceTransformer, name: str) -> ModelFacts:
     )
 
 
-def text_prompts(model: SentenceTransformer) -> dict[str, str]:
-    """What a model wants before passages and queries and between title and text, by `TextFormat`'s names."""
+class TextPrompts(TypedDict):
+    """What a model wants before passages and queries, and between a title and its text."""
+
+    passage_prompt: str
+    query_prompt: str
+    title_separator: str
+
+
+def text_prompts(model: SentenceTransformer | CrossEncoder) -> TextPrompts:
+    """A model's own, as it keeps them."""
     prompts = model.prompts or {}
     return {
         "passage_prompt": prompts.get("document") or prompts.get("passage") or "",

@@ -15,9 +15,10 @@ Symbols: P passages, D documents, E links, U links without repetition of (passag
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -75,15 +76,21 @@ class Topology:
             np.arange(self.documents, dtype=np.int32), np.diff(passage_offsets)
         )  # int32 [P]
         target, passage = np.asarray(links.target), np.asarray(links.passage)  # int32 [E]
-        source = self.document_of[passage]  # int32 [E]
-        between = np.flatnonzero(source != target)  # [m]
-        # Links stand in reading order, so the first of equal keys is the first in the passage.
-        self.keys, first = np.unique(
-            _key(passage[between], target[between], self.documents), return_index=True
-        )  # int64 [U], ascending: passage * D + target
-        self.link = between[first].astype(np.int32)  # int32 [U]
+        keys, chosen = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
+        for start, end in _passage_blocks(passage):
+            here = slice(start, end)
+            between = np.flatnonzero(self.document_of[passage[here]] != target[here])  # [m]
+            # Links stand in reading order, so the first of equal keys is the first in the passage.
+            found, first = np.unique(
+                _key(passage[here][between], target[here][between], self.documents), return_index=True
+            )
+            keys.append(found)
+            chosen.append((between[first] + start).astype(np.int32))
+        self.keys = np.concatenate(keys)  # int64 [U], ascending: passage * D + target
+        self.link = np.concatenate(chosen)  # int32 [U]
+        del keys, chosen
         self.passage, self.target = passage[self.link], target[self.link]  # int32 [U]
-        self.source = source[self.link]  # int32 [U]
+        self.source = self.document_of[self.passage]  # int32 [U]
 
     @cached_property
     def in_degree(self) -> NDArray[np.int64]:
@@ -124,12 +131,14 @@ class Topology:
         """All dual-link pairs, each in both directions."""
         edge = _key(self.source, self.target, self.documents)  # [U], source document to target document
         order = np.argsort(edge, kind="stable")  # [U]
-        by_edge = edge[order]
-        back = _key(self.target, self.source, self.documents)  # [U]
-        low, count = _ranges(by_edge, back)  # [U], links back
+        edge = edge[order]
+
+        def back(links: slice) -> NDArray[np.int64]:
+            return _key(self.target[links], self.source[links], self.documents)
+
         parts = []
-        for links, within in _expanded(count):
-            there, here = order[low[links] + within], links
+        for here, place in _joined(edge, back, len(edge)):
+            there = order[place]
             parts.append(
                 Pairs(
                     self.passage[here],
@@ -151,11 +160,10 @@ class Topology:
         rare = np.flatnonzero(self.in_degree[self.target] < self.most_in_degree)  # [r], anchors to an E
         by_target = rare[np.argsort(self.target[rare], kind="stable")]  # [r]
         targets = self.target[by_target]
-        low, count = _ranges(targets, self.target[rare])  # [r]
         mentions = _Filter(self.keys)
         parts = []
-        for links, within in _expanded(count):
-            asked, answering = rare[links], by_target[low[links] + within]  # places in self.link
+        for links, place in _joined(targets, lambda links: self.target[rare[links]], len(rare)):
+            asked, answering = rare[links], by_target[place]  # places in self.link
             c, d = self.passage[asked], self.passage[answering]
             maybe = mentions.may_hold(_key(d, self.source[asked], self.documents))
             asked, answering, c, d = asked[maybe], answering[maybe], c[maybe], d[maybe]
@@ -172,6 +180,25 @@ class Topology:
 def _key(high: NDArray[Any], low: NDArray[Any], base: int) -> NDArray[np.int64]:
     key: NDArray[np.int64] = high.astype(np.int64) * base + low
     return key
+
+
+def _passage_blocks(passage: NDArray[np.int32]) -> Iterator[tuple[int, int]]:
+    """Ranges of links of about `_BLOCK`, none of which ends inside a passage."""
+    bounds = np.searchsorted(passage, passage[::_BLOCK])
+    yield from pairwise(np.unique([*bounds.tolist(), len(passage)]).tolist())
+
+
+def _joined(
+    ordered: NDArray[Any], wanted: Callable[[slice], NDArray[Any]], count: int
+) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """(i, place) for every place in an ascending array that holds wanted value i, in blocks.
+
+    wanted: some of `count` values, by their numbers; all of them at once would be most of the memory.
+    """
+    for start in range(0, count, _BLOCK):
+        low, found = _ranges(ordered, wanted(slice(start, start + _BLOCK)))
+        for which, within in _expanded(found):
+            yield which + start, low[which] + within
 
 
 def _ranges(ordered: NDArray[Any], wanted: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
