@@ -2,8 +2,10 @@
 
 A small BERT is trained from scratch by masked language modelling; from this one start, it is trained by
 every objective with the same number of pairs and steps, then fine-tuned on a few labels. All of them encode
-the same 30,000 passages, and experiments/two-cores.toml makes the table. Every step is a command of this
-project, printed before it is run, and left out if its result is there: interrupted, the same command goes on.
+the same 30,000 passages, and experiments/two-cores.toml makes the table. --start minilm does the same, with
+fewer objectives, from a model that has seen a billion pairs (experiments/two-cores-minilm.toml). Every step is
+a command of this project, printed before it is run, and left out if its result is there: interrupted, the same
+command goes on.
 
 DIR holds wikispeedia, squad, 2wiki-corpus and qa, as `python app/evaluate.py --list-test-sets` names them.
 """
@@ -31,6 +33,7 @@ PYTHON = sys.executable
 SINGLE = ("ict", "wlp", "bfs", "dual-link", "co-mention")
 MIXED = {"ict-wlp-bfs": ("ict", "wlp", "bfs"), "hlp": ("dual-link", "co-mention")}
 LABELS = (128, 1024)
+MINILM = "all-MiniLM-L6-v2"
 
 
 class Steps:
@@ -38,37 +41,70 @@ class Steps:
 
     def __init__(self, data: Path, work: Path, pairs: int, passages: int, overrides: list[str]) -> None:
         self.data, self.work, self.pairs, self.passages = data, work, pairs, passages
+        self.labels = work / "pairs" / "labels.jsonl"
         self.overrides = [word for text in overrides for word in ("--set", text)]
 
-    def run(self) -> None:
-        """All of them."""
+    def from_scratch(self) -> None:
+        """A BERT that has read passages and nothing else, then each objective, then labels."""
         self._corpora()
-        for name, options in (("texts", ["--no-bm25"]), ("links", [])):
-            self._build(name, ["--no-dense", *options])
+        self._build("texts", ["--no-dense", "--no-bm25"])
+        self._build("links", ["--no-dense"])
         self._pairs()
         self._labels()
         base = self.work / "bert"
-        self._python(base, "-m", "retriever.mlm", CONFIGS / "two-cores-mlm.toml", *self._set(
-            data__index=self.work / "index" / "texts", output__folder=base,
-        ))  # fmt: skip
-        starts = {"none": self.work / "models" / "none"}
-        self._python(starts["none"], "-m", "retriever.export", base, "--output", starts["none"])
+        index = self.work / "index" / "texts"
+        settings = self._set(data__index=index, output__folder=base)
+        self._python(base, "-m", "retriever.mlm", CONFIGS / "two-cores-mlm.toml", *settings)
+        starts = {"none": self._export("none", base)}
         for name, sources in {**{name: (name,) for name in SINGLE}, **MIXED}.items():
             pairs = [self._mined(source, len(sources)) for source in sources]
-            starts[name] = self._train("pretrain", name, base, pairs)
-        labels = [self.work / "pairs" / "labels.jsonl"]
-        encoders = [*starts.values()] + [
-            self._train("finetune", f"{name}-{count}", start, labels, data__shots=count)
+            starts[name] = self._train("two-cores-pretrain", name, base, pairs)
+        tuned = [
+            self._train("two-cores-finetune", f"{name}-{count}", start, [self.labels], data__shots=count)
             for count in LABELS
             for name, start in starts.items()
         ]
-        slice_index = self.work / "index" / "slice"
+        self._search("two-cores", "scratch-", [*starts.values(), *tuned])
+
+    def from_minilm(self) -> None:
+        """all-MiniLM-L6-v2 with low-rank adapters, and with half of what these change."""
+        self._build("links", ["--no-dense"])
+        self._pairs()
+        self._labels()
+        trained = {
+            name: self._train(
+                "minilm-lora",
+                f"minilm-{name}",
+                MINILM,
+                [self._mined(source, len(sources)) for source in sources],
+            )
+            for name, sources in {"dual-link": ("dual-link",), "hlp": MIXED["hlp"]}.items()
+        }
+        for name, base in (("labels", MINILM), ("hlp-labels", trained["hlp"])):
+            trained[name] = self._train(
+                "minilm-finetune", f"minilm-{name}", base, [self.labels], data__shots=3000
+            )
+        halves = [self._export(f"{folder.name}-half", folder, "--share", 0.5) for folder in trained.values()]
+        self._search("two-cores-minilm", "", [*trained.values(), *halves])
+
+    def _search(self, experiment: str, prefix: str, encoders: list[Path]) -> None:
+        """The index of the slice with all of these, and how to measure them."""
         words = [word for folder in encoders for word in ("--encoder", folder)]
-        self._build("slice", ["--encoder", "all-MiniLM-L6-v2", *words])
-        self._write_pipelines(encoders)
-        print(shlex.join(["python", "app/experiment.py", "experiments/two-cores.toml", "--index",
-                          str(slice_index), "--data", str(self.data), "--pipelines-file",
-                          str(self.work / "pipelines.toml")]))  # fmt: skip
+        self._build(experiment, ["--encoder", MINILM, *words])
+        index = self.work / "index" / experiment
+        tables = (f'[{prefix}{p.name}]\nsearcher = "dense"\nencoder = "{p.name}"\n' for p in encoders)
+        pipelines = self.work / f"{experiment}.pipelines.toml"
+        pipelines.write_text("\n".join(tables))
+        command = [
+            "python", "app/experiment.py", f"experiments/{experiment}.toml", "--index", index,
+            "--data", self.data, "--pipelines-file", pipelines,
+        ]  # fmt: skip
+        print(shlex.join(map(str, command)))
+
+    def _export(self, name: str, model: Path, *options: object) -> Path:
+        folder = self.work / "models" / name
+        self._python(folder, "-m", "retriever.export", model, "--output", folder, *options)
+        return folder
 
     def _corpora(self) -> None:
         texts = self.work / "texts.jsonl"
@@ -82,14 +118,16 @@ class Steps:
             _write_lines(texts, rows)
 
     def _build(self, name: str, options: list[object]) -> None:
+        """An index: of all texts, of all linked articles, or else of the slice, which may lack an encoder."""
         corpus = {"texts": self.work / "texts.jsonl", "links": self._documents("wikispeedia")}.get(name)
-        if name == "slice":
+        is_slice = corpus is None
+        if corpus is None:
             corpus = self.work / "slice.jsonl"
             if not corpus.exists():
                 _write_lines(corpus, self._slice())
         index = self.work / "index" / name
         self._python(
-            None if name == "slice" else index,
+            None if is_slice else index,
             "indexer/build.py", "--corpus", corpus, "--format", "jsonl", "--index", index, *options,
         )  # fmt: skip
 
@@ -128,7 +166,7 @@ class Steps:
     def _labels(self) -> None:
         """A passage of the right article with an answer for each question of SQuAD's training set."""
         questions = self.data / "qa" / "squad-train-on-wikispeedia.jsonl.gz"
-        qrels, output = self.work / "pairs" / "labels.qrels", self.work / "pairs" / "labels.jsonl"
+        qrels = self.work / "pairs" / "labels.qrels"
         if not qrels.exists():
             qrels.parent.mkdir(parents=True, exist_ok=True)
             qrels.write_text("".join(f"{row['id']} 0 {row['article']} 1\n" for row in _rows(questions)))
@@ -140,14 +178,14 @@ class Steps:
             "--depth", 50, "--latency", 0, "--no-report", "--output", runs,
         )  # fmt: skip
         self._python(
-            output, "-m", "retriever.negatives", "--index", index, "--run", run, "--queries", questions,
-            "--qrels", qrels, "--negatives", 10, "--output", output,
+            self.labels, "-m", "retriever.negatives", "--index", index, "--run", run, "--queries", questions,
+            "--qrels", qrels, "--negatives", 10, "--output", self.labels,
         )  # fmt: skip
 
-    def _train(self, kind: str, name: str, base: Path, pairs: list[Path], **settings: object) -> Path:
+    def _train(self, config: str, name: str, base: object, pairs: list[Path], **settings: object) -> Path:
         folder = self.work / "models" / name
         self._python(
-            folder, "-m", "retriever.train", CONFIGS / f"two-cores-{kind}.toml",
+            folder, "-m", "retriever.train", CONFIGS / f"{config}.toml",
             *self._set(model__base=base, data__pairs=pairs, output__folder=folder, **settings),
         )  # fmt: skip
         return folder
@@ -159,10 +197,6 @@ class Steps:
             shown = orjson.dumps(text if isinstance(text, list | int) else str(text)).decode()
             words += ["--set", f"{name.replace('__', '.')}={shown}"]
         return words + self.overrides
-
-    def _write_pipelines(self, encoders: list[Path]) -> None:
-        tables = (f'[scratch-{p.name}]\nsearcher = "dense"\nencoder = "{p.name}"\n' for p in encoders)
-        (self.work / "pipelines.toml").write_text("\n".join(tables))
 
     def _documents(self, name: str) -> Path:
         return self.data / name / "docs.jsonl.zst"
@@ -199,6 +233,7 @@ def main(argv: list[str]) -> None:
     )
     parser.add_argument("--data", type=Path, required=True, help="the folder with corpora and test sets")
     parser.add_argument("--work", type=Path, default=Path("results/two-cores"), help="where results go")
+    parser.add_argument("--start", choices=["scratch", "minilm"], default="scratch", help="of all models")
     parser.add_argument("--pairs", type=int, default=16_000, help="of each objective")
     parser.add_argument("--passages", type=int, default=30_000, help="that are searched")
     parser.add_argument(
@@ -206,7 +241,11 @@ def main(argv: list[str]) -> None:
     )
     options = parser.parse_args(argv)
     paths = [path.resolve() for path in (options.data, options.work)]
-    Steps(*paths, options.pairs, options.passages, options.set).run()
+    steps = Steps(*paths, options.pairs, options.passages, options.set)
+    if options.start == "scratch":
+        steps.from_scratch()
+    else:
+        steps.from_minilm()
 
 
 if __name__ == "__main__":

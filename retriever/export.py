@@ -29,17 +29,45 @@ def main(argv: Sequence[str]) -> None:
     )
     parser.add_argument("--output", type=Path, required=True, help="where the full folder goes")
     parser.add_argument("--tower", choices=["query", "document"], help="this tower of two, alone")
+    parser.add_argument(
+        "--share", type=float, default=1.0, metavar="S",
+        help="of what adapters change, so much: 0.5 is the mean of their base and what training made of it",
+    )  # fmt: skip
     options = parser.parse_args(argv)
+    if not 0 < options.share <= 1:
+        raise UsageError(f"--share {options.share}", "It is above 0, and 1 at most.")
     from retriever.bases import open_base
     from retriever.towers import has_two_towers, one_tower
 
     model = open_base(options.model)
+    if options.share < 1:
+        _draw_back(model, options.model, options.share)
     if options.tower:
         if not has_two_towers(model):
             raise UsageError(f"{options.model} has one tower", "Leave --tower out.")
         model = one_tower(model, options.tower)
     save_model(model, options.output, card=Path(options.model) / "README.md")
     print(f"{options.output}: SentenceTransformer(path) opens it", file=sys.stderr)
+
+
+def _draw_back(model: SentenceTransformer, name: str, share: float) -> None:
+    """Moves a model's weights back towards those of the base of its adapters, in place.
+
+    Wortsman et al. 2022 average weights so that a fine-tuned model keeps more of what its base knew. Raises
+    `UsageError` if it has no adapters.
+    """
+    import torch
+
+    from retriever.bases import base_name, find_base, open_base
+    from retriever.models import ADAPTER
+
+    folder = find_base(name)
+    if not (folder / ADAPTER).is_file():
+        raise UsageError(f"{name} has no adapters", '--share is for models of model.train = "lora".')
+    before = dict(open_base(base_name(folder)).named_parameters())
+    with torch.no_grad():
+        for key, weights in model.named_parameters():
+            weights.copy_(torch.lerp(before[key], weights, share))
 
 
 def save_model(model: SentenceTransformer, output: Path, *, card: Path | None = None, text: str = "") -> None:

@@ -68,7 +68,9 @@ def understood(command: list[str]) -> Any:
     return (read_mlm_config if name == "retriever.mlm" else read_config)(Path(config), words[1::2])
 
 
-def test_every_step_is_understood_and_what_is_there_is_not_made_again(script, data, tmp_path, monkeypatch):
+@pytest.fixture
+def steps(script, data, tmp_path, monkeypatch) -> Any:
+    """The steps, whose commands are noted in `commands` instead of being run."""
     commands: list[list[str]] = []
 
     def run(self: Any, result: Path | None, *words: object) -> None:
@@ -80,8 +82,14 @@ def test_every_step_is_understood_and_what_is_there_is_not_made_again(script, da
 
     monkeypatch.setattr(script.Steps, "_python", run)
     monkeypatch.setattr(script.Steps, "_slice", lambda self: iter([{"id": "A_b"}]))
-    steps = script.Steps(data, tmp_path / "work", 16_000, 30_000, ["training.steps=2"])
-    steps.run()
+    found = script.Steps(data, tmp_path / "work", 16_000, 30_000, ["training.steps=2"])
+    found.commands = commands
+    return found
+
+
+def test_every_step_is_understood_and_what_is_there_is_not_made_again(script, steps, tmp_path):
+    commands = steps.commands
+    steps.from_scratch()
     found = [understood(command) for command in commands]
     trained = [f for f in found if getattr(f, "stage", None)]
     assert len(trained) == 7 + 8 * 2
@@ -97,12 +105,25 @@ def test_every_step_is_understood_and_what_is_there_is_not_made_again(script, da
         *((name, 5_333) for name in ("ict", "wlp", "bfs")),
         *((name, 8_000) for name in ("dual-link", "co-mention")),
     }
-    build = next(f for f in found if isinstance(f, BuildOptions) and f.index.name == "slice")
+    build = next(f for f in found if isinstance(f, BuildOptions) and f.index.name == "two-cores")
     assert build.encoder[0] == "all-MiniLM-L6-v2" and len(build.encoder) == 1 + 8 * 3
-    entries = read_pipelines(tmp_path / "work" / "pipelines.toml")
+    entries = read_pipelines(tmp_path / "work" / "two-cores.pipelines.toml")
     rows = read_experiment(ROOT / "experiments" / "two-cores.toml").rows
     assert {row.pipeline for row in rows} <= {*entries}
     assert len(rows) == 3 + 8 * 3
     before = len(commands)
-    steps.run()
+    steps.from_scratch()
     assert [shlex.join(c) for c in commands[before:]] == [shlex.join(commands[before - 1])]  # the slice
+
+
+def test_the_second_start_trains_and_halves_adapters(steps, tmp_path):
+    steps.from_minilm()
+    found = [understood(command) for command in steps.commands]
+    trained = {f.output.folder.name: f for f in found if getattr(f, "stage", None)}
+    assert {*trained} == {"minilm-dual-link", "minilm-hlp", "minilm-labels", "minilm-hlp-labels"}
+    assert all(f.model.train == "lora" for f in trained.values())
+    assert trained["minilm-labels"].model.base == "all-MiniLM-L6-v2"
+    assert trained["minilm-hlp-labels"].model.base.endswith("models/minilm-hlp")
+    entries = read_pipelines(tmp_path / "work" / "two-cores-minilm.pipelines.toml")
+    rows = read_experiment(ROOT / "experiments" / "two-cores-minilm.toml").rows
+    assert {row.pipeline for row in rows} <= {*entries} and len(rows) == 3 + 4 * 2

@@ -339,6 +339,15 @@ def test_adapters_go_round_and_merge_into_the_model_that_was_trained(data, confi
     full = SentenceTransformer(str(tmp_path / "full"), device="cpu")
     np.testing.assert_allclose(full.encode(["bam bem", "dim"]), trained[0], atol=1e-5)
     assert not list((tmp_path / "full").glob("adapter*"))
+    export([str(out), "--output", str(tmp_path / "mean"), "--share", "0.5"])
+    models = [
+        load_file(p / "model.safetensors")
+        for p in (data / "normalized", tmp_path / "full", tmp_path / "mean")
+    ]
+    for name, mean in models[2].items():
+        torch.testing.assert_close(mean, (models[0][name] + models[1][name]) / 2, msg=name)
+    with pytest.raises(UsageError, match="has no adapters"):
+        export([str(tmp_path / "full"), "--output", str(tmp_path / "other"), "--share", "0.5"])
     assert (tmp_path / "full" / "README.md").read_text() == (out / "README.md").read_text()
     assert full.max_seq_length == 16
 
