@@ -3,9 +3,9 @@
 A small BERT is trained from scratch by masked language modelling; from this one start, it is trained by
 every objective with the same number of pairs and steps, then fine-tuned on a few labels. All of them encode
 the same 30,000 passages, and experiments/two-cores.toml makes the table. --start minilm does the same, with
-fewer objectives, from a model that has seen a billion pairs (experiments/two-cores-minilm.toml). Every step is
-a command of this project, printed before it is run, and left out if its result is there: interrupted, the same
-command goes on.
+fewer objectives, from a model that has seen a billion pairs (experiments/two-cores-minilm.toml). Every step
+is a command of this project, printed before it is run, and left out if its result is there: interrupted,
+the same command goes on.
 
 DIR holds wikispeedia, squad, 2wiki-corpus and qa, as `python app/evaluate.py --list-test-sets` names them.
 """
