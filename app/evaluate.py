@@ -132,7 +132,7 @@ def main(argv: Sequence[str]) -> None:
     files |= {f"run {path.name}": path for path in options.run}
     files |= {f"pipeline {name}": run.path for name, run in pipelines.runs.items()}
     read = {role: path for role, path in files.items() if path is not None}
-    results["provenance"] = provenance(PROGRAM, argv, index, read)
+    results["provenance"] = provenance(PROGRAM, argv, index, read, pipelines.models)
     if options.test_set:
         results["provenance"]["test_set"] = test_set.origin
     write_json(options.output / "results.json", results)

@@ -86,7 +86,9 @@ def main(argv: Sequence[str]) -> None:
 
     table = run_experiment(experiment, open_index, open_named, output, on_cell=tell)
     table["provenance"] = {
-        name: provenance(PROGRAM, argv, open_index(name).index, {"experiment": options.file})
+        name: provenance(
+            PROGRAM, argv, open_index(name).index, {"experiment": options.file}, open_index(name).models
+        )
         for name, source in experiment.indexes.items()
         if (source.path / "manifest.json").exists()
     }

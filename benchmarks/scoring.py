@@ -1,53 +1,112 @@
-"""Scoring pairs with a cross-encoder: our engine beside `CrossEncoder.predict` in float32.
+"""Re-ranking with a cross-encoder: our engine beside `CrossEncoder.predict` in float32.
 
-The default encoder with a last layer of random weights, and pairs of a title and a passage of another
-document. The difference is the largest of all scores. The limit is the operations of the model's layers over
-the fastest matrix product in the engine's precision.
+Questions with the passages of a corpus that share most words with them, rare words counting more. The model
+is the one that comes with the project or, where none is, the default encoder with a last layer of random
+weights; `--model` names another. The difference is the largest of all scores, and orders are compared by the
+first ten of each question. The limit is the operations of the model's layers over the fastest matrix product
+in the engine's precision.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
+import re
+import statistics
 import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.ceilings import multiplying
-from benchmarks.harness import Benchmark, Figure, as_rate, compare, passages, run
+from benchmarks.harness import SAMPLE, Benchmark, Figure, as_rate, compare, passages, run
 from benchmarks.random_models import MINILM
+from reranker.bases import open_cross_encoder
 from reranker.scoring import CROSS_ENCODER, open_scorer
-from retriever.models import DEFAULT_ENCODER, find_model, load_library_model, quiet
+from retriever.models import DEFAULT_ENCODER, find_model, quiet, shipped_models
+from retriever.queries import read_queries
+
+_QUESTIONS = SAMPLE.with_name("questions.jsonl")
+_LATENCIES = (20, 50, 100)
+_FIRST = 10
+
+Pairs = list[tuple[str, str]]
 
 
 def measure(options: argparse.Namespace) -> list[Figure]:
-    """Pairs a second of both, and how far the scores are apart."""
-    chosen = passages(options.corpus, options.pairs)
-    titles = [passage.title for passage in chosen]
-    pairs = [(titles[n - len(titles) // 2], passage.text) for n, passage in enumerate(chosen)]
-    queries, texts = [query for query, _ in pairs], [text for _, text in pairs]
+    """Pairs a second of both, how far scores and orders are apart, and the latency of one question."""
+    questions = [query.text for query in read_queries(options.queries, options.questions)]
+    lists = candidates(questions, [p.text for p in passages(options.corpus, options.passages)], options.depth)
+    pairs = [pair for found in lists for pair in found]
     with tempfile.TemporaryDirectory() as scratch:
-        folder = _write_reranker(Path(scratch))
-        scorer = open_scorer(str(folder), device="cpu")
-        peer = load_library_model(CROSS_ENCODER, folder, "random")
+        name = options.model or next(iter(shipped_models(CROSS_ENCODER)), None)
+        name = name or str(_write_reranker(Path(scratch)))
+        scorer = open_scorer(name, device="cpu", precision=options.precision)
+        peer = open_cross_encoder(CROSS_ENCODER, find_model(name, CROSS_ENCODER), name)
     scores: dict[str, Any] = {}
 
-    def ours() -> None:
-        scores["ours"] = scorer.score(queries, texts)
+    def ours(pairs: Pairs = pairs) -> None:
+        scores["ours"] = scorer.score((query for query, _ in pairs), (text for _, text in pairs))
 
-    def theirs() -> None:
+    def theirs(pairs: Pairs = pairs) -> None:
         scores["peer"] = peer.predict(pairs, batch_size=32, show_progress_bar=False)
 
     lengths = [len(tokens) for tokens in scorer.tokenize_pairs(pairs)]
-    needs = [(MINILM.operations(lengths), multiplying(precision=scorer.execution["precision"]))]
-    seconds = compare("score", "", ours, theirs, options.rounds, 1, needs)
+    work = MINILM.operations(lengths)
+    needs = [] if options.model else [(work, multiplying(precision=scorer.execution["precision"]))]
+    seconds = compare(f"score, {scorer.execution['precision']}", "", ours, theirs, options.rounds, 1, needs)
     return [
         as_rate(seconds, "pairs/s", len(pairs)),
         Figure("largest difference", "", float(np.abs(scores["ours"] - scores["peer"]).max())),
         Figure("standard deviation of the scores", "", float(scores["peer"].std())),
+        Figure(
+            f"questions with the same first {_FIRST}, in the same order", "%",
+            100 * same_order(scores["ours"], scores["peer"], options.depth),
+        ),
         Figure("tokens a pair", "", float(np.mean(lengths))),
+        *(_latency([found[:n] for found in lists], ours, theirs) for n in _LATENCIES if n <= options.depth),
+    ]  # fmt: skip
+
+
+def candidates(questions: Sequence[str], texts: Sequence[str], depth: int) -> list[Pairs]:
+    """Each question with the `depth` texts that share most words with it, rare ones counting more."""
+    words = [set(re.findall(r"\w+", text.lower())) for text in texts]
+    in_texts = Counter(word for of_text in words for word in of_text)
+    found = []
+    for question in questions:
+        wanted = {word for word in re.findall(r"\w+", question.lower()) if in_texts[word]}
+        weights = {word: math.log(1 + len(texts) / in_texts[word]) for word in sorted(wanted)}
+        shared = [sum(weight for word, weight in weights.items() if word in of_text) for of_text in words]
+        best = np.argsort(-np.array(shared), kind="stable")[:depth]
+        found.append([(question, texts[place]) for place in best])
+    return found
+
+
+def same_order(ours: np.ndarray, peer: np.ndarray, depth: int) -> float:
+    """The share of questions, of so many scores each, whose best ten are the same in the same order."""
+    best = [
+        np.argsort(-scores.reshape(-1, depth), axis=1, kind="stable")[:, :_FIRST] for scores in (ours, peer)
     ]
+    return float((best[0] == best[1]).all(axis=1).mean())
+
+
+def _latency(
+    lists: Sequence[Pairs], ours: Callable[[Pairs], None], theirs: Callable[[Pairs], None]
+) -> Figure:
+    """The median over questions that are asked one by one, after two that do not count."""
+    taken: list[list[float]] = []
+    for found in lists:
+        taken.append([])
+        for score in (ours, theirs):
+            began = time.perf_counter()
+            score(found)
+            taken[-1].append(1000 * (time.perf_counter() - began))
+    mine, peers = (statistics.median(column) for column in zip(*(taken[2:] or taken), strict=True))
+    return Figure(f"one question, {len(lists[0])} passages, p50", "ms", mine, peers, mine / peers)
 
 
 def _write_reranker(folder: Path) -> Path:
@@ -69,7 +128,12 @@ def _write_reranker(folder: Path) -> Path:
 
 
 def _options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--pairs", type=int, default=1024)
+    parser.add_argument("--queries", type=Path, default=_QUESTIONS)
+    parser.add_argument("--questions", type=int, default=50)
+    parser.add_argument("--passages", type=int, default=2_000, help="that candidates are chosen from")
+    parser.add_argument("--depth", type=int, default=100, help="candidates of a question")
+    parser.add_argument("--model", help="a cross-encoder by folder or name")
+    parser.add_argument("--precision", choices=["auto", "bfloat16", "float32"], default="auto")
 
 
 BENCHMARK = Benchmark("scoring", __doc__.partition("\n")[0], measure, _options)

@@ -9,7 +9,8 @@ from pathlib import Path
 from benchmarks.harness import Benchmark
 
 ON_CPU = (
-    "parsing", "encoding", "scoring", "dense", "lucene", "question", "mining", "training", "memory", "scale",
+    "parsing", "encoding", "scoring", "dense", "lucene", "question", "sessions", "mining", "training",
+    "memory", "scale",
 )  # fmt: skip
 ON_GPU = ("gpu_encoding", "gpu_search")
 

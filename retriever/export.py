@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from indexer.errors import UsageError, exit_on_error
 
 if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
+    from sentence_transformers import CrossEncoder, SentenceTransformer
 
 PROGRAM = "python -m retriever.export"
 
@@ -70,7 +70,9 @@ def _draw_back(model: SentenceTransformer, name: str, share: float) -> None:
             weights.copy_(torch.lerp(before[key], weights, share))
 
 
-def save_model(model: SentenceTransformer, output: Path, *, card: Path | None = None, text: str = "") -> None:
+def save_model(
+    model: SentenceTransformer | CrossEncoder, output: Path, *, card: Path | None = None, text: str = ""
+) -> None:
     """Write a sentence-transformers folder; it is there whole or not at all.
 
     card: a README.md to copy; text: one to write. Raises `UsageError` if the folder is there already.

@@ -23,6 +23,7 @@ from app.evaluation.testsets import LoadedTestSet
 from app.pipelines import Pipelines
 from indexer.artifacts import file_sha256, read_json, value_sha256, write_json
 from indexer.errors import DamagedIndexError, LinkseekError, UsageError
+from reranker.scoring import scorer_sha256
 from retriever.runs import write_run
 
 Status = Literal["done", "kept", "not built", "missing", "failed", "printed only"]
@@ -175,11 +176,15 @@ def _made_from(pipelines: Pipelines, name: str, test_set: LoadedTestSet, depth: 
 
 
 def _entries(pipelines: Pipelines, name: str) -> dict[str, Any]:
-    """The entry of a pipeline and those of all that it fuses, and the hashes of run files."""
+    """The entries of a pipeline and of all that it fuses or re-ranks; hashes of run files and models."""
     entry = pipelines.entries[name].model_dump(mode="json")
     if "run" in entry and Path(entry["run"]).is_file():
         entry["run_sha256"] = file_sha256(Path(entry["run"]))
-    return {name: entry} | {k: v for of in entry.get("of", ()) for k, v in _entries(pipelines, of).items()}
+    if "rerank" in entry:
+        entry["rerank_sha256"] = [scorer_sha256(model) for model in entry["rerank"]]
+    of = entry.get("of", ())
+    members = [of] if isinstance(of, str) else of
+    return {name: entry} | {k: v for member in members for k, v in _entries(pipelines, member).items()}
 
 
 def _is_whole(path: Path, made_from: Mapping[str, Any]) -> bool:

@@ -46,10 +46,15 @@ class Manifested(Protocol):
 
 
 def provenance(
-    program: str, argv: Sequence[str], index: Manifested, files: Mapping[str, Path]
+    program: str,
+    argv: Sequence[str],
+    index: Manifested,
+    files: Mapping[str, Path],
+    models: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """A record for results.json. files: what was read besides the index, by its role.
 
+    models: what re-rankers say of themselves, by name or folder; those of the index are added.
     What is not known (no checkout, no model in the index) is left out.
     """
     record: dict[str, Any] = {
@@ -67,7 +72,8 @@ def provenance(
     known = {
         "revision": revision(_CHECKOUT),
         "corpus": _corpus(index.manifest),
-        "models": _models(index.parts),
+        "models": {_path(name): _model(model) for name, model in (models or {}).items()}
+        | _models(index.parts),
     }
     return record | {key: value for key, value in known.items() if value}
 
@@ -174,13 +180,12 @@ def _corpus(manifest: Mapping[str, Any]) -> dict[str, Any]:
 def _models(parts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """The encoders of the index's vectors, by name."""
     encoders = [part.get("encoder") for part in parts.values()]
-    return {
-        str(encoder.get("name")): {
-            key: encoder[key] for key in ("sha256", "revision", "dimension") if encoder.get(key) is not None
-        }
-        for encoder in encoders
-        if isinstance(encoder, dict)
-    }
+    return {str(encoder.get("name")): _model(encoder) for encoder in encoders if isinstance(encoder, dict)}
+
+
+def _model(identity: Mapping[str, Any]) -> dict[str, Any]:
+    known = ("sha256", "revision", "dimension")
+    return {key: identity[key] for key in known if identity.get(key) is not None}
 
 
 # --- paths -----------------------------------------------------------------------------------------
@@ -195,7 +200,7 @@ def _home() -> str:
     return "" if home in ("/", ".") else f"{home.rstrip('/')}/"
 
 
-def _path(path: Path) -> str:
+def _path(path: Path | str) -> str:
     home, text = _home(), str(path)
     return f"~/{text.removeprefix(home)}" if home and text.startswith(home) else text
 

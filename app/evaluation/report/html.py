@@ -7,6 +7,7 @@ request and script, should something get through.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from html import escape
 from itertools import count
 from pathlib import Path
@@ -57,6 +58,11 @@ def to_html(document: Document) -> str:
         f"<header><h1>{_line(document.title)}</h1>{opening}</header>\n"
         f'<nav aria-label="Sections">{links}</nav>\n<main>\n{sections}</main>\n</body>\n</html>\n'
     )
+
+
+def sections_html(sections: Sequence[Section]) -> str:
+    """Sections to be put into another page, which brings a style of its own."""
+    return "".join(map(_Page().section, sections))
 
 
 class _Page:

@@ -1,0 +1,160 @@
+"""Questions from 1, 10 and 50 visitors at once, each in a session of the running application.
+
+Every visitor has a connection of their own, as a browser has, and asks by the address of the search page:
+bm25 and hybrid side by side, ten passages each. The time of a question goes from its being sent to the
+first column, and to the whole page, ranks beside each other included. "At once": each asks again as soon as
+the answer is there, so that all of the machine's cores work all the time; what is told is how long one
+waits in that queue. "Reading": each reads for a while first, at random, with the same mean.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import numpy as np
+
+from benchmarks.harness import Benchmark, Figure, run
+from indexer.errors import MachineError, UsageError
+from retriever.queries import read_queries
+
+_ROOT = Path(__file__).parents[1]
+_STARTS_WITHIN = 120.0  # seconds
+_ANSWERS_WITHIN = 300.0
+
+
+@contextmanager
+def running_application(index: Path, *options: str, log: Any = subprocess.DEVNULL) -> Iterator[str]:
+    """The application on a free port of this machine; its address, such as localhost:8502."""
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        address = f"localhost:{free.getsockname()[1]}"
+    command = [sys.executable, "-m", "streamlit", "run", "app/main.py", "--server.port", address[10:]]
+    process = subprocess.Popen(
+        [*command, "--", "--index", str(index.resolve()), *options], cwd=_ROOT, stdout=log, stderr=log
+    )
+    try:
+        _wait_for(address, process)
+        yield address
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _wait_for(address: str, process: subprocess.Popen[bytes]) -> None:
+    until = time.monotonic() + _STARTS_WITHIN
+    while time.monotonic() < until and process.poll() is None:
+        try:
+            urllib.request.urlopen(f"http://{address}/_stcore/health", timeout=5).close()
+            return
+        except OSError:
+            time.sleep(0.1)
+    raise MachineError("the application did not start", "Start it by hand: streamlit run app/main.py.")
+
+
+class Visitor:
+    """One session: a connection of its own, as a browser tab has."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    async def ask(self, params: dict[str, Any]) -> tuple[float, float]:
+        """Seconds to the first column of answers, and to the end of the page.
+
+        Raises RuntimeError if there is a notice on the page, or the script failed.
+        """
+        from streamlit.proto.BackMsg_pb2 import BackMsg
+        from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+
+        message = BackMsg()
+        message.rerun_script.query_string = urlencode(params, doseq=True)
+        started, first = time.perf_counter(), None
+        await self._connection.send(message.SerializeToString())
+        while True:
+            data = await asyncio.wait_for(self._connection.recv(), _ANSWERS_WITHIN)
+            told = ForwardMsg.FromString(data)
+            body = told.delta.new_element.html.body
+            if 'class="ls-notice"' in body or told.delta.new_element.HasField("exception"):
+                raise RuntimeError(f"the page says: {body or told.delta.new_element.exception.message}")
+            if first is None and 'class="ls-answer"' in body:
+                first = time.perf_counter() - started
+            if told.HasField("script_finished"):
+                whole = time.perf_counter() - started
+                return (whole if first is None else first), whole
+
+
+async def visit(
+    address: str, visitors: int, questions: Sequence[str], each: int, reading: float
+) -> list[tuple[float, float]]:
+    """All visitors at the same time, with `each` questions of their own; seconds of every question.
+
+    reading: mean seconds before a question. The first question of a session does not count: it opens it.
+    """
+    from websockets.asyncio.client import connect
+
+    taken: list[tuple[float, float]] = []
+    opened = asyncio.Barrier(visitors)
+
+    async def one(number: int) -> None:
+        draw = random.Random(number)
+        async with connect(
+            f"ws://{address}/_stcore/stream", subprotocols=["streamlit"], max_size=None, compression=None
+        ) as connection:  # type: ignore[list-item]
+            visitor = Visitor(connection)
+            await visitor.ask({})
+            await opened.wait()
+            for turn in range(each):
+                if reading:
+                    await asyncio.sleep(draw.uniform(0, 2 * reading))
+                question = questions[(number + turn * visitors) % len(questions)]
+                view = {"q": question, "pipelines": ["bm25", "hybrid"], "k": 10}
+                taken.append(await visitor.ask(view))
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(visitors):
+            group.create_task(one(number))
+    return taken
+
+
+def measure(options: argparse.Namespace) -> Iterator[Figure]:
+    """Median and 95th percentile, in milliseconds, of both ways to visit."""
+    if not (options.index / "manifest.json").exists():
+        raise UsageError(f"{options.index}: no index here", "Run make demo first, or name one with --index.")
+    questions = [query.text for query in read_queries(options.queries)]
+    with running_application(options.index) as address:
+        asyncio.run(visit(address, 2, questions, 5, 0))  # models are loaded, everything is warm
+        for reading in (0.0, options.reading):
+            for visitors in options.visitors:
+                each = max(options.questions // visitors, 3)
+                taken = asyncio.run(visit(address, visitors, questions, each, reading))
+                way = f"{visitors} reading {reading:g} s" if reading else f"{visitors} at once"
+                for name, column in (("first column", 0), ("page", 1)):
+                    times = [1000 * seconds[column] for seconds in taken]
+                    p50, p95 = np.percentile(times, [50, 95])
+                    yield Figure(f"{way}: {name}, p50", "ms", float(p50))
+                    yield Figure(f"{way}: {name}, p95", "ms", float(p95))
+
+
+def _options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--index", type=Path, default=_ROOT / "index" / "sample")
+    parser.add_argument("--queries", type=Path, default=_ROOT / "samples" / "questions.jsonl")
+    parser.add_argument("--visitors", type=int, nargs="+", default=[1, 10, 50])
+    parser.add_argument("--questions", type=int, default=60, help="of all visitors together, at least 3 each")
+    parser.add_argument("--reading", type=float, default=10.0, help="mean seconds before a question")
+
+
+BENCHMARK = Benchmark("sessions", __doc__.partition("\n")[0], measure, _options)
+
+if __name__ == "__main__":
+    run(BENCHMARK)

@@ -1,0 +1,141 @@
+"""A baseline on disk, and a new one from word embeddings.
+
+    model.safetensors    all weights, the embeddings included
+    config.json          {"linkseek_baseline": KIND, "max_tokens": ..., "options": {...}}
+    tokenizer.json       words and their numbers
+
+Words are those of a tokenizer, a base's word pieces or whole words of a file of embeddings (GloVe's form).
+They stand in a pair one behind the other, without special tokens.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from torch import Tensor
+
+from indexer.artifacts import read_json, write_json
+from indexer.errors import DamagedIndexError, InputError
+from reranker.baselines import KIND
+from reranker.baselines.conv_knrm import ConvKnrm
+from reranker.baselines.drmm import Drmm
+from reranker.baselines.duet import Duet
+from reranker.baselines.knrm import Knrm
+from reranker.baselines.shared import Baseline
+from retriever.models import ModelFacts
+
+BASELINES: dict[str, type[Baseline]] = {model.kind: model for model in (Knrm, ConvKnrm, Drmm, Duet)}
+
+_CONFIG, _WEIGHTS, _TOKENIZER = "config.json", "model.safetensors", "tokenizer.json"
+_UNKNOWN = "[UNK]"
+
+
+def load_baseline(folder: Path) -> tuple[Baseline, ModelFacts]:
+    """The model, ready to score, and its facts. Raises `InputError` if the folder is damaged."""
+    try:
+        config = read_json(folder / _CONFIG)
+        weights = load_file(folder / _WEIGHTS)
+        model = BASELINES[config[KIND]](weights["embeddings.weight"], **config["options"])
+        model.load_state_dict(weights)
+        facts = baseline_facts((folder / _TOKENIZER).read_text("utf-8"), int(config["max_tokens"]))
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        RuntimeError,
+        SafetensorError,
+        DamagedIndexError,
+    ) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError(f"re-ranker {folder}: cannot be read ({reason})", "Train it again.") from None
+    return model.eval(), facts
+
+
+def save_baseline(model: Baseline, facts: ModelFacts, folder: Path) -> None:
+    """Write a folder that `load_baseline` reads."""
+    folder.mkdir(parents=True)
+    weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+    save_file(weights, folder / _WEIGHTS, metadata={"format": "pt"})
+    (folder / _TOKENIZER).write_text(facts.tokenizer, "utf-8")
+    write_json(folder / _CONFIG, {KIND: model.kind, "max_tokens": facts.max_tokens, "options": model.options})
+
+
+def baseline_facts(tokenizer: str, max_tokens: int) -> ModelFacts:
+    """What `retriever.engine` wants to know of a baseline."""
+    return ModelFacts(
+        dimension=1,
+        max_tokens=max_tokens,
+        pad_token=0,
+        passage_prompt="",
+        query_prompt="",
+        tokenizer=tokenizer,
+        inputs=("input_ids", "attention_mask", "token_type_ids"),
+    )
+
+
+def new_baseline(kind: str, vectors: Tensor, max_tokens: int) -> Baseline:
+    """A model as training starts; vectors: of its words, float32 [V, d]."""
+    options = {"text_words": max_tokens} if kind == Duet.kind else {}
+    return BASELINES[kind](vectors, **options)
+
+
+# --- words -----------------------------------------------------------------------------------------
+
+
+def pieces_of(model: Any) -> tuple[str, Tensor]:
+    """The tokenizer and the embeddings of a transformer (sentence-transformers'), for a baseline's words."""
+    tokenizer = Tokenizer.from_str(model.tokenizer.backend_tokenizer.to_str())
+    vectors = model[0].model.get_input_embeddings().weight.detach().float().clone()  # [V, d]
+    return _one_behind_the_other(tokenizer), vectors
+
+
+def read_embeddings(path: Path) -> tuple[str, Tensor]:
+    """The tokenizer and the vectors of a text file: WORD NUMBER NUMBER ..., GloVe's form or word2vec's.
+
+    Words are compared in lower case, what is in no line has the vector 0. Raises `InputError` naming the line
+    that has another number of numbers than the first.
+    """
+    words: dict[str, int] = {_UNKNOWN: 0}
+    rows: list[Any] = []
+    width = 0
+    try:
+        with path.open(encoding="utf-8") as file:
+            for number, line in enumerate(file, start=1):
+                word, *values = line.rstrip().split(" ")
+                if number == 1 and len(values) == 1:
+                    continue  # word2vec's first line: how many, how long
+                try:
+                    row = np.array(values, np.float32)
+                except ValueError:
+                    row = np.empty(0, np.float32)
+                width = width or len(row)
+                if not len(row) or len(row) != width:
+                    raise InputError(
+                        f"{path}, line {number:,}: expected a word and {width or 'some'} numbers",
+                        "Word embeddings are text: WORD NUMBER NUMBER ...",
+                    )
+                if words.setdefault(word.lower(), len(words)) > len(rows):
+                    rows.append(row)
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read ({error})", "Check model.embeddings.") from None
+    if not rows:
+        raise InputError(f"{path}: there are no words in it", "Check model.embeddings.")
+    tokenizer = Tokenizer(models.WordLevel(words, unk_token=_UNKNOWN))
+    tokenizer.normalizer = normalizers.Lowercase()
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    vectors = np.stack([np.zeros(width, np.float32), *rows])  # [V, d]
+    return _one_behind_the_other(tokenizer), torch.from_numpy(vectors)
+
+
+def _one_behind_the_other(tokenizer: Tokenizer) -> str:
+    tokenizer.post_processor = processors.TemplateProcessing(single="$A", pair="$A:0 $B:1", special_tokens=[])
+    tokenizer.no_truncation()
+    tokenizer.no_padding()
+    return str(tokenizer.to_str())

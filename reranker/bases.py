@@ -1,0 +1,187 @@
+"""What a cross-encoder is made from: its own folder, another model with a head on top, or adapters on either.
+
+Any transformer becomes a cross-encoder by a head of one number, which is random until it is trained. Low-rank
+adapters (Hu et al. 2021) are stored beside the whole head, in 16 bits, with a hash of the weights that they
+belong to; they are merged when a model is opened, so nothing else needs to know of them.
+"""
+
+from __future__ import annotations
+
+import copy
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from indexer.artifacts import combined_sha256, file_sha256, read_json
+from indexer.errors import DamagedIndexError, InputError
+from retriever.bases import base_name, find_base, open_base
+from retriever.models import ADAPTER, Kind, find_model, load_library_model, quiet, shipped_models
+
+if TYPE_CHECKING:
+    from sentence_transformers import CrossEncoder
+
+_WEIGHTS = "adapter_model.safetensors"
+_BASE_SHA256 = "base_sha256"
+
+
+def open_cross_encoder(kind: Kind, folder: Path, name: str) -> CrossEncoder:
+    """The model in torch, on the CPU, in float32; adapters are merged into the weights of their base.
+
+    kind: `reranker.scoring.CROSS_ENCODER`. Raises `InputError` for a bi-encoder, which has no head and would
+    get a random one, for adapters whose base is another one, and for what cannot be read.
+    """
+    if not is_cross_encoder(folder):
+        raise InputError(
+            f"{kind.word} {name}: {folder} holds no head that scores pairs",
+            "A bi-encoder or a bare transformer becomes a re-ranker by training: python -m reranker.finetune "
+            "with model.base set to it.",
+        )
+    if (folder / ADAPTER).is_file():
+        return _open_merged(kind, folder)
+    model: CrossEncoder = load_library_model(kind, folder, name)
+    return model
+
+
+def is_cross_encoder(folder: Path) -> bool:
+    """Whether a folder's weights, or its adapters, have a head that scores pairs."""
+    try:
+        if (folder / ADAPTER).is_file():
+            return bool(read_json(folder / ADAPTER).get("task_type") == "SEQ_CLS")
+        architectures = read_json(folder / "config.json").get("architectures")
+    except (DamagedIndexError, AttributeError):
+        return False
+    return bool(architectures) and str(architectures[0]).endswith(_HEADED)
+
+
+_HEADED = ("ForSequenceClassification", "ForCausalLM")  # the latter as sentence-transformers reads them
+
+
+def open_start(kind: Kind, name: str, max_tokens: int) -> CrossEncoder:
+    """The cross-encoder that training starts from: one as it is, or any other transformer with a new head.
+
+    max_tokens: what longer pairs are cut to, later too. The head is drawn from torch's generator. Raises
+    `InputError` if the base cannot be had or read or reads fewer tokens.
+    """
+    folder = find_start(kind, name)
+    if is_cross_encoder(folder):
+        model = open_cross_encoder(kind, folder, name)
+    else:
+        base: Any = open_base(name)
+        if not hasattr(base[0], "model"):
+            raise InputError(f"{name} has two towers", "Export one: python -m retriever.export --tower.")
+        model = _as_cross_encoder(kind, name, _with_head(base[0].model), base.tokenizer.save_pretrained)
+    positions = getattr(model.config, "max_position_embeddings", None)
+    if positions and max_tokens > positions:
+        raise InputError(
+            f"{name} reads {positions} tokens, and pairs may have {max_tokens}",
+            f"Set texts.tokens to {positions} at most.",
+        )
+    model.max_seq_length = max_tokens
+    return model
+
+
+def find_start(kind: Kind, name: str) -> Path:
+    """The folder of what `open_start` opens. Raises `InputError` if it cannot be had."""
+    is_named = name in shipped_models(kind) or name.startswith(f"{kind.namespace}/")
+    if is_named and not Path(name).is_dir():
+        return find_model(name, kind)
+    return find_base(name)
+
+
+def weights_sha256(folder: Path) -> str:
+    """One hash of the weights of a folder; of adapters, also of their base's."""
+    hashes = [file_sha256(path) for path in sorted(folder.glob("*.safetensors"))]
+    if (folder / ADAPTER).is_file():
+        hashes.append(weights_sha256(find_base(base_name(folder))))
+    return combined_sha256(hashes)
+
+
+def save_cross_encoder(model: CrossEncoder, folder: Path, base_sha256: str) -> None:
+    """Write a folder: of all weights, or of adapters and head, those in 16 bits."""
+    transformer: Any = model[0].model
+    with quiet():
+        model.save_pretrained(str(folder), create_model_card=False)
+    path = folder / _WEIGHTS
+    if path.is_file():
+        import torch
+        from safetensors.torch import load_file, save_file
+
+        small = {name: tensor.to(torch.float16) for name, tensor in load_file(path).items()}
+        save_file(small, path, metadata={"format": "pt", _BASE_SHA256: base_sha256})
+        path.chmod(0o644)  # the library writes for its user alone, and this file is given to others
+        transformer.config.save_pretrained(folder)
+
+
+def _with_head(transformer: Any) -> Any:
+    """A transformer's weights below a new head of one number."""
+    from transformers import AutoModelForSequenceClassification
+
+    config = copy.deepcopy(transformer.config)
+    config.num_labels = 1
+    with quiet():
+        model = AutoModelForSequenceClassification.from_config(config)
+    body = model.base_model
+    kept = {name: value for name, value in transformer.state_dict().items() if name in body.state_dict()}
+    missing = [name for name in body.load_state_dict(kept, strict=False).missing_keys if "pooler" not in name]
+    if missing:
+        raise InputError(
+            f"base {transformer.config.model_type}: {len(missing)} weights are missing, such as {missing[0]}",
+            "Choose a transformer that the library can classify with.",
+        )
+    return model.eval()
+
+
+def _as_cross_encoder(kind: Kind, name: str, model: Any, save_rest: Callable[[Path], Any]) -> CrossEncoder:
+    """A model of the transformers library as sentence-transformers has it; save_rest writes its tokenizer."""
+    from safetensors.torch import save_file
+
+    model.config.architectures = [type(model).__name__]
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "model"
+        with quiet():  # and without the library's `save_pretrained`, which writes in the first process alone
+            save_rest(folder)
+            model.config.save_pretrained(folder)
+            weights = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+            save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+        found: CrossEncoder = load_library_model(kind, folder, name)
+    return found
+
+
+def _open_merged(kind: Kind, folder: Path) -> CrossEncoder:
+    from peft import PeftModel
+    from transformers import AutoConfig
+
+    name = base_name(folder)
+    _check_base(folder, name)
+    start: Any = open_start(kind, name, 1)[0].model
+    try:
+        with quiet():
+            merged: Any = PeftModel.from_pretrained(start, str(folder)).merge_and_unload()
+            merged.config = AutoConfig.from_pretrained(folder)
+    except (ValueError, RuntimeError, OSError) as error:
+        raise InputError(
+            f"{folder}: its adapters do not fit {name} ({str(error).splitlines()[0]})",
+            "They must be those of this base.",
+        ) from None
+
+    def save_rest(target: Path) -> None:
+        shutil.copytree(folder, target, ignore=shutil.ignore_patterns("adapter_*"))
+
+    return _as_cross_encoder(kind, str(folder), merged, save_rest)
+
+
+def _check_base(folder: Path, name: str) -> None:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(folder / _WEIGHTS, "pt") as file:
+            expected = (file.metadata() or {}).get(_BASE_SHA256)
+    except (OSError, SafetensorError) as error:
+        raise InputError(f"{folder / _WEIGHTS}: cannot be read ({error})", "Train it again.") from None
+    if expected and expected != weights_sha256(find_base(name)):
+        raise InputError(
+            f"{folder}: its adapters belong to another base than the {name} that is here",
+            f"The weights of the base must have the combined SHA-256 {expected}.",
+        )

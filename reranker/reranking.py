@@ -1,0 +1,157 @@
+"""Re-ranking: the best candidates of a first stage in a new order, that of one or several scorers.
+
+The `depth` best of each query are scored and sorted; what is further down follows in the order of the first
+stage. Where scores tie, the first stage decides. The scores of the result strictly decrease, so that no tool
+sorts it otherwise: what ties is lowered by the least that a float32 can be, and below `depth` a score is the
+first stage's, shifted to follow the last that was re-ranked.
+
+    one scorer, no weight    its scores
+    several                  the mean of their scores, each scaled to 0..1 for each query (an ensemble, as in
+                             HARP's table 3, which does not say how its own was joined)
+    a weight w               w x that, scaled to 0..1, + (1 - w) x the first stage's scores, scaled to 0..1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import repeat, tee
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from indexer.errors import InputError, UsageError
+from reranker.candidates import Candidates
+from reranker.scoring import OnRows, PairScorer
+from retriever.fusion import stretched
+from retriever.ranking import Query, Ranking
+from retriever.runs import strictly_decreasing
+
+Long = Literal["first", "max"]
+"""What is read of a text that is longer than the model: its start, or all of it, its best window counting."""
+
+DEPTH = 100
+
+
+class Reranker:
+    """Scores the candidates of a ranking and sorts them."""
+
+    def __init__(
+        self,
+        scorers: Sequence[PairScorer],
+        candidates: Candidates,
+        *,
+        depth: int = DEPTH,
+        weight: float | None = None,
+        long: Long = "first",
+    ) -> None:
+        """depth: candidates of a query that are scored. weight: of the scorers beside the first stage, 0..1.
+
+        Raises `UsageError` for a depth or a weight that is none, and without scorers.
+        """
+        if not scorers or depth < 1 or not (weight is None or 0 <= weight <= 1):
+            raise UsageError(
+                f"re-ranking with {len(scorers)} models, depth {depth} and weight {weight}",
+                "Name a model; depth is at least 1, the weight from 0 (the first stage alone) to 1.",
+            )
+        self.scorers = scorers
+        self.depth = depth
+        self._candidates = candidates
+        self._weight = weight
+        self._long = long
+
+    def rerank(
+        self, queries: Sequence[Query], ranking: Ranking, on_pairs: OnRows = lambda pairs: None
+    ) -> Ranking:
+        """The same candidates in a new order, a `Ranking` of the same shape.
+
+        queries: those of the ranking, in its order. on_pairs: gets the number of pairs that were scored since
+        its last call; in all they are candidates to re-rank x scorers. Raises `InputError` for a score that
+        is no number, ValueError if the queries are others.
+        """
+        if ranking.query_ids != tuple(query.id for query in queries):
+            raise ValueError("the ranking is of other queries, or of another order")
+        best = ranking.top(self.depth)
+        scored = [
+            Ranking(best.query_ids, best.rows, self._scores(scorer, queries, best.rows, on_pairs))
+            for scorer in self.scorers
+        ]
+        scores = scored[0].scores.astype(np.float64)  # [Q, D]
+        if len(scored) > 1:
+            scores = np.mean([stretched(one) for one in scored], axis=0)
+        if self._weight is not None:
+            of_scorers = stretched(Ranking(best.query_ids, best.rows, scores.astype(np.float32)))
+            scores = self._weight * of_scorers + (1 - self._weight) * stretched(best)
+        return _in_order(ranking, np.where(best.rows >= 0, scores, -np.inf))
+
+    def pairs(self, ranking: Ranking) -> int:
+        """How many pairs `rerank` scores."""
+        return int((ranking.top(self.depth).rows >= 0).sum()) * len(self.scorers)
+
+    def _scores(
+        self, scorer: PairScorer, queries: Sequence[Query], rows: NDArray[np.int64], on_pairs: OnRows
+    ) -> NDArray[np.float32]:
+        """Scores [Q, D] of candidates by their rows [Q, D]; 0 in empty places."""
+        starts: list[int] = []  # the first window of each candidate
+        windows = 0
+
+        def pairs() -> Iterator[tuple[str, str]]:
+            nonlocal windows
+            for query, found in zip(queries, rows, strict=True):
+                text = scorer.text_format.query(query.text)
+                for row in found[found >= 0].tolist():
+                    texts = self._texts(scorer, text, row)
+                    starts.append(windows)
+                    windows += len(texts)
+                    yield from zip(repeat(text), texts)
+
+        def on_windows(done: float) -> None:
+            on_pairs(done * len(starts) / windows)
+
+        first, second = tee(pairs())
+        by_window = scorer.score((query for query, _ in first), (text for _, text in second), on_windows)
+        scores = np.zeros(rows.shape, np.float32)  # [Q, D]
+        if starts:
+            scores[rows >= 0] = np.maximum.reduceat(by_window, starts)
+        self._check(scorer, scores, queries, rows)
+        return scores
+
+    def _texts(self, scorer: PairScorer, query: str, row: int) -> list[str]:
+        candidate = self._candidates.read(row)
+        head = scorer.text_format.head(candidate)
+        if self._long == "first":
+            return [head + candidate.text]
+        return scorer.windows(query, head, candidate.text)
+
+    def _check(
+        self,
+        scorer: PairScorer,
+        scores: NDArray[np.float32],
+        queries: Sequence[Query],
+        rows: NDArray[np.int64],
+    ) -> None:
+        wrong = np.argwhere(~np.isfinite(scores))
+        if len(wrong):
+            query, place = wrong[0]
+            candidate = self._candidates.id(int(rows[query, place]))
+            raise InputError(
+                f'{scorer.identity["name"]}: the score of query "{queries[query].id}" with "{candidate}" is '
+                f"{scores[query, place]} ({len(wrong):,} such scores)",
+                "The model's weights are damaged or overflow. Use another, or train it again.",
+            )
+
+
+def _in_order(ranking: Ranking, scores: NDArray[np.float64]) -> Ranking:
+    """A ranking [Q, k] with its first D columns sorted by new scores [Q, D]; -inf where there is nothing."""
+    depth = scores.shape[1]
+    order = np.argsort(-scores, axis=1, kind="stable")  # [Q, D]
+    rows, below = ranking.rows.copy(), ranking.scores[:, depth:].astype(np.float64)  # [Q, k], [Q, k - D]
+    rows[:, :depth] = np.take_along_axis(rows[:, :depth], order, axis=1)
+    best = np.take_along_axis(scores, order, axis=1)  # [Q, D]
+    if below.shape[1]:
+        filled = rows[:, depth:] >= 0  # [Q, k - D]
+        shift = np.where(filled[:, :1], best[:, -1:] - np.where(filled, below, 0.0)[:, :1], 0.0)  # [Q, 1]
+        below = np.where(filled, below, 0.0) + shift
+    together = np.clip(np.concatenate([best, below], axis=1), -3e38, 3e38)  # [Q, k]
+    decreasing = strictly_decreasing(together.astype(np.float32))
+    return Ranking(ranking.query_ids, rows, np.where(rows >= 0, decreasing, np.float32(-np.inf)))

@@ -1,0 +1,150 @@
+"""What the fine-tuning of a re-ranker can be told.
+
+A step's batch is made of groups: a query, its right passage and some that a first stage ranks high and that
+are wrong. Defaults are those of a cross-encoder on a base of BERT's size; what the papers used is in
+`configs/harp-reranker.toml` and `configs/prop-reranker.toml`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from retriever.training.config import Count, OutputSettings, Positive, TrainingSettings
+from retriever.training.settings import Table, check_values, read_values
+
+ModelKind = Literal["cross-encoder", "knrm", "conv-knrm", "drmm", "duet"]
+LossKind = Literal["lce", "pointwise"]
+
+
+class RerankerSettings(Table):
+    """[model]."""
+
+    kind: ModelKind = "cross-encoder"
+    """a transformer that reads query and text together, or one of the neural baselines of the papers"""
+    base: str = "google-bert/bert-base-uncased"
+    """what to start from: a folder, or a name of the Hugging Face Hub; a bi-encoder, a bare transformer or a
+    cross-encoder. Of a baseline: what it takes its tokenizer and word embeddings from"""
+    embeddings: Path | None = None
+    """of a baseline: word embeddings as text, WORD NUMBER NUMBER ..., instead of the base's"""
+    train: Literal["all", "lora"] = "all"
+    """all weights, or low-rank adapters and the head"""
+    lora_rank: Positive = 16
+    lora_alpha: Positive = 32
+    lora_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+
+
+class GroupSettings(Table):
+    """[data]: pairs, or a run with judgements."""
+
+    pairs: list[Path] = Field(default_factory=list)
+    """labelled pairs, as `retriever.negatives` writes them, or DPR's"""
+    index: Path | None = None
+    """instead of pairs: the index that a run was made with"""
+    run: Path | None = None
+    """a TREC run of any first stage; its passages that are not relevant are the negatives"""
+    queries: Path | None = None
+    qrels: Path | None = None
+    """judgements of the run's passages"""
+    depth: Positive = 100
+    """results of a query that are looked at"""
+    negatives: Positive = 7
+    """how many wrong passages stand beside the right one, drawn anew each epoch"""
+    shots: Positive | None = None
+    """train on so many queries only; the first 5 of 50 are those of 5"""
+    seed: int = 1
+    """by which these are drawn, and the folds"""
+
+
+class PairTextSettings(Table):
+    """[texts]."""
+
+    title: bool = True
+    """whether texts are read with their title"""
+    url: bool = False
+    """whether documents are read with their address before the title; a run's index knows it, pairs do not"""
+    tokens: Positive = 512
+    """of query and passage together; the longer of the two is cut first"""
+    separator: str | None = None
+    """what stands between title and text; by default a space; the model keeps it"""
+
+
+class RerankLossSettings(Table):
+    """[loss]."""
+
+    kind: LossKind = "lce"
+    """lce: the right one against the others of its group; pointwise: each on its own, right or wrong"""
+
+
+class GroupTrainingSettings(TrainingSettings):
+    """[training]."""
+
+    batch: Positive = 32
+    """queries in a step, each with its group, over all processes"""
+    mini_batch: Count = 0
+    """pairs in memory at a time, gradients staying exact; 0: all. Less than a group costs a second pass"""
+    epochs: Positive = 2
+    learning_rate: Annotated[float, Field(gt=0)] = 1e-5
+    clip: Annotated[float, Field(ge=0)] = 1.0
+    """the largest norm of a gradient; 0: any"""
+
+
+class RerankDevSettings(Table):
+    """[dev]."""
+
+    pairs: list[Path] = Field(default_factory=list)
+    """labelled pairs to choose the best checkpoint by; without them, and without folds, the last is kept"""
+    negatives: Positive = 30
+    """how many wrong passages the right one is ranked among"""
+    most: Positive = 1_000
+    """so many queries at most, the first of the files"""
+
+
+class FoldSettings(Table):
+    """[folds]: cross-validation, for collections with few queries."""
+
+    count: Annotated[int, Field(ge=3)] | None = None
+    """parts of the queries: each is ranked by a model that was trained on the others, of which one chooses
+    the checkpoint (PROP, section 4.4.3: 5)"""
+
+
+class FinetuneConfig(Table):
+    """All of it."""
+
+    model: RerankerSettings
+    data: GroupSettings
+    texts: PairTextSettings
+    loss: RerankLossSettings
+    training: GroupTrainingSettings
+    dev: RerankDevSettings
+    folds: FoldSettings
+    output: OutputSettings
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        data = self.data
+        from_run = [data.index, data.run, data.queries, data.qrels]
+        if bool(data.pairs) == any(from_run):
+            raise ValueError("data.pairs, or data.index, run, queries and qrels: one of the two")
+        if any(from_run) and not all(from_run):
+            raise ValueError("data.index, run, queries and qrels belong together")
+        if self.texts.url and not self.data.run:
+            raise ValueError("texts.url needs documents with addresses: data.run and data.index")
+        if self.folds.count and self.dev.pairs:
+            raise ValueError("with folds.count the dev queries are a fold: leave dev.pairs out")
+        if self.model.kind == "cross-encoder" and self.model.embeddings:
+            raise ValueError("model.embeddings are for the baselines; a cross-encoder has its base's")
+        if self.model.kind != "cross-encoder" and self.model.train == "lora":
+            raise ValueError('model.train = "lora" is for cross-encoders')
+        return self
+
+
+def read_finetune_config(path: Path, overrides: Sequence[str] = ()) -> FinetuneConfig:
+    """A settings file. Raises `UsageError` naming file and key for what is unknown or does not fit."""
+    values: dict[str, Any] = read_values(path, overrides)
+    for name in FinetuneConfig.model_fields:
+        values.setdefault(name, {})
+    return check_values(FinetuneConfig, values, path)

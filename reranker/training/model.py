@@ -1,0 +1,121 @@
+"""The model that is trained: a cross-encoder, all of it or adapters and head, or a baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from indexer.artifacts import file_sha256
+from reranker.bases import find_start, open_start, save_cross_encoder, weights_sha256
+from reranker.candidates import URL_SEPARATOR
+from reranker.scoring import CROSS_ENCODER, cross_encoder_facts
+from reranker.training.config import FinetuneConfig, RerankerSettings
+from reranker.training.data import URL_BEFORE_TITLE, existing
+from retriever.biencoder import TextFormat
+from retriever.models import DEFAULT_ENCODER, TITLE_SEPARATOR, ModelFacts
+
+if TYPE_CHECKING:
+    from sentence_transformers import CrossEncoder
+
+
+@dataclass(frozen=True)
+class Trainable:
+    """A model as training starts, on the CPU, in float32.
+
+    model: gives {"scores": [P]} for the features of P pairs. save: (model, folder) writes it as a folder that
+    `open_scorer` opens.
+    """
+
+    model: nn.Module
+    facts: ModelFacts
+    text_format: TextFormat
+    base_sha256: str
+    save: Callable[[Any, Path], None]
+
+
+def open_trainable(config: FinetuneConfig) -> Trainable:
+    """The model that the settings name; what is random in it is drawn from torch's generator.
+
+    Raises `InputError` if its base cannot be had or read, or reads fewer tokens than it should.
+    """
+    if config.model.kind == "cross-encoder":
+        return _open_cross_encoder(config)
+    return _open_baseline(config)
+
+
+def _open_cross_encoder(config: FinetuneConfig) -> Trainable:
+    base_sha256 = weights_sha256(find_start(CROSS_ENCODER, config.model.base))
+    model = open_start(CROSS_ENCODER, config.model.base, config.texts.tokens)
+    # Scores far from zero still differ where their sigmoids are all 1.
+    model.activation_fn = nn.Identity()
+    separators = {TITLE_SEPARATOR: config.texts.separator} if config.texts.separator is not None else {}
+    separators |= {URL_SEPARATOR: URL_BEFORE_TITLE} if config.texts.url else {}
+    model.prompts = {**(model.prompts or {}), **separators}
+    if config.model.train == "lora":
+        add_adapters(model, config.model)
+    facts = cross_encoder_facts(model, config.model.base)
+    return Trainable(
+        model,
+        facts,
+        TextFormat(config.texts.title, title_separator=facts.title_separator),
+        base_sha256,
+        lambda trained, folder: save_cross_encoder(trained, folder, base_sha256),
+    )
+
+
+def _open_baseline(config: FinetuneConfig) -> Trainable:
+    from reranker.baselines.folders import (
+        baseline_facts,
+        new_baseline,
+        pieces_of,
+        read_embeddings,
+        save_baseline,
+    )
+
+    given = config.model.embeddings
+    if given is not None:
+        base_sha256 = file_sha256(existing([given])[0])
+        tokenizer, vectors = read_embeddings(given)
+    else:
+        base_sha256 = weights_sha256(find_start(CROSS_ENCODER, config.model.base))
+        tokenizer, vectors = pieces_of(open_start(CROSS_ENCODER, config.model.base, config.texts.tokens))
+    facts = baseline_facts(tokenizer, config.texts.tokens)
+    return Trainable(
+        new_baseline(config.model.kind, vectors, config.texts.tokens),
+        facts,
+        TextFormat(config.texts.title),
+        base_sha256,
+        lambda trained, folder: save_baseline(trained, facts, folder),
+    )
+
+
+def add_adapters(model: CrossEncoder, settings: RerankerSettings) -> None:
+    """Freeze all weights but low-rank adapters of every linear layer, and the head."""
+    from peft import LoraConfig
+
+    transformer: Any = model[0].model
+    public = f"sentence-transformers/{DEFAULT_ENCODER}"
+    transformer.name_or_path = public if settings.base == DEFAULT_ENCODER else settings.base
+    heads = head_names(transformer)
+    config = LoraConfig(
+        task_type="SEQ_CLS",
+        r=settings.lora_rank,
+        lora_alpha=settings.lora_alpha,
+        lora_dropout=settings.lora_dropout,
+        target_modules="all-linear",
+        exclude_modules=rf"(.*\.)?({'|'.join(heads)})(\..*)?",
+        modules_to_save=heads,
+    )
+    transformer.add_adapter(config)
+
+
+def head_names(transformer: Any) -> list[str]:
+    """The modules between the last layer and the score, such as BERT's pooler and classifier."""
+    pooler = getattr(transformer.base_model, "pooler", None)
+    own = [n for n, _ in transformer.named_children() if n != transformer.base_model_prefix]
+    children = {"pooler": pooler} | {name: getattr(transformer, name) for name in own}
+    return [name for name, child in children.items() if child is not None and list(child.parameters())]

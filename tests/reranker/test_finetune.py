@@ -1,0 +1,390 @@
+"""Whole fine-tunings of tiny models: interrupted, few-shot, in folds, on two processes, as adapters."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from command import ROOT, WITH_TESTS
+from safetensors.torch import load_file, save_file
+from sentence_transformers import CrossEncoder
+from tiny_training import pair_rows, save_bert, save_normalized, write_pairs
+
+from indexer.errors import InputError, UsageError
+from reranker.bases import weights_sha256
+from reranker.export import main as export
+from reranker.finetune import main
+from reranker.scoring import open_scorer
+from reranker.training import loss as losses
+from reranker.training import trainer as trainers
+from reranker.training.config import read_finetune_config
+from retriever.runs import read_run
+from retriever.training.log import read_log
+from retriever.training.settings import settings_text
+from retriever.training.trainer import Resumable
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+CONFIG = """
+[model]
+base = "{base}"
+[data]
+pairs = ["{pairs}"]
+negatives = 3
+[texts]
+tokens = 28
+[training]
+batch = 8
+epochs = 3
+learning_rate = 1e-3
+seed = 7
+device = "cpu"
+[dev]
+pairs = ["{dev}"]
+negatives = 4
+[output]
+folder = "{folder}/out"
+log_steps = 2
+checkpoint_steps = 2
+"""
+LORA = ["model.train=lora", "model.lora_rank=4", "training.learning_rate=0.01"]
+PAIRS = [("bam bem", "t bam dim"), ("dim", "t bem bem bos"), ("", "bis"), ("bam " * 40, "dim " * 40)]
+QUERIES, TEXTS = map(list, zip(*PAIRS, strict=True))
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> Path:
+    """Bases, one with dropout, and pairs."""
+    folder = tmp_path_factory.mktemp("data")
+    save_bert(folder / "bert", hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1)
+    save_normalized(folder / "normalized")
+    write_pairs(folder / "pairs.jsonl", pair_rows(32, hard=5))
+    write_pairs(folder / "dev.jsonl", pair_rows(10, seed=2, hard=5))
+    return folder
+
+
+def write_config(data: Path, folder: Path, base: str = "bert") -> Path:
+    folder.mkdir(exist_ok=True)
+    path = folder / "c.toml"
+    pairs, dev = data / "pairs.jsonl", data / "dev.jsonl"
+    path.write_text(CONFIG.format(base=data / base, pairs=pairs, dev=dev, folder=folder))
+    return path
+
+
+@pytest.fixture
+def config(data, tmp_path):
+    return lambda base="bert", folder=tmp_path: write_config(data, folder, base)
+
+
+def finetune(config: Path, *settings: str) -> Path:
+    """Run the command here; returns the model's folder."""
+    main([str(config), *(word for setting in settings for word in ("--set", setting))])
+    return config.parent / "out"
+
+
+def without_speed(path: Path) -> list[dict[str, Any]]:
+    return [{k: v for k, v in line.items() if "per_second" not in k} for line in read_log(path)]
+
+
+# --- going on --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def undisturbed(data, tmp_path_factory) -> Path:
+    """A run of 12 steps, split over micro-batches."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    finetune(write_config(data, folder), "training.mini_batch=3")
+    return folder
+
+
+def test_a_run_leaves_a_cross_encoder_its_log_its_settings_and_a_card(undisturbed):
+    out = undisturbed / "out"
+    log = read_log(out / "log.jsonl")
+    assert [line["step"] for line in log if "loss" in line] == [2, 4, 6, 8, 10, 12]
+    found = {line["step"]: line["mrr"] for line in log if "mrr" in line}
+    assert list(found) == [2, 4, 6, 8, 10, 12] and all(0 < value <= 1 for value in found.values())
+    best = max(found, key=lambda step: found[step])
+    card = (out / "README.md").read_text()
+    assert f"| step | {best} |" in card and f"| {found[best]:.4f} |" in card and "| queries | 32 |" in card
+    assert str(undisturbed) not in card and "license: apache-2.0" in card
+    assert not (undisturbed / "out.training").exists()
+    scores = CrossEncoder(str(out), device="cpu").predict(PAIRS, show_progress_bar=False)
+    assert np.abs(scores - scores[0]).max() > 1e-3
+    np.testing.assert_allclose(
+        open_scorer(str(out), device="cpu", precision="float32").score(QUERIES, TEXTS), scores, atol=1e-4
+    )
+
+
+def test_after_a_kill_the_same_command_ends_with_the_same_bits(undisturbed, config, tmp_path):
+    path = config()
+    settings = ["--set", "training.mini_batch=3"]
+    log = tmp_path / "out.training" / "log.jsonl"
+    running = subprocess.Popen(
+        [sys.executable, "-m", "reranker.finetune", str(path), *settings],
+        cwd=ROOT, env=WITH_TESTS | {"OMP_NUM_THREADS": "1"}, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        deadline = time.monotonic() + 240
+        while not (log.is_file() and any(line["step"] >= 5 for line in read_log(log))):
+            assert running.poll() is None and time.monotonic() < deadline
+            time.sleep(0.01)
+    finally:
+        running.send_signal(signal.SIGKILL)
+        running.wait()
+    assert not (tmp_path / "out").exists()
+    finetune(path, "training.mini_batch=3")
+    assert without_speed(tmp_path / "out" / "log.jsonl") == without_speed(undisturbed / "out" / "log.jsonl")
+    for name in ("model.safetensors", "tokenizer.json", "config.json"):
+        assert (tmp_path / "out" / name).read_bytes() == (undisturbed / "out" / name).read_bytes()
+    with pytest.raises(UsageError, match="out is there already, and not from these settings"):
+        finetune(path, "training.mini_batch=3", "loss.kind=pointwise")
+
+
+def test_few_shots_are_those_of_a_seed(config, tmp_path):
+    weights = []
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        out = finetune(
+            config(folder=tmp_path / name), "data.shots=5", f"data.seed={seed}", "training.epochs=2"
+        )
+        assert "| queries | 5 |" in (out / "README.md").read_text()
+        weights.append((out / "model.safetensors").read_bytes())
+    assert weights[0] == weights[1] != weights[2]
+
+
+@pytest.mark.parametrize("kind", ["lce", "pointwise"])
+def test_either_loss_learns_what_the_pairs_say(kind, config, tmp_path):
+    path = config("normalized")
+    out = finetune(path, f"loss.kind={kind}", "training.epochs=6", "training.learning_rate=5e-3")
+    losses = [line["loss"] for line in read_log(out / "log.jsonl") if "loss" in line]
+    assert losses[-1] < 0.6 * losses[0]
+
+
+# --- cross-validation ------------------------------------------------------------------------------
+
+
+def test_in_folds_each_query_is_ranked_by_a_model_that_has_not_seen_it(
+    data, build, index_path, tmp_path, monkeypatch
+):
+    build(passage_words=0)
+    from indexer.index import Index
+
+    ids = [passage.id for passage in Index.open(index_path).passages][:6]
+    names = [f"q{n}" for n in range(7)]  # the last one without a judgement
+    run, qrels, queries = (tmp_path / name for name in ("r.trec", "q.txt", "q.jsonl"))
+    run.write_text("".join(f"{q} Q0 {d} {n} {9 - n} t\n" for q in names for n, d in enumerate(ids)))
+    qrels.write_text("".join(f"q{n} 0 {ids[n % 3]} 1\n" for n in range(6)))
+    queries.write_text("".join(json.dumps({"id": q, "text": f"ask {q}"}) + "\n" for q in names))
+    files = [f"data.{key}='{path}'" for key, path in
+             (("index", index_path), ("run", run), ("qrels", qrels), ("queries", queries))]  # fmt: skip
+    seen: list[set[str]] = []
+    prepare = Resumable.prepare
+
+    def spy(self: Any, rows: Any, batches: Any, *rest: Any) -> None:
+        seen.append({rows[row]["query"] for batch in batches for row in batch})
+        prepare(self, rows, batches, *rest)
+
+    monkeypatch.setattr(Resumable, "prepare", spy)
+    path = write_config(data, tmp_path)
+    settings = [*files, "data.pairs=[]", "dev.pairs=[]", "folds.count=3", "training.epochs=1"]
+    out = finetune(path, *settings, "data.depth=4", "output.checkpoint_steps=1")
+    folds = dict(line.split("\t")[::-1] for line in (out / "folds.tsv").read_text().splitlines())
+    assert sorted(folds) == [f"ask q{n}" for n in range(6)]
+    before, found = read_run(run), read_run(out / "run.trec")
+    assert list(found) == names
+    for query, results in found.items():
+        assert sorted(results) == sorted(before[query])
+        assert list(results)[4:] == list(before[query])[4:]  # below the depth
+    assert any(list(found[q]) != list(before[q]) for q in names)
+    for fold in range(3):
+        held_out = [query for query, number in folds.items() if number == str(fold)]
+        assert len(held_out) == 2 and not seen[fold] & set(held_out)
+        scorer = open_scorer(str(out / f"fold-{fold}"), device="cpu")
+        passages = {p.id: p for p in Index.open(index_path).passages}
+        for query in held_out:
+            best = ids[:4]
+            texts = [f"{passages[d].title} {passages[d].text}" for d in best]
+            scores = scorer.score([query] * 4, texts)
+            order = [best[place] for place in np.argsort(-scores, kind="stable")]
+            assert list(found[query.removeprefix("ask ")])[:4] == order
+    assert not (tmp_path / "out.training").exists()
+
+
+# --- adapters --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def adapters(data, tmp_path_factory) -> Path:
+    return finetune(write_config(data, tmp_path_factory.mktemp("adapters"), "normalized"), *LORA)
+
+
+def test_adapters_are_small_and_score_as_the_model_that_was_trained(config, tmp_path, monkeypatch):
+    trained: list[Any] = []
+    load_best = Resumable.load_best
+
+    def spy(self: Any) -> int:
+        step = load_best(self)
+        trained.append(self.model.eval().predict(PAIRS, show_progress_bar=False))
+        return step
+
+    monkeypatch.setattr(Resumable, "load_best", spy)
+    out = finetune(config("normalized"), *LORA)
+    weights = load_file(out / "adapter_model.safetensors")
+    heads = {name for name in weights if "lora" not in name}
+    assert len(weights) - len(heads) == 2 * 2 * 6
+    assert {name.removeprefix("base_model.model.") for name in heads} == {
+        "bert.pooler.dense.weight", "bert.pooler.dense.bias", "classifier.weight", "classifier.bias",
+    }  # fmt: skip
+    assert {tensor.dtype for tensor in weights.values()} == {torch.float16}
+    assert not (out / "model.safetensors").exists()
+    found = open_scorer(str(out), device="cpu", precision="float32").score(QUERIES, TEXTS)
+    assert 0 < np.abs(found - trained[0]).max() < 1e-3 and np.std(found) > 0.1
+
+
+def test_peft_alone_reads_the_same_adapters(adapters, data):
+    from peft import PeftModel
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    base = AutoModelForSequenceClassification.from_pretrained(data / "normalized", num_labels=1)
+    tokenizer = AutoTokenizer.from_pretrained(adapters)
+    theirs = PeftModel.from_pretrained(base, str(adapters)).eval()
+    inputs = tokenizer(QUERIES, TEXTS, padding=True, truncation=True, return_tensors="pt")
+    with torch.no_grad():
+        scores = theirs(**inputs).logits[:, 0].numpy()
+    ours = open_scorer(str(adapters), device="cpu", precision="float32").score(QUERIES, TEXTS)
+    np.testing.assert_allclose(ours, scores, atol=1e-4)
+
+
+def test_adapters_merge_into_a_folder_that_sentence_transformers_opens(adapters, tmp_path):
+    export([str(adapters), "--output", str(tmp_path / "full")])
+    full = CrossEncoder(str(tmp_path / "full"), device="cpu")
+    ours = open_scorer(str(adapters), device="cpu", precision="float32").score(QUERIES, TEXTS)
+    np.testing.assert_allclose(full.predict(PAIRS, show_progress_bar=False), ours, atol=1e-4)
+    assert not list((tmp_path / "full").glob("adapter*")) and full.max_seq_length == 28
+    assert (tmp_path / "full" / "README.md").read_text() == (adapters / "README.md").read_text()
+
+
+def test_training_goes_on_from_a_cross_encoder_and_from_adapters(adapters, undisturbed, config, tmp_path):
+    for name, base in (("full", undisturbed / "out"), ("lora", adapters)):
+        path = config(folder=tmp_path / name)
+        out = finetune(path, f"model.base={base}", "training.learning_rate=1e-9", "training.steps=1")
+        before, after = (
+            open_scorer(str(folder), device="cpu", precision="float32").score(QUERIES, TEXTS)
+            for folder in (base, out)
+        )
+        np.testing.assert_allclose(after, before, atol=1e-4)
+
+
+def test_adapters_of_another_base_are_refused(adapters, data, tmp_path):
+    moved = Path(shutil.copytree(adapters, tmp_path / "moved"))
+    save_normalized(tmp_path / "other", seed=5)
+    path = moved / "adapter_config.json"
+    path.write_text(
+        json.dumps(json.loads(path.read_text()) | {"base_model_name_or_path": str(tmp_path / "other")})
+    )
+    with pytest.raises(InputError, match="its adapters belong to another base") as caught:
+        open_scorer(str(moved))
+    assert weights_sha256(data / "normalized") in caught.value.hint
+    # without the hash, as others write them: the same shapes are taken, others are refused
+    weights = load_file(moved / "adapter_model.safetensors")
+    save_file(weights, moved / "adapter_model.safetensors", metadata={"format": "pt"})
+    open_scorer(str(moved), device="cpu")
+    save_file({n: t.repeat(2, *[1] * (t.ndim - 1)) for n, t in weights.items()},
+              moved / "adapter_model.safetensors", metadata={"format": "pt"})  # fmt: skip
+    with pytest.raises(InputError, match="its adapters do not fit"):
+        open_scorer(str(moved))
+    (moved / "adapter_model.safetensors").write_bytes(b"x")
+    with pytest.raises(InputError, match=r"adapter_model\.safetensors: cannot be read"):
+        open_scorer(str(moved))
+
+
+def test_a_bi_encoder_is_no_cross_encoder(data):
+    for name in ("normalized", "bert"):
+        with pytest.raises(InputError, match="cross-encoder"):
+            open_scorer(str(data / name))
+
+
+# --- what goes wrong -------------------------------------------------------------------------------
+
+
+def test_a_loss_that_is_no_number_stops_with_the_pairs_of_its_batch(config, monkeypatch):
+    calls: list[int] = []
+
+    def broken(scores: torch.Tensor, there: torch.Tensor) -> torch.Tensor:
+        calls.append(1)
+        return losses.lce(scores, there) * (float("nan") if len(calls) == 3 else 1.0)
+
+    monkeypatch.setattr(trainers, "batch_loss", lambda *a: losses.batch_loss(*a[:3], broken))
+    with pytest.raises(InputError, match=r"the loss of step 3 is nan; .*pairs\.jsonl, pair \d+; ") as caught:
+        finetune(config())
+    assert caught.value.message.count("pair ") == 8
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        (["data.pairs=['{data}/none.jsonl']"], InputError, "no such file"),
+        (["dev.pairs=['{data}/none.jsonl']"], InputError, "no such file"),
+        (["texts.tokens=65"], InputError, "reads 64 tokens, and pairs may have 65"),
+        (["model.base={data}/nothing"], InputError, "no such folder"),
+        (["output.report_to=['wandd']"], UsageError, 'no tracker "wandd"'),
+        (["data.shots=33"], InputError, r"data\.shots is 33, and there are 32 queries"),
+    ],
+)
+def test_what_does_not_fit_is_named_before_training(config, data, settings, error, message):
+    with pytest.raises(error, match=message):
+        finetune(config(), *(setting.format(data=data) for setting in settings))
+
+
+# --- several processes -----------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_two_processes_have_the_losses_gradients_and_weights_of_one(data, tmp_path):
+    """Whole groups and groups in pieces; without dropout, whose draws would differ."""
+    # with an epsilon that large Adam's steps are proportional to the gradients, so the weights show them
+    common = ["training.adam_epsilon=1.0", "training.learning_rate=0.1", "training.epochs=1"]
+    variants = {"pieces": ["training.mini_batch=3"], "groups": ["training.mini_batch=5", *LORA]}
+    paths = {}
+    for name, settings in variants.items():
+        for processes in (1, 2):
+            path = write_config(data, tmp_path / f"{name}-{processes}", "normalized")
+            path.write_text(settings_text(read_finetune_config(path, [*settings, *common])))
+            paths[name, processes] = path
+    script = "import sys; from reranker.finetune import main; [main([c]) for c in sys.argv[1:]]"
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-c", script, *(str(paths[name, 2]) for name in variants)],
+            cwd=ROOT, stderr=subprocess.PIPE, text=True,
+            env=os.environ | {
+                "RANK": str(n), "LOCAL_RANK": str(n), "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1",
+                "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(21_000 + os.getpid() % 20_000),
+                "ACCELERATE_USE_CPU": "true",
+            },
+        )
+        for n in range(2)
+    ]  # fmt: skip
+    for name in variants:
+        finetune(paths[name, 1])
+    said = [rank.communicate(timeout=300)[1] for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0], said
+    for name in variants:
+        one, two = (read_log(paths[name, n].parent / "out/log.jsonl") for n in (1, 2))
+        assert len(one) == len(two) == 4
+        for mine, theirs in zip(one, two, strict=True):
+            for key in mine.keys() - {"queries_per_second"}:
+                assert theirs[key] == pytest.approx(mine[key], rel=1e-4, abs=1e-5), (name, key)
+        scorers = [
+            open_scorer(str(paths[name, n].parent / "out"), device="cpu", precision="float32") for n in (1, 2)
+        ]
+        mine, theirs = (scorer.score(QUERIES, TEXTS) for scorer in scorers)
+        np.testing.assert_allclose(mine, theirs, atol=1e-3)

@@ -1,0 +1,272 @@
+"""From files to groups, folds and what a model reads."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tiny_models import save_tiny_reranker
+from tiny_training import pair_rows, write_pairs
+
+from indexer.errors import InputError, UsageError
+from indexer.index import Index
+from reranker.scoring import open_scorer
+from reranker.training.config import GroupSettings, read_finetune_config
+from reranker.training.data import (
+    data_sha256,
+    draw_queries,
+    fold_of_each,
+    fold_split,
+    judged_groups,
+    open_groups,
+    query_numbers,
+)
+from reranker.training.dev import DevGroups, mean_reciprocal_rank
+from reranker.training.texts import GroupCollator, GroupTexts, PairTokenizer
+from retriever.biencoder import TextFormat
+
+
+def groups(folder: Path, rows: list[dict], **settings) -> list[dict]:
+    path = write_pairs(folder / "p.jsonl", rows)
+    stored = open_groups(GroupSettings(pairs=[path], **settings), False, folder, "0" * 64)
+    return [stored[row] for row in range(len(stored))]
+
+
+# --- pairs -----------------------------------------------------------------------------------------
+
+
+def test_pairs_become_groups_with_their_hard_negatives(tmp_path):
+    rows = pair_rows(5, hard=3)
+    found = groups(tmp_path, rows)
+    assert [row["query"] for row in found] == [row["question"] for row in rows]
+    assert [c["text"] for c in found[2]["hard_negatives"]] == [
+        c["text"] for c in rows[2]["hard_negative_ctxs"]
+    ]
+    assert found[2]["place"] == "p.jsonl, pair 3"
+
+
+def test_pairs_without_a_wrong_passage_are_left_out_with_a_note_and_alone_are_an_error(tmp_path, capfd):
+    rows = pair_rows(4, hard=2) + pair_rows(3, seed=1, negatives=0, hard=0)
+    assert len(groups(tmp_path, rows)) == 4
+    assert "3 pairs have no wrong passage and are left out" in capfd.readouterr().err
+    (tmp_path / "other").mkdir()
+    with pytest.raises(InputError, match="none of 3 labelled pairs has a wrong passage") as caught:
+        groups(tmp_path / "other", rows[4:])
+    assert "retriever.negatives" in caught.value.hint
+
+
+def test_empty_texts(tmp_path):
+    rows = pair_rows(3, hard=2)
+    rows[0]["hard_negative_ctxs"][0] |= {"title": "", "text": " "}
+    rows[1]["hard_negative_ctxs"][0] |= {"title": "only a title", "text": ""}
+    found = groups(tmp_path, rows)
+    assert [len(row["hard_negatives"]) for row in found] == [1, 2, 2]
+    rows[2]["positive_ctxs"][0] |= {"title": "", "text": ""}
+    (tmp_path / "other").mkdir()
+    with pytest.raises(InputError, match=r"p\.jsonl, pair 3: its right passage is empty"):
+        groups(tmp_path / "other", rows)
+
+
+def test_random_negatives_stand_in_where_there_are_no_hard_ones(tmp_path):
+    [row] = groups(tmp_path, pair_rows(1, negatives=2, hard=0))
+    assert len(row["hard_negatives"]) == 2
+
+
+# --- a run with judgements -------------------------------------------------------------------------
+
+
+def test_judged_groups_have_the_relevant_first_and_what_is_not_relevant_beside_them():
+    judged = {"a": 1, "b": 3, "c": 0, "z": 2, "n": -1}
+    found = list(judged_groups(["c", "b", "x", "a", "n", "y"], judged, 5))
+    assert found == [("b", ["c", "x", "n"]), ("z", ["c", "x", "n"]), ("a", ["c", "x", "n"])]
+    assert list(judged_groups(["a"], {"a": 0}, 5)) == []
+
+
+@pytest.fixture
+def judged(build, index_path, corpus, tmp_path) -> GroupSettings:
+    """Six questions on documents of the tiny corpus, which know their addresses."""
+    rows = [json.loads(line) for line in corpus.read_text().splitlines()]
+    for number, row in enumerate(rows):
+        row["url"] = f"http://x/{number}"
+    corpus.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    build(passage_words=0)
+    ids = [p.id for p in Index.open(index_path).passages][:9]
+    run, qrels, queries = tmp_path / "r.trec", tmp_path / "q.txt", tmp_path / "q.jsonl"
+    run.write_text(
+        "".join(f"q{q} Q0 {d} {n} {9 - n} t\n" for q in range(6) for n, d in enumerate([*ids[q:], "gone"]))
+    )
+    qrels.write_text("".join(f"q{q} 0 {ids[q + 1]} 1\n" for q in range(6)))
+    queries.write_text("".join(json.dumps({"id": f"q{q}", "text": f"question {q}"}) + "\n" for q in range(6)))
+    return GroupSettings(index=index_path, run=run, qrels=qrels, queries=queries, depth=3)
+
+
+def test_a_run_with_judgements_becomes_groups_of_documents_with_or_without_address(judged, tmp_path):
+    passages = Index.open(judged.index).passages
+    for url in (False, True):
+        stored = open_groups(judged, url, tmp_path, data_sha256(judged))
+        row = stored[0]
+        right = passages[1]
+        assert (row["query"], row["place"]) == ("question 0", "r.trec, query q0")
+        assert row["positive"]["text"] == right.text and row["positive"]["id"] == right.id
+        head = row["positive"]["title"].removesuffix(right.title)
+        assert re.fullmatch(r"http://x/\d+ ", head) if url else head == ""
+        assert [c["id"] for c in row["hard_negatives"]] == [passages[0].id, passages[2].id]
+
+
+def test_a_run_of_other_questions_is_an_error(judged, tmp_path):
+    judged.queries.write_text('{"id": "other", "text": "what"}\n')
+    with pytest.raises(InputError, match=r"none of its questions \(such as 'q0'\)"):
+        open_groups(judged, False, tmp_path, "1" * 64)
+
+
+# --- shots and folds -------------------------------------------------------------------------------
+
+
+def test_shots_are_queries_and_fewer_are_a_part_of_more(tmp_path):
+    rows = pair_rows(30, hard=1)
+    rows += [dict(row, positive_ctxs=rows[0]["positive_ctxs"]) for row in rows[:10]]  # a second label each
+    path = write_pairs(tmp_path / "p.jsonl", rows)
+    stored = open_groups(GroupSettings(pairs=[path]), False, tmp_path, "0" * 64)
+    numbers = query_numbers(stored)
+    assert numbers.tolist() == [*range(30), *range(10)]
+    drawn = {shots: draw_queries(numbers, shots, 5) for shots in (5, 20)}
+    assert set(drawn[5]) <= set(drawn[20])
+    assert {len(set(numbers[rows])) for rows in drawn.values()} == {5, 20}
+    assert all(set(rows) == set(np.flatnonzero(np.isin(numbers, numbers[rows]))) for rows in drawn.values())
+    assert set(draw_queries(numbers, 5, 6)) != set(drawn[5])
+    with pytest.raises(InputError, match=r"data\.shots is 31, and there are 30 queries"):
+        draw_queries(numbers, 31, 5)
+
+
+def test_folds_part_the_queries_evenly_and_never_the_rows_of_one():
+    queries = [f"q{n % 12}" for n in range(40)]
+    fold_of = fold_of_each(queries, 5, seed=1)
+    assert sorted(np.bincount(list(fold_of.values())).tolist()) == [2, 2, 2, 3, 3]
+    folds = np.array([fold_of[query] for query in queries])
+    tested = []
+    for held_out in range(5):
+        split = fold_split(folds, held_out, 5)
+        parts = [{queries[row] for row in rows} for rows in (split.train, split.dev)]
+        rest = {query for query, fold in fold_of.items() if fold == held_out}
+        assert not parts[0] & parts[1] and not rest & (parts[0] | parts[1])
+        assert parts[0] | parts[1] | rest == set(queries)
+        tested += sorted(rest)
+    assert sorted(tested) == sorted(fold_of)  # each query is ranked once
+    assert fold_of_each(queries, 5, seed=2) != fold_of
+    with pytest.raises(InputError, match=r"folds\.count is 5, and there are 2 queries"):
+        fold_of_each(["a", "b", "a"], 5, 1)
+
+
+# --- what a model reads ----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def scorer(tmp_path_factory):
+    folder = save_tiny_reranker(tmp_path_factory.mktemp("models") / "tiny")
+    return open_scorer(str(folder), device="cpu", precision="float32")
+
+
+ROW = {
+    "row": 7, "place": "p, pair 8", "query": "it\u2019s",
+    "positive": {"title": "t", "text": "right"},
+    "hard_negatives": [{"title": f"t{n}", "text": f"w{n}"} for n in range(5)],
+}  # fmt: skip
+
+
+def test_groups_are_read_as_they_are_scored(scorer):
+    texts = GroupTexts(TextFormat(), 2, seed=3)
+    pairs = texts.pairs(ROW, 0)
+    assert pairs[0] == ("it's", "t right") and len(pairs) == 3
+    assert {text for _, text in pairs[1:]} <= {f"t{n} w{n}" for n in range(5)}
+    assert texts.pairs(ROW, 0) == pairs
+    assert len({tuple(texts.pairs(ROW, epoch)) for epoch in range(20)}) > 5  # drawn anew each epoch
+    assert texts.first_pairs(ROW) == [("it's", "t right"), ("it's", "t0 w0"), ("it's", "t1 w1")]
+    without_title = GroupTexts(TextFormat(title=False), 1)
+    assert without_title.first_pairs(ROW)[0] == ("it's", "right")
+    long = [("a " * 60, "b " * 60), ("a " * 60, "b"), ("", "b " * 99), *pairs]
+    tokenizer = PairTokenizer(scorer.facts)
+    for mine, theirs in zip(tokenizer.tokens(long), scorer.tokenize_pairs(long), strict=True):
+        assert mine.tolist() == theirs.tolist() and len(mine) <= scorer.max_tokens
+
+
+@pytest.mark.parametrize(
+    ("mini_batch", "pieces"),
+    [
+        (0, [9]),
+        (20, [9]),
+        (7, [6, 3]),
+        (6, [6, 3]),
+        (5, [4, 5]),
+        (4, [4, 2, 3]),
+        (3, [3, 3, 3]),
+        (1, [1] * 9),
+    ],
+)
+def test_a_batch_is_cut_between_groups_where_they_fit(scorer, mini_batch, pieces):
+    wrong = [ROW | {"hard_negatives": ROW["hard_negatives"][:n]} for n in (3, 1, 2)]
+    collator = GroupCollator(PairTokenizer(scorer.facts), GroupTexts(TextFormat(), 3), mini_batch)
+    batch = collator(wrong)
+    assert batch["there"].sum(dim=1).tolist() == [4, 2, 3]
+    assert [len(piece["input_ids"]) for piece in batch["pieces"]] == pieces
+    assert batch["places"] == ["p, pair 8"] * 3
+
+
+# --- the dev measure -------------------------------------------------------------------------------
+
+
+def test_reciprocal_ranks_by_hand():
+    scores = np.array([3, 1, 2, 1, 2, 3, 0, 0], np.float32)  # ranks 1, 3, and 2 for a tie
+    assert mean_reciprocal_rank(scores, [3, 3, 2]) == pytest.approx((1 + 1 / 3 + 1 / 2) / 3)
+    assert mean_reciprocal_rank(scores, [3, 3, 2], cut=2) == pytest.approx((1 + 0 + 1 / 2) / 3)
+
+
+def test_what_is_no_number_is_never_to_a_models_advantage():
+    nan = np.nan
+    assert mean_reciprocal_rank(np.array([nan, 1, 2], np.float32), [3]) == pytest.approx(1 / 3)
+    assert mean_reciprocal_rank(np.array([5, nan, 2], np.float32), [3]) == pytest.approx(1 / 2)
+    assert mean_reciprocal_rank(np.array([nan, nan], np.float32), [2]) == pytest.approx(1 / 2)
+
+
+def test_the_measure_is_that_of_the_models_scores(scorer, tmp_path):
+    import torch
+    from sentence_transformers import CrossEncoder
+
+    rows = groups(tmp_path, pair_rows(9, hard=6))
+    texts = GroupTexts(TextFormat(), 5)
+    model = CrossEncoder(scorer.location, device="cpu")
+    found = DevGroups(rows, PairTokenizer(scorer.facts), texts)(model, torch.device("cpu"))
+    ranks = []
+    for row in rows:
+        scores = model.predict(texts.first_pairs(row), show_progress_bar=False)
+        ranks.append(1 / (1 + int((scores[1:] >= scores[0]).sum())))
+    assert found == pytest.approx(np.mean(ranks), abs=1e-6) and 0.1 < found < 0.9
+
+
+# --- settings --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (["data.pairs=[]"], "one of the two"),
+        (["data.run='r'"], "one of the two"),
+        (["data.pairs=[]", "data.run='r'"], "belong together"),
+        (["texts.url=true"], "texts.url needs documents with addresses"),
+        (["folds.count=5", "dev.pairs=['d']"], "leave dev.pairs out"),
+        (["folds.count=2"], "folds.count"),
+        (["model.kind=knmr"], "model.kind"),
+        (["model.kind=knrm", "model.train=lora"], "is for cross-encoders"),
+        (["model.embeddings='glove.txt'"], "are for the baselines"),
+        (["data.negatives=0"], "data.negatives"),
+        (["loss.temperature=2"], 'unknown key "temperature" in'),
+    ],
+)
+def test_settings_that_do_not_fit_are_named(tmp_path, settings, message):
+    path = tmp_path / "c.toml"
+    path.write_text('[data]\npairs = ["p.jsonl"]\n[output]\nfolder = "out"\n')
+    assert read_finetune_config(path).loss.kind == "lce"
+    with pytest.raises(UsageError, match=re.escape(message)):
+        read_finetune_config(path, settings)
