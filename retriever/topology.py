@@ -77,7 +77,7 @@ class Topology:
         )  # int32 [P]
         target, passage = np.asarray(links.target), np.asarray(links.passage)  # int32 [E]
         keys, chosen = [np.empty(0, np.int64)], [np.empty(0, np.int32)]
-        for start, end in _passage_blocks(passage):
+        for start, end in _blocks(passage):
             here = slice(start, end)
             between = np.flatnonzero(self.document_of[passage[here]] != target[here])  # [m]
             # Links stand in reading order, so the first of equal keys is the first in the passage.
@@ -95,8 +95,11 @@ class Topology:
     @cached_property
     def in_degree(self) -> NDArray[np.int64]:
         """How many other documents have an anchor to a document, int64 [D]."""
-        edges = np.unique(_key(self.source, self.target, self.documents))
-        return np.bincount(edges % max(self.documents, 1), minlength=self.documents)
+        degree = np.zeros(self.documents, np.int64)
+        for start, end in _blocks(self.source):
+            edges = np.unique(_key(self.source[start:end], self.target[start:end], self.documents))
+            degree += np.bincount(edges % max(self.documents, 1), minlength=self.documents)
+        return degree
 
     @cached_property
     def most_in_degree(self) -> int:
@@ -157,7 +160,8 @@ class Topology:
 
         Joined through E, whose in-degree is below K: never through a hub.
         """
-        rare = np.flatnonzero(self.in_degree[self.target] < self.most_in_degree)  # [r], anchors to an E
+        is_rare = self.in_degree < self.most_in_degree  # [D]
+        rare = np.flatnonzero(is_rare[self.target]).astype(np.int32)  # [r], anchors to an E
         by_target = rare[np.argsort(self.target[rare], kind="stable")]  # [r]
         targets = self.target[by_target]
         mentions = _Filter(self.keys)
@@ -182,10 +186,10 @@ def _key(high: NDArray[Any], low: NDArray[Any], base: int) -> NDArray[np.int64]:
     return key
 
 
-def _passage_blocks(passage: NDArray[np.int32]) -> Iterator[tuple[int, int]]:
-    """Ranges of links of about `_BLOCK`, none of which ends inside a passage."""
-    bounds = np.searchsorted(passage, passage[::_BLOCK])
-    yield from pairwise(np.unique([*bounds.tolist(), len(passage)]).tolist())
+def _blocks(ascending: NDArray[np.int32]) -> Iterator[tuple[int, int]]:
+    """Ranges of about `_BLOCK` numbers, none of which ends between equal ones."""
+    bounds = np.searchsorted(ascending, ascending[::_BLOCK])
+    yield from pairwise(np.unique([*bounds.tolist(), len(ascending)]).tolist())
 
 
 def _joined(
