@@ -37,7 +37,7 @@ $(VENV)/installed-test: $(VENV)/installed
 demo: $(VENV)/installed
 	$(BIN)/python indexer/build.py
 	$(BIN)/python app/evaluate.py --index index/sample --queries samples/questions.jsonl \
-	  --qrels samples/qrels.txt --pipeline bm25 dense hybrid --output results/sample
+	  --qrels samples/qrels.txt --pipeline bm25 dense hybrid bm25-squad --output results/sample
 	@echo
 	@echo 'Ask it something:     $(BIN)/python app/search.py "How long does Mercury take to go around the Sun?"'
 	@echo 'Open the search page: make app'

@@ -1,15 +1,22 @@
-"""python docs/screenshots.py: take the pictures of the application that the documentation shows.
+"""python docs/screenshots.py [NAME ...]: take the pictures of the application that the documentation shows.
 
-Needs the sample index (`python indexer/build.py`), Playwright (`pip install playwright`) and a Chromium:
-Playwright's own, or the one that CHROMIUM names.
+Every page in light and dark, 1440 and 390 wide, into docs/pictures/NAME-THEME-WIDTH.png, and docs/app.png
+for the README. Names are those of `PAGES`; without any, all are taken. Needs the sample's index and report
+(`make demo`), Playwright (`pip install playwright`) and a Chromium: Debian's, Playwright's own, or the one
+that CHROMIUM names.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -20,60 +27,105 @@ from PIL import Image
 from indexer.errors import MachineError, exit_on_error
 
 ROOT = Path(__file__).resolve().parents[1]
+PICTURES = ROOT / "docs" / "pictures"
 QUESTION = "Which sickness killed the lady who foresaw software?"
-PICTURES = {"app.png": ("light", 1440, 1000)}  # file: theme, width, height
+ARTICLE = {"id": "Ada_Lovelace", "index": "sample"}
+TWO = {"q": QUESTION, "pipelines": ["bm25", "hybrid"], "k": 10, "index": "sample"}
+
+# name: page, what its address says, and what is there when it is whole
+PAGES: dict[str, tuple[str, dict[str, Any], str]] = {
+    "search": ("", TWO, ".ls-answer"),
+    "four": ("", TWO | {"pipelines": ["bm25", "ql", "dense", "hybrid"]}, ".ls-answer"),
+    "ranks": ("", TWO | {"chart": 1}, "svg.ls-ranks:visible"),
+    "why": ("", TWO | {"why": "Ada_Lovelace#2"}, "svg.ls-graph"),
+    "start": ("", {"index": "sample"}, ".ls-invitation"),
+    "article": ("article", ARTICLE, ".ls-text"),
+    "pairs": ("article", ARTICLE | {"show": "pairs"}, ".ls-side"),
+    "evaluation": ("evaluation", {"index": "sample"}, "h3"),
+    "report": ("evaluation", {"report": "sample", "index": "sample"}, "svg"),
+    "index": ("index", {"index": "sample"}, "table"),
+}
+EMPTY = "no-index"
+THEMES = ("light", "dark")
+SIZES = {1440: 1000, 390: 844}  # width: height
+MOST_BYTES = 250_000
 
 
-def main() -> None:
-    """Start the application on a free port, take every picture, and stop it."""
+def main(names: Sequence[str]) -> None:
+    """Take the pictures of some pages, or of all."""
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
         raise MachineError("Playwright is missing", "Install it: pip install playwright") from None
+    PICTURES.mkdir(exist_ok=True)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=os.environ.get("CHROMIUM") or shutil.which("chromium"),
+            args=["--no-sandbox"] if os.getuid() == 0 else [],
+        )
+        with running(ROOT / "index" / "sample") as address:
+            for name in PAGES:
+                if not names or name in names:
+                    page, params, there = PAGES[name]
+                    take(browser, f"{address}/{page}?{urlencode(params, doseq=True)}", there, name)
+        if not names or EMPTY in names:
+            with tempfile.TemporaryDirectory() as nothing, running(Path(nothing) / "sample") as address:
+                take(browser, address, ".ls-invitation", EMPTY)
+        browser.close()
+    if not names or "search" in names:
+        shutil.copyfile(PICTURES / "search-light-1440.png", ROOT / "docs" / "app.png")
+
+
+@contextmanager
+def running(index: Path) -> Iterator[str]:
+    """The application on a free port of this machine."""
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = free.getsockname()[1]
-    address = f"http://localhost:{port}/?" + urlencode({"q": QUESTION, "k": 5})
     command = [sys.executable, "-m", "streamlit", "run", "app/main.py", "--server.port", str(port)]
-    application = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen([*command, "--", "--index", str(index)], cwd=ROOT, stdout=subprocess.DEVNULL)
     try:
-        with sync_playwright() as playwright:
-            browser = playwright.chromium.launch(
-                executable_path=os.environ.get("CHROMIUM"), args=["--no-sandbox"] if os.getuid() == 0 else []
-            )
-            for file, (theme, width, height) in PICTURES.items():
-                page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=theme)
-                wait_for(page, address)
-                save(ROOT / "docs" / file, page.screenshot())
-            browser.close()
+        for _ in range(300):
+            try:
+                socket.create_connection(("localhost", port), timeout=1).close()
+                break
+            except OSError:
+                time.sleep(0.2)
+        yield f"http://localhost:{port}"
     finally:
-        application.terminate()
-        application.wait()
+        process.terminate()
+        process.wait()
 
 
-def wait_for(page: Any, address: str) -> None:
-    """Open the page twice: the second time everything is loaded, and its milliseconds are fair."""
-    for _ in range(30):
-        try:
+def take(browser: Any, address: str, there: str, name: str) -> None:
+    """One page in both themes and widths."""
+    for theme in THEMES:
+        page = browser.new_page(color_scheme=theme)
+        for width, height in SIZES.items():
+            page.set_viewport_size({"width": width, "height": height})
             page.goto(address)
-            break
-        except Exception:  # the server is starting
-            page.wait_for_timeout(1_000)
-    for _ in range(2):
-        page.wait_for_selector(".ls-answer", timeout=120_000)
-        page.wait_for_timeout(2_000)
-        page.reload()
-    page.wait_for_selector(".ls-answer")
-    page.wait_for_timeout(2_000)
+            page.wait_for_selector(there, timeout=180_000)
+            page.wait_for_selector('.stApp[data-test-script-state="notRunning"]', timeout=180_000)
+            page.wait_for_timeout(1_000)  # what fades in has done so
+            if width == max(SIZES):  # models are loaded now, and the second time's milliseconds are fair
+                page.reload()
+                page.wait_for_selector(there, timeout=180_000)
+                page.wait_for_selector('.stApp[data-test-script-state="notRunning"]', timeout=180_000)
+                page.wait_for_timeout(1_000)
+            save(PICTURES / f"{name}-{theme}-{width}.png", page.screenshot())
+        page.close()
 
 
 def save(path: Path, png: bytes) -> None:
-    """Write a picture with 64 colours: a quarter of the bytes, and no difference to see."""
+    """Write a picture with 64 colours, fewer if it is too large: a quarter of the bytes, and no worse."""
     picture = Image.open(BytesIO(png)).convert("RGB")
-    picture.quantize(64, dither=Image.Dither.NONE).save(path, optimize=True)
-    print(f"{path}: {path.stat().st_size:,} bytes")
+    for colours in (64, 32, 16):
+        picture.quantize(colours, dither=Image.Dither.NONE).save(path, optimize=True)
+        if path.stat().st_size <= MOST_BYTES:
+            break
+    print(f"{path.relative_to(ROOT)}: {path.stat().st_size:,} bytes")
 
 
 if __name__ == "__main__":
     with exit_on_error("screenshots"):
-        main()
+        main(sys.argv[1:])

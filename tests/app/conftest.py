@@ -4,7 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from small_index import WordEncoder, build
+from small_index import WordEncoder, WordScorer, build
 
 from app.pipelines import Pipelines
 from indexer.index import Index
@@ -32,6 +32,7 @@ def word_encoder(monkeypatch):
         return WordEncoder()
 
     monkeypatch.setattr("app.pipelines._open_biencoder", open_encoder)
+    monkeypatch.setattr("app.pipelines._open_scorer", lambda name, device: WordScorer())
     return opened
 
 
@@ -45,6 +46,6 @@ def make_pipelines(built_index, tmp_path):
         if toml is not None:
             path = tmp_path / "pipelines.toml"
             path.write_text(toml, "utf-8")
-        return Pipelines(index, path, lambda location: WordEncoder())
+        return Pipelines(index, path, lambda location: WordEncoder(), lambda name, device: WordScorer())
 
     return make

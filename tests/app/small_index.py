@@ -8,6 +8,7 @@ import numpy as np
 
 from indexer.batches import Parallel
 from indexer.builder import Plan, build_index
+from reranker.candidates import PairFormat
 
 HOSTILE_TITLE = "<script>alert(1)</script> [title](javascript:alert(2)) :red[title] $x^2$"
 HOSTILE_TEXT = (
@@ -69,6 +70,27 @@ class WordEncoder:
     def _tokens(self, text):
         words = text.lower().split() or [""]
         return [hashlib.sha256(word.encode()).digest()[0] % self.dimension for word in words]
+
+
+class WordScorer:
+    """Scores pairs by the share of the question's words that the text has."""
+
+    text_format = PairFormat()
+
+    def __init__(self):
+        self.identity = {"name": "words", "sha256": hashlib.sha256(b"scorer").hexdigest()}
+
+    def score(self, queries, texts, on_rows=lambda rows: None):
+        shares = [self._share(*pair) for pair in zip(queries, texts, strict=True)]
+        on_rows(len(shares))
+        return np.array(shares, np.float32)
+
+    def windows(self, query, head, text):
+        return [head + text]
+
+    def _share(self, query, text):
+        words = query.lower().split()
+        return sum(word in text.lower() for word in words) / max(len(words), 1)
 
 
 def build(index: Path, documents=DOCUMENTS, **plan) -> Path:

@@ -12,11 +12,12 @@ from indexer.index import Index
 from retriever.ranking import Query
 from retriever.stages import recorded_stages
 
+ENTRIES = ["bm25", "ql", "dense", "hybrid", "hybrid-weighted", "bm25-squad", "hybrid-squad"]
 QUERIES = [Query("1", "a river in France"), Query("2", "volcano"), Query("3", "zzz")]
 
 
 def test_the_standard_entries():
-    assert list(read_pipelines()) == ["bm25", "ql", "dense", "hybrid", "hybrid-weighted"]
+    assert list(read_pipelines()) == ENTRIES
 
 
 def test_every_standard_pipeline_runs(make_pipelines):
@@ -82,7 +83,7 @@ def test_a_file_adds_and_replaces_entries(make_pipelines):
     pipelines = make_pipelines(
         '[bm25]\nsearcher = "bm25"\nk1 = 2.0\n[mine]\nfusion = "reciprocal-rank"\nof = ["bm25", "ql"]\n'
     )
-    assert list(pipelines.entries) == ["bm25", "ql", "dense", "hybrid", "hybrid-weighted", "mine"]
+    assert list(pipelines.entries) == [*ENTRIES, "mine"]
     assert (pipelines.entries["bm25"].k1, pipelines.entries["bm25"].b) == (2.0, 0.4)
     standard = make_pipelines().open("bm25")(QUERIES, 3).scores
     assert not np.array_equal(pipelines.open("bm25")(QUERIES, 3).scores, standard)
@@ -181,7 +182,7 @@ def test_a_run_of_documents_is_no_pipeline(make_pipelines, other_run):
 # --- what does not fit ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name, hint", [("bm52", "Did you mean bm25?"), ("zzz", "Known: bm25, dense")])
+@pytest.mark.parametrize("name, hint", [("bm52", "Did you mean bm25?"), ("zzz", "Known: bm25, bm25-squad")])
 def test_an_unknown_pipeline(make_pipelines, name, hint):
     with pytest.raises(UsageError) as caught:
         make_pipelines().open(name)
@@ -229,7 +230,7 @@ def test_an_encoder_that_the_index_lacks(make_pipelines):
     "plan, available",
     [
         ({"bm25": False}, ["dense"]),
-        ({"encoders": ()}, ["bm25", "ql"]),
+        ({"encoders": ()}, ["bm25", "ql", "bm25-squad"]),
         ({"bm25": False, "encoders": ()}, []),
     ],
 )

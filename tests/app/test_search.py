@@ -11,6 +11,7 @@ from rich.console import Console
 from small_index import HOSTILE_TITLE, build
 
 from app import search as command
+from app.pipelines import read_pipelines
 from app.service import Answer, Hit
 from indexer.errors import DamagedIndexError, InputError, LinkseekError, UsageError, exit_on_error
 
@@ -62,8 +63,9 @@ def test_json(run):
 
 
 def test_the_names_of_pipelines(run, tmp_path):
-    assert run("--pipelines").split() == ["bm25", "ql", "dense", "hybrid", "hybrid-weighted"]
-    assert run("--pipelines", index=build(tmp_path / "index", encoders=())).split() == ["bm25", "ql"]
+    assert run("--pipelines").split() == list(read_pipelines())
+    words_alone = build(tmp_path / "index", encoders=())
+    assert run("--pipelines", index=words_alone).split() == ["bm25", "ql", "bm25-squad"]
 
 
 def test_pipelines_of_ones_own(run, tmp_path):
