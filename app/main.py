@@ -1,33 +1,36 @@
-"""streamlit run app/main.py: one question, several pipelines side by side.
+"""streamlit run app/main.py: the shell around the pages.
 
-Layout only: what is found is `app.service`'s, what is read from the address `app.state`'s, and all
-HTML `app.view`'s. Behind `--` it takes options: streamlit run app/main.py -- --index DIR
+It opens the index that was chosen, once for all visitors, draws the heading, and runs the page that the
+address names inside one handler, so that whatever goes wrong is a sentence and never a traceback. Behind
+`--` it takes options: streamlit run app/main.py -- --index DIR
 """
 
 from __future__ import annotations
 
+import importlib
+import logging
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
-from app.service import SearchService, checked_question, list_indexes
-from app.state import COUNTS, DEFAULT_COUNT, MAX_PIPELINES, View, read_view
-from app.view import answer_html, heading_html, invitation_html, notice_html, paragraph_html, plain_label
+from app import address, links
+from app.context import AppOptions, Context
+from app.service import SearchService, list_indexes
+from app.state import ARTICLE, EVALUATION, INDEX, SEARCH, first
+from app.view import heading_html, notice_html
 from indexer.artifacts import index_stamp
 from indexer.errors import LinkseekError
-from indexer.options import Options, parse_options
+from indexer.options import parse_options
 
 PROGRAM = "streamlit run app/main.py --"
 
-
-class AppOptions(Options):
-    """Search an index in the browser, with several pipelines side by side."""
-
-    index: Path = Path("index/sample")
-    """the folder of the index; those beside it can be chosen on the page"""
-    pipelines_file: Path | None = None
-    """a TOML file with pipelines of your own"""
+# Name in the address and module in `app.page` -> what it is called on the page. (A docstring here would be
+# shown: Streamlit writes what stands alone in its script.)
+PAGES = {SEARCH: "Search", ARTICLE: "Articles", EVALUATION: "Evaluation", INDEX: "Indexes"}
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)
@@ -36,169 +39,101 @@ def open_service(index: Path, stamp: tuple[int, int, int], pipelines_file: Path 
     return SearchService(index, pipelines_file)
 
 
+@st.cache_resource(show_spinner=False)
+def read_options(arguments: tuple[str, ...]) -> AppOptions:
+    """The options, read once: Python 3.11 now and then fails where several threads parse at a time.
+
+    (https://github.com/python/cpython/issues/106905)
+    """
+    return parse_options(AppOptions, arguments, PROGRAM)
+
+
 def main() -> None:
-    """The page."""
+    """The page that the address names."""
     st.set_page_config(page_title="Linkseek", layout="wide")
+    page = st.navigation([_page(name) for name in PAGES], position="hidden")
+    page.run()
+
+
+def _page(name: str) -> st.Page:
+    def show() -> None:
+        shell(name)
+
+    title = PAGES[name] if name != SEARCH else "Linkseek"
+    return st.Page(show, title=title, url_path=name, default=name == SEARCH)
+
+
+def shell(name: str) -> None:
+    """The heading, and the page below it."""
     st.html(Path(__file__).with_name("style.css"))
-    heading = st.empty()
-    heading.html(heading_html())
+    links.follow_in_place()
+    top = st.container(horizontal=True, vertical_alignment="bottom", key="top")
+    heading = top.empty()
+    heading.html(heading_html(PAGES, name))
+    with told_errors():
+        try:
+            options = read_options(tuple(sys.argv[1:]))
+        except SystemExit:  # --help
+            st.html(notice_html("the options are explained in the terminal", "Start without --help."))
+            return
+        index = choose_index(options.index, name, top)
+        service = None
+        try:
+            if index.exists():
+                with st.spinner("Opening the index…"):
+                    service = open_service(index, index_stamp(index), options.pipelines_file)
+        except LinkseekError as error:
+            st.html(notice_html(error.message, error.hint))
+            if name != INDEX:
+                st.button("Look again")
+                return
+        counts = service.index.manifest["counts"] if service else {}
+        facts = [(fact, counts[fact]) for fact in ("documents", "passages", "links") if fact in counts]
+        several = len(list_indexes(options.index)) > 1  # then the box to choose one from says its name
+        heading.html(heading_html(PAGES, name, index.name if service else "", facts, named=not several))
+        show: Callable[[Context], None] = importlib.import_module(f"app.page.{name}").page
+        show(Context(index, service, options))
+
+
+@contextmanager
+def told_errors() -> Iterator[None]:
+    """Whatever goes wrong inside is told on the page; what is a fault of ours goes to the log as well."""
     try:
-        options = parse_options(AppOptions, sys.argv[1:], PROGRAM)
-    except SystemExit:  # --help
-        st.html(notice_html("the options are explained in the terminal", "Start without --help to search."))
-        return
+        yield
     except LinkseekError as error:
         st.html(notice_html(error.message, error.hint))
-        return
-    index = choose_index(options.index)
-    if not index.exists():
-        show_no_index("There is no index yet", f"It would be the folder {index}.", build=True)
-        return
-    try:
-        with st.spinner("Opening the index…"):
-            service = open_service(index, index_stamp(index), options.pipelines_file)
-            available = service.pipelines.available()
-            suggestions = service.suggestions()
-    except LinkseekError as error:
-        show_no_index(error.message, error.hint)
-        return
-    counts = service.index.manifest["counts"]
-    facts = [(name, counts[name]) for name in ("documents", "passages", "links") if name in counts]
-    heading.html(heading_html(index.name, facts))
-    if not available:
-        st.html(notice_html("this index has neither BM25 nor vectors", "Build it again with one of them."))
-        return
-    show_answers(service, choose_view(available, suggestions))
+    except Exception:
+        logging.getLogger(__name__).exception("a page could not be shown")
+        st.html(
+            notice_html(
+                "this page could not be shown",
+                "That is a fault of the program; the details are in its terminal. Going back may help.",
+            )
+        )
 
 
-# --- what is asked --------------------------------------------------------------------------------
-
-
-def choose_index(given: Path) -> Path:
-    """The index to search; where several lie side by side, the visitor chooses one by name."""
+def choose_index(given: Path, page: str, place: DeltaGenerator) -> Path:
+    """The index to show; where several lie side by side, the visitor chooses one by name, at a place."""
     indexes = list_indexes(given)
     name = given.resolve().name
+    asked = first(address.params(), "index")
+    if address.is_new(page) and asked:
+        st.session_state.index = asked
+    wanted = st.session_state.setdefault("index", name)
+    if wanted not in indexes:
+        if page != INDEX:
+            st.html(notice_html(f"there is no index {wanted[:100]} here", f"This is {name}."))
+        st.session_state.index = name
     if len(indexes) > 1:
-        if st.session_state.get("address") != address():
-            st.session_state.index = st.query_params.get("index")
-        if st.session_state.get("index") not in indexes:
-            st.session_state.index = name
-        name = st.selectbox("Index", list(indexes), key="index", width=320)
-    return indexes[name]
-
-
-def choose_view(available: list[str], suggestions: list[str]) -> View:
-    """The form, filled in from the address, and the address, filled in from the form."""
-    state = st.session_state
-    if state.get("address") != address():  # a link was followed, or the browser went back
-        view = read_view(address(), available)
-        state.question, state.pipelines, state.k = view.question, list(view.pipelines), view.k
-    too_many = len(state.pipelines) > MAX_PIPELINES
-    state.pipelines = [name for name in state.pipelines if name in available][:MAX_PIPELINES]
-    state.k = state.k or DEFAULT_COUNT  # a second click on the chosen count takes it away
-
-    with st.form("ask", border=False), st.container(horizontal=True, vertical_alignment="bottom"):
-        st.text_input("Question", key="question", placeholder="Ask a question")
-        st.form_submit_button("Search", type="primary")
-    with st.container(horizontal=True, gap="large", key="choice"):
-        st.pills(
-            "Pipelines, side by side",
-            available,
-            selection_mode="multi",
-            key="pipelines",
-            format_func=plain_label,
-            width="stretch",
-        )
-        st.segmented_control("Passages each", COUNTS, key="k")
-    if too_many:
-        st.caption(f"At most {MAX_PIPELINES} pipelines fit side by side.")
-    view = View(state.question.strip(), tuple(state.pipelines), state.k)
-    remember(view, available)
-    if not view.question:
-        invite(suggestions)
-    return view
-
-
-def invite(suggestions: list[str]) -> None:
-    """What an empty page says, with questions to start with."""
-    st.html(
-        invitation_html(
-            "Ask a question in your own words",
-            "Each pipeline ranks the same passages in its own way. See side by side what they find, "
-            "and where the words of your question stand.",
-        )
-    )
-    if suggestions:
-        st.pills(
-            "Or try one of these", suggestions, key="try", format_func=plain_label, on_change=ask_suggested
-        )
-
-
-def ask_suggested() -> None:
-    """Put the suggested question that was clicked into the form."""
-    st.session_state.question = st.session_state["try"] or ""
-    st.session_state["try"] = None
-
-
-def address() -> dict[str, list[str]]:
-    """The parameters of the page's address."""
-    return {name: st.query_params.get_all(name) for name in st.query_params}
-
-
-def remember(view: View, available: list[str]) -> None:
-    """Put the view into the address, and note that it came from here."""
-    params = {} if view == read_view({}, available) else view.to_params()
-    if "index" in st.session_state:
-        params["index"] = [st.session_state.index]
-    if params != address():
-        st.query_params.from_dict(params)
-    st.session_state.address = address()
-
-
-# --- what is found --------------------------------------------------------------------------------
-
-
-def show_answers(service: SearchService, view: View) -> None:
-    """A column for each pipeline. An error of one leaves the others alone."""
-    if not view.question:
-        return
-    if not view.pipelines:
-        st.html(invitation_html("Choose a pipeline", "Up to four answer side by side."))
-        return
-    try:
-        checked_question(view.question)
-    except LinkseekError as error:
-        st.html(notice_html(error.message, error.hint))
-        return
-    waiting = not all(map(service.is_ready, view.pipelines))
-    with st.spinner(
-        "Loading the models: only the first question waits for this…" if waiting else "Searching…"
-    ):
-        columns = [search(service, view, name) for name in view.pipelines]
-    for place, html in zip(st.columns(len(columns), gap="large"), columns, strict=True):
-        place.html(html)
-
-
-def search(service: SearchService, view: View, pipeline: str) -> str:
-    """The HTML of one column."""
-    try:
-        answer = service.search(view.question, pipeline, view.k)
-    except LinkseekError as error:
-        return notice_html(f"{pipeline}: {error.message}", error.hint)
-    return answer_html(answer, service.describe(pipeline))
-
-
-def show_no_index(message: str, hint: str, build: bool = False) -> None:
-    """There is nothing to search, and how to change that."""
-    st.session_state.pop("address", None)  # the question comes back from the address with the index
-    if build:
-        st.html(invitation_html(message, f"{hint} One command makes the bundled sample searchable:"))
-        st.code("python indexer/build.py", language=None, width=640)
-        st.html(paragraph_html("A corpus of your own:"))
-        st.code("python indexer/build.py --corpus FILE --index index/NAME", language=None, width=640)
-    else:
-        st.html(notice_html(message, hint))
-    st.button("Look again")
+        with place:
+            st.selectbox(
+                "Index",
+                list(indexes),
+                key="index",
+                width=220,
+                label_visibility="collapsed",
+            )
+    return indexes[st.session_state.index]
 
 
 if __name__ == "__main__":

@@ -7,8 +7,9 @@ character is a word, and so is an emoji.
 
 from __future__ import annotations
 
+import threading
 import unicodedata
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import regex  # type: ignore[import-untyped]
@@ -43,9 +44,14 @@ def term(word: str) -> str:
     return "" if plain in _STOP_WORDS else _stemmer().stemWord(plain)
 
 
-@cache
 def _stemmer() -> Any:
-    return snowballstemmer.stemmer("porter")
+    # One for each thread: it keeps the word that it works on.
+    if not hasattr(_OF_THREAD, "stemmer"):
+        _OF_THREAD.stemmer = snowballstemmer.stemmer("porter")
+    return _OF_THREAD.stemmer
+
+
+_OF_THREAD = threading.local()
 
 
 def matched_spans(question: str, text: str) -> list[Span]:

@@ -41,8 +41,8 @@ PAGES: dict[str, tuple[str, dict[str, Any], str]] = {
     "start": ("", {"index": "sample"}, ".ls-invitation"),
     "article": ("article", ARTICLE, ".ls-text"),
     "pairs": ("article", ARTICLE | {"show": "pairs"}, ".ls-side"),
-    "evaluation": ("evaluation", {"index": "sample"}, "h3"),
-    "report": ("evaluation", {"report": "sample", "index": "sample"}, "svg"),
+    "evaluation": ("evaluation", {"index": "sample"}, "table"),
+    "report": ("evaluation", {"report": "sample", "index": "sample"}, "table"),
     "index": ("index", {"index": "sample"}, "table"),
 }
 EMPTY = "no-index"

@@ -38,7 +38,7 @@ from indexer.together import end_with_parent
 
 SEGMENT_RECORDS = 100_000
 _CHUNK_RECORDS = 32
-_EXAMPLES = 5
+_EXAMPLES = 20
 
 
 class _Stored(NamedTuple):
@@ -216,7 +216,7 @@ class _Writer:
             return
         for outcome in found:
             if isinstance(outcome, Ignored):
-                self.skipped.add(outcome.reason)
+                self.skipped.add(outcome.reason, record.place)
             elif not outcome.is_document:
                 yield outcome
             elif not outcome.id or any(c in outcome.id for c in "\n\r\t\0"):

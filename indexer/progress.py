@@ -1,17 +1,22 @@
 """Progress bars with remaining time on stderr; in a log file, a line every ten seconds instead.
 
 What is under way at the same time, in any threads, stands line by line in one display: a terminal can
-have only one that moves.
+have only one that moves. Another program that runs a command reads the same from a file, which the
+environment variable LINKSEEK_PROGRESS names.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
 
+import orjson
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -26,7 +31,10 @@ from rich.text import Text
 
 from indexer.terminal import printable
 
+NOTES = "LINKSEEK_PROGRESS"
+
 _LOG_SECONDS = 10.0
+_NOTE_SECONDS = 0.25
 
 
 @contextmanager
@@ -41,8 +49,18 @@ def progress(
     if console.is_terminal:
         with _display.bar(console, label, total, unit, done) as advance:
             yield advance
-    else:
-        yield _Log(label, total, unit, done)
+        return
+    log, file = _Log(label, total, unit, done), os.environ.get(NOTES)
+    if file is None:
+        yield log
+        return
+    with _notes.entry(Path(file), label, total, unit, done) as note:
+
+        def advance(count: float) -> None:
+            log(count)
+            note(count)
+
+        yield advance
 
 
 class _Display:
@@ -122,3 +140,52 @@ class _Log:
         if self.total and rate > 0:
             line += f", {self.done / self.total:.0%}, {(self.total - self.done) / rate:,.0f} s left"
         print(line, file=sys.stderr, flush=True)
+
+
+class _Notes:
+    """The same as JSON, for another program: what is under way, and what has ended.
+
+        [{"label", "unit", "total", "first", "done", "began", "ended"}, ...]
+
+    In the order of their beginning; times are seconds since 1970, `ended` is null till then, `first` is what
+    an earlier run had done. The file is whole at any moment.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._entries: list[dict[str, Any]] = []
+        self._written = 0.0
+
+    @contextmanager
+    def entry(
+        self, path: Path, label: str, total: float | None, unit: str, done: float
+    ) -> Iterator[Callable[[float], None]]:
+        """Note one; what is yielded advances it."""
+        entry: dict[str, Any] = {"label": label, "unit": unit, "total": total, "first": done, "done": done}
+        entry |= {"began": time.time(), "ended": None}
+        with self._lock:
+            self._entries.append(entry)
+            self._write(path)
+
+        def advance(count: float) -> None:
+            with self._lock:
+                entry["done"] += count
+                if time.time() - self._written >= _NOTE_SECONDS:
+                    self._write(path)
+
+        try:
+            yield advance
+        finally:
+            with self._lock:
+                entry["ended"] = time.time()
+                self._write(path)
+
+    def _write(self, path: Path) -> None:
+        self._written = time.time()
+        temporary = path.with_name(f"{path.name}.tmp")
+        with suppress(OSError):  # who looks on must not stop the work
+            temporary.write_bytes(orjson.dumps(self._entries, option=orjson.OPT_SERIALIZE_NUMPY))
+            temporary.replace(path)
+
+
+_notes = _Notes()

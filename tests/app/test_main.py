@@ -1,4 +1,4 @@
-"""The search page, run without a browser."""
+"""The shell and the search page, run without a browser."""
 
 import shutil
 import sys
@@ -8,8 +8,9 @@ import pytest
 from small_index import HOSTILE_TEXT, HOSTILE_TITLE, WordEncoder, build
 from streamlit import cache_resource
 from streamlit.testing.v1 import AppTest
+from streamlit.util import calc_hash
 
-from app import service
+from app import main, service
 from indexer.errors import InputError
 
 PAGE = str(Path(service.__file__).with_name("main.py"))
@@ -53,7 +54,7 @@ def address(test):
 
 def columns(test):
     """The HTML of each pipeline's column."""
-    return [body for body in bodies(test) if body.startswith("<section")]
+    return [body for body in bodies(test) if body.startswith('<section class="ls-answer"')]
 
 
 def notices(test):
@@ -80,11 +81,13 @@ def test_a_question_in_two_columns(page):
     assert "<h2><bdi>bm25</bdi></h2>" in bm25 and "<h2><bdi>hybrid</bdi></h2>" in hybrid
     assert "3 passages in" in bm25 and "ms</span>" in bm25
     assert "below a <mark>volcano</mark>, which <mark>erupted</mark> last" in bm25
-    assert '<a href="https://a.example/?a=1&amp;b=2"' in bm25
+    assert 'href="https://a.example/?a=1&amp;b=2"' in bm25
+    assert 'title="Rank 1 in hybrid' in bm25 and "<dt>search</dt>" in bm25
     assert address(test) == {
         "q": ["Did a volcano erupt?"],
         "pipelines": ["bm25", "hybrid"],
         "k": ["10"],
+        "index": ["tiny"],
     }
 
 
@@ -131,7 +134,8 @@ def test_an_address_opens_its_view(page):
     test = page(q="river", pipelines=["dense", "ql"], k="5")
     assert test.text_input(key="question").value == "river"
     assert test.pills(key="pipelines").value == ["dense", "ql"]
-    assert [("dense" in html, "ql" in html) for html in columns(test)] == [(True, False), (False, True)]
+    assert ["<bdi>dense</bdi>" in html for html in columns(test)] == [True, False]
+    assert "<bdi>ql</bdi>" in columns(test)[1]
 
 
 def test_unknown_values_in_an_address(page):
@@ -140,7 +144,8 @@ def test_unknown_values_in_an_address(page):
     )
     assert test.pills(key="pipelines").value == ["dense"]
     assert test.segmented_control(key="k").value == 20
-    assert address(test) == {"q": ["river"], "pipelines": ["dense"], "k": ["20"]}
+    assert address(test) == {"q": ["river"], "pipelines": ["dense"], "k": ["20"], "index": ["tiny"]}
+    assert "There is no index ../../etc here" in notices(test)[0]
 
 
 def test_the_browser_goes_back(page):
@@ -168,7 +173,7 @@ def test_hostile_texts_are_text(page):
     assert "&lt;mark&gt;lava&lt;/mark&gt;" in html
     for tag in ("<script", "<img", "<h1", 'href="javascript', "\u202e"):
         assert tag not in html
-    assert not test.markdown  # nothing of the page is read as Markdown
+    assert not [m.value for m in test.markdown]  # nothing of the page is read as Markdown
     assert HOSTILE_TITLE not in html and HOSTILE_TEXT not in html
 
 
@@ -281,17 +286,114 @@ def test_an_index_and_its_model_are_opened_once(page, word_encoder):
 # --- suggestions ----------------------------------------------------------------------------------
 
 
-def test_a_suggestion_is_asked(page, monkeypatch):
+@pytest.fixture
+def sample_page(page, monkeypatch):
+    """The page, which takes the small index for the sample's."""
     monkeypatch.setattr(service, "SAMPLE_CORPUS", "tiny.jsonl")
-    test = page()
+    return page
+
+
+def test_a_suggestion_is_asked(sample_page):
+    test = sample_page()
     suggestions = [option.content for option in test.pills(key="try").proto.options]
     assert len(suggestions) == 6
-    question = service.read_queries(service.SAMPLE_QUESTIONS)[2].text
+    question = "Which sickness killed the lady who foresaw software?"
+    assert question in [text.replace("\\", "") for text in suggestions]
     test.pills(key="try").set_value(question)
     run(test)
     assert test.text_input(key="question").value == question
     assert len(columns(test)) == 2
+    assert "none of" in columns(test)[1]  # the sample's answers are known, and are not in this index
     assert [pills.key for pills in test.pills] == ["pipelines"]  # results take their place
+
+
+def test_other_suggestions(sample_page):
+    test = sample_page()
+    before = [option.content for option in test.pills(key="try").proto.options]
+    test.button[-1].click()
+    run(test)
+    after = [option.content for option in test.pills(key="try").proto.options]
+    assert len(after) == 6 and not set(before) & set(after)
+
+
+# --- groups, chart, why ---------------------------------------------------------------------------
+
+
+def test_grouped_by_article_and_the_chart(page):
+    test = ask(page(), "river")
+    assert not drawings(test) and "Article " not in columns(test)[0]
+    test.toggle(key="grouped").set_value(True)
+    test.toggle(key="chart").set_value(True)
+    run(test)
+    assert '<span class="ls-unseen">Article </span>1' in columns(test)[0]
+    assert len(drawings(test)) == 1 and "Ranks of the first ten in bm25, hybrid" in drawings(test)[0]
+    assert (address(test)["grouped"], address(test)["chart"]) == (["1"], ["1"])
+
+
+def drawings(test):
+    return [drawn.proto.json for drawn in test.get("bidi_component")]
+
+
+def test_why_is_in_the_address(page):
+    test = page(q="volcano", pipelines=["bm25"], why="Naples#0")
+    [reason] = [body for body in bodies(test) if "ls-reason" in body]
+    assert "<mark>volcano</mark>" in reason and "<th scope='row'><bdi>bm25</bdi></th>" in reason
+    assert "No hyperlink speaks for this passage" in "".join(bodies(test))
+    assert address(test)["why"] == ["Naples#0"]
+
+
+def test_why_of_a_passage_that_is_not_there(page):
+    test = page(q="volcano", pipelines=["bm25"], why="../../etc/passwd")
+    assert "There is no passage ../../etc/passwd in this index" in notices(test)[0]
+    assert len(columns(test)) == 1
+
+
+def test_another_question_closes_the_evidence(page):
+    test = ask(page(q="volcano", pipelines=["bm25"], why="Naples#0"), "river")
+    assert "why" not in address(test)
+    assert not [body for body in bodies(test) if "ls-reason" in body]
+
+
+def test_opening_the_evidence_does_not_search_again(page, monkeypatch):
+    test = ask(page(), "volcano")
+    monkeypatch.setattr(service.SearchService, "search", None)
+    test.query_params = {**test.query_params, "why": "Naples#0"}
+    run(test)
+    assert len(columns(test)) == 2 and not notices(test)
+    assert [body for body in bodies(test) if "ls-reason" in body]
+
+
+# --- the shell ------------------------------------------------------------------------------------
+
+
+def test_the_heading_leads_to_every_page(page):
+    [heading] = [body for body in bodies(page()) if body.startswith('<header class="ls-page"')]
+    for name, title in main.PAGES.items():
+        address = "./" if name == "search" else name
+        assert f'<a href="{address}?index=tiny"' in heading and f">{title}</a>" in heading
+
+
+def test_a_fault_of_ours_is_a_notice_and_its_details_go_to_the_log(page, monkeypatch, caplog):
+    test = page()
+    monkeypatch.setattr("app.page.search.choose_view", None)  # is called
+    run(test)
+    assert "This page could not be shown" in notices(test)[0]
+    assert "Traceback" not in "".join(bodies(test)) and "NoneType" not in "".join(bodies(test))
+    assert "NoneType" in caplog.text
+
+
+def test_the_way_back_from_another_page(page):
+    test = ask(page(), "river")
+    asked = dict(test.query_params)
+    test._page_hash = calc_hash("index")
+    test.query_params = {"index": "tiny"}
+    run(test)
+    assert not columns(test)
+    test._page_hash = calc_hash("")
+    test.query_params = {"index": "tiny"}
+    run(test)
+    assert len(columns(test)) == 2
+    assert address(test) == {name: [v] if isinstance(v, str) else v for name, v in asked.items()}
 
 
 def test_words_of_the_encoder():

@@ -1,7 +1,9 @@
 """Words that a question and a passage share."""
 
 import re
+import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 
@@ -83,3 +85,20 @@ def test_two_words_are_one_term_where_they_are_for_bm25(tmp_path):
             compared += len(found) > 1
             assert found == {other for other in words if term(other) == term(word)}, word
     assert compared > 50
+
+
+def test_threads_do_not_share_a_stemmer():
+    """It keeps the word that it works on: another thread's word in its place is a wrong stem, or an error."""
+    words = [f"{stem}{ending}" for stem in ("rational", "form", "hope", "sens") for ending in _ENDINGS]
+    alone = [term.__wrapped__(word) for word in words]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            results = list(pool.map(lambda _: [term.__wrapped__(word) for word in words], range(24)))
+    finally:
+        sys.setswitchinterval(interval)
+    assert all(stems == alone for stems in results)
+
+
+_ENDINGS = ("ization", "ational", "iveness", "ousli", "ful", "ness", "alism", "iviti", "ed", "ing")

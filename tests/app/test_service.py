@@ -11,9 +11,12 @@ import pytest
 from small_index import HOSTILE_TEXT, HOSTILE_TITLE, WordEncoder, build
 
 from app import service as module
-from app.service import MAX_QUESTION_CHARACTERS, SearchService, checked_question, list_indexes
+from app.known import KnownQuestions
+from app.pipelines import RerankEntry, Reranking
+from app.service import MAX_QUESTION_CHARACTERS, Failure, SearchService, checked_question, list_indexes
 from indexer.artifacts import index_stamp
 from indexer.errors import DamagedIndexError, InputError, UsageError
+from retriever.ranking import Query, Ranking
 
 
 @pytest.fixture
@@ -156,21 +159,125 @@ def test_a_waiting_model_does_not_hold_up_others(built_index, monkeypatch):
         assert waiting.result().hits
 
 
-# --- suggestions ----------------------------------------------------------------------------------
+# --- several pipelines ----------------------------------------------------------------------------
+
+
+def test_places_go_further_down_than_the_passages(service):
+    answer = service.search("river", "dense", 2)
+    assert len(answer.hits) == 2 and len(answer.places) == 6
+    assert {hit.row: (hit.rank, hit.score) for hit in answer.hits}.items() <= {
+        row: (place.rank, place.score) for row, place in answer.places.items()
+    }.items()
+
+
+def test_stages_are_timed(service):
+    answer = service.search("river", "hybrid")
+    assert list(answer.stages) == ["search", "encode question", "search vectors", "fuse"]
+    assert 0 < sum(answer.stages.values()) <= answer.seconds
+
+
+def test_answers_of_several_pipelines_in_their_order(service):
+    answers = list(service.answers("a river in France", ["dense", "nothing", "bm25"], 3))
+    assert [answer.pipeline for answer in answers] == ["dense", "nothing", "bm25"]
+    assert isinstance(answers[1], Failure) and "no pipeline" in answers[1].message
+    assert answers[0].hits == service.search("a river in France", "dense", 3).hits
+    with pytest.raises(UsageError, match="empty"):
+        next(service.answers(" ", ["bm25"], 3))
+
+
+class Backwards:
+    """Re-ranks backwards: the scores are those of the first stage with the other sign."""
+
+    depth = 3
+
+    def pairs(self, ranking):
+        return 0
+
+    def rerank(self, queries, ranking, advance):
+        return Ranking.of(ranking.query_ids, ranking.rows, -ranking.scores)
+
+
+@pytest.fixture
+def two_stages(service):
+    """The pipeline "turned" re-ranks bm25's first three backwards."""
+    service.pipelines.entries["turned"] = RerankEntry(rerank="models/x", of="bm25", depth=3)
+    service._ready["turned"] = Reranking(service.pipelines.open("bm25"), Backwards())
+    return service
+
+
+def test_two_stages_come_twice_and_first_stages_before_all(two_stages):
+    answers = list(two_stages.answers("volcano river", ["turned", "bm25"], 2))
+    assert [(a.pipeline, a.waiting, a.first_stage) for a in answers[:2]] == [
+        ("turned", True, "bm25"),
+        ("bm25", False, None),
+    ]
+    first, bm25, last = answers
+    assert (last.pipeline, last.waiting, last.first_stage) == ("turned", False, "bm25")
+    assert first.hits == bm25.hits
+    assert list(last.stages) == ["search", "rerank"] and last.seconds > first.seconds
+    assert len(last.places) == 3
+    stood = two_stages.search("volcano river", "bm25", 3).hits  # the best three, and their scores turned
+    assert [hit.before.score for hit in last.hits] == sorted(hit.score for hit in stood)[:2]
+    assert [hit.score for hit in last.hits] == [-hit.before.score for hit in last.hits]
+    for hit in last.hits:
+        assert stood[hit.before.rank - 1].passage_id == hit.passage_id
+
+
+def test_a_second_stage_that_fails(two_stages):
+    def broken(*_):
+        raise InputError("the model is gone", "Get it back.")
+
+    two_stages._ready["turned"].rerank = broken
+    answers = list(two_stages.answers("river", ["turned", "dense"], 2))
+    assert [type(answer).__name__ for answer in answers] == ["Answer", "Answer", "Failure"]
+    assert answers[2] == Failure("turned", "the model is gone", "Get it back.")
+
+
+def test_why(service):
+    reason = service.why("Where does a volcano erupt?", "Naples#0")
+    assert (reason.hit.passage_id, reason.hit.right) == ("Naples#0", None)
+    assert [reason.hit.text[start:end] for start, end in reason.hit.marks] == ["volcano", "erupted"]
+    assert reason.links.article.id == "Naples"
+    for id_ in ("Naples#7", "gone", "", "../../etc#0"):
+        with pytest.raises(InputError, match="no passage"):
+            service.why("volcano", id_)
+
+
+# --- known questions ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def sample_service(built_index, word_encoder, monkeypatch):
+    """A service that takes the small index for the sample's."""
+    monkeypatch.setattr(module, "SAMPLE_CORPUS", "tiny.jsonl")
+    return SearchService(built_index)
 
 
 def test_suggestions_belong_to_the_sample(service):
     assert service.suggestions() == []
-    service.index.manifest["corpus"]["file"] = module.SAMPLE_CORPUS
-    suggestions = service.suggestions()
+
+
+def test_suggestions_of_the_sample(sample_service):
+    suggestions = sample_service.suggestions()
     assert len(suggestions) == 6
     assert all(suggestion.endswith("?") for suggestion in suggestions)
+    assert not set(suggestions) & set(sample_service.suggestions(1))
 
 
-def test_no_suggestions_without_the_samples(service, monkeypatch, tmp_path):
-    service.index.manifest["corpus"]["file"] = module.SAMPLE_CORPUS
+def test_no_suggestions_without_the_samples(sample_service, monkeypatch, tmp_path):
     monkeypatch.setattr(module, "SAMPLE_QUESTIONS", tmp_path / "none.jsonl")
-    assert service.suggestions() == []
+    assert sample_service.suggestions() == []
+
+
+def test_answers_that_are_known_are_marked(built_index, word_encoder):
+    service = SearchService(built_index)
+    service.known = KnownQuestions([Query("1", "Which river?", ("the Seine",))])
+    answer = service.search("which RIVER?", "dense", 6)
+    right = {hit.document_id: hit.right for hit in answer.hits}
+    assert right["Seine"] and not right["Lyon"]
+    hit = next(hit for hit in answer.hits if hit.document_id == "Seine")
+    assert [hit.text[start:end] for start, end in hit.answers] == ["The Seine"]
+    assert {hit.right for hit in service.search("river", "bm25").hits} == {None}
 
 
 # --- indexes --------------------------------------------------------------------------------------
@@ -210,6 +317,6 @@ def test_no_index_and_a_damaged_one(own_index, tmp_path):
 
 
 def test_the_service_does_not_need_streamlit():
-    code = "import sys, app.service, app.view, app.state; print([m for m in sys.modules if m in "
-    code += "('streamlit', 'torch', 'openvino', 'faiss', 'jnius')])"
+    code = "import sys, app.service, app.view_search, app.view_ranks, app.view_evidence; "
+    code += "print([m for m in sys.modules if m in ('streamlit', 'torch', 'openvino', 'faiss', 'jnius')])"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.state import View, default_pipelines, read_view
+from app.state import View, default_pipelines, link_to, read_view, search_address, why_address
 
 AVAILABLE = ["bm25", "ql", "dense", "hybrid", "hybrid-weighted"]
 
@@ -13,8 +13,28 @@ def test_there_and_back():
     assert read_view(view.to_params(), AVAILABLE) == view
 
 
+def test_there_and_back_with_everything():
+    view = View("q", ("dense",), 5, grouped=True, chart=True, why="Ada Lovelace#2")
+    params = view.to_params()
+    assert (params["grouped"], params["chart"], params["why"]) == (["1"], ["1"], ["Ada Lovelace#2"])
+    assert read_view(params, AVAILABLE) == view
+
+
 def test_an_empty_address():
     assert read_view({}, AVAILABLE) == View("", ("bm25", "hybrid"), 10)
+
+
+def test_links():
+    view = View("a & b?", ("bm25",), 5)
+    assert search_address(view, "my index") == "./?pipelines=bm25&k=5&q=a+%26+b%3F&index=my+index"
+    assert why_address(view, "i", "A#1") == "./?pipelines=bm25&k=5&q=a+%26+b%3F&why=A%231&index=i"
+    assert (link_to("search", {}), link_to("article", {})) == ("./", "article")
+
+
+@pytest.mark.parametrize("value", ["0", "", "true", "11", "on"])
+def test_switches_are_on_by_a_1_alone(value):
+    view = read_view({"grouped": [value], "chart": [value]}, AVAILABLE)
+    assert (view.grouped, view.chart) == (False, False)
 
 
 @pytest.mark.parametrize(

@@ -1,89 +1,25 @@
-"""The HTML of results: whatever a text holds, it is shown and nothing else."""
-
-from html.parser import HTMLParser
+"""What all HTML is made of: whatever a text holds, it is shown and nothing else."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from small_index import HOSTILE_TEXT, HOSTILE_TITLE
+from reading import Reader
 
 from app.marking import matched_spans
-from app.service import Answer, Hit
 from app.view import (
-    answer_html,
     excerpt,
     heading_html,
-    hit_html,
     invitation_html,
+    linked_text,
     marked_text,
     notice_html,
     paragraph_html,
     plain_label,
     safe_text,
     safe_url,
+    source_html,
+    title_html,
 )
-
-OWN_TAGS = {"section", "header", "h2", "h3", "bdi", "span", "p", "ol", "li", "div", "a", "mark", "b", "h1"}
-OWN_ATTRIBUTES = {"class", "aria-label", "href", "target", "rel", "dir", "role"}
-
-
-class Reader(HTMLParser):
-    """Tags, links and text as a browser would find them; checks that all tags are closed in order."""
-
-    def __init__(self, html):
-        super().__init__(convert_charrefs=True)
-        self.tags, self.hrefs, self.open, self.text = [], [], [], ""
-        self.marks = []
-        self.feed(html)
-        self.close()
-        assert not self.open, f"not closed: {self.open}"
-        assert set(self.tags) <= OWN_TAGS
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        self.open.append(tag)
-        assert {name for name, _ in attrs} <= OWN_ATTRIBUTES
-        self.hrefs += [value for name, value in attrs if name == "href"]
-        if tag == "mark":
-            self.marks.append("")
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.text += data
-        if "mark" in self.open:
-            self.marks[-1] += data
-
-    def handle_comment(self, data):
-        raise AssertionError(f"a comment: {data}")
-
-    handle_decl = handle_pi = unknown_decl = handle_comment
-
-
-def hit(title="A title", text="A text.", url="", question="", document_id="d"):
-    return Hit(1, 0.5, "d#0", document_id, title, text, url, tuple(matched_spans(question, text)))
-
-
-def test_a_hostile_passage():
-    html = answer_html(
-        Answer("volcano", "<b>x", (hit(HOSTILE_TITLE, HOSTILE_TEXT, "javascript:x", "volcano"),), 0), "<i>"
-    )
-    read = Reader(html)
-    assert "a" not in read.tags
-    assert read.marks == ["volcano", "volcano"]
-    assert HOSTILE_TITLE in read.text
-    assert "onerror" in read.text and "<mark>lava</mark>" in read.text and "$\\frac{1}{2}$" in read.text
-    assert "\u202e" not in html and "<script" not in html and "<img" not in html
-
-
-@given(st.text(), st.text(), st.text(), st.text(), st.text())
-def test_any_text_is_only_text(pipeline, title, text, url, question):
-    found = hit(title, text, url, question)
-    read = Reader(answer_html(Answer(question, pipeline, (found,), 1), question))
-    assert len(read.marks) == len(found.marks)
-    assert read.tags.count("li") == read.tags.count("h3") == read.tags.count("h2") == 1
-    assert all(href.startswith(("http://", "https://")) for href in read.hrefs)
 
 
 @given(st.text(alphabet="<>&\"'abc &;#x\u202e\n", max_size=60), st.data())
@@ -109,7 +45,7 @@ def test_controls_are_spaces_and_right_to_left_text_stays():
 @pytest.mark.parametrize("url", ["http://a.example", "https://a.example/x?a=1&b=%22#c", "HTTPS://a.example/"])
 def test_addresses_of_the_web_are_linked(url):
     assert safe_url(url) == url
-    assert Reader(hit_html(hit(url=url))).hrefs == [url]
+    assert Reader(source_html(url, "A title")).hrefs == [url]
 
 
 @pytest.mark.parametrize(
@@ -136,29 +72,49 @@ def test_addresses_of_the_web_are_linked(url):
 )
 def test_other_addresses_are_not(url):
     assert safe_url(url) == ""
-    assert "href" not in hit_html(hit(url=url))
+    assert source_html(url, "A title") == ""
 
 
 def test_an_address_cannot_leave_its_attribute():
-    read = Reader(hit_html(hit(url='https://a.example/"onclick="alert(1)')))
+    read = Reader(source_html('https://a.example/"onclick="alert(1)', '"<b>'))
     assert read.hrefs == ['https://a.example/"onclick="alert(1)']
+    assert Reader(title_html('"<b>', "d", 'article?id="><script>')).hrefs == ['article?id="><script>']
 
 
-def test_a_passage_without_a_title_has_its_documents_id():
-    assert "<bdi>d&lt;1&gt;</bdi>" in hit_html(hit(title="  ", document_id="d<1>"))
+def test_an_article_without_a_title_has_its_id():
+    assert "<bdi>d&lt;1&gt;</bdi>" in title_html("  ", "d<1>", "article")
 
 
-def test_nothing_found():
-    read = Reader(answer_html(Answer("x", "bm25", (), 0.0123), "Lucene"))
-    assert "ol" not in read.tags
-    assert "0 passages in 12 ms" in read.text and "Nothing found" in read.text
+# --- answers and anchors --------------------------------------------------------------------------
 
 
-def test_what_a_screen_reader_hears():
-    html = answer_html(Answer("x", "bm25", (hit(),), 0.0123), "Lucene")
-    assert 'aria-label="Found by bm25"' in html
-    assert 'aria-label="Rank 1"' in html and 'aria-label="Score 0.5000"' in html
-    assert "1 passage in 12 ms" in html
+def test_answers_are_marked_otherwise_and_win():
+    read = Reader(marked_text("the river Seine is a river", [(4, 9), (10, 15), (21, 26)], [(4, 15)]))
+    assert read.marks == ["river Seine", "river"]
+    assert read.classes == ["ls-said", ""]
+
+
+def test_anchors_are_links_and_keep_their_marks():
+    text = "the Seine & the <b>Loire</b>"
+    html = linked_text(
+        text, [(4, 9), (19, 24)], [(19, 24)], [(0, 9, "article?id=a&b"), (5, 12, "x"), (16, 28, "y")]
+    )
+    read = Reader(html)
+    assert read.text == text
+    assert read.hrefs == ["article?id=a&b", "y"]  # the second overlaps the first
+    assert read.marks == ["Seine", "Loire"] and read.classes == ["", "ls-said"]
+
+
+@given(st.text(alphabet="<>&\"'ab ;", max_size=40), st.data())
+def test_anchors_and_marks_anywhere(text, data):
+    def spans():
+        cuts = sorted(data.draw(st.sets(st.integers(0, len(text)), max_size=6)))
+        return list(zip(cuts[::2], cuts[1::2], strict=False))
+
+    anchors = [(start, end, f"article?id={start}") for start, end in spans()]
+    read = Reader(linked_text(text, spans(), spans(), anchors))
+    assert read.text == text
+    assert read.hrefs == [address for _, _, address in anchors]
 
 
 # --- long passages --------------------------------------------------------------------------------
@@ -195,7 +151,7 @@ def test_names_and_messages_are_only_text(text):
     for html in (
         notice_html(text, text),
         invitation_html(text, text),
-        heading_html(text, [(text, 3)]),
+        heading_html({"search": text, text: text}, text, text, [(text, 3)]),
         paragraph_html(text),
     ):
         Reader(html)
@@ -212,3 +168,12 @@ def test_labels_are_not_markdown():
     )
     assert plain_label("hybrid") == "hybrid"
     assert plain_label("a\n# b\u202e") == "a \\# b"
+
+
+def test_the_heading_says_where_one_is():
+    html = heading_html({"search": "Search", "article": "Articles"}, "article", "my index", [("links", 1234)])
+    read = Reader(html)
+    assert read.hrefs == ["./", "./?index=my+index", "article?index=my+index"]
+    assert '<a href="article?index=my+index" aria-current="page">Articles</a>' in html
+    assert html.count("aria-current") == 1
+    assert "<b>1,234</b> links" in html

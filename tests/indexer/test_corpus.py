@@ -133,13 +133,13 @@ def test_skipping_counts_reasons_and_keeps_examples(tmp_path):
 
 def test_examples_are_few_and_survive_json():
     skipped = Skipped()
-    for n in range(9):
+    for n in range(30):
         skipped.add("many", f"example {n}")
     skipped.add("one")
     again = Skipped.from_json(orjson.loads(orjson.dumps(skipped.to_json())))
     assert again == skipped
     assert again.to_json() == {
-        "many": {"count": 9, "examples": [f"example {n}" for n in range(5)]},
+        "many": {"count": 30, "examples": [f"example {n}" for n in range(20)]},
         "one": {"count": 1, "examples": []},
     }
 

@@ -307,6 +307,17 @@ def test_with_on_error_skip_only_the_bad_file_is_lost(name: str, folder: Path, t
     assert f"c{FILES[name][0]}: no such file" in report["skipped"]["malformed"]["examples"][0]
 
 
+def test_what_is_passed_over_is_named(name: str, folder: Path, tmp_path: Path) -> None:
+    put(name, folder, "a")
+    for picture in ("x.png", "sub/y.png"):
+        (folder / picture).parent.mkdir(exist_ok=True)
+        (folder / picture).write_bytes(b"")
+    (tmp_path / "out").mkdir()
+    skipped = write_documents(all_readers()[name](folder), tmp_path / "out")["skipped"]
+    [entry] = [entry for reason, entry in skipped.items() if ".png" in reason]
+    assert entry == {"count": 2, "examples": ["sub/y.png", "x.png"]}
+
+
 def test_compressed_pages_are_read_by_their_first_bytes(folder: Path) -> None:
     import gzip
 

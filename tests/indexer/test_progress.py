@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -61,3 +62,23 @@ def test_in_a_log_it_is_a_line_now_and_then(monkeypatch, capsys):
         for _ in range(3):
             advance(10)
     assert capsys.readouterr().err == "encoding: 60 passages, 2/s, 60%, 24 s left\n"
+
+
+def test_another_program_reads_it_from_a_file(monkeypatch, capsys, tmp_path):
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    path = tmp_path / "progress.json"
+    monkeypatch.setenv(progress_module.NOTES, str(path))
+    monkeypatch.setattr(progress_module, "_notes", progress_module._Notes())
+    monkeypatch.setattr(progress_module, "_NOTE_SECONDS", 0.0)
+    with progress("reading", 100, "bytes") as outer, progress("encoding", None, "passages", done=3) as inner:
+        outer(40)
+        inner(2)
+        first, second = json.loads(path.read_text())
+        assert (first["label"], first["unit"], first["total"], first["done"]) == ("reading", "bytes", 100, 40)
+        assert (second["total"], second["first"], second["done"]) == (None, 3, 5)
+        assert first["ended"] is None and first["began"] <= second["began"]
+    assert all(entry["ended"] >= entry["began"] for entry in json.loads(path.read_text()))
+    path.unlink()
+    tmp_path.rmdir()
+    with progress("nowhere", 1) as advance:  # who looks on must not stop the work
+        advance(1)

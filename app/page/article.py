@@ -1,0 +1,108 @@
+"""Articles: found by title, read with their links, and seen as an objective sees them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import streamlit as st
+
+from app import address
+from app.browsing import PAGE, article_row, passage_number, read_article
+from app.context import Context
+from app.mined import Mining, all_miners
+from app.service import SearchService
+from app.state import ARTICLE, MAX_OBJECTIVES, PAIRS, READ, ArticleView, index_address, read_article_view
+from app.titles import MAX_CHARACTERS, find_articles, found
+from app.view import invitation_html, plain_label
+from app.view_article import article_heading_html, article_html, found_html, mined_html, starts_html
+from app.view_index import no_index_html
+from indexer.artifacts import index_stamp
+
+_SHOWS = {READ: "Text and links", PAIRS: "What is mined from it"}
+_USUAL = ("dual-link", "co-mention", "wlp", "ict")  # one of each idea; hlp is the first two together
+_EXAMPLES = 6
+
+
+@st.cache_resource(max_entries=4, show_spinner=False)
+def open_mining(index: Path, stamp: tuple[int, int, int], _service: SearchService) -> Mining:
+    """What is counted over a whole index, once for all visitors."""
+    return Mining(_service.index)
+
+
+def page(context: Context) -> None:
+    """Finding, and below it the article."""
+    if context.service is None:
+        st.html(no_index_html(index_address(context.index.name)))
+        return
+    mining = open_mining(context.index, index_stamp(context.index), context.service)
+    view = choose_view([*all_miners()])
+    address.write(ARTICLE, view.to_params() | {"index": [context.index.name]})
+    name, index = context.index.name, context.service.index
+    if view.find:
+        st.html(found_html(view.find, *find_articles(index, view.find), name))
+    if view.id:
+        show_article(mining, view, name)
+    elif not view.find:
+        st.html(
+            invitation_html("Read an article", "Find one by a part of its title, or begin with one of these.")
+        )
+        st.html(starts_html([found(index, row) for row in mining.most_linked], name))
+
+
+def choose_view(objectives: list[str]) -> ArticleView:
+    """The form, filled in from the address, and what it says now."""
+    state = st.session_state
+    usual = [name for name in _USUAL if name in objectives]
+    view = read_article_view(address.params(), [*usual, *(name for name in objectives if name not in usual)])
+    if address.is_new(ARTICLE) or "find" not in state:
+        state.find, state.article_show, state.objectives = view.find, view.show, list(view.objectives)
+    state.article_show = state.get("article_show") or READ  # a second click on what is chosen takes it away
+    if "objectives" not in state:  # which Streamlit forgets while they are not shown
+        state.objectives = list(view.objectives)
+    st.text_input(
+        "Find an article by its title",
+        key="find",
+        max_chars=MAX_CHARACTERS,
+        placeholder="Any part of a title",
+        width=480,
+    )
+    view = replace(view, find=state.find.strip())
+    if not view.id:
+        return view
+    return replace(view, show=state.article_show, objectives=tuple(state.objectives))
+
+
+def show_article(mining: Mining, view: ArticleView, name: str) -> None:
+    """One article. Raises `InputError` if there is none of this id."""
+    index = mining.index
+    row = article_row(index, view.id)
+    at = passage_number(index, row, view.passage)
+    first = at - 2 if at > PAGE and view.first == 1 else view.first  # a page on which it is
+    article = read_article(index, row, first)
+    st.html(article_heading_html(article))
+    st.segmented_control(
+        "Show",
+        [*_SHOWS],
+        key="article_show",
+        format_func=lambda show: _SHOWS[show],
+        label_visibility="collapsed",
+    )
+    if view.show == READ:
+        st.html(article_html(article, view, name))
+        return
+    st.pills(
+        f"Objectives, up to {MAX_OBJECTIVES} side by side",
+        [*all_miners()],
+        selection_mode="multi",
+        key="objectives",
+        format_func=plain_label,
+    )
+    chosen = view.objectives[:MAX_OBJECTIVES]
+    if not chosen:
+        st.html(invitation_html("Choose an objective", "What it makes of this article is shown here."))
+        return
+    near = mining.near(row)
+    st.html(
+        mined_html([all_miners()[objective].mine(near, _EXAMPLES) for objective in chosen], view.id, name)
+    )

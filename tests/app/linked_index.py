@@ -1,0 +1,50 @@
+"""Indexes of linked documents without Lucene and vectors: for links, text and nothing else."""
+
+import random
+from pathlib import Path
+
+from tiny_corpus import write_jsonl
+
+from indexer.builder import Plan, build_index
+from indexer.index import Index
+
+
+def build_linked(index: Path, rows, words=20) -> Index:
+    """An index of JSONL rows, in passages of so many words."""
+    corpus = index.with_name(f"{index.name}.jsonl")
+    corpus.parent.mkdir(parents=True, exist_ok=True)
+    plan = Plan(write_jsonl(corpus, rows), bm25=False, passage_words=words)
+    build_index(index, plan, lambda name, title: None)
+    corpus.unlink()
+    return Index.open(index)
+
+
+def page(id_, text, title=None, url=""):
+    """A document whose links are written [[target|anchor]] or [[target]]."""
+    plain, links = "", []
+    for number, piece in enumerate(text.replace("]]", "[[").split("[[")):
+        if number % 2:
+            target, _, anchor = piece.partition("|")
+            links.append({"start": len(plain), "end": len(plain) + len(anchor or target), "target": target})
+            piece = anchor or target
+        plain += piece
+    return {"id": id_, "title": id_ if title is None else title, "text": plain, "links": links, "url": url}
+
+
+def random_pages(count=16, seed=1):
+    """Documents of a few passages whose links make many dual links and co-mentions, self-links too."""
+    draw = random.Random(seed)
+    pages = []
+    for n in range(count):
+        sentences = []
+        for _ in range(draw.randint(0, 12)):
+            words = [
+                draw.choice(["river", "stone", "moon", "tea", "harp"]) for _ in range(draw.randint(3, 9))
+            ]
+            for place in range(0, len(words), 2):
+                # a few documents are linked to far more often than the others
+                target = draw.choice([draw.randrange(count), draw.randrange(5), n])
+                words[place] = f"[[d{target}|{words[place]}]]"
+            sentences.append(" ".join(words).capitalize() + ".")
+        pages.append(page(f"d{n}", " ".join(sentences), f"Title {n}"))
+    return pages

@@ -1,0 +1,84 @@
+"""Questions whose answers are known: found again, suggested in turn, and what is right."""
+
+import pytest
+
+from app.known import Known, KnownQuestions
+from app.service import SAMPLE_QRELS, SAMPLE_QUESTIONS
+from indexer.passages import Passage
+from retriever.ranking import Query
+
+
+def passage(text, id_="Ada#2", document_id="Ada"):
+    return Passage(id_, document_id, "the cancer", text, 0, len(text))
+
+
+KNOWN = KnownQuestions(
+    [
+        Query("1", "Which  sickness killed her?", ("cancer",)),
+        Query("2", "Who?", ()),
+        Query("3", "Where?", ()),
+    ],
+    {"1": {"Ada": 1}, "2": {"Ada#2": 2, "Babbage": 0}},
+)
+
+
+def test_found_by_text_whatever_its_case_and_spaces():
+    assert KNOWN.find(" which sickness KILLED her?\n").answers == ("cancer",)
+    assert KNOWN.find("which sickness").answers == ()
+    assert KNOWN.find("which sickness").is_right(passage("cancer")) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "right"),
+    [
+        ("She died of cancer at 36", True),
+        ("She died of Cancer.", True),
+        ("A cancerous growth", False),
+        ("", False),
+    ],
+)
+def test_right_is_what_holds_an_answer_and_the_title_does_not_count(text, right):
+    assert KNOWN.find("Which sickness killed her?").is_right(passage(text)) is right
+
+
+def test_without_answers_judgements_count_on_passages_and_documents():
+    known = KNOWN.find("Who?")
+    assert known.is_right(passage("x")) is True
+    assert known.is_right(passage("x", "Ada#3")) is False
+    assert known.is_right(passage("x", "Babbage#0", "Babbage")) is False
+    assert KNOWN.find("Where?").is_right(passage("x")) is False  # judged, and nothing is relevant
+    assert KnownQuestions([Query("1", "Who?")]).find("Who?").is_right(passage("x")) is None
+
+
+def test_spans_of_answers():
+    known = KNOWN.find("Which sickness killed her?")
+    text = "Cancer, as the cancer ward said"
+    assert [text[a:b] for a, b in known.spans(text)] == ["Cancer", "cancer"]
+    assert Known().spans(text) == ()
+
+
+def test_suggestions_turn_through_all_questions_once():
+    known = KnownQuestions([Query(str(n), f"question {n}") for n in range(20)])
+    pages = [known.suggestions(page, ("7", "3", "99"), count=6) for page in range(4)]
+    assert pages[0][:2] == ["question 7", "question 3"]
+    assert [len(page) for page in pages] == [6, 6, 6, 2]
+    assert len({text for page in pages for text in page}) == 20
+    assert known.suggestions(4, ("7", "3"), count=6) == known.suggestions(0, ("7", "3"), count=6)
+    assert KnownQuestions([]).suggestions(3) == []
+
+
+def test_the_sample():
+    known = KnownQuestions.read(SAMPLE_QUESTIONS, SAMPLE_QRELS)
+    assert len(known.queries) == 200
+    found = known.find("Which sickness killed the lady who foresaw software?")
+    assert found.answers == ("cancer",) and found.relevance == {"Ada_Lovelace": 1}
+    assert found.is_judged_relevant(passage("x", "Ada_Lovelace#0", "Ada_Lovelace"))
+
+
+def test_files_that_are_missing_or_damaged(tmp_path):
+    assert KnownQuestions.read(tmp_path / "none", tmp_path / "none").queries == ()
+    (tmp_path / "bad").write_text("{")
+    assert KnownQuestions.read(tmp_path / "bad", tmp_path / "none").queries == ()
+    (tmp_path / "good").write_text('{"id": "1", "text": "Who?", "answers": ["She"]}\n')
+    known = KnownQuestions.read(tmp_path / "good", tmp_path / "none").find("who?")
+    assert known.answers == ("She",) and known.relevance is None

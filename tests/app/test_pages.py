@@ -1,0 +1,296 @@
+"""The pages of articles, evaluations and indexes, run without a browser."""
+
+import io
+import shutil
+import sys
+from pathlib import Path
+
+import orjson
+import pytest
+from linked_index import build_linked
+from linked_index import page as linked
+from small_index import HOSTILE_TITLE, build
+from streamlit import cache_resource
+from streamlit.testing.v1 import AppTest
+from streamlit.util import calc_hash
+from test_reports import HOSTILE, results, write
+
+from app import jobs as jobs_module
+from app import main
+from app.jobs import Jobs
+from app.page import jobs as page_jobs
+
+PAGE = str(Path(main.__file__))
+
+
+@pytest.fixture
+def open_page(word_encoder, monkeypatch, tmp_path):
+    """Open a page with an index and an address."""
+    cache_resource.clear()
+
+    def open_page(name, index, /, **address):
+        monkeypatch.setattr(
+            sys, "argv", [PAGE, "--index", str(index), "--results", str(tmp_path / "results")]
+        )
+        test = AppTest.from_file(PAGE, default_timeout=60)
+        test._page_hash = calc_hash(name)
+        for key, value in address.items():
+            test.query_params[key] = value
+        return run(test)
+
+    return open_page
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """Jobs are noted and done at once."""
+    orders = []
+
+    def launch(self, order, draft):
+        orders.append(order)
+        about = {name: getattr(order, name) for name in ("kind", "key", "title", "subject")}
+        about |= {"command": list(order.command), "created": 1.0}
+        (draft.folder / "job.json").write_bytes(orjson.dumps(about))
+        (draft.folder / "state.json").write_bytes(orjson.dumps({"state": "done", "began": 1.0, "ended": 2.0}))
+
+    monkeypatch.setattr(Jobs, "_launch", launch)
+    return orders
+
+
+def run(test):
+    test.run()
+    assert not test.exception
+    return test
+
+
+def bodies(test):
+    return "".join(html.proto.body for html in test.get("html"))
+
+
+def notices(test):
+    return [
+        html.proto.body for html in test.get("html") if html.proto.body.startswith('<div class="ls-notice"')
+    ]
+
+
+def address(test):
+    return {name: [value] if isinstance(value, str) else value for name, value in test.query_params.items()}
+
+
+def button(test, label):
+    return next(each for each in test.button if each.label == label)
+
+
+# --- articles -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def wiki(tmp_path_factory):
+    pages = [
+        linked("Moon", "The Moon goes around the [[Earth]]. It is grey.", "The Moon"),
+        linked("Earth", "A planet with one [[Moon|moon]]. It is blue. See [[Sun]]."),
+        linked("Sun", "A star. It is hot."),
+    ]
+    return build_linked(tmp_path_factory.mktemp("wiki") / "wiki", pages).path
+
+
+def test_articles_to_start_with_and_finding(open_page, wiki):
+    test = open_page("article", wiki)
+    assert "Read an article" in bodies(test) and bodies(test).count("<li><a") == 3
+    test.text_input(key="find").set_value("moo")
+    run(test)
+    assert address(test) == {"find": ["moo"], "index": ["wiki"]}
+    assert 'href="article?id=Moon&amp;index=wiki"' in bodies(test) and "Read an article" not in bodies(test)
+    test.text_input(key="find").set_value("<b>none")
+    assert "No title holds" in bodies(run(test)) and "<b>none" not in bodies(test)
+
+
+def test_an_article_is_read_and_mined(open_page, wiki):
+    test = open_page("article", wiki, id="Earth")
+    assert "1 passage · 2 links · linked with 2 articles" in bodies(test)
+    assert "has dual links with" in bodies(test) and "Linked both ways" in bodies(test)
+    test.segmented_control(key="article_show").set_value("pairs")
+    run(test)
+    assert 'aria-label="Mined by dual-link"' in bodies(test) and "has dual links with" not in bodies(test)
+    assert address(test) == {
+        "id": ["Earth"],
+        "show": ["pairs"],
+        "objectives": ["dual-link", "co-mention", "wlp", "ict"],
+        "index": ["wiki"],
+    }
+    test.pills(key="objectives").set_value(["ict"])
+    assert bodies(run(test)).count('aria-label="Mined by') == 1
+    test.pills(key="objectives").set_value([])
+    assert "Choose an objective" in bodies(run(test))
+    test.segmented_control(key="article_show").set_value(None)  # a second click takes it away
+    assert "Linked both ways" in bodies(run(test))
+    assert test.segmented_control(key="article_show").value == "text"
+    test.segmented_control(key="article_show").set_value("pairs")
+    assert bodies(run(test)).count('aria-label="Mined by') == 4  # the usual ones again
+
+
+def test_a_link_to_a_passage_points_it_out(open_page, wiki):
+    test = open_page("article", wiki, id="Moon", passage="Moon#0")
+    assert 'class="ls-here"' in bodies(test)
+    assert 'class="ls-here"' not in bodies(open_page("article", wiki, id="Moon", passage="Sun#0"))
+
+
+@pytest.mark.parametrize("id_", ["none", "../../etc/passwd", "<script>alert(1)</script>", "x" * 5000])
+def test_an_article_that_is_not_there(open_page, wiki, id_):
+    test = open_page("article", wiki, id=id_)
+    [notice] = notices(test)
+    assert "There is no article" in notice and "<script>" not in notice and len(notice) < 1000
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"id": "Moon", "first": "999999999999", "show": "<b>", "objectives": ["../x", "<script>"]},
+        {"id": "Moon", "first": "-1"},
+        {"id": "Moon", "first": "٣", "passage": "../x"},
+        {"find": "x" * 10_000},
+    ],
+)
+def test_odd_addresses_of_articles(open_page, wiki, params):
+    test = open_page("article", wiki, **params)
+    assert not notices(test)
+
+
+def test_pages_without_an_index(open_page, tmp_path):
+    for name in ("article", "evaluation"):
+        test = open_page(name, tmp_path / "index" / "none")
+        assert not notices(test) and "There is no index yet" in bodies(test)
+
+
+# --- evaluations ----------------------------------------------------------------------------------
+
+
+def test_nothing_evaluated_yet_and_a_first_evaluation(open_page, built_index, started, own_index):
+    test = open_page("evaluation", own_index)
+    assert "Nothing has been evaluated yet" in bodies(test)
+    assert test.pills(key="evaluated").value == ["bm25", "ql", "dense"]
+    test.number_input(key="depth").set_value(5)
+    test.pills(key="evaluated").set_value(["dense", "bm25"])
+    button(test, "Evaluate").click()
+    run(test)
+    [order] = started
+    assert order.title == "sample on own: dense, bm25" and "--depth" in order.command
+    assert "sample on own: dense, bm25" in bodies(test)
+    assert f'href="evaluation?report={order.subject}&amp;index=own"' in bodies(test)
+    button(test, "Remove from the list").click()
+    assert "sample on own" not in bodies(run(test))
+
+
+def test_what_is_missing_is_said(open_page, own_index, started):
+    test = open_page("evaluation", own_index)
+    test.pills(key="evaluated").set_value([])
+    button(test, "Evaluate").click()
+    assert "No pipeline is chosen" in notices(run(test))[0]
+    test.pills(key="evaluated").set_value(["bm25"])
+    test.selectbox(key="test_set").set_value("questions of your own")
+    run(test)
+    button(test, "Evaluate").click()
+    assert "No questions are chosen" in notices(run(test))[0] and not started
+
+
+def test_reports_are_listed_and_read(open_page, own_index, tmp_path):
+    write(tmp_path / "results", "one")
+    write(tmp_path / "results", "bad <b>", b"{")
+    test = open_page("evaluation", own_index)
+    assert "cannot be shown" in bodies(test) and "bad &lt;b&gt;" in bodies(test)
+    test = open_page("evaluation", own_index, report="one")
+    assert "Evaluation on sample" in bodies(test) and "75.0" in bodies(test)
+    test.segmented_control(key="part").set_value("questions")
+    run(test)
+    assert "The index of this report is not here; links lead to own." in bodies(test)
+    assert HOSTILE not in bodies(test) and "pipelines=bm25&amp;pipelines=dense" in bodies(test)
+    assert address(test) == {
+        "report": ["one"],
+        "part": ["questions"],
+        "pair": ["bm25", "dense"],
+        "index": ["own"],
+    }
+    test.segmented_control(key="part").set_value("provenance")
+    assert "Provenance" in bodies(run(test))
+    test.segmented_control(key="part").set_value("charts")
+    run(test)
+    shared = open_page("evaluation", own_index, report="one", part="questions", pair=["bm25", "dense"])
+    assert "1 better and 1 worse" in bodies(shared)
+
+
+@pytest.mark.parametrize("name", ["none", "../own", "/etc", "bad", "<script>alert(1)"])
+def test_reports_that_cannot_be_shown(open_page, own_index, tmp_path, name):
+    write(tmp_path / "results", "bad", b"{")
+    test = open_page("evaluation", own_index, report=name)
+    assert len(notices(test)) == 1 and "<script>alert" not in bodies(test)
+    assert "All evaluations" in bodies(test)
+
+
+def test_a_report_without_differences(open_page, own_index, tmp_path):
+    write(tmp_path / "results", "one", results(differences=[], curves=None))
+    test = open_page("evaluation", own_index, report="one", part="questions")
+    assert test.segmented_control(key="part").value == "scores"
+    test.segmented_control(key="part").set_value("charts")
+    assert not notices(run(test))
+
+
+# --- indexes --------------------------------------------------------------------------------------
+
+
+def test_an_index_is_told_and_verified(open_page, own_index, started):
+    build(own_index.with_name("another <b>"), encoders=())
+    test = open_page("index", own_index)
+    assert "Parts and sizes" in bodies(test) and "all of" not in bodies(test)
+    assert "another &lt;b&gt;" in bodies(test) and "All indexes here" in bodies(test)
+    button(test, "Check every file").click()
+    run(test)
+    assert started[0].kind == "verify" and "Verify own" in bodies(test)
+    assert "own: every file is whole" in bodies(test)
+
+
+def test_without_an_index_the_sample_is_offered(open_page, tmp_path, started):
+    test = open_page("index", tmp_path / "index" / "sample")
+    assert "There is no index yet" in bodies(test)
+    button(test, "Build the sample").click()
+    run(test)
+    assert started[0].title == "Build the sample" and "Build the sample" in bodies(test)
+
+
+def test_a_damaged_index_is_told_and_others_can_be_built(open_page, own_index):
+    (own_index / "passages" / "offsets.npy").write_bytes(b"x")
+    test = open_page("index", own_index)
+    assert "offsets.npy" in notices(test)[0] and "Build one from your own files" in bodies(test)
+    assert "There is no index yet" not in bodies(test)
+
+
+def test_building_without_a_name_or_a_file(open_page, own_index, started):
+    test = open_page("index", own_index)
+    button(test, "Build").click()
+    assert "The new index has no name" in notices(run(test))[0]
+    test.text_input(key="name").set_value("notes")
+    button(test, "Build").click()
+    assert "There is no file to read" in notices(run(test))[0]
+    assert not started and not [*own_index.parent.glob(".jobs/2*")]
+
+
+def test_building_from_an_upload(open_page, own_index, started, monkeypatch):
+    content = io.BytesIO(b'{"id": "a", "title": "A", "text": "Words.", "links": []}\n')
+    content.name = "../notes.jsonl"
+    monkeypatch.setattr("app.page.index.st.file_uploader", lambda *_, **__: [content])
+    test = open_page("index", own_index)
+    test.text_input(key="name").set_value("notes")
+    button(test, "Build").click()
+    run(test)
+    assert "Build notes (jsonl)" in bodies(test) and not notices(test)
+    assert started[0].command[-1] != "notes" and "--corpus" in started[0].command
+
+
+def test_the_title_of_a_job_is_only_text_and_a_job_can_be_gone(open_page, own_index, started, monkeypatch):
+    monkeypatch.setattr(page_jobs, "_EVERY", None)
+    jobs = Jobs.beside(own_index)
+    jobs.start(jobs_module.Order("build", "k", HOSTILE_TITLE, "x", ["c"]))
+    test = open_page("index", own_index)
+    assert "&lt;script&gt;alert(1)" in bodies(test) and "<script>alert" not in bodies(test)
+    shutil.rmtree(jobs.folder)
+    button(test, "Remove from the list").click()  # somebody else was faster
+    assert "alert(1)" not in bodies(run(test)) and not notices(test)

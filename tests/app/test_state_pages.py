@@ -1,0 +1,74 @@
+"""Addresses of articles, reports and indexes: what is written is read again, what is odd is left out."""
+
+from dataclasses import replace
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from app.state import (
+    PAIRS,
+    PARTS,
+    ArticleView,
+    EvaluationView,
+    article_address,
+    article_view_address,
+    evaluation_address,
+    index_address,
+    passage_address,
+    read_article_view,
+    read_evaluation_view,
+)
+
+OBJECTIVES = ["dual-link", "co-mention", "wlp", "ict", "bfs", "hlp"]
+ARTICLE = ArticleView("Ada & <b>", "Ada#3", "a+b", objectives=tuple(OBJECTIVES[:4]))
+
+
+def params_of(address):
+    return parse_qs(urlsplit(address).query, keep_blank_values=True)
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        ArticleView(objectives=tuple(OBJECTIVES[:4])),
+        ARTICLE,
+        replace(ARTICLE, first=51),
+        replace(ARTICLE, show=PAIRS, objectives=("hlp",)),
+    ],
+)
+def test_views_of_articles(view):
+    params = params_of(article_view_address(view, "an index"))
+    assert read_article_view(params, OBJECTIVES) == view and params["index"] == ["an index"]
+
+
+@pytest.mark.parametrize(
+    "view", [EvaluationView(), EvaluationView("a/b <c>"), EvaluationView("x", PARTS[2], ("bm25", "a&b"))]
+)
+def test_views_of_evaluations(view):
+    assert read_evaluation_view(params_of(evaluation_address(view, "i"))) == view
+
+
+def test_a_pair_is_in_the_address_where_it_is_shown():
+    assert "pair" not in EvaluationView("x", PARTS[0], ("a", "b")).to_params()
+    assert EvaluationView("", PARTS[2], ("a", "b")).to_params() == {}
+
+
+def test_links_without_a_view():
+    assert article_address("A#1", "i") == "article?id=A%231&index=i"
+    assert passage_address("A", "A#1", "i") == "article?id=A&passage=A%231&index=i"
+    assert index_address("a b") == "index?index=a+b"
+
+
+@pytest.mark.parametrize("first", ["", "0x1", "-5", "1" * 20, "٣", "1.5", "\0"])
+def test_odd_numbers_of_passages(first):
+    assert read_article_view({"first": [first]}, OBJECTIVES).first == 1
+
+
+def test_odd_values():
+    view = read_article_view(
+        {"show": ["<b>"], "objectives": ["ict", "../x", "ict", *OBJECTIVES], "id": []}, OBJECTIVES
+    )
+    assert view == ArticleView(objectives=("ict", "dual-link", "co-mention", "wlp"))
+    assert read_evaluation_view({"report": ["r"], "part": ["none"], "pair": ["a"]}) == EvaluationView("r")
+    assert read_evaluation_view({"pair": ["a", "b", "c"]}).pair is None
+    assert read_article_view({}, []) == ArticleView()

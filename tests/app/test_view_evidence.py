@@ -1,0 +1,146 @@
+"""The HTML and the drawing of evidence: every link, hostile texts, what stands where."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reading import Reader
+from small_index import HOSTILE_TEXT, HOSTILE_TITLE
+
+from app import view_evidence
+from app.evidence import Anchor, Article, CoMention, DualLink, Entity, LinkEvidence
+from app.service import Answer, Hit, Place, Reason
+from app.view_evidence import evidence_html, graph_svg, passage_html, scores_html
+
+
+def article(row, title=None):
+    return Article(row, f"a{row}", title or f"Article {row}")
+
+
+OWN, TWIN, SHARED, OTHER = (article(row) for row in range(4))
+LINKS = LinkEvidence(
+    OWN,
+    (Entity(OWN, "own"), Entity(TWIN, "linked", "her <brother>"), Entity(OTHER, "linking", "")),
+    (Anchor(0, 3, TWIN, True),),
+    (DualLink(TWIN, "here", "there"),),
+    (CoMention(OTHER, SHARED, asks=True), CoMention(TWIN, SHARED, asks=False)),
+)
+NOTHING = LinkEvidence(OWN, (), (), (), ())
+
+
+def hit(text="She found it.", **more):
+    return Hit(0, 0, "a0#1", "a0", "Article 0", text, "https://a.example/0", (), row=5, **more)
+
+
+def test_the_passage_with_its_anchors():
+    read = Reader(passage_html(Reason(hit(right=True, answers=((10, 12),)), LINKS), "sample"))
+    assert read.hrefs == ["article?id=a0&index=sample", "https://a.example/0", "article?id=a1&index=sample"]
+    assert read.marks == ["it"] and "holds an answer" in read.text
+    assert "holds no answer" in passage_html(Reason(hit(right=False), LINKS), "sample")
+    assert "answer" not in Reader(passage_html(Reason(hit(), LINKS), "sample")).text
+
+
+def test_a_book_is_cut():
+    read = Reader(passage_html(Reason(hit("word " * 10_000), LINKS), "sample"))
+    assert len(read.text) < 4_100 and read.text.endswith(" …")
+
+
+def test_scores_of_every_pipeline_before_and_after():
+    found = replace(hit(), rank=1, score=9.5, before=Place(4, 2.25))
+    two = Answer("q", "ce", (found,), 0, places={5: Place(1, 9.5)}, first_stage="bm25")
+    one = Answer("q", "bm25", (), 0, places={5: Place(4, 2.25), 6: Place(1, 3.0)})
+    none = Answer("q", "<b>", (), 0, places={6: Place(1, 3.0)})
+    rows = re.findall(r"<tr>(.*?)</tr>", scores_html(5, [two, one, none]))
+    cells = [re.findall(r">([^<>]+)<", row) for row in rows]
+    assert cells == [
+        ["Pipeline", "Rank", "Score", "Before: rank", "score", "Moved"],
+        ["ce", "1", "9.5000", "4", "2.2500", "3 higher"],
+        ["bm25", "4", "2.2500"],
+        ["&lt;b&gt;", "–", "not among the first 1", "–"],
+    ]
+    assert "Before" not in scores_html(5, [one])
+    assert scores_html(5, []) == ""
+
+
+def test_evidence_in_words():
+    read = Reader(evidence_html(LINKS, "sample"))
+    assert "Article 0 the passage is part of this article" in read.text
+    assert "Article 1 the passage links to it as “her <brother>”" in read.text
+    assert "Article 3 its article links here as a link" in read.text
+    assert "Article 1 here “here”, there “there”" in read.text
+    assert "Article 3 by Article 2; it links here too" in read.text
+    assert "Article 1 by Article 2; it is linked from here too" in read.text
+    assert "No hyperlink speaks for this passage" in evidence_html(NOTHING, "sample")
+
+
+def test_long_lists_end_with_a_count():
+    many = replace(NOTHING, dual_links=tuple(DualLink(article(n), "a", "b") for n in range(1, 31)))
+    read = Reader(evidence_html(many, "sample"))
+    assert read.tags.count("li") == 13 and "and 18 more" in read.text
+
+
+# --- the graph ------------------------------------------------------------------------------------
+
+
+def nodes(svg):
+    return re.findall(r'<a href="([^"]*)" class="node n(\d+)([^"]*)"><title>(.*?)</title>', svg)
+
+
+def test_the_graph_by_hand():
+    svg = graph_svg(LINKS, "sample")
+    Reader(svg)
+    assert nodes(svg) == [
+        ("article?id=a1&amp;index=sample", "0", " named", "Article 1, named in the question"),
+        ("article?id=a0&amp;index=sample", "1", " named own", "Article 0, named in the question"),
+        ("article?id=a2&amp;index=sample", "2", "", "Article 2"),
+        ("article?id=a3&amp;index=sample", "3", " named", "Article 3, named in the question"),
+        ("article?id=a1&amp;index=sample", "4", " named", "Article 1, named in the question"),
+    ]
+    edges = re.findall(r'class="edge (\w+) (e\d+ e\d+)"', svg)
+    assert edges == [
+        ("dual", "e0 e1"),
+        ("mention", "e1 e2"),
+        ("mention", "e3 e2"),
+        ("mention", "e4 e2"),
+        ("link", "e3 e1"),
+        ("link", "e4 e1"),
+    ]
+    assert graph_svg(NOTHING, "sample") == ""
+
+
+def test_a_graph_of_many_stays_small_and_its_numbers_are_known_to_the_style():
+    many = replace(
+        LINKS,
+        dual_links=tuple(DualLink(article(n), "a", "b") for n in range(10, 60)),
+        co_mentions=tuple(CoMention(article(n), article(n + 100), asks=False) for n in range(100, 160)),
+    )
+    numbers = [int(number) for _, number, _, _ in nodes(graph_svg(many, "sample"))]
+    assert numbers == list(range(19))
+    style = Path(view_evidence.__file__).with_name("style.css").read_text("utf-8")
+    assert ".n18:is" in style and ".n19:is" not in style
+
+
+@given(st.text(), st.text())
+@settings(max_examples=30)
+def test_any_text_is_only_text(text, title):
+    this, other = Article(0, text, title), Article(1, title, text)
+    links = LinkEvidence(
+        this,
+        (Entity(this, "own"), Entity(other, "linked", text)),
+        (Anchor(0, min(1, len(text)), other, True),),
+        (DualLink(other, text, title),),
+        (CoMention(other, this, asks=True),),
+    )
+    reason = Reason(replace(hit(text), title=title, document_id=text, url=text), links)
+    for html in (passage_html(reason, title), evidence_html(links, text), graph_svg(links, title)):
+        assert all(href.startswith(("article?", "http://", "https://")) for href in Reader(html).hrefs), html
+
+
+def test_hostile_titles():
+    evil = Article(1, HOSTILE_TEXT, HOSTILE_TITLE)
+    links = replace(LINKS, dual_links=(DualLink(evil, HOSTILE_TEXT, HOSTILE_TITLE),))
+    for html in (evidence_html(links, "i"), graph_svg(links, "i")):
+        assert "<script" not in html and "<img" not in html and "\u202e" not in html
+        assert "alert(1)" in Reader(html).text

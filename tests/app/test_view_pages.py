@@ -1,0 +1,225 @@
+"""The HTML of articles, indexes and jobs: foreign text is text, tags are closed, figures are right."""
+
+import pytest
+from linked_index import build_linked, page
+from reading import OWN_ATTRIBUTES, OWN_TAGS, Reader
+from small_index import HOSTILE_TEXT, HOSTILE_TITLE
+
+from app.browsing import read_article
+from app.described import describe, list_descriptions, outcome, read_skipped
+from app.jobs import Job, Stage
+from app.mined import Example, Mined, Mining, Text, all_miners
+from app.state import ArticleView
+from app.titles import Found, find_articles
+from app.view_article import article_heading_html, article_html, found_html, mined_html, starts_html
+from app.view_index import bytes_text, description_html, indexes_html, no_index_html, skipped_html
+from app.view_jobs import duration, job_html
+
+OWN_TAGS |= set("article aside details summary progress tfoot".split())
+OWN_ATTRIBUTES |= set("id colspan max value".split())
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory):
+    hostile = page(
+        "<i>id</i>#?&", f"{HOSTILE_TEXT} [[B|an <b>anchor</b>]].", HOSTILE_TITLE, "javascript:alert(4)"
+    )
+    hostile["sections"] = [{"start": 20, "heading": "<h1>Heading</h1>", "level": 2}]
+    return build_linked(
+        tmp_path_factory.mktemp("view") / "index",
+        [hostile, page("B", "One sentence. Back to [[<i>id</i>#?&|<u>it</u>]]. Another."), page("C", "")],
+        words=30,
+    )
+
+
+def read(html):
+    """The HTML as a browser reads it; none of the hostile text is a tag."""
+    reader = Reader(html)
+    assert not {"script", "img", "h1", "u"} & set(reader.tags)
+    assert "\u202e" not in reader.text
+    assert not [href for href in reader.hrefs if href and href.startswith("javascript")]
+    return reader
+
+
+def test_an_article_of_hostile_texts(index):
+    article = read_article(index, 0)
+    heading = read(article_heading_html(article))
+    assert HOSTILE_TITLE in heading.text and "linked with 1 article" in heading.text
+    html = read(
+        article_html(article, ArticleView(id=article.id, passage=article.passages[0].id), "an <index>")
+    )
+    assert "<h1>Heading</h1>" in html.text and "<mark>lava</mark>" in html.text
+    assert "article?id=B&index=an+%3Cindex%3E" in html.hrefs
+    assert any(href.startswith("article?id=B&passage=B%230") for href in html.hrefs)
+    assert 'class="ls-here" aria-current="true" id="passage-1"' in article_html(
+        article, ArticleView(id=article.id, passage=article.passages[0].id), "x"
+    )
+
+
+def test_the_text_is_whole_and_links_are_where_anchors_are(index):
+    article = read_article(index, 1)
+    html = read(article_html(article, ArticleView(id="B"), "x"))
+    assert "One sentence. Back to <u>it</u>. Another." in html.text
+    assert "article?id=%3Ci%3Eid%3C%2Fi%3E%23%3F%26&index=x" in html.hrefs
+    assert "This article has no text." in read(article_html(read_article(index, 2), ArticleView(), "x")).text
+
+
+def test_pages_of_a_long_article(tmp_path, monkeypatch):
+    monkeypatch.setattr("app.browsing.PAGE", 2)
+    monkeypatch.setattr("app.view_article.PAGE", 2)
+    long = build_linked(tmp_path / "index", [page("A", "word " * 50)], words=10)
+    middle = read(article_html(read_article(long, 0, 3), ArticleView(id="A", first=3), "x"))
+    assert middle.text.count("Passages 3 to 4 of 5") == 2
+    assert middle.hrefs[:2] == ["article?id=A&index=x", "article?id=A&first=5&index=x"]
+    last = read(article_html(read_article(long, 0, 5), ArticleView(id="A", first=5), "x"))
+    assert "Passages 5 to 5 of 5" in last.text and "Later" not in last.text
+
+
+def test_found_articles(index):
+    html = read(found_html("<script>", *find_articles(index, "<script>"), "x"))
+    assert HOSTILE_TITLE in html.text
+    none = read(found_html("<b>zz\u202e", [], 0, "x"))
+    assert "No title holds “<b>zz”" in none.text
+    more = read(found_html("a", [Found(0, "a", "A")], 1234, "x"))
+    assert "The first 1 of 1,234" in more.text
+    assert read(starts_html([Found(0, "a", "A")], "x")).hrefs == ["article?id=a&index=x"]
+
+
+def test_what_is_mined_side_by_side(index):
+    near = Mining(index).near(1)
+    mined = [all_miners()[name].mine(near, 5) for name in ("dual-link", "hlp", "ict")]
+    html = mined_html(mined, "B", "x")
+    reader = read(html)
+    assert html.count("<section") == 3 and "1 pair" in reader.text
+    assert "1 pair: 1 dual-link, 0 co-mention" in reader.text
+    assert "Back to <u>it</u>." in reader.text and "<u>it</u>" in reader.marks
+    assert "Nothing is mined" in read(mined_html([Mined("x", "y", {"x": 0}, ())], "B", "x")).text
+
+
+def test_contrasts_have_a_better_and_worse_texts():
+    def text(words):
+        return Text(words, "B#0", "B", "<b>B</b>")
+
+    example = Example("rqp", text("asked"), text("better"), (text("worse"), text("worst")), ("E", "<i>E</i>"))
+    html = read(mined_html([Mined("harp", "s", {"rqp": 1}, (example,))], "A", "x"))
+    assert html.text.index("asked") < html.text.index("should score more") < html.text.index("better")
+    assert html.text.index("better") < html.text.index("worse") < html.text.index("worst")
+    assert "Both mention <i>E</i>." in html.text
+
+
+# --- indexes --------------------------------------------------------------------------------------
+
+
+def test_an_index_is_described(index):
+    described = describe(index)
+    assert described.counts["documents"] == 3 and described.counts["links"] == 2
+    assert {part.name for part in described.parts} == {"documents", "passages", "links"}
+    assert sum(part.bytes for part in described.parts) == index.bytes
+    html = read(description_html(described))
+    assert "built without vectors" in html.text and "Nothing was skipped" in html.text
+    assert "index.jsonl" in html.text and bytes_text(index.bytes) in html.text
+
+
+def test_vectors_are_described(built_index):
+    from indexer.index import Index
+
+    [vectors] = describe(Index.open(built_index)).encoders
+    facts = dict(vectors.facts)
+    assert vectors.default and facts["vectors"] == "6 of 64 dimensions"
+    assert facts["similarity"] == "inner product" and facts["FAISS"] == "Flat"
+
+
+def test_skipped_records_are_listed_with_their_places():
+    skipped = read_skipped(
+        {
+            "skipped": {
+                "not <b>wiki</b>": {"count": 1234, "examples": ["a/<script>.md", "line 7"]},
+                "empty page": {"count": 2, "examples": []},
+                "damaged": 5,
+                "worse": {"count": "x"},
+            }
+        }
+    )
+    assert skipped == {"not <b>wiki</b>": (1234, ("a/<script>.md", "line 7")), "empty page": (2, ())}
+    html = read(skipped_html(skipped))
+    assert "1,234 not <b>wiki</b>" in html.text and "a/<script>.md" in html.text
+    assert "and 1,232 more" in html.text and "2 empty page" in html.text
+
+
+def test_a_list_of_indexes_with_a_damaged_one(index, tmp_path):
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "manifest.json").write_text("{")
+    listed = list_descriptions({"a<b>": index.path, "bad": tmp_path / "bad", "gone": tmp_path / "gone"})
+    assert (listed[0].documents, listed[0].encoders) == (3, ())
+    assert "not JSON" in listed[1].problem and "no index here" in listed[2].problem
+    html = read(indexes_html(listed, "a<b>"))
+    assert html.text.count("cannot be opened") == 2
+    assert outcome(index.path) == "3 documents, 2 passages" and outcome(tmp_path / "bad") == ""
+    assert html.hrefs == ["index?index=a%3Cb%3E", "index?index=bad", "index?index=gone"]
+    assert "There is no index yet" in read(no_index_html("index?index=x")).text
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [{}, {"skipped": None}, {"skipped": []}, {"skipped": {"a": None}}, {"skipped": {"a": {"count": None}}}],
+)
+def test_damaged_manifests_have_nothing_skipped(manifest):
+    assert read_skipped(manifest) == {}
+
+
+@pytest.mark.parametrize(
+    "count, said",
+    [(0, "0 bytes"), (999, "999 bytes"), (1000, "1.0 kB"), (12_345_678, "12.3 MB"), (5e12, "5,000.0 GB")],
+)
+def test_sizes(count, said):
+    assert bytes_text(count) == said
+
+
+# --- jobs -----------------------------------------------------------------------------------------
+
+
+def job(state, **more):
+    return Job("id", "build", "key", "Build <b>x</b>", "x", ("c",), state, created=0.0, **more)
+
+
+def test_a_job_that_runs():
+    stages = (
+        Stage("reading <i>a</i>", "bytes", 2000, 0, 2000, began=100.0, ended=102.5),
+        Stage("encoding", "passages", 100, 0, 25, began=102.5, ended=None),
+        Stage("opening", "", None, 0, 0, began=102.5, ended=None),
+    )
+    html = job_html(job("running", began=100.0, stages=stages), now=112.5)
+    reader = read(html)
+    assert "Build <b>x</b>" in reader.text and "reading <i>a</i>" in reader.text and "✓ 2.5 s" in reader.text
+    assert "25 of 100 passages, 30 s left" in reader.text and "12 s" in reader.text
+    assert '<progress max="1" value="0.2500"' in html and '<progress max="1" aria-label="opening">' in html
+
+
+@pytest.mark.parametrize(
+    "of, said",
+    [
+        (job("waiting"), "starts when one of those"),
+        (job("running", began=1.0), "Starting…"),
+        (
+            job("failed", began=1.0, ended=3.0, message="a <b>bad</b> file", hint="Mend <it>."),
+            "A <b>bad</b> file",
+        ),
+        (job("cancelled", began=1.0, ended=70.0), "1 min 09 s"),
+    ],
+)
+def test_jobs_that_do_not_run(of, said):
+    assert said in read(job_html(of, now=5.0)).text
+
+
+def test_the_result_of_a_job_is_linked_when_it_is_done():
+    done = read(job_html(job("done", began=1.0, ended=3.0), 5.0, ("index?index=a&b", "Look <at> it")))
+    assert done.hrefs == ["index?index=a&b"] and "Look <at> it" in done.text
+    assert read(job_html(job("failed", began=1.0, ended=3.0), 5.0, ("x", "y"))).hrefs == []
+
+
+@pytest.mark.parametrize(
+    "seconds, said",
+    [(-1, "0 s"), (7.6, "8 s"), (59.6, "1 min 00 s"), (125, "2 min 05 s"), (12_000, "3 h 20 min")],
+)
+def test_times(seconds, said):
+    assert duration(seconds) == said

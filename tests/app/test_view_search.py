@@ -1,0 +1,200 @@
+"""The HTML of answers: hostile texts, ranks beside each other, two stages, marks, groups, the chart."""
+
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from reading import Reader
+from small_index import HOSTILE_TEXT, HOSTILE_TITLE
+
+from app.marking import matched_spans
+from app.service import Answer, Hit, Place
+from app.state import View
+from app.view_ranks import NARROW, WIDE, ranks_svg
+from app.view_search import answer_html, moved
+
+
+def hit(title="A title", text="A text.", url="", question="", document_id="d", **more):
+    marks = tuple(matched_spans(question, text))
+    return Hit(more.pop("rank", 1), 0.5, more.pop("id", "d#0"), document_id, title, text, url, marks, **more)
+
+
+def answer(name, rows, question="q", **more):
+    """Passages by row, each of a document of its own."""
+    hits = tuple(
+        hit(f"T{row}", rank=rank, id=f"d{row}#0", document_id=f"d{row}", row=row)
+        for rank, row in enumerate(rows, start=1)
+    )
+    places = {row: Place(rank, 1 / rank) for rank, row in enumerate(rows, start=1)}
+    return Answer(question, name, hits, 0.0123, places=places, **more)
+
+
+def test_a_hostile_passage():
+    found = hit(HOSTILE_TITLE, HOSTILE_TEXT, "javascript:x", "volcano")
+    html = answer_html(Answer("volcano", "<b>x", (found,), 0, {"<i>": 1.0}), "<i>", index="<u>")
+    read = Reader(html)
+    assert all(href.startswith(("article?", "./?")) for href in read.hrefs)
+    assert read.marks == ["volcano", "volcano"]
+    assert HOSTILE_TITLE in read.text
+    assert "onerror" in read.text and "<mark>lava</mark>" in read.text and "$\\frac{1}{2}$" in read.text
+    assert "\u202e" not in html and "<script" not in html and "<img" not in html
+
+
+@given(st.text(), st.text(), st.text(), st.text(), st.text())
+def test_any_text_is_only_text(pipeline, title, text, url, question):
+    found = hit(title, text, url, question, document_id=title, id=text, row=1)
+    other = replace(answer("other", [1]), pipeline=question)
+    mine = Answer(question, pipeline, (found,), 1, {question: 1.0}, {1: Place(1, 1.0)})
+    for view in (View(question, (pipeline,)), View(question, (pipeline,), grouped=True)):
+        read = Reader(answer_html(mine, question, view, title, [mine, other]))
+        assert len(read.marks) == len(found.marks)
+        assert read.tags.count("h3") == read.tags.count("h2") == 1
+        assert all(href.startswith(("http://", "https://", "./?", "article?")) for href in read.hrefs)
+    Reader(ranks_svg([mine, other], View(question, (pipeline, "other")), title))
+
+
+def test_nothing_found():
+    read = Reader(answer_html(Answer("x", "bm25", (), 0.0123), "Lucene"))
+    assert "ol" not in read.tags
+    assert "0 passages in 12 ms" in read.text and "Nothing found" in read.text
+
+
+def test_what_a_screen_reader_hears():
+    html = answer_html(Answer("x", "bm25", (hit(),), 0.0123), "Lucene")
+    read = Reader(html)
+    assert 'aria-label="Found by bm25"' in html
+    assert "Rank 1" in read.text and "Score 0.5000" in read.text and "1 passage in 12 ms" in read.text
+    assert 'aria-label="Why A title, rank 1 of bm25"' in html
+
+
+def test_links_of_a_passage():
+    found = hit(url="https://a.example/x", document_id="A b", id="A b#2")
+    view = View("who?", ("bm25", "ql"), 5)
+    read = Reader(answer_html(Answer("who?", "bm25", (found,), 0), "", view, "sample"))
+    assert read.hrefs == [
+        "article?id=A+b&index=sample",
+        "./?pipelines=bm25&pipelines=ql&k=5&q=who%3F&why=A+b%232&index=sample",
+        "https://a.example/x",
+    ]
+
+
+def test_times_of_stages():
+    read = Reader(answer_html(Answer("x", "p", (), 0.1, {"encode question": 0.0042, "search": 0.0961}), ""))
+    assert "encode question4.2 ms" in read.text and "search96 ms" in read.text
+
+
+# --- ranks beside each other ----------------------------------------------------------------------
+
+
+def others(html):
+    return re.findall(r'<span class="ls-other" title="([^"]*)"', html)
+
+
+def test_ranks_in_the_other_columns():
+    first, second = answer("a", [7, 8, 9]), answer("b", [9, 8])
+    html = answer_html(first, "", View("q", ("a", "b")), "i", [first, second])
+    assert others(html) == ["Not among the first 2 of b", "Rank 2 in b, the same", "Rank 1 in b, 2 higher"]
+    html = answer_html(second, "", View("q", ("a", "b")), "i", [first, second])
+    assert others(html) == ["Rank 3 in a, 2 lower", "Rank 2 in a, the same"]
+    assert others(answer_html(first, "", View("q", ("a",)), "i", [first])) == []
+
+
+def test_a_rank_below_those_that_are_shown():
+    first, second = answer("a", [7]), answer("b", list(range(20)))
+    second = replace(second, hits=second.hits[:5])
+    assert others(answer_html(first, "", View("q", ("a", "b")), "i", [second])) == ["Rank 8 in b, 7 lower"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"), [(3, 1, "2 higher"), (1, 4, "3 lower"), (2, 2, "the same")]
+)
+def test_movement_in_words(before, after, words):
+    assert moved(before, after) == words
+
+
+def test_two_stages_say_where_a_passage_stood():
+    found = replace(answer("ce", [7]).hits[0], before=Place(4, 8.25))
+    html = answer_html(Answer("q", "ce", (found,), 0, first_stage="bm25"), "")
+    assert "<s>8.2500</s> 0.5000" in html and "▲3" in html
+    assert "Rank 4 and score 8.2500 before re-ranking" in Reader(html).text
+
+
+def test_the_first_stage_says_that_more_follows():
+    html = answer_html(replace(answer("ce", [7]), first_stage="bm25", waiting=True), "")
+    assert "The order of bm25; the re-ranked one follows" in Reader(html).text
+    assert "follows" not in answer_html(answer("ce", [7]), "")
+
+
+# --- right and wrong ------------------------------------------------------------------------------
+
+
+def test_right_and_wrong():
+    hits = (
+        replace(hit("No"), right=False),
+        replace(hit("Yes", "the cancer ward", rank=2), right=True, answers=((4, 10),)),
+    )
+    read = Reader(answer_html(Answer("q", "p", hits, 0), ""))
+    assert "first answer at rank 2" in read.text
+    assert "Rank 1✗, wrong" in read.text and "Rank 2✓, right" in read.text
+    assert (read.marks, read.classes) == (["cancer"], ["ls-said"])
+    assert "none of 1 holds an answer" in Reader(answer_html(Answer("q", "p", hits[:1], 0), "")).text
+    assert "answer" not in Reader(answer_html(answer("p", [1]), "")).text
+
+
+# --- by article -----------------------------------------------------------------------------------
+
+
+def test_grouped_by_article():
+    hits = tuple(
+        hit(f"T{document}", f"text {rank}", rank=rank, document_id=document, id=f"{document}#{rank}")
+        for rank, document in enumerate("abacb", start=1)
+    )
+    read = Reader(answer_html(Answer("q", "p", hits, 0), "", View("q", ("p",), grouped=True), "i"))
+    assert read.tags.count("h3") == 3
+    assert re.findall(r"Article (\d)|text (\d)", read.text) == [
+        ("1", ""), ("", "1"), ("", "3"), ("2", ""), ("", "2"), ("", "5"), ("3", ""), ("", "4"),
+    ]  # fmt: skip
+    assert "2 passages" in read.text and "1 passage" in read.text
+
+
+# --- the chart ------------------------------------------------------------------------------------
+
+
+def lines(svg):
+    """Of each passage: whether it stands out, what is told of it, and how many dots it has."""
+    found = re.findall(r'<a href="[^"]*" class="(strong|faint)"><title>(.*?)</title>(.*?)</a>', svg)
+    return {told: (kind, line.count("<circle")) for kind, told, line in found}
+
+
+def test_lines_of_the_chart_by_hand():
+    first, second = answer("a", [1, 2, 3]), answer("b", [3, 1, 4])
+    svg = ranks_svg([first, second], View("q", ("a", "b")), "i")
+    assert lines(svg) == {
+        "T1 · 1: 1, 2": ("strong", 2),
+        "T2 · 1: 2, –": ("faint", 1),
+        "T3 · 1: 3, 1": ("strong", 2),
+        "T4 · 1: –, 3": ("faint", 1),
+    }
+    Reader(svg)
+
+
+def test_what_holds_an_answer_stands_out():
+    first = answer("a", [1, 2])
+    first = replace(first, hits=tuple(replace(h, right=h.row == 2) for h in first.hits))
+    assert {told: kind for told, (kind, _) in lines(ranks_svg([first], View(), "i")).items()} == {
+        "T1 · 1: 1": "faint",
+        "T2 · 1: 2": "strong",
+    }
+
+
+@pytest.mark.parametrize("frame", [WIDE, NARROW])
+def test_the_chart_stays_in_its_frame(frame):
+    answers = [
+        answer(name, range(start, start + 12)) for name, start in zip("abcd", (0, 3, 6, 9), strict=True)
+    ]
+    svg = ranks_svg(answers, View("q", tuple("abcd")), "i", frame)
+    places = [float(x) for x in re.findall(r' (?:cx|x)="([-.0-9]+)"', svg)]
+    assert min(places) >= 0 and max(places) <= frame.width
+    assert len(lines(svg)) == 19  # rows 0 to 18: the tenth of d is row 18

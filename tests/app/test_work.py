@@ -1,0 +1,315 @@
+"""What a visitor asks for becomes a command, or is refused; uploads stay where they belong."""
+
+import io
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from app.evaluation.testsets import all_test_sets
+from app.jobs import Jobs
+from app.uploads import safe_path, save_uploads
+from app.work import (
+    BuildChoices,
+    EvaluationChoices,
+    checked_index_name,
+    runnable_test_sets,
+    start_build,
+    start_evaluation,
+    start_sample,
+    start_verification,
+)
+from indexer.errors import InputError, MachineError, UsageError
+
+
+class Recorded(Jobs):
+    """Notes what would be started, and the files that were there for it."""
+
+    def __init__(self, folder):
+        super().__init__(folder)
+        self.orders, self.files = [], []
+
+    def start(self, order, draft=None):
+        self.orders.append(order)
+        found = draft.folder.rglob("*") if draft else ()
+        self.files.append({str(p.relative_to(draft.folder)): p.read_bytes() for p in found if p.is_file()})
+
+
+@pytest.fixture
+def jobs(tmp_path):
+    return Recorded(tmp_path / "index" / ".jobs")
+
+
+def upload(name, content=b'{"id": "a", "title": "A", "text": "Words.", "links": []}\n'):
+    return name, io.BytesIO(content)
+
+
+def options(order):
+    """The options of a command: flag -> its values."""
+    found, flag = {}, ""
+    for argument in order.command[2:]:
+        if argument.startswith("--"):
+            flag = argument
+            found[flag] = []
+        else:
+            found[flag].append(argument)
+    return found
+
+
+# --- uploads --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name, path",
+    [
+        ("a.md", "a.md"),
+        ("docs/guide/a.md", "docs/guide/a.md"),
+        ("../../etc/passwd", "etc/passwd"),
+        ("/etc/passwd", "etc/passwd"),
+        ("C:\\Users\\me\\a.md", "C_/Users/me/a.md"),
+        ("..\\..\\a.md", "a.md"),
+        ("a/../../b", "a/b"),
+        (".ssh/.config", "ssh/config"),
+        ("...", "upload"),
+        ("", "upload"),
+        ("/", "upload"),
+        ("a\0b\n\u202ec.md", "a_b_c.md"),
+        ("\ud800.md", "_.md"),
+        ("<script>alert(1)<script>.md", "<script>alert(1)<script>.md"),
+        ("a//b/./c", "a/b/c"),
+    ],
+)
+def test_names_of_uploads(name, path):
+    assert safe_path(name) == PurePosixPath(path)
+
+
+@pytest.mark.parametrize(
+    "name", ["x" * 5000 + ".md", "東" * 200 + ".html", "a/" * 500 + "b.md", ".".join("x" * 300)]
+)
+def test_long_names_can_be_written(tmp_path, name):
+    path = tmp_path / safe_path(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("x")
+    assert path.suffix == PurePosixPath(name).suffix or path.suffix == ".x"
+
+
+def test_one_file_several_files_a_folder(tmp_path):
+    assert save_uploads([upload("a.jsonl")], tmp_path / "one").relative_to(tmp_path) == Path(
+        "one/files/a.jsonl"
+    )
+    several = save_uploads(
+        [upload("a.md", b"1"), upload("A.MD", b"2"), upload("b.md", b"3")], tmp_path / "two"
+    )
+    assert {p.name: p.read_bytes() for p in several.iterdir()} == {"a.md": b"1", "_A.MD": b"2", "b.md": b"3"}
+    folder = save_uploads([upload("wiki/a.md"), upload("wiki/b/c.md")], tmp_path / "three")
+    assert folder == tmp_path / "three" / "files" / "wiki" and (folder / "b" / "c.md").is_file()
+    assert save_uploads([upload("wiki/a.md")], tmp_path / "four").name == "wiki"  # a folder of one file
+
+
+def test_nothing_leaves_the_folder(tmp_path):
+    folder = tmp_path / "a" / "b"
+    hostile = ["../x", "/tmp/linkseek-x", "..", "a/../../../x", "..\\x", "~/x", ""]
+    save_uploads([upload(name) for name in hostile], folder)
+    inside = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(inside) == len(hostile) and all(folder in path.parents for path in inside)
+
+
+def test_nothing_and_a_full_disk(tmp_path, monkeypatch):
+    with pytest.raises(UsageError, match="no file to read"):
+        save_uploads([], tmp_path)
+
+    def full(source, target, length):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("app.uploads.shutil.copyfileobj", full)
+    with pytest.raises(MachineError, match="could not be stored"):
+        save_uploads([upload("a.md")], tmp_path)
+
+
+def test_a_file_where_a_folder_should_be(tmp_path):
+    with pytest.raises(MachineError, match="could not be stored"):
+        save_uploads([upload("a"), upload("a/b")], tmp_path)
+
+
+# --- building -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["notes", "My-notes_2", "0", "x" * 64])
+def test_names_of_indexes(tmp_path, name):
+    assert checked_index_name(f" {name} ", tmp_path) == name
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        " ",
+        ".",
+        "..",
+        "../x",
+        "/etc",
+        "a/b",
+        "a\\b",
+        ".jobs",
+        "a.building",
+        "-rf",
+        "x" * 65,
+        "a b",
+        "ä",
+        "a\0",
+        "a\n",
+    ],
+)
+def test_names_that_are_none(tmp_path, name):
+    with pytest.raises(UsageError, match="name"):
+        checked_index_name(f"{name}x" if name == "a\n" else name, tmp_path)
+
+
+def test_a_name_that_is_taken(tmp_path):
+    (tmp_path / "notes").mkdir()
+    with pytest.raises(UsageError, match="there is an index"):
+        checked_index_name("notes", tmp_path)
+
+
+def test_building_from_a_file(jobs, tmp_path):
+    start_build(jobs, tmp_path / "index", "notes", [upload("../a.jsonl")], BuildChoices(limit=5, bm25=True))
+    [order], [files] = jobs.orders, jobs.files
+    assert list(files) == ["upload/files/a.jsonl"]
+    asked = options(order)
+    assert Path(order.command[1]).name == "build.py"
+    assert asked["--index"] == [str(tmp_path / "index" / "notes")]
+    assert asked["--corpus"][0].endswith("/upload/files/a.jsonl")
+    assert (asked["--format"], asked["--on-error"], asked["--limit"]) == (["jsonl"], ["skip"], ["5"])
+    assert "--no-dense" not in asked and "--no-bm25" not in asked
+    assert (order.kind, order.subject, order.title) == ("build", "notes", "Build notes (jsonl)")
+
+
+def test_building_a_folder_without_vectors(jobs, tmp_path):
+    pages = [upload("wiki/a.md", b"# A\n"), upload("wiki/b.md", b"# B\n"), upload("wiki/c.png", b"x")]
+    choices = BuildChoices(encoder=None, skip_errors=False)
+    start_build(jobs, tmp_path / "index", "wiki", pages, choices)
+    asked = options(jobs.orders[0])
+    assert asked["--format"] == ["markdown"] and asked["--on-error"] == ["stop"]
+    assert "--no-dense" in asked and "--encoder" not in asked and "--limit" not in asked
+
+
+@pytest.mark.parametrize(
+    "name, uploads, choices, message",
+    [
+        ("../x", [upload("a.jsonl")], BuildChoices(), "made of letters"),
+        ("x", [], BuildChoices(), "no file to read"),
+        ("x", [upload("a.jsonl")], BuildChoices(encoder=None, bm25=False), "nothing to search with"),
+        ("x", [upload("a.jsonl")], BuildChoices(format="../x"), "no such format"),
+        ("x", [upload("a.bin", b"\0\1\2")], BuildChoices(), "a.bin: unknown format"),
+        (
+            "x",
+            [upload("d/a.png"), upload("d/b.png")],
+            BuildChoices(),
+            "^d: no format is known for this folder",
+        ),
+        ("x", [upload("a.png"), upload("b.png")], BuildChoices(), "^no format is known for this folder"),
+        ("x", [upload("empty.jsonl", b"")], BuildChoices(), "empty.jsonl: the file is empty"),
+    ],
+)
+def test_what_is_not_built(jobs, tmp_path, name, uploads, choices, message):
+    with pytest.raises((UsageError, InputError), match=message) as caught:
+        start_build(jobs, tmp_path / "index", name, uploads, choices)
+    assert not jobs.orders and jobs.list() == []
+    assert str(tmp_path) not in caught.value.message + caught.value.hint  # where we keep it is our business
+    assert not jobs.folder.exists() or [*jobs.folder.iterdir()] == []
+
+
+def test_the_sample_and_a_verification(jobs, tmp_path):
+    start_sample(jobs, tmp_path / "index" / "sample")
+    start_verification(jobs, tmp_path / "index" / "sample")
+    sample, verification = map(options, jobs.orders)
+    assert sample["--corpus"][0].endswith("linkseek-sample.xml.bz2") and "--verify" in verification
+    assert sample["--index"] == verification["--index"] == [str(tmp_path / "index" / "sample")]
+
+
+# --- evaluations ----------------------------------------------------------------------------------
+
+QUESTIONS = b'{"id": "1", "text": "who?", "answers": ["she"]}\n'
+KNOWN = ["bm25", "dense"]
+
+
+def evaluate(jobs, tmp_path, choices, questions=None, pipelines_file=None):
+    index = tmp_path / "index" / "sample"
+    return start_evaluation(jobs, tmp_path / "results", index, KNOWN, pipelines_file, choices, questions)
+
+
+def test_an_evaluation_of_a_test_set(jobs, tmp_path):
+    choices = EvaluationChoices("sample", ("bm25", "dense"), depth=20, limit=7, latency=False)
+    evaluate(jobs, tmp_path, choices, pipelines_file=tmp_path / "own.toml")
+    [order] = jobs.orders
+    asked = options(order)
+    assert asked["--test-set"] == ["sample"] and asked["--pipeline"] == ["bm25", "dense"]
+    assert (asked["--depth"], asked["--limit"], asked["--latency"]) == (["20"], ["7"], ["0"])
+    assert asked["--pipelines-file"] == [str(tmp_path / "own.toml")]
+    assert asked["--output"] == [str(tmp_path / "results" / order.subject)] and order.subject.startswith(
+        "sample-2"
+    )
+    assert order.title == "sample on sample: bm25, dense" and order.same
+
+
+def test_equal_evaluations_have_equal_keys(jobs, tmp_path):
+    for choices, questions in (
+        (EvaluationChoices("sample", ("bm25",)), None),
+        (EvaluationChoices("sample", ("bm25",)), None),
+        (EvaluationChoices("sample", ("dense",)), None),
+        (EvaluationChoices(None, ("bm25",)), upload("q.jsonl", QUESTIONS)),
+        (EvaluationChoices(None, ("bm25",)), upload("q.jsonl", QUESTIONS)),
+        (
+            EvaluationChoices(None, ("bm25",)),
+            upload("q.jsonl", QUESTIONS + b'{"text": "x", "id": "2"}\n'),
+        ),
+    ):
+        evaluate(jobs, tmp_path, choices, questions)
+    keys = [order.key for order in jobs.orders]
+    assert keys[0] == keys[1] and keys[3] == keys[4] and len(set(keys)) == 4
+
+
+def test_questions_of_ones_own(jobs, tmp_path):
+    evaluate(
+        jobs, tmp_path, EvaluationChoices(None, ("bm25",)), upload("../<b>my questions</b>.jsonl", QUESTIONS)
+    )
+    asked = options(jobs.orders[0])
+    assert list(jobs.files[0].values()) == [QUESTIONS]
+    assert asked["--queries"][0].startswith(str(jobs.folder))
+    assert jobs.orders[0].subject.startswith("b-2")
+
+
+@pytest.mark.parametrize(
+    "choices, questions, message",
+    [
+        (EvaluationChoices("sample", ()), None, "no pipeline is chosen"),
+        (EvaluationChoices("sample", ("--json",)), None, 'no pipeline "--json"'),
+        (EvaluationChoices("../sample", ("bm25",)), None, "no questions are chosen"),
+        (EvaluationChoices(None, ("bm25",)), None, "no questions are chosen"),
+        (EvaluationChoices(None, ("bm25",)), upload("q.jsonl", b'{"id": "1", "text": "x"}\n'), "has answers"),
+        (EvaluationChoices(None, ("bm25",)), upload("q.jsonl", b"\xff\xfe"), "q.jsonl"),
+        (EvaluationChoices(None, ("bm25",)), upload("q.jsonl", b""), "q.jsonl"),
+    ],
+)
+def test_what_is_not_evaluated(jobs, tmp_path, choices, questions, message):
+    with pytest.raises((UsageError, InputError), match=message) as caught:
+        evaluate(jobs, tmp_path, choices, questions)
+    assert not jobs.orders and str(tmp_path) not in caught.value.message
+
+
+@pytest.mark.parametrize("asked, used", [(0, "1"), (-3, "1"), (10**9, "1000")])
+def test_a_depth_out_of_range(jobs, tmp_path, asked, used):
+    evaluate(jobs, tmp_path, EvaluationChoices("sample", ("bm25",), depth=asked))
+    assert options(jobs.orders[0])["--depth"] == [used]
+
+
+def test_test_sets_that_can_run_here(monkeypatch, tmp_path):
+    monkeypatch.delenv("LINKSEEK_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    found = {choice.name: choice for choice in runnable_test_sets({"corpus": {"file": "x.jsonl"}}, "mine")}
+    assert "sample" in found and not found["sample"].fits and found["sample"].queries == 200
+    assert set(found) < set(all_test_sets())
+    by_file = runnable_test_sets({"corpus": {"file": "linkseek-sample.xml.bz2"}}, "mine")
+    by_name = runnable_test_sets({}, "sample")
+    assert by_file[0].name == by_name[0].name == "sample" and by_file[0].fits and by_name[0].fits
+    monkeypatch.setenv("LINKSEEK_DATA", str(tmp_path / "none"))
+    assert runnable_test_sets({}, "sample") == []

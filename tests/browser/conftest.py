@@ -1,0 +1,125 @@
+"""A browser and one running application for all tests of this folder.
+
+The application runs as people run it, on an index of the sample that is really built, with a second index
+of hostile texts beside it. Debian's Chromium is used where there is one, or the one that CHROMIUM names, or
+Playwright's own; without any, the tests say so and are skipped.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+import pytest
+
+from benchmarks.sessions import running_application
+
+ROOT = Path(__file__).parents[2]
+sys.path.append(str(ROOT / "tests" / "app"))
+
+from small_index import build as build_small  # noqa: E402
+
+SECONDS = 60_000  # milliseconds that anything on a page may take; the machine may be busy
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.browser)
+
+
+@dataclass(frozen=True)
+class Application:
+    """The running application, and where its indexes and reports lie."""
+
+    address: str
+    indexes: Path
+    results: Path
+
+    def __call__(self, page: str = "", **params: Any) -> str:
+        """The address of a page with parameters."""
+        query = urlencode(params, doseq=True)
+        return f"{self.address}/{page}" + (f"?{query}" if query else "")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Chromium, started once."""
+    playwright_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+    with playwright_api.sync_playwright() as playwright:
+        own = Path(playwright.chromium.executable_path)
+        path = os.environ.get("CHROMIUM") or shutil.which("chromium")
+        if path is None and not own.is_file():
+            pytest.skip("there is no Chromium: apt-get install chromium, or playwright install chromium")
+        browser = playwright.chromium.launch(
+            executable_path=path, args=["--no-sandbox"] if os.getuid() == 0 else []
+        )
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="session")
+def indexes(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the index of the sample, and one of hostile texts."""
+    folder = tmp_path_factory.mktemp("application") / "index"
+    command = [sys.executable, "indexer/build.py", "--index", str(folder / "sample")]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    build_small(folder / "hostile", encoders=())
+    return folder
+
+
+@pytest.fixture(scope="session")
+def start() -> Iterator[Callable[[Path], Application]]:
+    """Start an application with an index that need not be there."""
+    with ExitStack() as running:
+
+        def start(index: Path) -> Application:
+            results = index.parent.parent / "results"
+            address = running.enter_context(running_application(index, "--results", str(results)))
+            return Application(f"http://{address}", index.parent, results)
+
+        yield start
+
+
+@pytest.fixture(scope="session")
+def application(indexes: Path, start: Callable[[Path], Application]) -> Application:
+    """The application of all tests."""
+    return start(indexes / "sample")
+
+
+@pytest.fixture
+def page(browser: Any) -> Iterator[Any]:
+    """A new window. Fails if it asked anyone but the application for anything, or a script failed."""
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    context.set_default_timeout(SECONDS)
+    page = context.new_page()
+    asked: set[str] = set()
+    errors: list[str] = []
+    page.on("request", lambda request: asked.add(request.url))
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("dialog", lambda dialog: errors.append(f"a script ran: {dialog.message}"))
+    yield page
+    context.close()
+    strangers = {url for url in asked if urlsplit(url).hostname not in ("localhost", None)}
+    assert not {url for url in strangers if not url.startswith(("data:", "blob:"))}
+    assert not errors
+
+
+@pytest.fixture
+def settled() -> Callable[[Any], None]:
+    """Wait until a page stands still: its script has run, and nothing of it is stale."""
+
+    def settled(page: Any) -> None:
+        page.wait_for_selector('.stApp[data-test-script-state="notRunning"]')
+        page.wait_for_function("!document.querySelector('[data-stale=\"true\"]')")
+
+    return settled

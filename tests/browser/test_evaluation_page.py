@@ -1,0 +1,88 @@
+"""A whole evaluation in a real browser: chosen, run, watched, read, and on to Search."""
+
+from __future__ import annotations
+
+import io
+import re
+import shutil
+import zipfile
+
+
+def test_a_whole_evaluation(application, page, settled):
+    page.goto(application("evaluation"))
+    page.get_by_text("Nothing has been evaluated yet").wait_for()
+    settled(page)
+    page.get_by_label("Only the first").fill("12")
+    page.keyboard.press("Tab")
+    settled(page)
+    page.locator("label", has_text="Measure the time").click()
+    settled(page)
+    page.get_by_role("button", name="Evaluate", exact=True).click()
+    job = page.locator(".ls-job")
+    job.wait_for()
+    assert job.get_by_role("heading").inner_text() == "sample on sample: bm25, ql, dense"
+
+    page.get_by_role("link", name="Articles").click()  # it goes on while we look elsewhere
+    page.get_by_role("heading", name="Read an article").wait_for()
+    page.get_by_role("link", name="Evaluation").click()
+    job.wait_for()
+    page.reload()
+    page.get_by_role("link", name="Open the report").click()
+    page.get_by_role("heading", name="Evaluation on sample").wait_for()
+    settled(page)
+    assert re.search(r"report=sample-\d{8}-\d{6}", page.url)
+    scores = page.get_by_role("region", name="Measures of each pipeline")
+    assert scores.get_by_role("row").count() == 4  # the head and three pipelines
+    assert page.get_by_role("heading", name="Differences between pipelines").is_visible()
+
+    page.get_by_text("Charts", exact=True).click()
+    page.locator("svg.chart >> visible=true").first.wait_for()
+    assert page.locator("svg.chart:visible path.line").count() >= 3
+    settled(page)
+    page.get_by_text("Questions", exact=True).click()
+    page.locator(".ls-differences li").first.wait_for()
+    settled(page)
+    assert "part=questions" in page.url and "pair=bm25" in page.url
+
+    with page.expect_download() as download:
+        page.get_by_role("button", name="All runs").click()
+    with zipfile.ZipFile(download.value.path()) as runs:
+        assert {name.rpartition("/")[2] for name in runs.namelist()} == {"bm25.trec", "ql.trec", "dense.trec"}
+        lines = io.TextIOWrapper(runs.open(runs.namelist()[0])).readlines()
+        assert len({line.split()[0] for line in lines}) == 12
+    with page.expect_download() as download:
+        page.get_by_role("button", name="report.html").click()
+    html = download.value.path().read_text("utf-8")
+    assert html.startswith("<!doctype html>") and "<script" not in html
+
+    case = page.locator(".ls-question a").first
+    question = case.inner_text()
+    case.click()
+    page.locator('section[aria-label^="Found by"]').nth(1).wait_for()
+    settled(page)
+    assert page.get_by_label("Question", exact=True).input_value() == question
+    assert "pipelines=bm25&pipelines=" in page.url
+
+
+def test_a_job_is_cancelled_and_a_report_is_damaged(application, page, settled):
+    damaged = application.results / "damaged <b>"
+    damaged.mkdir(parents=True)
+    (damaged / "results.json").write_text('{"pipelines": ')
+    try:
+        page.goto(application("evaluation"))
+        page.get_by_role("link", name="damaged <b>").wait_for()
+        settled(page)
+        page.get_by_text("New evaluation").click()
+        page.get_by_role("button", name="Evaluate", exact=True).click()
+        page.get_by_role("button", name="Cancel").click()
+        page.locator(".ls-state.ls-cancelled").wait_for()
+        page.get_by_role("link", name="damaged <b>").click()
+        notice = page.locator(".ls-notice")
+        notice.wait_for()
+        assert "are not JSON" in notice.inner_text() and "Traceback" not in page.content()
+        for name in ("../index/sample", "/etc", "none"):
+            page.goto(application("evaluation", report=name))
+            notice.wait_for()
+            assert "There is no report" in notice.inner_text()
+    finally:
+        shutil.rmtree(damaged)

@@ -1,0 +1,161 @@
+"""The search page in a real browser: comparing, why, sharing, what can go wrong, hostile texts."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from small_index import build
+
+from benchmarks.sessions import visit
+
+QUESTION = "Which sickness killed the lady who foresaw software?"
+
+
+def titles(page, pipeline):
+    return page.locator(f'section[aria-label="Found by {pipeline}"] h3').all_inner_texts()
+
+
+def test_comparing_and_sharing_and_going_back(application, page, settled):
+    page.goto(application())
+    page.get_by_role("button", name="Other questions").wait_for()
+    page.get_by_label("Question", exact=True).fill(QUESTION)
+    page.keyboard.press("Enter")
+    page.get_by_role("heading", name="bm25").wait_for()
+    settled(page)
+    found = {name: titles(page, name) for name in ("bm25", "hybrid")}
+    assert all(len(names) == 10 for names in found.values()) and found["bm25"] != found["hybrid"]
+    assert found["hybrid"][0] == "Ada Lovelace"
+    hybrid = page.get_by_role("region", name="Found by hybrid")
+    assert hybrid.locator("mark.ls-said").first.inner_text() == "cancer"
+    assert "first answer at rank 1" in hybrid.inner_text()
+    assert re.search(r"encode question\s+[\d.]+ ms", hybrid.inner_text())
+    assert hybrid.locator(".ls-other").count() == 10
+
+    page.locator("label", has_text="Chart of ranks").click()
+    page.locator("svg.ls-ranks >> visible=true").wait_for()
+    assert page.locator("svg.ls-ranks:visible a.strong").count() >= 1
+    settled(page)
+    shared = page.url
+    assert "chart=1" in shared and "pipelines=bm25&pipelines=hybrid" in shared
+
+    page.go_back()  # to the view without the chart
+    page.locator("svg.ls-ranks").first.wait_for(state="detached")
+    assert titles(page, "hybrid") == found["hybrid"]
+
+    other = page.context.new_page()  # somebody else opens what was shared
+    other.goto(shared)
+    other.locator("svg.ls-ranks >> visible=true").wait_for()
+    settled(other)
+    assert titles(other, "bm25") == found["bm25"] and titles(other, "hybrid") == found["hybrid"]
+    assert other.get_by_label("Question", exact=True).input_value() == QUESTION
+
+
+def test_why_by_keyboard_and_on_to_an_article(application, page, settled):
+    page.goto(application(q=QUESTION, pipelines=["hybrid"], k=5))
+    page.locator("h3").first.wait_for()
+    settled(page)
+    loaded = page.evaluate("window.linkseekLoaded = Math.random()")
+    page.get_by_role("link", name="Why Ada Lovelace, rank 1 of hybrid").press("Enter")
+    dialog = page.get_by_role("dialog")
+    dialog.locator("svg.ls-graph").wait_for()
+    settled(page)
+    assert "why=Ada" in page.url
+    assert "Dual links" in dialog.inner_text() and dialog.locator("mark.ls-said").inner_text() == "cancer"
+    node = dialog.locator("a.node.own")
+    edges = dialog.locator(".edge").first
+    before = edges.evaluate("edge => getComputedStyle(edge).stroke")
+    node.focus()
+    page.wait_for_timeout(300)
+    assert edges.evaluate("edge => getComputedStyle(edge).stroke") != before
+
+    page.keyboard.press("Escape")
+    dialog.wait_for(state="detached")
+    settled(page)
+    assert "why" not in page.url
+
+    page.go_back()
+    dialog.locator("svg.ls-graph").wait_for()
+    dialog.locator("svg.ls-graph a.node").first.press("Enter")
+    page.wait_for_url("**/article?**")
+    settled(page)
+    assert page.get_by_role("dialog").count() == 0
+    # no page was loaded anew on the way
+    assert page.evaluate("window.linkseekLoaded") == loaded
+    page.get_by_role("link", name="Search", exact=True).click()
+    page.locator("h3", has_text="Ada Lovelace").first.wait_for()
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_the_page_is_as_wide_as_the_window(application, page, settled, width):
+    page.set_viewport_size({"width": width, "height": 800})
+    page.goto(application(q=QUESTION, pipelines=["bm25", "ql", "dense", "hybrid"], k=5, chart=1))
+    page.get_by_role("heading", name="dense").wait_for()
+    page.locator("svg.ls-ranks >> visible=true").wait_for()
+    settled(page)
+    lefts = {round(box.bounding_box()["x"]) for box in page.locator(".ls-answer").all()}
+    assert len(lefts) == (4 if width == 1440 else 1)
+    assert page.evaluate("document.querySelector('.stMain').scrollWidth <= innerWidth")
+
+
+def test_hostile_texts_are_only_text(application, page, settled):
+    """Titles and passages with scripts, Markdown, LaTeX and an override of direction; so is the question."""
+    question = "<script>alert(9)</script> [volcano](http://evil.example) $x^2$ \u202evolcano :red[x]"
+    page.goto(application(index="hostile", q=question, pipelines=["bm25"], chart=1, why="Hostile#0"))
+    page.get_by_role("dialog").locator(".ls-reason").wait_for()
+    page.locator("svg.ls-ranks:visible").wait_for()
+    settled(page)
+    text = page.get_by_role("dialog").inner_text()
+    assert "<script>alert(1)</script> [title](javascript:alert(2)) :red[title] $x^2$" in text
+    assert '<img src=x onerror="alert(3)">' in text and "$\\frac{1}{2}$" in text and "\u202e" not in text
+    content = page.locator(".stMain")
+    for tag in ("img", "script:not(#follow)", ".katex", 'a[href^="http://evil"]', 'a[href^="javascript"]'):
+        assert page.get_by_role("dialog").locator(tag).count() == 0, tag
+        assert content.locator(f".ls-answer {tag}").count() == 0, tag
+
+
+def test_a_question_of_100_000_characters(application, page, settled):
+    page.goto(application())
+    page.get_by_label("Question", exact=True).fill("x" * 100_000)
+    page.keyboard.press("Enter")
+    page.get_by_text("The question has 100,000 characters").wait_for()
+    settled(page)
+    assert page.locator(".ls-answer").count() == 0 and len(page.url) < 1_000
+
+
+def test_an_index_deleted_while_it_is_open(application, page, settled):
+    build(application.indexes / "passing", encoders=())
+    page.goto(application(index="passing", q="volcano", pipelines=["bm25"]))
+    page.locator("h3").first.wait_for()
+    settled(page)
+    shutil.rmtree(application.indexes / "passing")
+    page.locator("label", has_text="Group by article").click()
+    page.get_by_text("There is no index passing here").wait_for()
+    settled(page)
+    assert "Traceback" not in page.content()
+
+
+def test_without_any_index(start, tmp_path_factory, page, settled):
+    application = start(tmp_path_factory.mktemp("nothing") / "index" / "sample")
+    page.goto(application())
+    page.get_by_text("There is no index yet").wait_for()
+    settled(page)
+    assert page.locator("code", has_text="python indexer/build.py").count() >= 1
+    build(application.indexes / "sample", encoders=())
+    page.get_by_role("button", name="Look again").click()
+    page.get_by_label("Question", exact=True).wait_for()
+
+
+def test_fifty_sessions_at_once(application):
+    """Every one of fifty visitors gets each of their answers, and nobody a notice."""
+    questions = [f"Who wrote about number {number}?" for number in range(50)]
+    started = time.perf_counter()
+    asked = visit(application.address.removeprefix("http://"), 50, questions, 2, 0)
+    with ThreadPoolExecutor(1) as thread:  # the browser's driver has a loop in this one
+        taken = thread.submit(asyncio.run, asked).result()
+    assert len(taken) == 100
+    assert max(whole for _, whole in taken) <= time.perf_counter() - started
