@@ -35,7 +35,7 @@ TWO = {"q": QUESTION, "pipelines": ["bm25", "hybrid"], "k": 10, "index": "sample
 # name: page, what its address says, and what is there when it is whole
 PAGES: dict[str, tuple[str, dict[str, Any], str]] = {
     "search": ("", TWO, ".ls-answer"),
-    "four": ("", TWO | {"pipelines": ["bm25", "ql", "dense", "hybrid"]}, ".ls-answer"),
+    "four": ("", TWO | {"pipelines": ["bm25", "dense", "hybrid", "bm25-squad"]}, ".ls-answer"),
     "ranks": ("", TWO | {"chart": 1}, "svg.ls-ranks:visible"),
     "why": ("", TWO | {"why": "Ada_Lovelace#2"}, "svg.ls-graph"),
     "start": ("", {"index": "sample"}, ".ls-invitation"),
