@@ -95,7 +95,7 @@ def assert_serves(arguments: list[str]) -> None:
         port = free.getsockname()[1]
     options = ["--server.port", str(port), "--server.headless", "true", "--server.address", "127.0.0.1"]
     server = subprocess.Popen(
-        [sys.executable, "-m", "streamlit", "run", *arguments, *options],
+        [sys.executable, "-m", "streamlit", "run", *options, *arguments],
         cwd=ROOT,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
