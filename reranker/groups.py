@@ -18,26 +18,14 @@ repetition of (document, target).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from retriever.topology import Topology
 
 
-@dataclass(frozen=True, slots=True)
-class Groups:
-    """The groups of one segment: document rows, int32, each ascending."""
-
-    d1: NDArray[np.int32]
-    d2: NDArray[np.int32]
-    d3: NDArray[np.int32]
-    d4: NDArray[np.int32]
-
-
 class LinkGroups:
-    """The groups of all segments of an index."""
+    """The groups of all segments of an index, by the links of its topology."""
 
     def __init__(self, topology: Topology, passage_offsets: NDArray[np.int64]) -> None:
         """passage_offsets: int64 [D+1], document d has passages offsets[d] to offsets[d+1]."""
@@ -54,17 +42,19 @@ class LinkGroups:
         groups = np.where(linked_back, np.where(leading, 1, 2), 3).astype(np.int8)  # [G]
         self.group: NDArray[np.int8] = groups[edge_of]
         """int8 [U]: 1, 2 or 3, the group of each of the topology's links in its passage."""
+        self.back: NDArray[np.int32] = np.where(linked_back, topology.link[first[place]], -1)[edge_of]
+        """int32 [U]: the target's first link to the passage's document; -1 where there is none."""
         self._offsets = np.searchsorted(source, np.arange(topology.documents + 1))  # int64 [D+1]
         self._targets = target.astype(np.int32)  # [G], by source
 
-    def of_segment(self, passage: int) -> Groups:
-        """The four groups of a passage."""
+    def of_segment(self, passage: int) -> tuple[NDArray[np.int32], ...]:
+        """D1, D2, D3 and D4 of a passage: document rows, each group ascending."""
         low, high = np.searchsorted(self._topology.passage, [passage, passage + 1])
         anchored, group = self._topology.target[low:high], self.group[low:high]
         document = int(self._topology.document_of[passage])
         every = self._targets[self._offsets[document] : self._offsets[document + 1]]
         others = every[~np.isin(every, anchored)]
-        return Groups(anchored[group == 1], anchored[group == 2], anchored[group == 3], others)
+        return anchored[group == 1], anchored[group == 2], anchored[group == 3], others
 
     def elsewhere(self) -> NDArray[np.int64]:
         """How many documents are in D4 of the passage that holds each of the topology's links, int64 [U]."""
@@ -73,7 +63,7 @@ class LinkGroups:
         return everything - count[segment]
 
     def counts(self) -> dict[str, int]:
-        """How many segments have an anchor, and how many pairs of such a segment and a document a group has."""
+        """How many segments have an anchor, and how many documents their groups have, summed over them."""
         _, first = np.unique(self._topology.passage, return_index=True)
         d1, d2, d3 = np.bincount(self.group, minlength=4)[1:4].tolist()
         d4 = int(self.elsewhere()[first].sum())

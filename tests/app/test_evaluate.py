@@ -556,6 +556,7 @@ class FakePipelines:
     """As much of `app.pipelines.Pipelines` as the command needs."""
 
     runs: ClassVar = {}
+    models: ClassVar = {}
 
     def __init__(self, index, path):
         pass
