@@ -7,7 +7,6 @@ reading, only the pages that the kernel keeps.
 
 from __future__ import annotations
 
-import struct
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -25,7 +24,9 @@ Row = dict[str, Any]
 _Plain = tuple["memoryview[int] | None", "memoryview[int] | None"]
 """The values of a column and, of texts, their offsets; (None, None) where Arrow must read it."""
 
-_CODES: dict[pa.DataType, Literal["b", "i", "q"]] = {pa.int8(): "b", pa.int32(): "i", pa.int64(): "q"}
+_Code = Literal["b", "i", "q", ""]
+_CODES: dict[pa.DataType, _Code] = {pa.string(): "i", pa.int8(): "b", pa.int32(): "i", pa.int64(): "q"}
+"""How the first array of a column is laid out, of texts their offsets; others are left to Arrow."""
 
 # Opening a table reads the head of every batch: 21 million passages are some 1,500 batches.
 _BATCH_ROWS = 16_384
@@ -101,6 +102,7 @@ class Table:
                 self._paths.append(path)
                 rows += batch.num_rows
         self._rows = rows
+        self._codes = {f.name: (n, _CODES.get(f.type, "")) for n, f in enumerate(schema)}
         self._plain: dict[tuple[int, str], _Plain] = {}
 
     def __reduce__(self) -> tuple[type[Table], tuple[list[Path], pa.Schema]]:
@@ -140,19 +142,18 @@ class Table:
             if not 0 <= start <= end <= len(values):
                 raise ValueError(f"a text from {start} to {end} of {len(values)} bytes")
             return str(values[start:end], "utf-8")
-        except (ValueError, IndexError) as error:
+        except (ValueError, TypeError, IndexError) as error:
             raise self._altered(number, error) from None
 
     def _open_column(self, number: int, name: str) -> _Plain:
-        column = self._batches[number].column(name)
-        validity, *buffers = column.buffers()
+        place, code = self._codes[name]
+        column = self._batches[number].column(place)
         found: _Plain = (None, None)
-        if validity is None and column.offset == 0:  # nothing is missing
-            if pa.types.is_string(column.type):
-                offsets, values = buffers
-                found = (memoryview(values or b"").cast("B"), _items(offsets, "i"))
-            elif column.type in _CODES:
-                found = (_items(buffers[0], _CODES[column.type]), None)
+        if code:
+            validity, first, *rest = column.buffers()
+            if validity is None and column.offset == 0:  # nothing is missing
+                items = memoryview(first).cast(code)
+                found = (memoryview(rest[0] or b""), items) if rest else (items, None)
         self._plain[number, name] = found
         return found
 
@@ -207,11 +208,6 @@ class Table:
             low, high = max(start - first, 0), min(stop - first, batch.num_rows)
             yield self._whole(number, batch.column(name).slice(low, max(high - low, 0)))
             number += 1
-
-
-def _items(buffer: pa.Buffer, code: Literal["b", "i", "q"]) -> memoryview[int]:
-    whole = memoryview(buffer).cast("B")
-    return whole[: len(whole) // struct.calcsize(code) * struct.calcsize(code)].cast(code)
 
 
 def _open_batches(path: Path, schema: pa.Schema) -> list[pa.RecordBatch]:
