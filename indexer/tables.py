@@ -7,11 +7,14 @@ reading, only the pages that the kernel keeps.
 
 from __future__ import annotations
 
+import os
+import struct
+import weakref
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,11 +24,24 @@ from indexer.errors import DamagedIndexError
 
 Row = dict[str, Any]
 
-_Plain = tuple["memoryview[int] | None", "memoryview[int] | None"]
-"""The values of a column and, of texts, their offsets; (None, None) where Arrow must read it."""
 
-_Code = Literal["b", "i", "q", ""]
-_CODES: dict[pa.DataType, _Code] = {pa.string(): "i", pa.int8(): "b", pa.int32(): "i", pa.int64(): "q"}
+class _Place(NamedTuple):
+    """Where a column of a batch lies in its file: numbers, or the offsets of texts and then the texts."""
+
+    file: int
+    layout: struct.Struct
+    first: int
+    texts: int = 0
+    length: int = 0
+
+
+_OFFSETS = struct.Struct("ii")
+_LAYOUTS = {
+    pa.string(): _OFFSETS,
+    pa.int8(): struct.Struct("b"),
+    pa.int32(): struct.Struct("i"),
+    pa.int64(): struct.Struct("q"),
+}
 """How the first array of a column is laid out, of texts their offsets; others are left to Arrow."""
 
 # Opening a table reads the head of every batch: 21 million passages are some 1,500 batches.
@@ -94,16 +110,19 @@ class Table:
         self._batches: list[pa.RecordBatch] = []
         self._paths: list[Path] = []  # of the batches
         self._starts: list[int] = []
+        self._layouts = {f.name: (n, _LAYOUTS.get(f.type)) for n, f in enumerate(schema)}
+        self._files: dict[Path, tuple[int, int]] = {}  # descriptor, and where in memory the file is mapped
         rows = 0
         for path in paths:
-            for batch in _open_batches(path, schema):
+            batches, base = _open_batches(path, schema)
+            self._files[path] = (_descriptor(path, self), base)
+            for batch in batches:
                 self._starts.append(rows)
                 self._batches.append(batch)
                 self._paths.append(path)
                 rows += batch.num_rows
         self._rows = rows
-        self._codes = {f.name: (n, _CODES.get(f.type, "")) for n, f in enumerate(schema)}
-        self._plain: dict[tuple[int, str], _Plain] = {}
+        self._places: dict[tuple[int, str], _Place] = {}
 
     def __reduce__(self) -> tuple[type[Table], tuple[list[Path], pa.Schema]]:
         """Another process opens the same files."""
@@ -125,37 +144,40 @@ class Table:
         return self._cell(name, row)
 
     def _cell(self, name: str, row: int) -> Any:
-        """One cell, from the column's memory where that is laid out plainly.
+        """One cell, read from the file itself where the column is laid out plainly.
 
-        Arrow's slices and checks are made for more than one value and take ten times as long.
+        A row is a few bytes in each of many places. To map a page for each of them, and Arrow's slices and
+        checks, which are made for more than one value, take several times as long.
         """
         number = bisect_right(self._starts, row) - 1
         row -= self._starts[number]
+        place = self._places.get((number, name)) or self._find_column(number, name)
+        if place is None:
+            column = self._batches[number].column(name)
+            return self._whole(number, column.slice(row, 1))[0].as_py()
         try:
-            values, offsets = self._plain.get((number, name)) or self._open_column(number, name)
-            if values is None:
-                column = self._batches[number].column(name)
-                return self._whole(number, column.slice(row, 1))[0].as_py()
-            if offsets is None:
-                return values[row]
-            start, end = offsets[row], offsets[row + 1]
-            if not 0 <= start <= end <= len(values):
-                raise ValueError(f"a text from {start} to {end} of {len(values)} bytes")
-            return str(values[start:end], "utf-8")
-        except (ValueError, TypeError, IndexError) as error:
+            file, layout, first, texts, length = place
+            if layout is not _OFFSETS:
+                return layout.unpack(os.pread(file, layout.size, first + layout.size * row))[0]
+            start, end = _OFFSETS.unpack(os.pread(file, _OFFSETS.size, first + 4 * row))
+            if not 0 <= start <= end <= length:
+                raise ValueError(f"a text from {start} to {end} of {length} bytes")
+            return os.pread(file, end - start, texts + start).decode() if length else ""
+        except (ValueError, struct.error, OSError) as error:
             raise self._altered(number, error) from None
 
-    def _open_column(self, number: int, name: str) -> _Plain:
-        place, code = self._codes[name]
-        column = self._batches[number].column(place)
-        found: _Plain = (None, None)
-        if code:
-            validity, first, *rest = column.buffers()
-            if validity is None and column.offset == 0:  # nothing is missing
-                items = memoryview(first).cast(code)
-                found = (memoryview(rest[0] or b""), items) if rest else (items, None)
-        self._plain[number, name] = found
-        return found
+    def _find_column(self, number: int, name: str) -> _Place | None:
+        column_number, layout = self._layouts[name]
+        column = self._batches[number].column(column_number)
+        validity, *buffers = column.buffers()
+        if layout is None or validity is not None or column.offset:  # or something is missing
+            return None
+        file, base = self._files[self._paths[number]]
+        place = _Place(file, layout, buffers[0].address - base)
+        if layout is _OFFSETS and buffers[1] is not None:
+            place = place._replace(texts=buffers[1].address - base, length=buffers[1].size)
+        self._places[number, name] = place
+        return place
 
     def rows(self) -> Iterator[Row]:
         """All rows in order, one batch in memory at a time."""
@@ -210,15 +232,26 @@ class Table:
             number += 1
 
 
-def _open_batches(path: Path, schema: pa.Schema) -> list[pa.RecordBatch]:
+def _descriptor(path: Path, table: Table) -> int:
+    """A descriptor of a file, closed when the table is gone."""
+    descriptor = os.open(path, os.O_RDONLY)
+    weakref.finalize(table, os.close, descriptor)
+    return descriptor
+
+
+def _open_batches(path: Path, schema: pa.Schema) -> tuple[list[pa.RecordBatch], int]:
+    """The batches of a file, and the address at which it is mapped into memory."""
     try:
-        reader = pa.ipc.open_file(pa.memory_map(str(path), "r"))
+        mapped = pa.memory_map(str(path), "r")
+        base = mapped.read_buffer().address if mapped.size() else 0
+        mapped.seek(0)
+        reader = pa.ipc.open_file(mapped)
         if not reader.schema.equals(schema):
             raise DamagedIndexError(
                 f"{path}: columns {reader.schema.names}, expected {schema.names}",
                 "The file is of another version or was replaced; build the index again.",
             )
-        return [reader.get_batch(number) for number in range(reader.num_record_batches)]
+        return [reader.get_batch(number) for number in range(reader.num_record_batches)], base
     except (pa.ArrowException, ValueError, OSError) as error:
         raise DamagedIndexError(
             f"{path}: not a whole Arrow file ({error})", "Build the index again."
