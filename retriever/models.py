@@ -90,11 +90,12 @@ def load_query_tower(folder: Path, name: str) -> tuple[Whole, ModelFacts]:
 
 def _load_tower(folder: Path, name: str, route: str) -> tuple[Whole, ModelFacts]:
     from retriever.torch_engine import Whole
-    from retriever.towers import has_two_towers, one_tower
 
     model = load_sentence_transformer(folder, name)
-    two_towers = has_two_towers(model)
+    two_towers = (folder / _TOWERS).is_file()
     if two_towers:
+        from retriever.towers import one_tower
+
         model = one_tower(model, route)
     return Whole(list(model), "sentence_embedding"), replace(model_facts(model, name), two_towers=two_towers)
 
