@@ -1,0 +1,91 @@
+"""Query disambiguation: an anchor in its words -> its page, before another page of that anchor (HARP, 3.2.2).
+
+    query    S1 of `harp_rqp`: an anchor and words of its sentence, drawn by what the anchor looks at
+    better   with the page that it leads to there
+    worse    with a random other page that the same anchor leads to elsewhere
+
+Anchors with 2 to 10 pages (the released code's limit; the paper names none). Anchors are the same whatever
+their case and spacing. Example: "He ate an [apple|Apple]." and "The [Apple|Apple Inc.] phone rang." give
+"apple ate" with Apple before Apple Inc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from indexer.ids import hash_ids
+from reranker.contrasts import Contrast
+from reranker.objectives import Source, link_evidence
+from reranker.objectives.harp import Harp, anchor_key, contrast, each, mention_of, page_of, usable_links
+
+_MOST_PAGES = 10
+
+
+@dataclass(frozen=True)
+class QueryDisambiguation(Harp):
+    """The page of an ambiguous anchor before another one of its pages."""
+
+    name = "harp-qdm"
+    summary = "an ambiguous anchor and words around it, with its page before another of the anchor's (HARP)"
+
+    def candidates(self, source: Source) -> NDArray[np.int64]:
+        """Every link whose anchor leads to several documents: [n, 10], the link and the others, else -1."""
+        links = usable_links(source)
+        target = np.asarray(source.index.links.target)[links].astype(np.int64)  # [n]
+        anchor = anchor_hashes(source, links)  # [n]
+        order = np.lexsort((target, anchor))
+        new = np.ones(len(links), np.bool_)
+        new[1:] = np.diff(anchor[order]).astype(np.bool_) | np.diff(target[order]).astype(np.bool_)
+        anchors, targets = anchor[order][new], target[order][new]  # [m], each pair once
+        low = np.searchsorted(anchors, anchor, side="left")  # [n]
+        count = np.searchsorted(anchors, anchor, side="right") - low
+        several = np.flatnonzero((count > 1) & (count <= _MOST_PAGES))
+        column = np.arange(_MOST_PAGES)
+        places = np.minimum(low[several, None] + column, max(len(targets) - 1, 0))  # [k, 10]
+        others = np.where(column < count[several, None], targets[places], -1)
+        # One of the ten is the link's own: its place is the link's.
+        own = np.argmax(others == target[several, None], axis=1)
+        others[np.arange(len(several)), own] = others[:, 0]
+        others[:, 0] = links[several]
+        return others
+
+    def contrasts(
+        self, source: Source, rows: NDArray[np.int64], draws: NDArray[np.int64]
+    ) -> Iterator[Contrast | None]:
+        """The page of each link and another one."""
+        mentions = [mention_of(source, link) for link in rows[:, 0].tolist()]
+        asked = [(m.sentence, (m.start, m.end)) for m in mentions if m]
+        attended = iter(self.attentions.of(asked))
+        for mention, (row, generator) in zip(mentions, each(rows, draws), strict=True):
+            if mention is None:
+                yield None
+                continue
+            query = self.mention_set(source, mention, next(attended), generator)
+            other = int(generator.choice([document for document in row[1:] if document >= 0]))
+            better, worse = page_of(source, mention.target), page_of(source, other)
+            if query is None or better is None or worse is None:
+                yield None
+                continue
+            evidence = {"link": link_evidence(source, mention.link), "worse": source.document_id(other)}
+            yield contrast(self, (query[0], better), (query[0], worse), evidence)
+
+
+def anchor_hashes(source: Source, links: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """A hash of each link's anchor, uint64 [n], in one pass over the texts. links: ascending."""
+    graph = source.index.links
+    passage, start, end = (np.asarray(column)[links] for column in (graph.passage, graph.start, graph.end))
+    found, row = [np.empty(0, np.uint64)], 0
+    for (texts,) in source.index.passages.table.batches(["text"]):
+        low, high = np.searchsorted(passage, [row, row + len(texts)])
+        here = slice(low, high)
+        anchors = [
+            anchor_key(texts[p - row].as_py()[s:e])
+            for p, s, e in zip(passage[here].tolist(), start[here].tolist(), end[here].tolist(), strict=True)
+        ]
+        found.append(hash_ids(anchors))
+        row += len(texts)
+    return np.concatenate(found)

@@ -1,0 +1,123 @@
+"""The lines that contrasts are kept in: there and back, and whatever is wrong with one."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from indexer.errors import InputError
+from reranker.contrasts import Contrast, TextPair, contrast_line, read_contrasts, write_contrasts
+
+CONTRAST = Contrast(
+    TextPair("the moth's lamp", "It flew.", "Moth", ((4, 8), (11, 15))),
+    (TextPair("the moth's lamp", "It crept.", "Bug"), TextPair("a lamp", "It flew.", "Moth", ((2, 6),))),
+    "php-hp",
+    {"segment": "Moth#0"},
+)
+
+
+def test_a_line_leaves_out_what_a_worse_pair_shares() -> None:
+    assert json.loads(contrast_line(CONTRAST)) == {
+        "objective": "php-hp",
+        "better": {
+            "query": "the moth's lamp",
+            "title": "Moth",
+            "document": "It flew.",
+            "anchors": [[4, 8], [11, 15]],
+        },
+        "worse": [
+            {"title": "Bug", "document": "It crept."},
+            {"query": "a lamp", "anchors": [[2, 6]]},
+        ],
+        "evidence": {"segment": "Moth#0"},
+    }
+
+
+@pytest.mark.parametrize("name", ["c.jsonl", "c.jsonl.zst"])
+def test_there_and_back(tmp_path: Path, name: str) -> None:
+    plain = Contrast(TextPair("q\u2028", "d"), (TextPair("q\u2028", "e"),), "prop")
+    assert write_contrasts(tmp_path / name, map(contrast_line, [CONTRAST, plain])) == 2
+    assert list(read_contrasts(tmp_path / name)) == [CONTRAST, plain]
+    assert not list(tmp_path.glob("*.tmp"))
+
+
+_TEXT = st.text(st.characters(codec="utf-8"), min_size=1).filter(str.strip)
+
+
+@st.composite
+def text_pairs(draw: st.DrawFn) -> TextPair:
+    query = draw(_TEXT)
+    bounds = draw(st.lists(st.integers(0, len(query)), unique=True, max_size=6).map(sorted))
+    spans = tuple(zip(bounds[::2], bounds[1::2], strict=False))
+    return TextPair(query, draw(_TEXT), draw(st.sampled_from(["", "Title", "Titel 2"])), spans)
+
+
+@given(text_pairs(), st.lists(text_pairs(), min_size=1, max_size=3), st.booleans())
+def test_any_contrast_comes_back(
+    tmp_path_factory: pytest.TempPathFactory, better: TextPair, worse: list[TextPair], same: bool
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "any.jsonl"
+    if same:
+        worse = [TextPair(better.query, pair.document, pair.title, better.anchors) for pair in worse]
+    contrast = Contrast(better, tuple(worse), "wlp")
+    write_contrasts(path, [contrast_line(contrast)])
+    assert list(read_contrasts(path)) == [contrast]
+
+
+def test_an_other_program_reads_it(tmp_path: Path) -> None:
+    """zstd's own tool; the texts stand there as they are."""
+    write_contrasts(tmp_path / "c.jsonl.zst", [contrast_line(CONTRAST)])
+    try:
+        done = subprocess.run(["zstd", "-dc", tmp_path / "c.jsonl.zst"], capture_output=True, check=True)
+    except FileNotFoundError:
+        pytest.skip("zstd is not installed")
+    assert json.loads(done.stdout)["better"]["document"] == "It flew."
+
+
+def line(**changes: Any) -> str:
+    row = {"objective": "prop", "better": {"query": "ab", "document": "d"}, "worse": [{"document": "e"}]}
+    return json.dumps({key: value for key, value in (row | changes).items() if value is not ...})
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ("{", "line 2: not JSON"),
+        ("[]", "line 2: expected a JSON object, found list"),
+        (line(objective=...), '"objective" is missing, expected a text'),
+        (line(objective="pop"), "\"objective\" is 'pop', which is unknown"),
+        (line(better=...), '"better" is NoneType, expected an object'),
+        (line(better={"document": "d"}), '"better": "query" is missing, expected a text'),
+        (line(better={"query": " ", "document": "d"}), '"better": "query" is empty'),
+        (line(better={"query": "a", "document": 5}), '"better": "document" is int, expected a text'),
+        (line(better={"query": "a", "document": ""}), '"better": "document" is empty'),
+        (line(worse=[]), '"worse" is no list with at least one pair'),
+        (line(worse=["e"]), '"worse" 1 is str, expected an object'),
+        (line(worse=[{}, {"title": "t"}]), '"worse" 2: "document" is missing'),
+        (line(worse=[{"anchors": [[0, 3]]}]), '"worse" 1: "anchors" holds [0, 3]'),
+        (line(worse=[{"anchors": [[1, 2], [0, 1]]}]), '"anchors" holds [0, 1]'),
+        (line(worse=[{"anchors": [[1, True]]}]), '"anchors" holds [1, True]'),
+        (line(worse=[{"anchors": 7}]), '"anchors" holds 7'),
+        (line(evidence=[]), '"evidence" is list, expected an object'),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, bad: str, message: str) -> None:
+    (tmp_path / "c.jsonl").write_text(f"{line()}\n{bad}\n", "utf-8")
+    found = read_contrasts(tmp_path / "c.jsonl", known=["prop", "php-hp"])
+    assert next(found).objective == "prop"
+    with pytest.raises(InputError) as caught:
+        next(found)
+    assert "c.jsonl, line 2" in caught.value.message and message in caught.value.message
+    assert caught.value.hint
+
+
+def test_an_empty_file(tmp_path: Path) -> None:
+    (tmp_path / "c.jsonl").write_text("\n", "utf-8")
+    with pytest.raises(InputError, match="no contrasts in it"):
+        list(read_contrasts(tmp_path / "c.jsonl"))
