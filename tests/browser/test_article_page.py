@@ -9,10 +9,12 @@ def test_an_article_is_found_read_and_followed(application, page, settled):
     assert page.get_by_role("region", name="Articles to start with").get_by_role("link").count() == 12
     page.get_by_label("Find an article by its title").fill("isaac")
     page.keyboard.press("Enter")
+    page.get_by_role("link", name="Isaac Newton").wait_for()
+    settled(page)
     page.get_by_role("link", name="Isaac Newton").press("Enter")
     page.get_by_role("heading", name="Isaac Newton").wait_for()
+    page.wait_for_url(lambda url: "id=Isaac" in url and "find=" not in url)
     settled(page)
-    assert "id=Isaac" in page.url and "find=" not in page.url
     assert page.get_by_label("Find an article by its title").input_value() == ""
 
     text = page.get_by_role("article", name="Text by passages")

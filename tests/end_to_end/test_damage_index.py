@@ -201,7 +201,7 @@ def test_an_altered_text_that_is_no_text_any_more(copy):
     content = path.read_bytes()
     path.write_bytes(content.replace(b"Mercury", b"Mer\xffury"))
     done = search("--index", copy, "--pipeline", "bm25", "the planet Mercury")
-    told(done, DamagedIndexError, f"{path}: altered (", "UTF8", f"Remove the folder {path.parent}")
+    told(done, DamagedIndexError, f"{path}: altered (", "utf-8", f"Remove the folder {path.parent}")
 
 
 @pytest.mark.timeout(120)
