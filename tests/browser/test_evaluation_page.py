@@ -42,7 +42,9 @@ def test_a_whole_evaluation(application, page, settled):
     page.get_by_text("Questions", exact=True).click()
     page.locator(".ls-differences li").first.wait_for()
     settled(page)
-    assert "part=questions" in page.url and "pair=bm25" in page.url
+    page.wait_for_function(
+        "location.search.includes('part=questions') && location.search.includes('pair=bm25')"
+    )
 
     with page.expect_download() as download:
         page.get_by_role("button", name="All runs").click()
@@ -61,7 +63,7 @@ def test_a_whole_evaluation(application, page, settled):
     page.locator('section[aria-label^="Found by"]').nth(1).wait_for()
     settled(page)
     assert page.get_by_label("Question", exact=True).input_value() == question
-    assert "pipelines=bm25&pipelines=" in page.url
+    page.wait_for_function("location.search.includes('pipelines=bm25&pipelines=')")
 
 
 def test_a_job_is_cancelled_and_a_report_is_damaged(application, page, settled):
