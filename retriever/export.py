@@ -36,7 +36,7 @@ def main(argv: Sequence[str]) -> None:
     options = parser.parse_args(argv)
     if not 0 < options.share <= 1:
         raise UsageError(f"--share {options.share}", "It is above 0, and 1 at most.")
-    from retriever.bases import open_base
+    from retriever.bases import find_base, open_base
     from retriever.towers import has_two_towers, one_tower
 
     model = open_base(options.model)
@@ -46,7 +46,7 @@ def main(argv: Sequence[str]) -> None:
         if not has_two_towers(model):
             raise UsageError(f"{options.model} has one tower", "Leave --tower out.")
         model = one_tower(model, options.tower)
-    save_model(model, options.output, card=Path(options.model) / "README.md")
+    save_model(model, options.output, card=find_base(options.model) / "README.md")
     print(f"{options.output}: SentenceTransformer(path) opens it", file=sys.stderr)
 
 

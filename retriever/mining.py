@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from indexer.errors import InputError
 from indexer.index import Index
-from retriever.objectives import Objective, Source, all_objectives
+from retriever.objectives import Objective, Source, all_objectives, link_evidence
 from retriever.pairs import Context, Pair, pair_line
 from retriever.topology import Pairs, Topology
 
@@ -309,16 +309,4 @@ def _context(source: Source, row: int, text: str | None = None) -> Context:
 def _evidence(source: Source, pairs: Pairs, i: int) -> dict[str, Any]:
     """The links that made the pair, by what they do in it."""
     links = {"query": pairs.query_link, "positive": pairs.positive_link, "shared": pairs.shared_link}
-    return {role: _link(source, int(rows[i])) for role, rows in links.items() if rows[i] >= 0}
-
-
-def _link(source: Source, link: int) -> dict[str, Any]:
-    graph = source.index.links
-    passage, start, end = int(graph.passage[link]), int(graph.start[link]), int(graph.end[link])
-    return {
-        "passage_id": source.index.passages.ids([passage])[0],
-        "start": start,
-        "end": end,
-        "anchor": source.text(passage)[start:end],
-        "target": str(source.index.documents.table.value("id", int(graph.target[link]))),
-    }
+    return {role: link_evidence(source, int(rows[i])) for role, rows in links.items() if rows[i] >= 0}

@@ -134,16 +134,3 @@ def all_objectives() -> dict[str, type[Objective]]:
             if isinstance(value, type) and issubclass(value, Objective) and "name" in vars(value):
                 found[value.name] = value
     return found
-
-
-def link_evidence(source: Source, link: int) -> dict[str, Any]:
-    """A link for people: where it stands, its anchor and its target."""
-    graph = source.index.links
-    passage, start, end = int(graph.passage[link]), int(graph.start[link]), int(graph.end[link])
-    return {
-        "passage_id": source.index.passages.ids([passage])[0],
-        "start": start,
-        "end": end,
-        "anchor": source.text(passage)[start:end],
-        "target": source.document_id(int(graph.target[link])),
-    }

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reranker.contrasts import Contrast, TextPair
-from reranker.objectives import Source, link_evidence
+from reranker.objectives import Source
 from reranker.objectives.harp import (
     Harp,
     Mention,
@@ -29,6 +29,7 @@ from reranker.objectives.harp import (
     page_of,
 )
 from reranker.words import draw_count
+from retriever.objectives import link_evidence
 
 _TRIES = 16
 

@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from indexer.ids import hash_ids
 from reranker.contrasts import Contrast
-from reranker.objectives import Source, link_evidence
+from reranker.objectives import Source
 from reranker.objectives.harp import Harp, anchor_key, contrast, each, mention_of, page_of, usable_links
+from retriever.objectives import link_evidence
 
 _MOST_PAGES = 10
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from reranker.attentions import Attended
 from reranker.contrasts import Contrast
-from reranker.objectives import Source, link_evidence
+from reranker.objectives import Source
 from reranker.objectives.harp import (
     Harp,
     Mention,
@@ -32,6 +32,7 @@ from reranker.objectives.harp import (
     page_of,
     softmax,
 )
+from retriever.objectives import link_evidence
 
 
 @dataclass(frozen=True)

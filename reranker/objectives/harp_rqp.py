@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from reranker.attentions import Span
 from reranker.contrasts import Contrast
-from reranker.objectives import Source, link_evidence
+from reranker.objectives import Source
 from reranker.objectives.harp import Harp, contrast, each, mention_of, page_of, usable_links
 from reranker.words import words_of
+from retriever.objectives import link_evidence
 
 
 @dataclass(frozen=True)

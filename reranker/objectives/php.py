@@ -32,7 +32,8 @@ from numpy.typing import NDArray
 
 from reranker.contrasts import Contrast, TextPair
 from reranker.groups import LinkGroups
-from reranker.objectives import Objective, Source, link_evidence
+from reranker.objectives import Objective, Source
+from retriever.objectives import link_evidence
 
 
 @dataclass(frozen=True)

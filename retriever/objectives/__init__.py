@@ -110,6 +110,19 @@ def anchor_sentence(source: Source, link: int) -> str:
     )
 
 
+def link_evidence(source: Source, link: int) -> dict[str, Any]:
+    """A link for people: where it stands, in characters of its passage, its anchor and its target."""
+    graph, documents = source.index.links, source.index.documents
+    passage, start, end = int(graph.passage[link]), int(graph.start[link]), int(graph.end[link])
+    return {
+        "passage_id": source.index.passages.ids([passage])[0],
+        "start": start,
+        "end": end,
+        "anchor": source.text(passage)[start:end],
+        "target": str(documents.table.value("id", int(graph.target[link]))),
+    }
+
+
 @cache
 def all_objectives() -> dict[str, Objective]:
     """Every objective by name, in alphabetical order of their files."""
