@@ -28,11 +28,10 @@ Row = dict[str, Any]
 class _Place(NamedTuple):
     """Where a column of a batch lies in its file: numbers, or the offsets of texts and then the texts."""
 
-    file: int
     layout: struct.Struct
     first: int
-    texts: int = 0
-    length: int = 0
+    texts: int
+    length: int
 
 
 _OFFSETS = struct.Struct("ii")
@@ -110,19 +109,19 @@ class Table:
         self._batches: list[pa.RecordBatch] = []
         self._paths: list[Path] = []  # of the batches
         self._starts: list[int] = []
-        self._layouts = {f.name: (n, _LAYOUTS.get(f.type)) for n, f in enumerate(schema)}
-        self._files: dict[Path, tuple[int, int]] = {}  # descriptor, and where in memory the file is mapped
+        self._numbers = {name: number for number, name in enumerate(schema.names)}
+        self._places: list[tuple[int, list[_Place | None]]] = []  # of the batches: descriptor, and columns
         rows = 0
         for path in paths:
             batches, base = _open_batches(path, schema)
-            self._files[path] = (_descriptor(path, self), base)
+            descriptor = _descriptor(path, self)
             for batch in batches:
                 self._starts.append(rows)
                 self._batches.append(batch)
                 self._paths.append(path)
+                self._places.append((descriptor, _find_columns(batch, base)))
                 rows += batch.num_rows
         self._rows = rows
-        self._places: dict[tuple[int, str], _Place] = {}
 
     def __reduce__(self) -> tuple[type[Table], tuple[list[Path], pa.Schema]]:
         """Another process opens the same files."""
@@ -135,28 +134,32 @@ class Table:
         """One row as a dictionary. Raises IndexError outside [0, len)."""
         if not 0 <= row < self._rows:
             raise IndexError(f"row {row} of a table of {self._rows} rows")
-        return {name: self._cell(name, row) for name in self._schema.names}
+        number = bisect_right(self._starts, row) - 1
+        row -= self._starts[number]
+        file, places = self._places[number]
+        return {
+            name: self._cell(number, row, column, file, place)
+            for column, (name, place) in enumerate(zip(self._numbers, places, strict=True))
+        }
 
     def value(self, name: str, row: int) -> Any:
         """One cell as a Python object. Raises IndexError outside [0, len)."""
         if not 0 <= row < self._rows:
             raise IndexError(f"row {row} of a table of {self._rows} rows")
-        return self._cell(name, row)
+        number, column = bisect_right(self._starts, row) - 1, self._numbers[name]
+        file, places = self._places[number]
+        return self._cell(number, row - self._starts[number], column, file, places[column])
 
-    def _cell(self, name: str, row: int) -> Any:
-        """One cell, read from the file itself where the column is laid out plainly.
+    def _cell(self, number: int, row: int, column: int, file: int, place: _Place | None) -> Any:
+        """One cell of a batch, read from the file itself where the column is laid out plainly.
 
         A row is a few bytes in each of many places. To map a page for each of them, and Arrow's slices and
         checks, which are made for more than one value, take several times as long.
         """
-        number = bisect_right(self._starts, row) - 1
-        row -= self._starts[number]
-        place = self._places.get((number, name)) or self._find_column(number, name)
         if place is None:
-            column = self._batches[number].column(name)
-            return self._whole(number, column.slice(row, 1))[0].as_py()
+            return self._whole(number, self._batches[number].column(column).slice(row, 1))[0].as_py()
         try:
-            file, layout, first, texts, length = place
+            layout, first, texts, length = place
             if layout is not _OFFSETS:
                 return layout.unpack(os.pread(file, layout.size, first + layout.size * row))[0]
             start, end = _OFFSETS.unpack(os.pread(file, _OFFSETS.size, first + 4 * row))
@@ -165,19 +168,6 @@ class Table:
             return os.pread(file, end - start, texts + start).decode() if length else ""
         except (ValueError, struct.error, OSError) as error:
             raise self._altered(number, error) from None
-
-    def _find_column(self, number: int, name: str) -> _Place | None:
-        column_number, layout = self._layouts[name]
-        column = self._batches[number].column(column_number)
-        validity, *buffers = column.buffers()
-        if layout is None or validity is not None or column.offset:  # or something is missing
-            return None
-        file, base = self._files[self._paths[number]]
-        place = _Place(file, layout, buffers[0].address - base)
-        if layout is _OFFSETS and buffers[1] is not None:
-            place = place._replace(texts=buffers[1].address - base, length=buffers[1].size)
-        self._places[number, name] = place
-        return place
 
     def rows(self) -> Iterator[Row]:
         """All rows in order, one batch in memory at a time."""
@@ -237,6 +227,21 @@ def _descriptor(path: Path, table: Table) -> int:
     descriptor = os.open(path, os.O_RDONLY)
     weakref.finalize(table, os.close, descriptor)
     return descriptor
+
+
+def _find_columns(batch: pa.RecordBatch, base: int) -> list[_Place | None]:
+    """Where the columns of a batch lie in the file that is mapped at `base`; None for those left to Arrow."""
+    places: list[_Place | None] = []
+    for column in batch.columns:
+        layout = _LAYOUTS.get(column.type)
+        validity, numbers, *texts = column.buffers() if layout else (None, None)
+        if layout is None or validity is not None or numbers is None or column.offset:
+            places.append(None)  # not plain, or with values missing
+            continue
+        texts = [buffer for buffer in texts if buffer is not None]
+        rest = (texts[0].address - base, texts[0].size) if texts else (0, 0)
+        places.append(_Place(layout, numbers.address - base, *rest))
+    return places
 
 
 def _open_batches(path: Path, schema: pa.Schema) -> tuple[list[pa.RecordBatch], int]:
