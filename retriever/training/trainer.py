@@ -17,6 +17,7 @@ import torch
 from sentence_transformers import SentenceTransformerTrainer
 from torch import nn
 from torch.utils.data import DataLoader
+from transformers import PreTrainedModel
 from transformers.trainer_callback import PrinterCallback
 
 from indexer.errors import InputError, MachineError
@@ -57,6 +58,8 @@ class Resumable:
         self.rows, self.batches, self.fingerprint, self._told = rows, batches, fingerprint, log
         self.remove_callback(PrinterCallback)  # type: ignore[attr-defined]
         self.add_callback(log)  # type: ignore[attr-defined]
+        if self.args.device.type == "cpu" and self.args.bf16:
+            _attend_eagerly(self.model)
 
     @property
     def log_path(self) -> Path:
@@ -158,6 +161,13 @@ class Resumable:
     def _load_rng_state(self, checkpoint: str | None) -> None:
         if checkpoint is not None:
             checkpoints.load_random(Path(checkpoint), self.args.process_index)
+
+
+def _attend_eagerly(model: nn.Module) -> None:
+    """Attention as plain products: training on a CPU in bfloat16 is 1.2 to 2 times as fast as with torch's own."""
+    for module in model.modules():
+        if isinstance(module, PreTrainedModel):
+            module.set_attn_implementation("eager")
 
 
 class too_little_memory:  # noqa: N801
