@@ -6,8 +6,7 @@ it, as far as they lead to it or to what it links to. So it finds the article's 
 time that these links take. How many documents link to a document, by which co-mentions are told from hubs,
 is counted over the whole index, once.
 
-Another kind of training data is shown beside the pairs by another class with the methods of `PairMiner`,
-and its instances in `all_miners`.
+What re-rankers learn from is shown beside it in the same records (`app.contrasted`).
 """
 
 from __future__ import annotations
@@ -15,11 +14,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+import reranker.objectives
 from app.marking import Span
 from indexer.index import Index
 from indexer.links import LinkGraph
@@ -29,18 +29,24 @@ from retriever.topology import Pairs, Topology
 _BLOCK = 1 << 20  # links looked at at a time
 _STARTS = 12
 _TRIES = 4  # candidates looked at for each example: some have no query
-_MOST_DRAW = 1 << 62
+MOST_DRAW = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text of an example, and where it is from. marks: the anchors that made the example."""
+    """A text of an example, and where it is from; words that were drawn are from nowhere.
+
+    passage_id: empty for a document's beginning. marks: the anchors that made the example. strong: of marks
+    that compare, those that speak for the better one. note: what evidence there is, in a few words.
+    """
 
     text: str
-    passage_id: str
-    document_id: str
-    title: str
+    passage_id: str = ""
+    document_id: str = ""
+    title: str = ""
     marks: tuple[Span, ...] = ()
+    strong: tuple[Span, ...] = ()
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +54,7 @@ class Example:
     """What a model is shown once. better: what it should prefer; worse: to what, if the objective says.
 
     kind: of an objective that makes several. through: the document that both mention, by id and title.
+    more_worse: how many others it is preferred to.
     """
 
     kind: str
@@ -55,16 +62,22 @@ class Example:
     better: Text
     worse: tuple[Text, ...] = ()
     through: tuple[str, str] | None = None
+    more_worse: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Mined:
-    """Some of the examples that an objective makes of an article. count: of all, by their kind."""
+    """Some of the examples that an objective makes of an article. count: of all, by their kind.
+
+    unit: what one is called. why: a sentence, where there are none or fewer than there might be.
+    """
 
     objective: str
     summary: str
     count: dict[str, int]
     examples: tuple[Example, ...]
+    unit: str = "pair"
+    why: str = ""
 
 
 class Miner(Protocol):
@@ -79,8 +92,8 @@ class Miner(Protocol):
 
 
 @cache
-def all_miners() -> dict[str, Miner]:
-    """Every objective that can be shown, by name."""
+def pair_miners() -> dict[str, Miner]:
+    """Every objective of retrievers, by name."""
     return {name: PairMiner(objective) for name, objective in all_objectives().items()}
 
 
@@ -89,6 +102,8 @@ class Mining:
 
     def __init__(self, index: Index) -> None:
         self.index = index
+        self.kept: dict[str, Any] = {}
+        """What else is worked out once, by the name of what does."""
 
     @cached_property
     def in_degree(self) -> NDArray[np.int64]:
@@ -131,14 +146,14 @@ class Near:
     """The links around one document, as a source that objectives mine from."""
 
     def __init__(self, mining: Mining, document: int, language: str) -> None:
-        self.document = document
+        self.mining, self.document = mining, document
         first, last = map(int, mining.index.passages.offsets[document : document + 2])
         self.passages = range(first, last)
         self.source = _NearSource(mining.index, language, mining, document)
 
 
 @dataclass(frozen=True)
-class _NearSource(Source):
+class _NearSource(reranker.objectives.Source):
     """A source whose topology holds the links around one document alone."""
 
     mining: Mining | None = None
@@ -215,18 +230,22 @@ class PairMiner:
 
     def _examples(self, near: Near, kind: str, pairs: Pairs, most: int) -> list[Example]:
         generator = np.random.default_rng(near.document)
-        order = np.arange(len(pairs))
-        if len(pairs) > most:  # spread over the article, not all from its first passage
-            order = np.linspace(0, len(pairs) - 1, min(most * _TRIES, len(pairs))).astype(np.int64)
-            order = np.concatenate([order[start::_TRIES] for start in range(_TRIES)])
         made: list[Example] = []
-        for i in order.tolist():
+        for i in spread(len(pairs), most):
             if len(made) == most:
                 break
-            asked = self._objective.query(near.source, pairs, i, int(generator.integers(_MOST_DRAW)))
+            asked = self._objective.query(near.source, pairs, i, int(generator.integers(MOST_DRAW)))
             if asked is not None:
                 made.append(_example(near.source, kind, pairs, i, asked))
         return made
+
+
+def spread(count: int, most: int) -> list[int]:
+    """Which candidates to look at for so many examples: from all over the article, not its first passage."""
+    if count <= most:
+        return [*range(count)]
+    order = np.linspace(0, count - 1, min(most * _TRIES, count)).astype(np.int64)
+    return [number for start in range(_TRIES) for number in order[start::_TRIES].tolist()]
 
 
 def _example(source: Source, kind: str, pairs: Pairs, i: int, asked: Asked) -> Example:
@@ -242,26 +261,29 @@ def _example(source: Source, kind: str, pairs: Pairs, i: int, asked: Asked) -> E
     spans = [(int(graph.start[link]), int(graph.end[link])) for link in links] if whole else []
     return Example(
         kind,
-        _text(source, query, asked.query, _anchor_in(source, int(pairs.query_link[i]), asked.query)),
-        _text(source, positive, asked.positive, sorted(set(spans))),
+        passage_text(source, query, asked.query, anchor_in(source, int(pairs.query_link[i]), asked.query)),
+        passage_text(source, positive, asked.positive, sorted(set(spans))),
         through=through,
     )
 
 
-def _anchor_in(source: Source, link: int, query: str) -> Sequence[Span]:
-    """Where a link's anchor stands in the sentence that was taken from its passage."""
+def anchor_in(source: Source, link: int, sentence: str) -> Sequence[Span]:
+    """Where a link's anchor stands in the sentence that was taken from its passage; nowhere for no link."""
     if link < 0:
         return []
     graph = source.index.links
     text = source.text(int(graph.passage[link]))
-    start, end = int(graph.start[link]), int(graph.end[link])
-    shift = text.rfind(query, 0, start + len(query))
-    return (
-        [(start - shift, end - shift)] if shift >= 0 and shift <= start and end - shift <= len(query) else []
-    )
+    return span_in(sentence, text, int(graph.start[link]), int(graph.end[link]))
 
 
-def _text(source: Source, row: int, text: str, marks: Sequence[Span]) -> Text:
+def span_in(sentence: str, text: str, start: int, end: int) -> Sequence[Span]:
+    """Where `text[start:end]` stands in a sentence of the text; nowhere if it does not."""
+    shift = text.rfind(sentence, 0, start + len(sentence))
+    return [(start - shift, end - shift)] if 0 <= shift <= start and end - shift <= len(sentence) else []
+
+
+def passage_text(source: Source, row: int, text: str, marks: Sequence[Span] = ()) -> Text:
+    """A text that was taken from a passage."""
     table = source.index.passages.table
     id_, document, title = (str(table.value(name, row)) for name in ("id", "document_id", "title"))
     return Text(text, id_, document, title, tuple(marks))

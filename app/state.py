@@ -113,8 +113,9 @@ MAX_OBJECTIVES = 4
 class ArticleView:
     """An article, or what is looked for among titles.
 
-    id: the document's. passage: the id of one to be pointed out. show: its text, or what is mined from it
-    by `objectives`. first: number of the first passage that is shown.
+    id: the document's. passage: the id of one to be pointed out. show: its text, or what is mined from it:
+    the pairs of `objectives`, and the contrasts of those of cross-encoders. first: number of the first
+    passage that is shown.
     """
 
     id: str = ""
@@ -123,21 +124,41 @@ class ArticleView:
     show: str = READ
     first: int = 1
     objectives: tuple[str, ...] = ()
+    contrasts: tuple[str, ...] = ()
 
     def to_params(self) -> dict[str, list[str]]:
         """The address's parameters."""
         texts = {"id": self.id, "passage": self.passage, "find": self.find}
         params = {name: [text] for name, text in texts.items() if text}
         if self.id and self.show == PAIRS:
-            params |= {"show": [PAIRS]} | ({"objectives": list(self.objectives)} if self.objectives else {})
+            params |= {"show": [PAIRS]}
+            chosen = {"objectives": list(self.objectives), "contrasts": list(self.contrasts)}
+            params |= {name: names for name, names in chosen.items() if names}
         elif self.id and self.first > 1:
             params |= {"first": [str(self.first)]}
         return params
 
 
-def read_article_view(params: Params, objectives: Sequence[str]) -> ArticleView:
-    """The view that an address asks for; objectives: the names of those that there are, usual ones first."""
-    asked = [name for name in dict.fromkeys(params.get("objectives", ())) if name in objectives]
+_USUAL = ("dual-link", "co-mention"), ("prop", "php-hp")
+
+
+def read_article_view(
+    params: Params, objectives: Sequence[str], contrasts: Sequence[str] = ()
+) -> ArticleView:
+    """The view that an address asks for; objectives, contrasts: the names of those that there are.
+
+    Of what is mined, an address without a name of either asks for some of both.
+    """
+    known = {"objectives": objectives, "contrasts": contrasts}
+    asked = [
+        tuple(each for each in dict.fromkeys(params.get(name, ())) if each in known[name]) for name in known
+    ]
+    if not any(asked):
+        asked = [
+            tuple(each for each in usual if each in names)
+            for usual, names in zip(_USUAL, known.values(), strict=True)
+        ]
+    pairs = asked[0][:MAX_OBJECTIVES]
     number = first(params, "first")
     return ArticleView(
         id=first(params, "id"),
@@ -145,7 +166,8 @@ def read_article_view(params: Params, objectives: Sequence[str]) -> ArticleView:
         find=first(params, "find"),
         show=PAIRS if first(params, "show") == PAIRS else READ,
         first=int(number) if number.isascii() and number.isdecimal() and len(number) < 10 else 1,
-        objectives=tuple(asked[:MAX_OBJECTIVES]) or tuple(objectives[:MAX_OBJECTIVES]),
+        objectives=pairs,
+        contrasts=asked[1][: MAX_OBJECTIVES - len(pairs)],
     )
 
 

@@ -12,7 +12,7 @@ from app.state import ArticleView, article_address, article_view_address, passag
 from app.titles import Found
 from app.view import linked_text, marked_text, safe_text, source_html, title_html, unseen
 
-_EXCERPT = 360  # characters of a passage in an example
+_EXCERPT, _SHORT = 360, 180  # characters of a text in an example, and of one that is not what is to be found
 
 
 # --- finding --------------------------------------------------------------------------------------
@@ -206,16 +206,21 @@ def mined_html(mined: Sequence[Mined], document_id: str, index: str) -> str:
 def _objective_html(mined: Mined, document_id: str, index: str) -> str:
     name = safe_text(mined.objective)
     total = sum(mined.count.values())
-    counted = _count(total, "pair")
+    counted = _count(total, mined.unit)
+    if mined.unit != "pair":
+        counted = f"up to {counted}"  # some candidates give nothing
     if len(mined.count) > 1:
         counted += ": " + ", ".join(f"{count:,} {safe_text(kind)}" for kind, count in mined.count.items())
     several = len(mined.count) > 1
     items = "".join(_example_html(example, several, document_id, index) for example in mined.examples)
-    body = f"<ol>{items}</ol>" if items else '<p class="ls-nothing">Nothing is mined from this article.</p>'
+    nothing = f'<p class="ls-nothing">Nothing is mined from this article. {safe_text(mined.why)}</p>'
+    body = f"<ol>{items}</ol>" if items else nothing
     if 0 < len(mined.examples) < total:
-        body += f'<p class="ls-quiet">{len(mined.examples)} of {total:,} are shown.</p>'
+        more = f"{len(mined.examples)} of {counted} are shown. {mined.why}"
+        body += f'<p class="ls-quiet">{safe_text(more)}</p>'
+    label = f"Mined by {name}" if mined.unit == "pair" else f"Contrasts of {name}"
     return (
-        f'<section aria-label="Mined by {name}"><header><h3>{name}</h3><span class="ls-time">{counted}</span>'
+        f'<section aria-label="{label}"><header><h3>{name}</h3><span class="ls-time">{counted}</span>'
         f'<p class="ls-about">{safe_text(mined.summary)}</p></header>{body}</section>'
     )
 
@@ -227,27 +232,40 @@ def _example_html(example: Example, several: bool, document_id: str, index: str)
         id_, title = example.through
         third = title_html(title, id_, article_address(id_, index))
         through = f'<p class="ls-from">Both mention {third}.</p>'
-    worse = "".join(_side_html("than", text, document_id, index) for text in example.worse)
-    verb = "should score more" if example.worse else "should find"
-    asked = passage_address(example.asked.document_id, example.asked.passage_id, index)
+    worse = "".join(
+        _side_html("than with", text, document_id, index, "ls-less", _SHORT) for text in example.worse
+    )
+    if example.more_worse:
+        worse += f'<p class="ls-from">and than with {example.more_worse:,} more like it</p>'
+    verb, side = ("should score more with", "ls-more-than") if example.worse else ("should find", "")
+    asked = example.asked
+    is_long = len(asked.text) > _EXCERPT  # a passage or a document, no sentence
+    shape, limit = ("ls-asked ls-long", _SHORT) if is_long else ("ls-asked", _EXCERPT)
+    where = f'<p class="ls-from">from {_where(asked, document_id, index)}</p>' if asked.document_id else ""
     return (
-        f'<li>{kind}<p class="ls-asked" dir="auto">'
-        f"{marked_text(example.asked.text, example.asked.marks, limit=_EXCERPT)}</p>"
-        f'<p class="ls-from">from <a href="{escape(asked)}">'
-        f"passage {_number(example.asked.passage_id)}</a></p>"
-        f"{_side_html(verb, example.better, document_id, index)}{worse}{through}</li>"
+        f'<li>{kind}<p class="{shape}" dir="auto">'
+        f"{marked_text(asked.text, asked.marks, asked.strong, limit)}</p>{where}"
+        f"{_side_html(verb, example.better, document_id, index, side)}{worse}{through}</li>"
     )
 
 
-def _side_html(verb: str, text: Text, document_id: str, index: str) -> str:
-    """A text that is to be found, or that another one is to be preferred to."""
+def _side_html(
+    verb: str, text: Text, document_id: str, index: str, side: str = "", limit: int = _EXCERPT
+) -> str:
+    """A text that is to be found, or to be preferred, or that another one is to be preferred to."""
+    where = _where(text, document_id, index) if text.document_id else "these words"
+    about = ", ".join(filter(None, [where, safe_text(text.note)]))
+    return (
+        f'<div class="ls-side {side}"><p class="ls-from">{verb} {about}</p>'
+        f'<p class="ls-text" dir="auto">{marked_text(text.text, text.marks, text.strong, limit)}</p></div>'
+    )
+
+
+def _where(text: Text, document_id: str, index: str) -> str:
+    """A link to where a text is from: its passage, or the document that it begins."""
     address = passage_address(text.document_id, text.passage_id, index)
-    number = f"passage {_number(text.passage_id)}"
-    where = (
-        number if text.document_id == document_id else f"{text.title.strip() or text.document_id}, {number}"
-    )
-    return (
-        f'<div class="ls-side"><p class="ls-from">{verb} <a href="{escape(address)}">'
-        f"<bdi>{safe_text(where)}</bdi></a></p>"
-        f'<p class="ls-text" dir="auto">{marked_text(text.text, text.marks, limit=_EXCERPT)}</p></div>'
-    )
+    number = f"passage {_number(text.passage_id)}" if text.passage_id else ""
+    title = text.title.strip() or text.document_id
+    here = text.document_id == document_id
+    name = (number or "its beginning") if here else ", ".join(filter(None, [title, number]))
+    return f'<a href="{escape(address)}"><bdi>{safe_text(name)}</bdi></a>'

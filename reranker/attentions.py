@@ -16,7 +16,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from indexer.errors import InputError
@@ -50,6 +49,8 @@ class Attentions:
 
     def __init__(self, name: str) -> None:
         """Raises `InputError` if it cannot be had or gives no attentions."""
+        import torch  # seconds, which those who only list objectives need not wait
+
         model: Any = open_base(name)
         self._name = name
         self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -89,12 +90,14 @@ class Attentions:
             return_special_tokens_mask=True,
         )
 
-    @torch.inference_mode()
     def _weights(self, rows: list[Any]) -> NDArray[np.float32]:
+        import torch
+
         names = ("input_ids", "attention_mask", "token_type_ids")
         given = [{name: row[name] for name in names if name in row} for row in rows]
         batch = self._tokenizer.pad(given, return_tensors="pt").to(self._device)
-        attentions = getattr(self._model(**batch, output_attentions=True), "attentions", None)
+        with torch.inference_mode():
+            attentions = getattr(self._model(**batch, output_attentions=True), "attentions", None)
         if not attentions or attentions[-1] is None or attentions[-1].dim() != 4:
             raise InputError(f"encoder {self._name}: it gives no attentions", _OTHER)
         mean: NDArray[np.float32] = (
@@ -141,6 +144,8 @@ def _row(tokens: Any, span: Span | None, square: NDArray[np.float32]) -> Attende
 @contextmanager
 def _one_thread() -> Iterator[None]:
     """The same bits whatever the number of processes, which share the cores."""
+    import torch
+
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -10,7 +10,8 @@ import streamlit as st
 from app import address
 from app.browsing import PAGE, article_row, passage_number, read_article
 from app.context import Context
-from app.mined import Mining, all_miners
+from app.contrasted import contrast_miners
+from app.mined import Mining, pair_miners
 from app.service import SearchService
 from app.state import ARTICLE, MAX_OBJECTIVES, PAIRS, READ, ArticleView, index_address, read_article_view
 from app.titles import MAX_CHARACTERS, find_articles, found
@@ -20,7 +21,6 @@ from app.view_index import no_index_html
 from indexer.artifacts import index_stamp
 
 _SHOWS = {READ: "Text and links", PAIRS: "What is mined from it"}
-_USUAL = ("dual-link", "co-mention", "wlp", "ict")  # one of each idea; hlp is the first two together
 _EXAMPLES = 6
 
 
@@ -36,7 +36,7 @@ def page(context: Context) -> None:
         st.html(no_index_html(index_address(context.index.name)))
         return
     mining = open_mining(context.index, index_stamp(context.index), context.service)
-    view = choose_view([*all_miners()])
+    view = choose_view()
     address.write(ARTICLE, view.to_params() | {"index": [context.index.name]})
     name, index = context.index.name, context.service.index
     if view.find:
@@ -50,16 +50,16 @@ def page(context: Context) -> None:
         st.html(starts_html([found(index, row) for row in mining.most_linked], name))
 
 
-def choose_view(objectives: list[str]) -> ArticleView:
+def choose_view() -> ArticleView:
     """The form, filled in from the address, and what it says now."""
     state = st.session_state
-    usual = [name for name in _USUAL if name in objectives]
-    view = read_article_view(address.params(), [*usual, *(name for name in objectives if name not in usual)])
-    if address.is_new(ARTICLE) or "find" not in state:
-        state.find, state.article_show, state.objectives = view.find, view.show, list(view.objectives)
+    view = read_article_view(address.params(), [*pair_miners()], [*contrast_miners()])
+    is_new = address.is_new(ARTICLE) or "find" not in state
+    if is_new:
+        state.find, state.article_show = view.find, view.show
     state.article_show = state.get("article_show") or READ  # a second click on what is chosen takes it away
-    if "objectives" not in state:  # which Streamlit forgets while they are not shown
-        state.objectives = list(view.objectives)
+    if is_new or "objectives" not in state:  # which Streamlit forgets while they are not shown
+        state.objectives, state.contrasts = list(view.objectives), list(view.contrasts)
     st.text_input(
         "Find an article by its title",
         key="find",
@@ -70,7 +70,12 @@ def choose_view(objectives: list[str]) -> ArticleView:
     view = replace(view, find=state.find.strip())
     if not view.id:
         return view
-    return replace(view, show=state.article_show, objectives=tuple(state.objectives))
+    return replace(
+        view,
+        show=state.article_show,
+        objectives=tuple(state.objectives),
+        contrasts=tuple(state.contrasts),
+    )
 
 
 def show_article(mining: Mining, view: ArticleView, name: str) -> None:
@@ -91,18 +96,24 @@ def show_article(mining: Mining, view: ArticleView, name: str) -> None:
     if view.show == READ:
         st.html(article_html(article, view, name))
         return
-    st.pills(
-        f"Objectives, up to {MAX_OBJECTIVES} side by side",
-        [*all_miners()],
-        selection_mode="multi",
-        key="objectives",
-        format_func=plain_label,
-    )
-    chosen = view.objectives[:MAX_OBJECTIVES]
+    show_mined(mining, row, view, name)
+
+
+def show_mined(mining: Mining, row: int, view: ArticleView, name: str) -> None:
+    """What is mined from one article, a column for each objective that is chosen."""
+    for label, key, names in (
+        ("Pairs, from which retrievers learn", "objectives", pair_miners()),
+        ("Contrasts, from which re-rankers learn", "contrasts", contrast_miners()),
+    ):
+        st.pills(label, [*names], selection_mode="multi", key=key, format_func=plain_label)
+    chosen = [pair_miners()[objective] for objective in view.objectives]
+    chosen += [contrast_miners()[objective] for objective in view.contrasts]
+    if len(chosen) > MAX_OBJECTIVES:
+        st.caption(f"At most {MAX_OBJECTIVES} fit side by side.")
     if not chosen:
         st.html(invitation_html("Choose an objective", "What it makes of this article is shown here."))
         return
     near = mining.near(row)
-    st.html(
-        mined_html([all_miners()[objective].mine(near, _EXAMPLES) for objective in chosen], view.id, name)
-    )
+    with st.spinner("Mining… The first time on an index can take a while."):
+        mined = [miner.mine(near, _EXAMPLES) for miner in chosen[:MAX_OBJECTIVES]]
+    st.html(mined_html(mined, view.id, name))

@@ -85,6 +85,8 @@ class Objective(ABC):
     """One line for --help."""
     needs_links: ClassVar[bool] = True
     """Whether a corpus without links gives no contrasts."""
+    needs_whole: ClassVar[bool] = False
+    """Whether a document's candidates hang on more of the index than the links around the document."""
     worth_processes: ClassVar[int] = 20_000
     """How many contrasts take longer than starting processes."""
 
@@ -108,6 +110,13 @@ class Objective(ABC):
         rows: int64 [m, k]. draws: int64 [m], in [0, 2**62), by which whatever is random is chosen. A
         candidate gives the same whatever the process and the calls before; which m are together depends on
         the number of contrasts and the seed alone.
+        """
+
+    @abstractmethod
+    def documents(self, source: Source, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The document that each of some candidates is mined from, int64 [m]; the page of an article asks.
+
+        Of a link it is the one that holds it.
         """
 
     def counts(self, source: Source) -> dict[str, Any]:

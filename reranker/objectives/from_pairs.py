@@ -57,6 +57,10 @@ class FromPairs(Objective):
                 better, tuple(_read(source, asked.query, row) for row in negatives), self.name, evidence
             )
 
+    def documents(self, source: Source, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Those of the queries' passages."""
+        return source.index.passages.document_rows(rows[:, 0])
+
     def _negatives(self, source: Source, row: NDArray[np.int64], generator: np.random.Generator) -> list[int]:
         """Different passages of other documents; fewer than wanted where hardly any are."""
         own = {source.document_of(int(passage)) for passage in row[:2]}

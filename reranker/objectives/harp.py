@@ -53,12 +53,18 @@ class Harp(Objective):
     encoder: str = DEFAULT_ENCODER
     temperature: float = 1.0
     mean_words: float = 3.0
+    needs_whole: ClassVar[bool] = True
     worth_processes: ClassVar[int] = 1000
 
     def prepare(self, source: Source) -> Self:
         """Itself; opens the encoder, so that one that cannot be used is told at once."""
         _ = self.attentions
         return self
+
+    def documents(self, source: Source, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Those that hold the sentences' links."""
+        passages = np.asarray(source.index.links.passage)[rows[:, 0]]
+        return source.index.passages.document_rows(passages.astype(np.int64))
 
     @property
     def attentions(self) -> Attentions:

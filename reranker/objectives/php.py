@@ -37,7 +37,7 @@ from retriever.objectives import link_evidence
 
 
 @dataclass(frozen=True)
-class _Stage(Objective):
+class Stage(Objective):
     """What the three stages share: a candidate is one of the topology's links, by its place."""
 
     negatives: int = 24
@@ -81,6 +81,10 @@ class _Stage(Objective):
                 evidence=_evidence(source, place, chosen),
             )
 
+    def documents(self, source: Source, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Those of the segments."""
+        return source.topology.source[rows[:, 0]].astype(np.int64)
+
     def counts(self, source: Source) -> dict[str, Any]:
         """How many passages have an anchor, and how many documents their groups have."""
         return source.link_groups.counts()
@@ -94,7 +98,7 @@ class _Stage(Objective):
         return f"finds no passage {self.missing} (documents by group: {found})"
 
 
-class HyperlinkPrediction(_Stage):
+class HyperlinkPrediction(Stage):
     """Stage 1: what the segment links to, before what only the rest of its document links to."""
 
     name = "php-hp"
@@ -103,7 +107,7 @@ class HyperlinkPrediction(_Stage):
     missing = "with anchors to some of the documents that its document links to, but not to all"
 
 
-class SymmetricHyperlinkPrediction(_Stage):
+class SymmetricHyperlinkPrediction(Stage):
     """Stage 2: what links back, before what does not."""
 
     name = "php-shp"
@@ -112,7 +116,7 @@ class SymmetricHyperlinkPrediction(_Stage):
     missing = "with anchors both to a document that links back and to one that does not"
 
 
-class MostRelevantDocumentSelection(_Stage):
+class MostRelevantDocumentSelection(Stage):
     """Stage 3: what links back from its first segment, before what does so later."""
 
     name = "php-mrds"

@@ -55,6 +55,7 @@ class Prop(Objective):
     name = "prop"
     summary = "two word sets drawn from a document's language model (PROP)"
     needs_links = False
+    needs_whole = True
 
     minimum_count: int = 50
     threshold: float = 1e-5
@@ -128,6 +129,10 @@ class Prop(Objective):
     @cached_property
     def _sampler(self) -> Sampler:
         return Sampler(self._collection, self._collection.kept(self.threshold), self._mu)
+
+    def documents(self, source: Source, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """A candidate's first number."""
+        return rows[:, 0]
 
     def counts(self, source: Source) -> dict[str, Any]:
         """The collection in numbers."""

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from linked_index import build_linked, page, random_pages
 
-from app.mined import Mining, all_miners
+from app.mined import Mining, pair_miners
 from retriever.objectives import Source, all_objectives
 from retriever.topology import Topology
 
@@ -56,7 +56,7 @@ def test_an_article_gives_the_pairs_that_the_whole_index_gives_it(index, name):
             mine = [pair for pair in as_tuples(pairs) if pair[0] in near.passages]
             assert mine == [pair for pair in whole[kind] if pair[0] in near.passages]
             total[kind] += len(mine)
-        counted = all_miners()[name].mine(near, 3).count
+        counted = pair_miners()[name].mine(near, 3).count
         assert counted == {kind: sum(p[0] in near.passages for p in pairs) for kind, pairs in whole.items()}
     assert total == {kind: len(pairs) for kind, pairs in whole.items()}
     assert all(count > 10 for count in total.values())  # else nothing was compared
@@ -71,7 +71,7 @@ def test_the_example_of_the_paper(tmp_path):
             page("Mitja Okorn", "He is a director. In 2011 he made [[Letters to Santa|a film]]."),
         ],
     )
-    mined = all_miners()["dual-link"].mine(Mining(index).near(0), 6)
+    mined = pair_miners()["dual-link"].mine(Mining(index).near(0), 6)
     [example] = mined.examples
     assert (mined.objective, mined.count) == ("dual-link", {"dual-link": 1})
     assert example.asked.text == "It was directed by Mitja Okorn."
@@ -95,7 +95,7 @@ def test_a_co_mention_names_the_third(tmp_path):
         ],
     )
     near = Mining(index).near(0)
-    found = all_miners()["co-mention"].mine(near, 20).examples
+    found = pair_miners()["co-mention"].mine(near, 20).examples
     assert [example.through for example in found] == [("E", "E")]
     assert [found[0].better.text[slice(*mark)] for mark in found[0].better.marks] == ["his", "the cats"]
 
@@ -103,10 +103,10 @@ def test_a_co_mention_names_the_third(tmp_path):
 def test_examples_are_few_the_same_each_time_and_from_all_over(index):
     mining = Mining(index)
     longest = int(np.argmax(np.diff(index.passages.offsets)))
-    first = all_miners()["ict"].mine(mining.near(longest), 2)
-    assert first == all_miners()["ict"].mine(mining.near(longest), 2)
+    first = pair_miners()["ict"].mine(mining.near(longest), 2)
+    assert first == pair_miners()["ict"].mine(mining.near(longest), 2)
     assert len(first.examples) <= 2
-    many = all_miners()["wlp"].mine(mining.near(0), 4)
+    many = pair_miners()["wlp"].mine(mining.near(0), 4)
     assert sum(many.count.values()) > 4 == len(many.examples)
     assert len({example.better.passage_id for example in many.examples}) == 4
 
@@ -115,7 +115,7 @@ def test_an_article_without_text_or_links(tmp_path):
     index = build_linked(tmp_path / "index", [page("a", ""), page("b", "One sentence.")])
     mining = Mining(index)
     for document in (0, 1):
-        for miner in all_miners().values():
+        for miner in pair_miners().values():
             mined = miner.mine(mining.near(document), 5)
             assert mined.examples == () and miner.summary == mined.summary
     assert mining.most_in_degree == 0

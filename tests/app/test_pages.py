@@ -115,18 +115,29 @@ def test_an_article_is_read_and_mined(open_page, wiki):
     assert address(test) == {
         "id": ["Earth"],
         "show": ["pairs"],
-        "objectives": ["dual-link", "co-mention", "wlp", "ict"],
+        "objectives": ["dual-link", "co-mention"],
+        "contrasts": ["prop", "php-hp"],
         "index": ["wiki"],
     }
+    assert "no word that occurs 50 times" in bodies(test) and "It has no passage with anchors" in bodies(test)
     test.pills(key="objectives").set_value(["ict"])
+    test.pills(key="contrasts").set_value(["ict", "wlp"])
     assert bodies(run(test)).count('aria-label="Mined by') == 1
+    assert bodies(test).count('aria-label="Contrasts of') == 2
+    assert bodies(test).count("should score more with") == bodies(test).count("than with") > 1
+    assert not test.caption
+    test.pills(key="objectives").set_value(["ict", "bfs", "wlp"])
+    run(test)
+    assert test.caption[0].value == "At most 4 fit side by side."
+    assert bodies(test).count('aria-label="Contrasts of') == 1
     test.pills(key="objectives").set_value([])
+    test.pills(key="contrasts").set_value([])
     assert "Choose an objective" in bodies(run(test))
     test.segmented_control(key="article_show").set_value(None)  # a second click takes it away
     assert "Linked both ways" in bodies(run(test))
     assert test.segmented_control(key="article_show").value == "text"
     test.segmented_control(key="article_show").set_value("pairs")
-    assert bodies(run(test)).count('aria-label="Mined by') == 4  # the usual ones again
+    assert bodies(run(test)).count('aria-label="Mined by') == 2  # the usual ones again
 
 
 def test_a_link_to_a_passage_points_it_out(open_page, wiki):

@@ -19,8 +19,10 @@ from app.state import (
     read_evaluation_view,
 )
 
-OBJECTIVES = ["dual-link", "co-mention", "wlp", "ict", "bfs", "hlp"]
-ARTICLE = ArticleView("Ada & <b>", "Ada#3", "a+b", objectives=tuple(OBJECTIVES[:4]))
+OBJECTIVES = ["bfs", "co-mention", "dual-link", "hlp", "ict", "wlp"]
+CONTRASTS = ["ict", "php-hp", "php-shp", "prop"]
+USUAL = ArticleView(objectives=("dual-link", "co-mention"), contrasts=("prop", "php-hp"))
+ARTICLE = replace(USUAL, id="Ada & <b>", passage="Ada#3", find="a+b")
 
 
 def params_of(address):
@@ -30,15 +32,17 @@ def params_of(address):
 @pytest.mark.parametrize(
     "view",
     [
-        ArticleView(objectives=tuple(OBJECTIVES[:4])),
+        USUAL,
         ARTICLE,
         replace(ARTICLE, first=51),
         replace(ARTICLE, show=PAIRS, objectives=("hlp",)),
+        replace(ARTICLE, show=PAIRS, objectives=("ict", "hlp"), contrasts=()),
+        replace(ARTICLE, show=PAIRS, objectives=(), contrasts=("php-shp", "ict")),
     ],
 )
 def test_views_of_articles(view):
     params = params_of(article_view_address(view, "an index"))
-    assert read_article_view(params, OBJECTIVES) == view and params["index"] == ["an index"]
+    assert read_article_view(params, OBJECTIVES, CONTRASTS) == view and params["index"] == ["an index"]
 
 
 @pytest.mark.parametrize(
@@ -66,9 +70,18 @@ def test_odd_numbers_of_passages(first):
 
 def test_odd_values():
     view = read_article_view(
-        {"show": ["<b>"], "objectives": ["ict", "../x", "ict", *OBJECTIVES], "id": []}, OBJECTIVES
+        {
+            "show": ["<b>"],
+            "objectives": ["ict", "../x", "ict", "bfs", "hlp"],
+            "contrasts": CONTRASTS,
+            "id": [],
+        },
+        OBJECTIVES,
+        CONTRASTS,
     )
-    assert view == ArticleView(objectives=("ict", "dual-link", "co-mention", "wlp"))
+    assert view == ArticleView(objectives=("ict", "bfs", "hlp"), contrasts=("ict",))  # four in all
+    several = read_article_view({"objectives": OBJECTIVES, "contrasts": CONTRASTS}, OBJECTIVES, CONTRASTS)
+    assert several == ArticleView(objectives=tuple(OBJECTIVES[:4]))
     assert read_evaluation_view({"report": ["r"], "part": ["none"], "pair": ["a"]}) == EvaluationView("r")
     assert read_evaluation_view({"pair": ["a", "b", "c"]}).pair is None
     assert read_article_view({}, []) == ArticleView()

@@ -6,14 +6,16 @@ from reading import OWN_ATTRIBUTES, OWN_TAGS, Reader
 from small_index import HOSTILE_TEXT, HOSTILE_TITLE
 
 from app.browsing import read_article
+from app.contrasted import ContrastMiner, contrast_miners
 from app.described import describe, list_descriptions, outcome, read_skipped
 from app.jobs import Job, Stage
-from app.mined import Example, Mined, Mining, Text, all_miners
+from app.mined import Example, Mined, Mining, Text, pair_miners
 from app.state import ArticleView
 from app.titles import Found, find_articles
 from app.view_article import article_heading_html, article_html, found_html, mined_html, starts_html
 from app.view_index import bytes_text, description_html, indexes_html, no_index_html, skipped_html
 from app.view_jobs import duration, job_html
+from reranker.objectives.prop import Prop
 
 OWN_TAGS |= set("article aside details summary progress tfoot".split())
 OWN_ATTRIBUTES |= set("id colspan max value".split())
@@ -87,7 +89,7 @@ def test_found_articles(index):
 
 def test_what_is_mined_side_by_side(index):
     near = Mining(index).near(1)
-    mined = [all_miners()[name].mine(near, 5) for name in ("dual-link", "hlp", "ict")]
+    mined = [pair_miners()[name].mine(near, 5) for name in ("dual-link", "hlp", "ict")]
     html = mined_html(mined, "B", "x")
     reader = read(html)
     assert html.count("<section") == 3 and "1 pair" in reader.text
@@ -97,14 +99,44 @@ def test_what_is_mined_side_by_side(index):
 
 
 def test_contrasts_have_a_better_and_worse_texts():
-    def text(words):
-        return Text(words, "B#0", "B", "<b>B</b>")
+    def text(words, note=""):
+        return Text(words, "B#0", "B", "<b>B</b>", note=note)
 
-    example = Example("rqp", text("asked"), text("better"), (text("worse"), text("worst")), ("E", "<i>E</i>"))
-    html = read(mined_html([Mined("harp", "s", {"rqp": 1}, (example,))], "A", "x"))
-    assert html.text.index("asked") < html.text.index("should score more") < html.text.index("better")
+    example = Example(
+        "rqp",
+        text("asked"),
+        text("better", "D1: <u>near</u>"),
+        (text("worse"), Text("worst", note="drawn")),
+        ("E", "<i>E</i>"),
+        more_worse=1234,
+    )
+    html = read(mined_html([Mined("harp", "s", {"rqp": 1}, (example,), "contrast")], "A", "x"))
+    assert html.text.index("asked") < html.text.index("should score more with") < html.text.index("better")
     assert html.text.index("better") < html.text.index("worse") < html.text.index("worst")
-    assert "Both mention <i>E</i>." in html.text
+    assert "Both mention <i>E</i>." in html.text and "<b>B</b>, passage 1, D1: <u>near</u>" in html.text
+    assert "than with these words, drawn" in html.text and "and than with 1,234 more like it" in html.text
+    assert "up to 1 contrast" in html.text
+
+
+def test_anchors_of_the_better_and_of_the_worse_differ_and_long_texts_are_cut():
+    asked = Text("word " * 200 + "near far", "A#0", "A", "A", marks=((1005, 1008),), strong=((1000, 1004),))
+    example = Example("php-hp", asked, Text("b"), (Text("w" * 500),))
+    html = mined_html([Mined("php-hp", "s", {"php-hp": 9}, (example,), "contrast", "<b>why</b>")], "A", "x")
+    assert '<mark class="ls-said">near</mark> <mark>far</mark>' in html
+    assert "w" * 180 in html and "w" * 181 not in html and 'class="ls-asked ls-long"' in html
+    assert "1 of up to 9 contrasts are shown. <b>why</b>" in read(html).text
+
+
+def test_contrasts_of_hostile_texts(index):
+    near = Mining(index).near(0)
+    mined = [ContrastMiner(Prop(minimum_count=1)).mine(near, 3)]
+    mined += [contrast_miners()[name].mine(near, 3) for name in ("ict", "wlp", "php-hp")]
+    html = read(mined_html(mined, "<i>id</i>#?&", "x"))
+    assert all(each.examples for each in mined[:2]) and mined[3].why
+    assert HOSTILE_TITLE in read(mined_html(mined, "B", "x")).text
+    assert "Nothing is mined from this article. It has no passage" in html.text
+    other = [contrast_miners()[name].mine(Mining(index).near(1), 3) for name in ("ict", "wlp")]
+    assert "onerror" in read(mined_html(other, "B", "x")).text
 
 
 # --- indexes --------------------------------------------------------------------------------------

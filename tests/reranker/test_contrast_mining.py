@@ -172,6 +172,9 @@ class Numbers(Objective):
     def candidates(self, source: Source) -> np.ndarray:
         return np.arange(self._count).reshape(-1, 1)
 
+    def documents(self, source: Source, rows: np.ndarray) -> np.ndarray:
+        return np.zeros(len(rows), np.int64)
+
     def contrasts(self, source: Source, rows: np.ndarray, draws: np.ndarray) -> Iterator[Contrast | None]:
         pairs = TextPair("q", "d"), TextPair("q", "e")
         for (i,) in rows.tolist():
