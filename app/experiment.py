@@ -39,7 +39,7 @@ class ExperimentOptions(Options):
     """Make a table: pipelines x test sets x seeds, with a paper's figures beside what comes out.
 
     experiments/ has a file for each table. Finished cells are kept: interrupted, the same command
-    goes on. Cells of methods that do not exist yet, or whose data are not here, say so. Writes
+    goes on. Cells whose pipeline has no entry, or whose data are not here, say so. Writes
     OUTPUT/table.html and table.md, OUTPUT/experiment.json, and for each test set a folder with its report.
     """
 

@@ -8,9 +8,13 @@ from typing import Any
 
 import pytest
 from fake_encoder import FakeEncoder
+from hypothesis import settings
 from tiny_corpus import linked_rows, write_jsonl
 
 from indexer.builder import Built, Plan, build_index
+
+settings.register_profile("any speed", deadline=None)  # a busy machine is no failure
+settings.load_profile("any speed")
 
 SHARED_DATA = Path(__file__).parents[1].parent / "shared" / "data"
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from app.evaluation.judgements import FIRST_UNKNOWN, Judgements, Passages
 from app.evaluation.measured import Measured
-from app.evaluation.measures import SEED, Values, bootstrap_intervals
+from app.evaluation.measures import SEED, Values, bootstrap_intervals, mean_of
 from app.marking import term
 from indexer.passages import Passage
 from retriever.ranking import Query
@@ -138,7 +138,7 @@ def _bins(
             pipelines[name] = dict.fromkeys(("mean", "low", "high"))
             if len(column):
                 [[start], [end]] = bootstrap_intervals(column[:, None], seed).tolist()
-                pipelines[name] = {"mean": float(column.mean()), "low": start, "high": end}
+                pipelines[name] = {"mean": mean_of(column), "low": start, "high": end}
         bins.append({"low": low, "high": high, "queries": len(counted), "pipelines": pipelines})
     return bins
 
@@ -164,7 +164,7 @@ def by_group(
             for measure, of in measures.items():
                 inside = [query_id for query_id in of if query_id in ids]
                 counted.update(inside)
-                pipelines[name][measure] = float(np.mean([of[i] for i in inside])) if inside else None
+                pipelines[name][measure] = mean_of([of[i] for i in inside]) if inside else None
         report[group] = {"queries": len(counted), "pipelines": pipelines}
     return report
 

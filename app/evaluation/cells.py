@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from app.evaluation.experiments import Column, Experiment, Row
-from app.evaluation.measures import bootstrap_interval, parse_measure
+from app.evaluation.measures import bootstrap_interval, mean_of, parse_measure
 from app.evaluation.report import write_report
 from app.evaluation.runner import evaluate, search
 from app.evaluation.testsets import LoadedTestSet
@@ -26,8 +26,8 @@ from indexer.errors import DamagedIndexError, LinkseekError, UsageError
 from reranker.scoring import scorer_sha256
 from retriever.runs import write_run
 
-Status = Literal["done", "kept", "not built", "missing", "failed", "printed only"]
-"""not built: there is no such pipeline. missing: the index or the data lack what it needs."""
+Status = Literal["done", "kept", "no pipeline", "missing", "failed", "printed only"]
+"""no pipeline: nobody has named one so. missing: an index, a run, a model or data are not here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +143,9 @@ def _pipelines(experiment: Experiment, test_set: str) -> list[str]:
 def _make(pipelines: Pipelines, name: str, test_set: LoadedTestSet, depth: int, folder: Path) -> Cell:
     """Run one pipeline on one test set, unless the run is there already."""
     if name not in pipelines.entries:
-        return Cell(name, test_set.name, "not built", "there is no pipeline of that name")
+        return Cell(name, test_set.name, "no pipeline", _NO_PIPELINE)
     if name not in pipelines.available(with_runs=True):
-        return Cell(name, test_set.name, "missing", f'the index lacks what the pipeline "{name}" searches')
+        return Cell(name, test_set.name, "missing", f'the vectors, run or model of "{name}" are not here')
     path = folder / "runs" / f"{name}.trec"
     made_from = _made_from(pipelines, name, test_set, depth)
     if _is_whole(path, made_from):
@@ -161,6 +161,7 @@ def _make(pipelines: Pipelines, name: str, test_set: LoadedTestSet, depth: int, 
 
 
 _BATCH = 256
+_NO_PIPELINE = "name it in a file for --pipelines-file; docs/evaluation.md tells how"
 
 
 def _made_from(pipelines: Pipelines, name: str, test_set: LoadedTestSet, depth: int) -> dict[str, Any]:
@@ -282,7 +283,7 @@ def _mean(
     low, high = bootstrap_interval(values.mean(axis=0))
     spread = float(values.mean(axis=1).std(ddof=1)) if len(names) > 1 else None
     return {
-        "mean": float(values.mean()),
+        "mean": mean_of(values),
         "low": low,
         "high": high,
         "queries": len(ids),

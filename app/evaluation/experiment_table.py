@@ -22,8 +22,6 @@ from app.evaluation.report.document import (
     numbers,
 )
 
-_MARKS = {"not built": "not built yet", "missing": "missing", "failed": "failed", "printed only": "-"}
-
 
 def table_document(table: Mapping[str, Any]) -> Document:
     """`cells.run_experiment`'s table as a report: a table for each column, and why cells are empty."""
@@ -85,7 +83,7 @@ def reasons(table: Mapping[str, Any]) -> list[str]:
     for row in table["rows"]:
         for found in row["cells"]:
             if found["reason"]:
-                concerned = rows_of.setdefault(f"{_MARKS[found['status']]}: {found['reason']}", [])
+                concerned = rows_of.setdefault(f"{found['status']}: {found['reason']}", [])
                 if row["name"] not in concerned:
                     concerned.append(row["name"])
     every = [row["name"] for row in table["rows"]]
@@ -123,7 +121,7 @@ def _cells(table: Mapping[str, Any], row: Mapping[str, Any]) -> Iterator[tuple[s
 
 
 def _figure(measure: str, status: str, figure: Mapping[str, Any]) -> str:
-    """ "24.0 (43.6)", "not built yet (51.2)" """
+    """ "24.0 (43.6)", "no pipeline (51.2)" """
     shown = _measured(measure, status, figure)
     expected = figure["expected"]
     return shown if expected is None else f"{shown} ({_printed(measure, expected)})"
@@ -132,7 +130,7 @@ def _figure(measure: str, status: str, figure: Mapping[str, Any]) -> str:
 def _measured(measure: str, status: str, figure: Mapping[str, Any]) -> str:
     """ "24.0", "24.0 ±0.3" of several seeds, or why there is none."""
     if "mean" not in figure:
-        return _MARKS[status]
+        return "-" if status == "printed only" else status
     shown = text.value(measure, figure["mean"])
     spread = figure["spread_of_seeds"]
     return shown if spread is None else f"{shown} ±{text.value(measure, spread)}"

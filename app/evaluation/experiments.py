@@ -10,7 +10,7 @@
 
 A pipeline is a name in pipelines.toml. "{seed}" in it is replaced by each seed, and the row shows the
 mean; other words in braces by what the column's `fill` says, such as the set that it was trained on.
-A name that is not there is a method that does not exist yet: its cells say so, and the rest of the
+A name that is not there is a model that is still to be trained: its cells say so, and the rest of the
 table is made. A row without a pipeline shows a paper's figures and no more. Expected figures are in
 the paper's own units: accuracy in percent, the rest as fractions; `nan` where it prints none.
 

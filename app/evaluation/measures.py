@@ -27,6 +27,7 @@ from retriever.ranking import Query, Ranking
 SEED = 12345
 RESAMPLES = 1000
 _BLOCK = 1 << 22  # indices drawn at a time: 32 MB
+_DECIMALS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,11 @@ class Measure:
     judged: Any = None
 
 
+def mean_of(values: Sequence[float] | NDArray[np.float64]) -> float:
+    """The mean of all values, to twelve decimals: means that are equal but for rounding are equal."""
+    return float(np.round(np.mean(values), _DECIMALS))
+
+
 @dataclass(frozen=True, slots=True)
 class Values:
     """A measure's values, float64 [n], for n of the queries, in the queries' order."""
@@ -52,8 +58,8 @@ class Values:
 
     @property
     def mean(self) -> float:
-        """The mean over these queries."""
-        return float(self.values.mean())
+        """The mean over these queries (`mean_of`)."""
+        return mean_of(self.values)
 
     def by_query(self) -> dict[str, float]:
         """Query id -> value, sorted by id: what is drawn at random does not depend on the order."""
@@ -245,7 +251,7 @@ def bootstrap_intervals(values: NDArray[np.float64], seed: int = SEED) -> NDArra
         drawn = generator.integers(0, n, (size, n)) + np.arange(size)[:, None] * n  # [block, n]
         often = np.bincount(drawn.ravel(), minlength=size * n).reshape(size, n)  # [block, n]
         means.append(often @ values / n)
-    return np.percentile(np.concatenate(means), (2.5, 97.5), axis=0)
+    return np.round(np.percentile(np.concatenate(means), (2.5, 97.5), axis=0), _DECIMALS)
 
 
 _KNOWN = (

@@ -27,6 +27,7 @@ from app.evaluation.judgements import (
 from app.evaluation.latency import measure_latency
 from app.evaluation.measured import Measured, measure_rankings
 from app.evaluation.measures import SEED, Plan, Values, bootstrap_interval, plan_measures
+from app.evaluation.report.text import count
 from app.evaluation.significance import compare
 from indexer.documents import Document
 from indexer.errors import InputError, UsageError
@@ -317,11 +318,13 @@ def _notes(
             notes.append(f"{name}: found nothing for any question")
     without = sum(not query.answers for query in queries)
     if plan.accuracy and without:
-        notes.append(f"accuracy: {without:,} questions without answers are left out")
+        left_out = count(without, "question without answers is", "questions without answers are")
+        notes.append(f"accuracy: {left_out} left out")
     if judgements is not None:
         if len(judgements.relevance) < len(queries):
-            left_out = len(queries) - len(judgements.relevance)
-            notes.append(f"{left_out:,} questions without judgements are left out")
+            without = len(queries) - len(judgements.relevance)
+            left_out = count(without, "question without judgements is", "questions without judgements are")
+            notes.append(f"{left_out} left out")
         if judgements.unknown:
             notes.append(f"{judgements.unknown:,} judged ids are not in the index; nothing can find them")
     return notes

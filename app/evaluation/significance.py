@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtrc, stdtr
 
-from app.evaluation.measures import SEED, Values, bootstrap_intervals
+from app.evaluation.measures import SEED, Values, bootstrap_intervals, mean_of
 
 SAMPLES = 100_000
 """Draws of the randomisation test, where it is not computed exactly."""
@@ -103,7 +103,7 @@ def _comparisons(
     return [
         Comparison(
             *pair,
-            difference=float(column.mean()),
+            difference=mean_of(column),
             low=float(low[place]),
             high=float(high[place]),
             p_randomisation=float(p_randomisation[place]),

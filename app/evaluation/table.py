@@ -84,7 +84,7 @@ def _row(
 
 
 def _caption(results: dict[str, Any]) -> str:
-    parts = [f"{results['counts']['queries']:,} questions", f"{results['depth']} results each"]
+    parts = [text.count(results["counts"]["queries"], "question"), f"{results['depth']} results each"]
     if results["judged_level"] == "documents":
         parts.append("judgements on documents: each counts where its best passage stands")
     lines = ["; ".join([*parts, f"under {results['main_measure']} its 95 % interval"])]

@@ -144,7 +144,7 @@ def test_full_partial_and_empty_pipelines(tmp_path):
     }
     for measure in good["measures"].values():
         assert measure["low"] <= measure["mean"] <= measure["high"]
-    assert any("1 questions without answers" in note for note in results["notes"])
+    assert any("1 question without answers is left out" in note for note in results["notes"])
 
 
 def test_run_files_score_like_their_pipelines(tmp_path):

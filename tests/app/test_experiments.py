@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from app.evaluation.experiments import read_experiment
 from app.evaluation.measures import parse_measure
 from app.evaluation.report.markdown import to_markdown
 from app.evaluation.testsets import LoadedTestSet, all_test_sets
-from app.pipelines import Pipelines
+from app.pipelines import Pipelines, read_pipelines
 from indexer.errors import InputError, UsageError
 from retriever.ranking import Query
 
@@ -108,14 +109,14 @@ def test_figures_beside_what_was_printed(write, pipelines, tmp_path) -> None:
     cells: list[Cell] = []
     table = tables(write(), pipelines, tmp_path / "out", cells)
     assert [(cell.pipeline, cell.status) for cell in cells] == [
-        ("bm25", "done"), ("future", "not built"), ("seed1", "done"), ("seed2", "done"),
+        ("bm25", "done"), ("future", "no pipeline"), ("seed1", "done"), ("seed2", "done"),
     ]  # fmt: skip
     bm25, future, seeds, others = table["rows"]
     figure = bm25["cells"][0]["measures"]["accuracy@1"]
     assert figure["mean"] == pytest.approx(2 / 3) and figure["queries"] == 3 and figure["expected"] == 50.0
     long = bm25["cells"][1]["measures"]["accuracy@1"]
     assert (long["mean"], long["queries"], long["expected"]) == (1.0, 1, None)
-    assert future["cells"][0]["status"] == "not built"
+    assert future["cells"][0]["status"] == "no pipeline"
     assert "mean" not in future["cells"][0]["measures"]["accuracy@1"]
     assert seeds["cells"][0]["seeds"] == 2
     assert seeds["cells"][0]["measures"]["accuracy@1"]["spread_of_seeds"] is not None
@@ -144,12 +145,13 @@ def test_the_table_for_people(write, pipelines, tmp_path) -> None:
     rows = {line.split(" | ")[1]: line.split(" | ")[2:] for line in rivers.splitlines() if " | " in line}
     assert rows["BM25"][0].startswith("66.7 ") and "paper: 50.0" in rows["BM25"][0]
     assert rows["BM25"][1].startswith("1.000") and "paper: .500" in rows["BM25"][1]
-    assert rows["of tomorrow"][0].startswith("not built yet") and "paper: 99.9" in rows["of tomorrow"][0]
+    assert rows["of tomorrow"][0].startswith("no pipeline") and "paper: 99.9" in rows["of tomorrow"][0]
     assert rows["of others"][0].startswith("- ") and "paper: 12.0" in rows["of others"][0]
     (row,) = (line for line in long.splitlines() if " BM25 " in line)
     assert "100.0" in row and "paper" not in row
-    assert "there is no pipeline of that name (of tomorrow)" in text
-    assert reasons(table) == ["not built yet: there is no pipeline of that name (of tomorrow)"]
+    [why] = reasons(table)
+    assert why.startswith("no pipeline: ") and "--pipelines-file" in why and why.endswith("(of tomorrow)")
+    assert why in text
     assert console_table(table).row_count == 7  # four rows under three headings
 
 
@@ -161,7 +163,7 @@ def test_finished_cells_are_kept(write, pipelines, tmp_path, monkeypatch) -> Non
     monkeypatch.setattr("app.evaluation.cells.search", lambda *a: pytest.fail("it was made again"))
     cells: list[Cell] = []
     second = tables(path, pipelines, output, cells)
-    assert [cell.status for cell in cells] == ["kept", "not built", "kept", "kept"]
+    assert [cell.status for cell in cells] == ["kept", "no pipeline", "kept", "kept"]
     assert {p: p.stat().st_mtime_ns for p in output.rglob("*.trec")} == runs
     figures = [[cell["measures"] for cell in row["cells"]] for row in first["rows"]]
     assert figures == [[cell["measures"] for cell in row["cells"]] for row in second["rows"]]
@@ -214,7 +216,7 @@ def test_an_interrupted_experiment_goes_on(write, pipelines, tmp_path) -> None:
         )
     cells: list[Cell] = []
     tables(write(), pipelines, tmp_path / "out", cells)
-    assert [cell.status for cell in cells] == ["kept", "not built", "done", "done"]
+    assert [cell.status for cell in cells] == ["kept", "no pipeline", "done", "done"]
 
 
 def test_a_test_set_or_an_index_that_is_not_here(write, pipelines, tmp_path) -> None:
@@ -239,7 +241,7 @@ def test_a_cell_that_fails_holds_nothing_up(write, pipelines, tmp_path, monkeypa
     monkeypatch.setattr(pipelines, "open", fail)
     cells: list[Cell] = []
     table = tables(write(), pipelines, tmp_path / "out", cells)
-    assert [cell.status for cell in cells] == ["failed", "not built", "done", "done"]
+    assert [cell.status for cell in cells] == ["failed", "no pipeline", "done", "done"]
     assert "it is broken" in table["rows"][0]["cells"][0]["reason"]
 
 
@@ -339,6 +341,24 @@ def test_figures_as_the_papers_print_them(name: str, row: str, column: int, figu
     experiment = read_experiment(ROOT / "experiments" / f"{name}.toml")
     found = next(r for r in experiment.rows if r.name == row)
     assert found.expected[column] == figures
+
+
+def test_the_entries_that_the_page_shows_are_those_of_rows(tmp_path) -> None:
+    """docs/evaluation.md: pipelines under the names that the files of experiments/ ask for."""
+    page = (ROOT / "docs" / "evaluation.md").read_text("utf-8")
+    (entries,) = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    path = tmp_path / "mine.toml"
+    path.write_text(entries, "utf-8")
+    asked = {
+        name
+        for experiment in map(read_experiment, FILES)
+        for row in experiment.rows
+        for column in experiment.columns
+        for name in row.pipelines(column, experiment.seeds)
+    }
+    mine = read_pipelines(path).keys() - read_pipelines().keys()
+    assert mine - asked == {"ance-top100"}  # the candidates
+    assert len(mine) == 4
 
 
 # --- the command ---------------------------------------------------------------------------------

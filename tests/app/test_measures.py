@@ -8,6 +8,7 @@ import pytest
 
 from app.evaluation.measures import (
     JUDGED,
+    Values,
     accuracy_curve,
     bootstrap_interval,
     bootstrap_intervals,
@@ -199,6 +200,13 @@ def test_curves_hold_the_measures_at_every_depth():
 
 
 # --- intervals -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("other", [(0.4, 0.1, 0.1), (0.2, 0.2, 0.2), (0.0, 0.0, 0.6)])
+def test_equal_means_are_equal_however_they_round(other):
+    """Else only one of two pipelines that are equally good would be called the best."""
+    means = {Values(("a", "b", "c"), np.array(values)).mean for values in ((0.3, 0.2, 0.1), other)}
+    assert means == {0.2}
 
 
 def test_bootstrap_interval_is_about_two_standard_errors():

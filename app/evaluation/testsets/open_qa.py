@@ -98,6 +98,7 @@ _ROWS = (
         _OF_DPR,
         _TRIVIA,
         _TRIVIA_URL,
+        records={"0": "Who was the man behind The Chipmunks?"},
     ),
     _Row(
         "trivia-dev",
@@ -151,6 +152,7 @@ _ROWS = (
         "Baudis and Sedivy 2015, Modeling of the question answering task in the YodaQA system.",
         "https://github.com/brmson/dataset-factoid-curated",
         also=("trec-test",),
+        records={"0": "How tall is Mount McKinley?"},
         answer_kind="regex",
     ),
     _Row(
@@ -165,6 +167,7 @@ _ROWS = (
         "Rajpurkar et al. 2016, SQuAD; as in Chen et al. 2017 and Karpukhin et al. 2020 (DPR).",
         "https://rajpurkar.github.io/SQuAD-explorer/",
         also=("squad1-test",),
+        records={"0": "Which NFL team represented the AFC at Super Bowl 50?"},
     ),
 )
 

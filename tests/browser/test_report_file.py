@@ -1,0 +1,27 @@
+"""report.html as a file in a real browser: everything in its tables can be seen."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.evaluation.report import write_document
+from app.evaluation.report.document import Document, Section, Table, cell, names, numbers
+
+MEASURES = [f"accuracy@{k} %" for k in (1, 5, 20, 100)] + ["nDCG@10", "MRR@10", "R@20", "R@100"]
+ROW = (cell("hybrid-weighted"), *(cell("100.0", best=True, mark="\u2021") for _ in MEASURES))
+SCORES = Table("Measures", (*names("pipeline"), *numbers(*MEASURES)), (ROW,) * 3)
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+def test_marks_stay_within_their_table(page, tmp_path, width):
+    """The last column's too, which hang out to the right of their digits."""
+    write_document(Document(("Report",), (), (Section("scores", "Scores", (SCORES,)),)), tmp_path, "report")
+    page.set_viewport_size({"width": width, "height": 900})
+    page.goto((tmp_path / "report.html").as_uri())
+    marks, table = (
+        page.locator(selector).evaluate_all("all => all.map(one => one.getBoundingClientRect().right)")
+        for selector in ("sup", "table")
+    )
+    assert len(marks) == 3 * len(MEASURES)
+    assert max(marks) <= table[0]
+    assert page.evaluate("document.documentElement.scrollWidth") == width
