@@ -137,5 +137,7 @@ def _measured(measure: str, status: str, figure: Mapping[str, Any]) -> str:
 
 
 def _printed(measure: str, expected: float) -> str:
-    """A paper's figure, which is in percent already."""
-    return text.value(measure, expected / 100 if text.in_percent(measure) else expected)
+    """A paper's figure, which is in percent already, with as many decimals as it has."""
+    if text.in_percent(measure):
+        return text.value(measure, expected / 100)
+    return text.decimals(expected, max(3, len(str(expected).partition(".")[2])))

@@ -50,7 +50,7 @@ fill = { kind = "25" }
 group = "words"
 name = "BM25"
 pipeline = "bm{kind}"
-expected = [[50.0, 0.5], [nan]]
+expected = [[50.0, 0.4472], [nan]]
 
 [[rows]]
 group = "models"
@@ -144,7 +144,7 @@ def test_the_table_for_people(write, pipelines, tmp_path) -> None:
     rivers, long = text.split("## Rivers")[1].split("## rivers")
     rows = {line.split(" | ")[1]: line.split(" | ")[2:] for line in rivers.splitlines() if " | " in line}
     assert rows["BM25"][0].startswith("66.7 ") and "paper: 50.0" in rows["BM25"][0]
-    assert rows["BM25"][1].startswith("1.000") and "paper: .500" in rows["BM25"][1]
+    assert rows["BM25"][1].startswith("1.000") and "paper: .4472" in rows["BM25"][1]
     assert rows["of tomorrow"][0].startswith("no pipeline") and "paper: 99.9" in rows["of tomorrow"][0]
     assert rows["of others"][0].startswith("- ") and "paper: 12.0" in rows["of others"][0]
     (row,) = (line for line in long.splitlines() if " BM25 " in line)
@@ -266,7 +266,7 @@ def test_a_group_that_the_test_set_lacks(write, pipelines, tmp_path) -> None:
         ('label = "Rivers"', 'lable = "R"', "[[columns]] number 1: unknown key"),
         ('path = "nowhere"', 'path = 3', "indexes.tiny.path"),
         ('"nDCG@5"', '"nDCG@"', 'column "Rivers"'),
-        ("[[50.0, 0.5], [nan]]", "[[50.0], [nan]]", 'row "BM25": expected has lists of [1, 1]'),
+        ("[[50.0, 0.4472], [nan]]", "[[50.0], [nan]]", 'row "BM25": expected has lists of [1, 1]'),
         ("[[99.9, nan], []]", "[[99.9, nan]]", 'row "of tomorrow"'),
         ('name = "seeds"', 'name = "of tomorrow"', "two rows are called"),
         ('baseline = "seeds"', 'baseline = "Bm25"', 'baseline "Bm25" is no row'),
