@@ -21,8 +21,7 @@ from indexer.progress import progress
 from reranker.candidates import RunCandidates
 from reranker.reranking import DEPTH, Long, Reranker
 from reranker.scoring import BI_ENCODER_PREFIX, CROSS_ENCODER, open_scorer
-from retriever.engine import Precision
-from retriever.models import DEFAULT_ENCODER, shipped_models
+from retriever.models import DEFAULT_ENCODER, Precision, shipped_models
 from retriever.queries import read_queries
 from retriever.ranking import Query, Ranking
 from retriever.runs import read_run, run_ranking, write_run

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from indexer.batches import Tokens, encode_texts
-from retriever.engine import Engine, Opened, Precision, open_engine
-from retriever.models import BI_ENCODER, QUERY_TOWER
+from retriever.engine import Engine, Opened, open_engine
+from retriever.models import BI_ENCODER, QUERY_TOWER, Precision
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
     CUDA                                torch, bfloat16             (`retriever.torch_engine`)
     a CPU that multiplies bfloat16      OpenVINO, bfloat16          (`retriever.openvino_engine`)
-    any other CPU                       OpenVINO, float32
+    any other CPU, and cross-encoders   OpenVINO, float32
 
 Bi-encoders and cross-encoders are both an `Engine`; they differ in what they tokenise and in what comes out.
 The whole model runs in the backend, its own pooling, normalisation and activation included, so the numbers
@@ -15,7 +15,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,12 +23,11 @@ from tokenizers import Tokenizer
 
 from indexer.batches import Parallel, Tokens
 from indexer.devices import cuda_devices
-from retriever.models import Kind, ModelFacts, find_model, model_sha256
+from retriever.models import Kind, ModelFacts, Precision, find_model, model_sha256
 
 if TYPE_CHECKING:
     from retriever.torch_engine import Whole
 
-Precision = Literal["auto", "bfloat16", "float32"]
 
 Features = dict[str, NDArray[np.int64]]
 """What a model reads: arrays [B, L] by name."""
@@ -132,6 +131,7 @@ def open_engine(
 
         threads = threads or os.cpu_count() or 1
         streams = min(streams or threads, threads)
+        precision = kind.cpu_precision if precision == "auto" else precision
         facts, forward = open_on_cpu(kind, folder, name, sha256, precision, threads, streams)
         return Opened(name, sha256, facts, forward, Parallel(batches=streams))
     whole, facts = kind.load(folder, name)

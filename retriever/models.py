@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from indexer.errors import DamagedIndexError, InputError
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder, SentenceTransformer
 
     from retriever.torch_engine import Whole
+
+Precision = Literal["auto", "bfloat16", "float32"]
 
 DEFAULT_ENCODER = "all-MiniLM-L6-v2"
 
@@ -45,7 +47,8 @@ class Kind:
 
     word: what it is called. library: sentence-transformers' class. namespace: of bare names on the Hub.
     marker: a file that its folder holds. load: (folder, name) -> the model and its facts. shipped: the folder
-    of the adapters that come with this project, by name. tower: which one of two it is.
+    of the adapters that come with this project, by name. tower: which one of two it is. cpu_precision: what
+    the precision "auto" is on a CPU; where that is "auto" too, bfloat16 if the processor multiplies it.
     """
 
     word: str
@@ -55,6 +58,7 @@ class Kind:
     load: Callable[[Path, str], tuple[Whole, ModelFacts]]
     shipped: Path
     tower: str = ""
+    cpu_precision: Precision = "auto"
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,19 @@ def test_in_bfloat16_scores_are_near_and_still_differ(tiny, expected):
     assert len(set(found.tolist())) == len(set(expected.tolist()))
 
 
+def test_on_a_cpu_it_is_float32_unless_told_otherwise(tiny):
+    assert open_scorer(str(tiny), device="cpu").execution["precision"] == "float32"
+
+
+def test_of_the_last_layer_the_first_token_alone_is_computed(tiny):
+    whole, _ = load_cross_encoder(tiny, "tiny")
+    sizes = []
+    feed_forward = whole.chain[0].model.bert.encoder.layer[-1].layer.intermediate
+    feed_forward.register_forward_hook(lambda module, inputs, output: sizes.append(output.shape))
+    whole.eval()(torch.tensor([[2, 5, 6, 3], [2, 7, 3, 0]]), torch.tensor([[1, 1, 1, 1], [1, 1, 1, 0]]))
+    assert [tuple(shape[:2]) for shape in sizes] == [(2, 1)]
+
+
 @pytest.mark.parametrize(("precision", "bound"), [("float32", 1e-5), ("bfloat16", 1e-2)])
 def test_without_padding_in_torch_they_are_the_same(tiny, expected, precision, bound):
     scorer = open_in_torch(tiny, precision)
