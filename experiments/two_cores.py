@@ -234,7 +234,7 @@ def main(argv: list[str]) -> None:
     parser.add_argument("--data", type=Path, required=True, help="the folder with corpora and test sets")
     parser.add_argument("--work", type=Path, default=Path("results/two-cores"), help="where results go")
     parser.add_argument("--start", choices=["scratch", "minilm"], default="scratch", help="of all models")
-    parser.add_argument("--pairs", type=int, default=16_000, help="of each objective")
+    parser.add_argument("--pairs", type=int, default=9_000, help="of each objective")
     parser.add_argument("--passages", type=int, default=30_000, help="that are searched")
     parser.add_argument(
         "--set", action="append", default=[], metavar="TABLE.KEY=VALUE", help="a setting of every training"
