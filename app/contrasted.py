@@ -170,7 +170,7 @@ def _word_sets(contrast: Contrast) -> Example:
     """PROP: two sets of words for the document."""
     evidence, better, (worse,) = contrast.evidence, contrast.better, contrast.worse
     likely, less = (
-        Text(pair.query, note=f"log-likelihood −{-score:.1f}")
+        Text(pair.query, note=f"log\u00a0P\u00a0=\u00a0−{-score:.1f}")
         for pair, score in zip((better, worse), evidence["log_likelihood"], strict=True)
     )
     document = _compared(better, worse, evidence["document_id"])

@@ -2,11 +2,22 @@
 
 A link is an ordinary one: it can be copied, and opened in another tab. A plain click on it changes the
 address and tells Streamlit so, as the browser does when one goes back.
+
+What a script that still runs has sent may arrive after the click, and with it the address that it had
+written: Streamlit would put it into the place of the one that was chosen. So each run tells in the end which
+address it was asked for, and which it has left; until one tells of the chosen address, nothing else is taken.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from html import escape
+
 import streamlit as st
+
+from app import address
+from app.state import link_to
 
 # The listener hears every click that reaches the document and takes those on links of ours alone. What else
 # a style sheet cannot do is done here too.
@@ -28,15 +39,43 @@ if (!window.linkseekFollows) {
     event.preventDefault();
     if (there.href === location.href) return;
     const other = there.pathname !== location.pathname;
-    history.pushState({}, "", there);
+    push({}, "", there);
     window.dispatchEvent(new PopStateEvent("popstate"));
     if (other) document.querySelector(".stMain")?.scrollTo(0, 0);
+  });
+  // The address that was chosen last, by a link or by going back, until a run tells of it.
+  let chosen = null;
+  const push = history.pushState.bind(history), replace = history.replaceState.bind(history);
+  history.pushState = (...given) => { if (chosen === null) push(...given); };
+  history.replaceState = (...given) => { if (chosen === null) replace(...given); };
+  const same = (address) => {
+    const { pathname, searchParams } = new URL(address, document.baseURI);
+    ["embed", "embed_options"].forEach((name) => searchParams.delete(name));  // which scripts are not told
+    searchParams.sort();
+    return pathname + "?" + searchParams;
+  };
+  const told = new MutationObserver(() => {
+    const run = document.querySelector(".st-key-follow [data-asked]");
+    if (!run || same(run.dataset.asked) !== chosen) return;
+    chosen = null;
+    told.disconnect();
+    if (same(run.dataset.left) !== same(location.href)) replace({}, "", new URL(run.dataset.left, document.baseURI));
+  });
+  window.addEventListener("popstate", () => {
+    chosen = same(location.href);
+    told.observe(app, { subtree: true, childList: true, attributes: true, attributeFilter: ["data-asked", "data-left"] });
   });
 }
 </script>"""  # noqa: E501
 
 
-def follow_in_place() -> None:
-    """Have the links of this page followed in place. The script is ours alone: no text is put into it."""
+@contextmanager
+def followed_in_place(page: str) -> Iterator[None]:
+    """Have the links of a page followed in place. The script is ours alone: no text is put into it."""
+    asked = link_to(page, address.params())
     with st.container(key="follow"):
         st.html(_FOLLOW, unsafe_allow_javascript=True)
+        place = st.empty()
+    yield  # a run that is cut off, because something else was chosen, tells nothing
+    left = link_to(page, address.params())
+    place.html(f'<span data-asked="{escape(asked)}" data-left="{escape(left)}"></span>')

@@ -57,7 +57,9 @@ def main() -> None:
 
 def _page(name: str) -> st.Page:
     def show() -> None:
-        shell(name)
+        st.html(Path(__file__).with_name("style.css"))
+        with links.followed_in_place(name):
+            shell(name)
 
     title = PAGES[name] if name != SEARCH else "Linkseek"
     return st.Page(show, title=title, url_path=name, default=name == SEARCH)
@@ -65,8 +67,6 @@ def _page(name: str) -> st.Page:
 
 def shell(name: str) -> None:
     """The heading, and the page below it."""
-    st.html(Path(__file__).with_name("style.css"))
-    links.follow_in_place()
     top = st.container(horizontal=True, vertical_alignment="bottom", key="top")
     heading = top.empty()
     heading.html(heading_html(PAGES, name))

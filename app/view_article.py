@@ -221,7 +221,7 @@ def _objective_html(mined: Mined, document_id: str, index: str) -> str:
     label = f"Mined by {name}" if mined.unit == "pair" else f"Contrasts of {name}"
     return (
         f'<section aria-label="{label}"><header><h3>{name}</h3><span class="ls-time">{counted}</span>'
-        f'<p class="ls-about">{safe_text(mined.summary)}</p></header>{body}</section>'
+        f'<p class="ls-about">{safe_text(mined.summary)}</p></header><div>{body}</div></section>'
     )
 
 

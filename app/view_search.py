@@ -31,7 +31,7 @@ def answer_html(
     passages = f"{count} passage{'s' if count != 1 else ''}"
     heading = (
         f'<header><h2><bdi>{name}</bdi></h2><span class="ls-time">'
-        f"{passages} in {_milliseconds(answer.seconds)}</span>"
+        f"{passages} in {_time(answer.seconds)}</span>"
         f'<p class="ls-about"><bdi>{safe_text(description)}</bdi></p>{_stages_html(answer)}'
         f"{_verdict_html(answer)}</header>"
     )
@@ -164,8 +164,11 @@ def moved(before: int, after: int) -> str:
 # --- parts of the heading -------------------------------------------------------------------------
 
 
-def _milliseconds(seconds: float) -> str:
-    return f"{seconds * 1000:.0f} ms"
+def _time(seconds: float) -> str:
+    milliseconds = seconds * 1000
+    if seconds >= 0.9995:
+        return f"{seconds:.1f} s"
+    return f"{milliseconds:.0f} ms" if milliseconds >= 9.5 else f"{milliseconds:.1f} ms"
 
 
 def _stages_html(answer: Answer) -> str:
@@ -173,15 +176,10 @@ def _stages_html(answer: Answer) -> str:
     if not answer.stages:
         return ""
     parts = "".join(
-        f"<div><dt>{safe_text(name)}</dt><dd>{_short(seconds)}</dd></div>"
+        f"<div><dt>{safe_text(name)}</dt><dd>{_time(seconds)}</dd></div>"
         for name, seconds in answer.stages.items()
     )
-    return f'<dl class="ls-stages" aria-label="Milliseconds of each stage">{parts}</dl>'
-
-
-def _short(seconds: float) -> str:
-    milliseconds = seconds * 1000
-    return f"{milliseconds:.0f} ms" if milliseconds >= 9.5 else f"{milliseconds:.1f} ms"
+    return f'<dl class="ls-stages" aria-label="Time of each stage">{parts}</dl>'
 
 
 def _verdict_html(answer: Answer) -> str:

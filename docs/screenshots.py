@@ -30,6 +30,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PICTURES = ROOT / "docs" / "pictures"
 QUESTION = "Which sickness killed the lady who foresaw software?"
 ARTICLE = {"id": "Ada_Lovelace", "index": "sample"}
+CONTRASTS = ["prop", "php-hp", "php-shp", "harp-rdp"]
 TWO = {"q": QUESTION, "pipelines": ["bm25", "hybrid"], "k": 10, "index": "sample"}
 
 # name: page, what its address says, and what is there when it is whole
@@ -41,6 +42,7 @@ PAGES: dict[str, tuple[str, dict[str, Any], str]] = {
     "start": ("", {"index": "sample"}, ".ls-invitation"),
     "article": ("article", ARTICLE, ".ls-text"),
     "pairs": ("article", ARTICLE | {"show": "pairs"}, ".ls-side"),
+    "contrasts": ("article", ARTICLE | {"show": "pairs", "contrasts": CONTRASTS}, ".ls-side"),
     "evaluation": ("evaluation", {"index": "sample"}, "table"),
     "report": ("evaluation", {"report": "sample", "index": "sample"}, "table"),
     "index": ("index", {"index": "sample"}, "table"),

@@ -113,7 +113,9 @@ def test_word_sets_with_their_likelihoods(index):
     for example in mined.examples:
         [worse] = example.worse
         assert example.asked.document_id == index.documents[document].id
-        figures = [float(text.note.removeprefix("log-likelihood −")) for text in (example.better, worse)]
+        figures = [
+            float(text.note.removeprefix("log\u00a0P\u00a0=\u00a0−")) for text in (example.better, worse)
+        ]
         assert figures[0] <= figures[1] and len(example.better.text.split()) == len(worse.text.split())
         assert {word.lower() for word in strong(example.asked)} <= set(example.better.text.split())
         assert {word.lower() for word in marked(example.asked)} <= set(worse.text.split())

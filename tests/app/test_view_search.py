@@ -81,8 +81,10 @@ def test_links_of_a_passage():
 
 
 def test_times_of_stages():
-    read = Reader(answer_html(Answer("x", "p", (), 0.1, {"encode question": 0.0042, "search": 0.0961}), ""))
+    stages = {"encode question": 0.0042, "search": 0.0961, "rerank": 1.23}
+    read = Reader(answer_html(Answer("x", "p", (), 1.33, stages), ""))
     assert "encode question4.2 ms" in read.text and "search96 ms" in read.text
+    assert "rerank1.2 s" in read.text and "0 passages in 1.3 s" in read.text
 
 
 # --- ranks beside each other ----------------------------------------------------------------------
