@@ -75,7 +75,8 @@ def open_on_cpu(
     kind: Kind, folder: Path, name: str, sha256: str, precision: str, threads: int, streams: int
 ) -> tuple[ModelFacts, OpenVinoForward]:
     """A model's facts, and the model; converted, unless that was done before."""
-    kept = cache_folder() / f"{sha256[:32]}-{kind.library}-openvino-{version('openvino')}"
+    made_by = f"{_CONVERSION}-openvino-{version('openvino')}"
+    kept = cache_folder() / f"{sha256[:32]}-{kind.library}-{made_by}"
     converted: Any = None
     # A cache that is damaged or cannot be written is as good as none.
     with suppress(OSError, RuntimeError, ValueError, TypeError, KeyError):
@@ -88,6 +89,7 @@ def open_on_cpu(
     return facts, OpenVinoForward(converted, precision, threads, streams)
 
 
+_CONVERSION = 2  # another number whenever the same files are converted into another model
 _CONVERTED = ("model.xml", "model.bin")
 
 
