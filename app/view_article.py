@@ -216,7 +216,7 @@ def _objective_html(mined: Mined, document_id: str, index: str) -> str:
     nothing = f'<p class="ls-nothing">Nothing is mined from this article. {safe_text(mined.why)}</p>'
     body = f"<ol>{items}</ol>" if items else nothing
     if 0 < len(mined.examples) < total:
-        more = f"{len(mined.examples)} of {counted} are shown. {mined.why}"
+        more = f"Shown: {len(mined.examples)} of {counted}. {mined.why}"
         body += f'<p class="ls-quiet">{safe_text(more)}</p>'
     label = f"Mined by {name}" if mined.unit == "pair" else f"Contrasts of {name}"
     return (

@@ -76,7 +76,7 @@ def _grouped_html(answer: Answer, view: View, index: str, others: Sequence[Answe
         )
         count = f"{len(hits)} passages" if len(hits) > 1 else "1 passage"
         items.append(
-            f'<li class="ls-article"><div class="ls-head"><span class="ls-rank">{unseen("Article ")}'
+            f'<li><div class="ls-head"><span class="ls-rank">{unseen("Article ")}'
             f"{number}</span><h3>{title}</h3><span class='ls-score'>{count}</span></div>"
             f"<ol>{passages}</ol></li>"
         )

@@ -111,8 +111,12 @@ async def visit(
     async def one(number: int) -> None:
         draw = random.Random(number)
         async with connect(
-            f"ws://{address}/_stcore/stream", subprotocols=["streamlit"], max_size=None, compression=None
-        ) as connection:  # type: ignore[list-item]
+            f"ws://{address}/_stcore/stream",
+            subprotocols=["streamlit"],  # type: ignore[list-item]
+            max_size=None,
+            compression=None,
+            ping_interval=None,  # a machine that is busy elsewhere answers late, and that is told
+        ) as connection:
             visitor = Visitor(connection)
             await visitor.ask({})
             await opened.wait()

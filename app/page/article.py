@@ -113,7 +113,8 @@ def show_mined(mining: Mining, row: int, view: ArticleView, name: str) -> None:
     if not chosen:
         st.html(invitation_html("Choose an objective", "What it makes of this article is shown here."))
         return
-    near = mining.near(row)
+    near, mined, place = mining.near(row), [], st.empty()
     with st.spinner("Mining… The first time on an index can take a while."):
-        mined = [miner.mine(near, _EXAMPLES) for miner in chosen[:MAX_OBJECTIVES]]
-    st.html(mined_html(mined, view.id, name))
+        for miner in chosen[:MAX_OBJECTIVES]:
+            mined.append(miner.mine(near, _EXAMPLES))
+            place.html(mined_html(mined, view.id, name))

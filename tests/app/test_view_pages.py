@@ -124,7 +124,7 @@ def test_anchors_of_the_better_and_of_the_worse_differ_and_long_texts_are_cut():
     html = mined_html([Mined("php-hp", "s", {"php-hp": 9}, (example,), "contrast", "<b>why</b>")], "A", "x")
     assert '<mark class="ls-said">near</mark> <mark>far</mark>' in html
     assert "w" * 180 in html and "w" * 181 not in html and 'class="ls-asked ls-long"' in html
-    assert "1 of up to 9 contrasts are shown. <b>why</b>" in read(html).text
+    assert "Shown: 1 of up to 9 contrasts. <b>why</b>" in read(html).text
 
 
 def test_contrasts_of_hostile_texts(index):

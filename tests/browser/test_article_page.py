@@ -69,6 +69,7 @@ def test_contrasts_with_their_evidence(application, page, settled):
     page.goto(application("article", id="Ada_Lovelace", show="pairs", contrasts=names))
     prop, php, harp = (page.get_by_role("region", name=f"Contrasts of {name}") for name in names)
     php.locator("li").first.wait_for()
+    harp.locator("li").first.wait_for(timeout=180_000)  # the encoder is opened first
     settled(page)
     for column in (prop, php, harp):
         assert column.locator("mark.ls-said").count() >= 1

@@ -93,12 +93,13 @@ def test_why_by_keyboard_and_on_to_an_article(application, page, settled):
 @pytest.mark.parametrize("width", [1440, 390])
 def test_the_page_is_as_wide_as_the_window(application, page, settled, width):
     page.set_viewport_size({"width": width, "height": 800})
-    page.goto(application(q=QUESTION, pipelines=["bm25", "ql", "dense", "hybrid"], k=5, chart=1))
+    page.goto(application(q=QUESTION, pipelines=["bm25", "ql", "dense", "hybrid"], k=5, chart=1, grouped=1))
     page.get_by_role("heading", name="dense").wait_for()
     page.locator("svg.ls-ranks >> visible=true").wait_for()
     settled(page)
     lefts = {round(box.bounding_box()["x"]) for box in page.locator(".ls-answer").all()}
     assert len(lefts) == (4 if width == 1440 else 1)
+    assert page.locator(".ls-grouped h3").first.bounding_box()["height"] < 60  # two lines at most
     assert page.evaluate("document.querySelector('.stMain').scrollWidth <= innerWidth")
 
 
@@ -143,8 +144,8 @@ def test_without_any_index(start, tmp_path_factory, page, settled):
     application = start(tmp_path_factory.mktemp("nothing") / "index" / "sample")
     page.goto(application())
     page.get_by_text("There is no index yet").wait_for()
+    page.locator("code", has_text="python indexer/build.py").first.wait_for()
     settled(page)
-    assert page.locator("code", has_text="python indexer/build.py").count() >= 1
     build(application.indexes / "sample", encoders=())
     page.get_by_role("button", name="Look again").click()
     page.get_by_label("Question", exact=True).wait_for()
