@@ -35,7 +35,7 @@ class _FirstTokenLayer(nn.Module):
 
         def heads(x: Tensor) -> Tensor:
             """[B, n, H] -> [B, heads, n, size]."""
-            return x.view(len(x), -1, own.num_attention_heads, own.attention_head_size).transpose(1, 2)
+            return x.view(x.shape[0], -1, own.num_attention_heads, own.attention_head_size).transpose(1, 2)
 
         attended = nn.functional.scaled_dot_product_attention(
             heads(own.query(first)),
