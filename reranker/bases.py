@@ -10,7 +10,8 @@ from __future__ import annotations
 import copy
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +73,10 @@ def open_start(kind: Kind, name: str, max_tokens: int) -> CrossEncoder:
         if not hasattr(base[0], "model"):
             raise InputError(f"{name} has two towers", "Export one: python -m retriever.export --tower.")
         model = _as_cross_encoder(kind, name, _with_head(base[0].model), base.tokenizer.save_pretrained)
+    return _cut_to(max_tokens, model, name)
+
+
+def _cut_to(max_tokens: int, model: CrossEncoder, name: str) -> CrossEncoder:
     positions = getattr(model.config, "max_position_embeddings", None)
     if positions and max_tokens > positions:
         raise InputError(
@@ -80,6 +85,34 @@ def open_start(kind: Kind, name: str, max_tokens: int) -> CrossEncoder:
         )
     model.max_seq_length = max_tokens
     return model
+
+
+def are_reranker_adapters(folder: Path) -> bool:
+    """Whether a folder holds adapters with a head that scores pairs."""
+    return (folder / ADAPTER).is_file() and is_cross_encoder(folder)
+
+
+def open_adapters(kind: Kind, folder: Path, max_tokens: int) -> tuple[CrossEncoder, str]:
+    """Adapters on their base, not merged, to be trained further; and the hash of the base's weights.
+
+    Raises `InputError` as `open_start`, and if they do not fit.
+    """
+    from peft import LoraConfig, set_peft_model_state_dict
+    from safetensors.torch import load_file
+
+    name = base_name(folder)
+    start = _open_base_of(kind, folder, name)
+    model = _cut_to(max_tokens, _beside_adapters(kind, folder, start), str(folder))
+    transformer: Any = model[0].model
+    transformer.name_or_path = name
+    weights = {
+        key.removeprefix("base_model.model."): tensor.float()
+        for key, tensor in load_file(folder / _WEIGHTS).items()
+    }
+    with _must_fit(folder, name), quiet():
+        transformer.add_adapter(LoraConfig.from_pretrained(str(folder)))
+        set_peft_model_state_dict(transformer, weights)
+    return model, weights_sha256(find_base(name))
 
 
 def find_start(kind: Kind, name: str) -> Path:
@@ -151,25 +184,41 @@ def _as_cross_encoder(kind: Kind, name: str, model: Any, save_rest: Callable[[Pa
 
 def _open_merged(kind: Kind, folder: Path) -> CrossEncoder:
     from peft import PeftModel
-    from transformers import AutoConfig
 
     name = base_name(folder)
+    start = _open_base_of(kind, folder, name)
+    with _must_fit(folder, name), quiet():
+        merged: Any = PeftModel.from_pretrained(start, str(folder)).merge_and_unload()
+    return _beside_adapters(kind, folder, merged)
+
+
+def _open_base_of(kind: Kind, folder: Path, name: str) -> Any:
+    """The transformer that adapters are for. Raises `InputError` if it is another one."""
     _check_base(folder, name)
-    start: Any = open_start(kind, name, 1)[0].model
+    return open_start(kind, name, 1)[0].model
+
+
+def _beside_adapters(kind: Kind, folder: Path, transformer: Any) -> CrossEncoder:
+    """A transformer with the tokenizer and the settings that lie beside adapters."""
+    from transformers import AutoConfig
+
+    def save_rest(target: Path) -> None:
+        shutil.copytree(folder, target, ignore=shutil.ignore_patterns("*.safetensors", ADAPTER))
+
+    with _must_fit(folder, base_name(folder)), quiet():
+        transformer.config = AutoConfig.from_pretrained(folder)
+    return _as_cross_encoder(kind, str(folder), transformer, save_rest)
+
+
+@contextmanager
+def _must_fit(folder: Path, name: str) -> Iterator[None]:
     try:
-        with quiet():
-            merged: Any = PeftModel.from_pretrained(start, str(folder)).merge_and_unload()
-            merged.config = AutoConfig.from_pretrained(folder)
+        yield
     except (ValueError, RuntimeError, OSError) as error:
         raise InputError(
             f"{folder}: its adapters do not fit {name} ({str(error).splitlines()[0]})",
             "They must be those of this base.",
         ) from None
-
-    def save_rest(target: Path) -> None:
-        shutil.copytree(folder, target, ignore=shutil.ignore_patterns("adapter_*"))
-
-    return _as_cross_encoder(kind, str(folder), merged, save_rest)
 
 
 def _check_base(folder: Path, name: str) -> None:

@@ -93,15 +93,21 @@ def read_contrasts(path: Path, known: Iterable[str] | None = None) -> Iterator[C
     field for whatever is not as above: a field that is missing or of another type, an empty text, anchors
     outside the query, no worse pair, an unknown objective; and for a file without a contrast.
     """
+    empty = True
+    for _, contrast in number_contrasts(path, known):
+        yield contrast
+        empty = False
+    if empty:
+        raise InputError(f"{path}: there are no contrasts in it", _EXPECTED)
+
+
+def number_contrasts(path: Path, known: Iterable[str] | None = None) -> Iterator[tuple[int, Contrast]]:
+    """The same with their lines, from 1, of a file that may have none."""
     names = None if known is None else sorted(known)
     _, stream = open_source(path)
     with stream:
-        empty = True
         for number, line in read_lines(stream):
-            yield _contrast(line, f"{path}, line {number:,}", names)
-            empty = False
-        if empty:
-            raise InputError(f"{path}: there are no contrasts in it", _EXPECTED)
+            yield number, _contrast(line, f"{path}, line {number:,}", names)
 
 
 def _contrast(line: bytes, place: str, known: list[str] | None) -> Contrast:

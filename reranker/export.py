@@ -1,6 +1,7 @@
 """python -m reranker.export MODEL --output FOLDER: a cross-encoder's adapters merged into a full folder.
 
-What comes out is a folder that `CrossEncoder(path)` opens. For bi-encoders: python -m retriever.export.
+What comes out is a folder that `CrossEncoder(path)` opens, with the head of masked tokens if there is one.
+For bi-encoders: python -m retriever.export.
 """
 
 from __future__ import annotations
@@ -20,17 +21,24 @@ def main(argv: Sequence[str]) -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(PROGRAM, description=__doc__.partition("\n")[0])
     parser.add_argument(
-        "model", help="a folder that reranker.finetune wrote, or a name that ships with Linkseek"
+        "model",
+        help="a folder that reranker.finetune or reranker.pretrain wrote, or a name that ships with Linkseek",
     )
     parser.add_argument("--output", type=Path, required=True, help="where the full folder goes")
     options = parser.parse_args(argv)
     from reranker.bases import open_cross_encoder
+    from reranker.mlm_heads import copy_mlm_head
     from reranker.scoring import CROSS_ENCODER
     from retriever.models import find_model
 
     folder = find_model(options.model, CROSS_ENCODER)
     model = open_cross_encoder(CROSS_ENCODER, folder, options.model)
-    save_model(model, options.output, card=folder / "README.md")
+    save_model(
+        model,
+        options.output,
+        card=folder / "README.md",
+        add=lambda target: copy_mlm_head(model[0].model, folder, target),
+    )
     print(f"{options.output}: CrossEncoder(path) opens it", file=sys.stderr)
 
 

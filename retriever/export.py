@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,11 +71,17 @@ def _draw_back(model: SentenceTransformer, name: str, share: float) -> None:
 
 
 def save_model(
-    model: SentenceTransformer | CrossEncoder, output: Path, *, card: Path | None = None, text: str = ""
+    model: SentenceTransformer | CrossEncoder,
+    output: Path,
+    *,
+    card: Path | None = None,
+    text: str = "",
+    add: Callable[[Path], None] = lambda folder: None,
 ) -> None:
     """Write a sentence-transformers folder; it is there whole or not at all.
 
-    card: a README.md to copy; text: one to write. Raises `UsageError` if the folder is there already.
+    card: a README.md to copy; text: one to write. add: writes what else belongs to it. Raises `UsageError` if
+    the folder is there already.
     """
     from retriever.models import quiet
 
@@ -87,6 +93,7 @@ def save_model(
     try:
         with quiet():
             model.save_pretrained(str(temporary), create_model_card=False)
+        add(temporary)
         if card is not None and card.is_file():
             shutil.copyfile(card, temporary / "README.md")
         elif text:

@@ -6,35 +6,57 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from reranker.training.config import FinetuneConfig
+from reranker.pretraining.config import PretrainConfig
+from reranker.training.config import CrossEncoderSettings, FinetuneConfig
 from retriever.training.card import public_name
 from retriever.training.settings import settings_text
 
 _LOSSES = {
     "lce": "each right text against wrong ones of the same query (LCE)",
     "pointwise": "each pair on its own (pointwise cross-entropy)",
+    "hinge": "each right text by 1 above wrong ones of the same query (hinge)",
 }
 
 
 def reranker_card(config: FinetuneConfig, facts: Mapping[str, Any]) -> str:
     """The text. facts: name to value, in the order of their table, such as queries and the data's hash."""
-    rows = "\n".join(f"| {name} | {value} |" for name, value in facts.items())
     folder, base = config.output.folder.name, public_name(config.model.base)
-    if config.model.kind == "cross-encoder":
-        what, use = f"A cross-encoder from {base}", _use(folder, config.model.train == "lora")
-        library = "library_name: sentence-transformers\npipeline_tag: text-ranking\n"
-    else:
-        what, use, library = f"A re-ranker of the kind {config.model.kind}", _OURS.format(folder=folder), ""
+    what = f"A cross-encoder from {base}"
+    if config.model.kind != "cross-encoder":
+        what = f"A re-ranker of the kind {config.model.kind}"
+    return card_text(
+        config,
+        f"{what}, fine-tuned on labelled queries: {_LOSSES[config.loss.kind]}.",
+        use_of(folder, config.model) if config.model.kind == "cross-encoder" else _OURS.format(folder=folder),
+        facts,
+        settings_text(_without_folders(config)),
+        library=config.model.kind == "cross-encoder",
+    )
+
+
+def card_text(
+    config: FinetuneConfig | PretrainConfig,
+    what: str,
+    use: str,
+    facts: Mapping[str, Any],
+    settings: str,
+    *,
+    program: str = "reranker.finetune",
+    library: bool = True,
+) -> str:
+    """A card. what: the model in a sentence. use: how it is opened. library: whether it is a CrossEncoder."""
+    rows = "\n".join(f"| {name} | {value} |" for name, value in facts.items())
+    opened_by = "library_name: sentence-transformers\npipeline_tag: text-ranking\n" if library else ""
     return f"""---
 license: {config.output.licence}
-base_model: {base}
-{library}tags:
+base_model: {public_name(config.model.base)}
+{opened_by}tags:
 - reranker
 ---
 
-# {folder}
+# {config.output.folder.name}
 
-{what}, fine-tuned on labelled queries: {_LOSSES[config.loss.kind]}. Texts were read
+{what} Texts were read
 {"with their title before them" if config.texts.title else "without their title"}, {config.texts.tokens} \
 tokens of query and text together.
 
@@ -43,15 +65,16 @@ tokens of query and text together.
 |---|---|
 {rows}
 
-Settings, with which `python -m reranker.finetune` makes it again:
+Settings, with which `python -m {program}` makes it again:
 
 ```toml
-{settings_text(_without_folders(config))}```
+{settings}```
 """
 
 
-def _use(folder: str, adapters: bool) -> str:
-    if not adapters:
+def use_of(folder: str, model: CrossEncoderSettings) -> str:
+    """How a folder of all weights, or of adapters, is opened."""
+    if model.train == "all":
         return f"""```python
 from sentence_transformers import CrossEncoder
 

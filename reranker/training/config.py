@@ -9,32 +9,37 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from retriever.training.config import Count, OutputSettings, Positive, TrainingSettings
-from retriever.training.settings import Table, check_values, read_values
+from retriever.training.settings import Table, read_tables
 
 ModelKind = Literal["cross-encoder", "knrm", "conv-knrm", "drmm", "duet"]
-LossKind = Literal["lce", "pointwise"]
+LossKind = Literal["lce", "pointwise", "hinge"]
 
 
-class RerankerSettings(Table):
+class CrossEncoderSettings(Table):
+    """[model]."""
+
+    base: str = "google-bert/bert-base-uncased"
+    """what to start from: a folder, or a name of the Hugging Face Hub; a bi-encoder, a bare transformer or a
+    cross-encoder. Of a baseline: what it takes its tokenizer and word embeddings from"""
+    train: Literal["all", "lora"] = "all"
+    """all weights, or low-rank adapters and the head; a base that is such adapters is then trained further"""
+    lora_rank: Positive = 16
+    lora_alpha: Positive = 32
+    lora_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+
+
+class RerankerSettings(CrossEncoderSettings):
     """[model]."""
 
     kind: ModelKind = "cross-encoder"
     """a transformer that reads query and text together, or one of the neural baselines of the papers"""
-    base: str = "google-bert/bert-base-uncased"
-    """what to start from: a folder, or a name of the Hugging Face Hub; a bi-encoder, a bare transformer or a
-    cross-encoder. Of a baseline: what it takes its tokenizer and word embeddings from"""
     embeddings: Path | None = None
     """of a baseline: word embeddings as text, WORD NUMBER NUMBER ..., instead of the base's"""
-    train: Literal["all", "lora"] = "all"
-    """all weights, or low-rank adapters and the head"""
-    lora_rank: Positive = 16
-    lora_alpha: Positive = 32
-    lora_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
 
 
 class GroupSettings(Table):
@@ -64,19 +69,25 @@ class PairTextSettings(Table):
 
     title: bool = True
     """whether texts are read with their title"""
-    url: bool = False
-    """whether documents are read with their address before the title; a run's index knows it, pairs do not"""
     tokens: Positive = 512
     """of query and passage together; the longer of the two is cut first"""
     separator: str | None = None
     """what stands between title and text; by default a space; the model keeps it"""
 
 
+class CandidateTextSettings(PairTextSettings):
+    """[texts]."""
+
+    url: bool = False
+    """whether documents are read with their address before the title; a run's index knows it, pairs do not"""
+
+
 class RerankLossSettings(Table):
     """[loss]."""
 
     kind: LossKind = "lce"
-    """lce: the right one against the others of its group; pointwise: each on its own, right or wrong"""
+    """lce: the right one against the others of its group; pointwise: each on its own, right or wrong; hinge:
+    the right one by 1 higher than each other"""
 
 
 class GroupTrainingSettings(TrainingSettings):
@@ -116,7 +127,7 @@ class FinetuneConfig(Table):
 
     model: RerankerSettings
     data: GroupSettings
-    texts: PairTextSettings
+    texts: CandidateTextSettings
     loss: RerankLossSettings
     training: GroupTrainingSettings
     dev: RerankDevSettings
@@ -144,7 +155,4 @@ class FinetuneConfig(Table):
 
 def read_finetune_config(path: Path, overrides: Sequence[str] = ()) -> FinetuneConfig:
     """A settings file. Raises `UsageError` naming file and key for what is unknown or does not fit."""
-    values: dict[str, Any] = read_values(path, overrides)
-    for name in FinetuneConfig.model_fields:
-        values.setdefault(name, {})
-    return check_values(FinetuneConfig, values, path)
+    return read_tables(FinetuneConfig, path, overrides)

@@ -7,9 +7,15 @@ wrong ones has blank places, which count for nothing.
                 (Gao, Dai and Callan 2021, equation 2; PHP, section 3.2)
     pointwise   L = -1/(1 + n) (log p_0 + sum_{j>0} log(1 - p_j)),  p = 1 / (1 + exp(-s))
                 (HARP, equation 18, whose printed sign is the other one)
+    hinge       L = 1/n sum_{j>0} max(0, 1 - s_0 + s_j)
+                (PROP, equation 5; HARP, equation 6; both with n = 1)
 
-A batch's loss is the mean of those of its groups. A worked example: the scores 1, 0, 0 cost
-log(e + 2) - 1 = 0.5514 by the first, and (log(1 + 1/e) + 2 log 2) / 3 = 0.5665 by the second.
+A batch's loss is the mean of those of its groups. A worked example: the scores 1, 0, 0.5 cost
+log(e + 1 + sqrt(e)) - 1 = 0.6803 by the first, (log(1 + 1/e) + log 2 + log(1 + sqrt(e))) / 3 = 0.6601 by the
+second and (0 + 0.5) / 2 = 0.25 by the third.
+
+A model may give "added" beside its scores: what the pairs cost besides, such as masked tokens that it does
+not predict. That is summed over the pieces of a batch.
 
 A new objective is one more function of scores and `there` in `LOSSES`.
 """
@@ -46,13 +52,24 @@ def pointwise(scores: Tensor, there: Tensor) -> Tensor:
     return (each * there).sum(dim=1) / there.sum(dim=1)
 
 
-LOSSES: dict[LossKind, GroupLoss] = {"lce": lce, "pointwise": pointwise}
+def hinge(scores: Tensor, there: Tensor) -> Tensor:
+    """Scores [B, 1 + n], the right one first -> [B]."""
+    each = (1 - scores[:, :1] + scores[:, 1:]).clamp(min=0) * there[:, 1:]  # [B, n]
+    return each.sum(dim=1) / there[:, 1:].sum(dim=1).clamp(min=1)
+
+
+LOSSES: dict[LossKind, GroupLoss] = {"lce": lce, "pointwise": pointwise, "hinge": hinge}
 
 
 def score(model: nn.Module, features: Features) -> Tensor:
     """The score of each pair [P]; features int64 [P, L] each."""
-    scores: Tensor = model(dict(features))["scores"]  # [P, 1], of baselines [P]
-    return scores.view(-1).float()
+    return _read(model, features)[0]
+
+
+def _read(model: nn.Module, features: Features) -> tuple[Tensor, Tensor | float]:
+    """The score of each pair [P], and what they cost besides."""
+    found = model(dict(features))
+    return found["scores"].view(-1).float(), found.get("added", 0.0)  # of [P, 1], of baselines [P]
 
 
 def batch_loss(model: nn.Module, pieces: Sequence[Features], there: Tensor, loss: GroupLoss) -> Tensor:
@@ -64,7 +81,8 @@ def batch_loss(model: nn.Module, pieces: Sequence[Features], there: Tensor, loss
     otherwise a first one without gradients finds out what each score is worth (GradCache, Gao et al. 2021).
     """
     if len(pieces) == 1:
-        return _loss_of(score(model, pieces[0]), there, loss).mean()
+        scores, added = _read(model, pieces[0])
+        return _loss_of(scores, there, loss).mean() + added
     sizes = [len(next(iter(piece.values()))) for piece in pieces]
     if _hold_whole_groups(sizes, there):
         return _accumulate(model, pieces, sizes, there, loss)
@@ -92,7 +110,8 @@ def _accumulate(
         is_last = number == len(pieces) - 1
         part = there[groups[number] : groups[number + 1]]  # [b, 1 + n]
         with _not_synchronised(model, unless=is_last):
-            own = _loss_of(score(model, piece), part, loss).sum() / len(there)
+            scores, added = _read(model, piece)
+            own = _loss_of(scores, part, loss).sum() / len(there) + added
             if is_last:
                 return own + total
             own.backward()  # type: ignore[no-untyped-call]
@@ -112,16 +131,18 @@ def _cached(
     scores = torch.cat(found).requires_grad_()  # [P]
     value = _loss_of(scores, there, loss).mean()
     [worth] = torch.autograd.grad(value, scores)  # [P]
+    total = value.detach()
     starts = [sum(sizes[:n]) for n in range(len(sizes))]
     for number, (piece, start, size) in enumerate(zip(pieces, starts, sizes, strict=True)):
         is_last = number == len(pieces) - 1
         with _not_synchronised(model, unless=is_last):
             with states[number]:  # the same dropout again
-                again = score(model, piece)
+                again, added = _read(model, piece)
             own = (again * worth[start : start + size]).sum()
             if is_last:
-                return own + (value - own).detach()
-            own.backward()  # type: ignore[no-untyped-call]
+                return own + added + (total - own).detach()
+            (own + added).backward()  # type: ignore[no-untyped-call]
+        total += added.detach() if isinstance(added, Tensor) else added
     raise AssertionError
 
 

@@ -10,10 +10,18 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from indexer.artifacts import file_sha256
-from reranker.bases import find_start, open_start, save_cross_encoder, weights_sha256
+from indexer.errors import InputError
+from reranker.bases import (
+    are_reranker_adapters,
+    find_start,
+    open_adapters,
+    open_start,
+    save_cross_encoder,
+    weights_sha256,
+)
 from reranker.candidates import URL_SEPARATOR
 from reranker.scoring import CROSS_ENCODER, cross_encoder_facts
-from reranker.training.config import FinetuneConfig, RerankerSettings
+from reranker.training.config import CrossEncoderSettings, FinetuneConfig, PairTextSettings
 from reranker.training.data import URL_BEFORE_TITLE, existing
 from retriever.biencoder import TextFormat
 from retriever.models import DEFAULT_ENCODER, TITLE_SEPARATOR, ModelFacts
@@ -43,28 +51,52 @@ def open_trainable(config: FinetuneConfig) -> Trainable:
     Raises `InputError` if its base cannot be had or read, or reads fewer tokens than it should.
     """
     if config.model.kind == "cross-encoder":
-        return _open_cross_encoder(config)
+        return open_trainable_cross_encoder(config.model, config.texts, url=config.texts.url)
     return _open_baseline(config)
 
 
-def _open_cross_encoder(config: FinetuneConfig) -> Trainable:
-    base_sha256 = weights_sha256(find_start(CROSS_ENCODER, config.model.base))
-    model = open_start(CROSS_ENCODER, config.model.base, config.texts.tokens)
+def open_trainable_cross_encoder(
+    settings: CrossEncoderSettings, texts: PairTextSettings, *, url: bool = False
+) -> Trainable:
+    """A cross-encoder with what is trained of it. url: whether it reads addresses before titles.
+
+    Adapters upon adapters would need both to be opened, so those that the base is made of are trained further
+    instead: what comes out is one set of adapters on the base of the first. Raises as `open_trainable`.
+    """
+    folder = find_start(CROSS_ENCODER, settings.base)
+    base_sha256 = adapted_sha256 = weights_sha256(folder)
+    if settings.train == "lora" and are_reranker_adapters(folder):
+        model, adapted_sha256 = open_adapters(CROSS_ENCODER, folder, texts.tokens)
+        _check_rank(model, settings)
+    else:
+        model = open_start(CROSS_ENCODER, settings.base, texts.tokens)
+        if settings.train == "lora":
+            add_adapters(model, settings)
     # Scores far from zero still differ where their sigmoids are all 1.
     model.activation_fn = nn.Identity()
-    separators = {TITLE_SEPARATOR: config.texts.separator} if config.texts.separator is not None else {}
-    separators |= {URL_SEPARATOR: URL_BEFORE_TITLE} if config.texts.url else {}
+    separators = {TITLE_SEPARATOR: texts.separator} if texts.separator is not None else {}
+    separators |= {URL_SEPARATOR: URL_BEFORE_TITLE} if url else {}
     model.prompts = {**(model.prompts or {}), **separators}
-    if config.model.train == "lora":
-        add_adapters(model, config.model)
-    facts = cross_encoder_facts(model, config.model.base)
+    facts = cross_encoder_facts(model, settings.base)
     return Trainable(
         model,
         facts,
-        TextFormat(config.texts.title, title_separator=facts.title_separator),
+        TextFormat(texts.title, title_separator=facts.title_separator),
         base_sha256,
-        lambda trained, folder: save_cross_encoder(trained, folder, base_sha256),
+        lambda trained, folder: save_cross_encoder(trained, folder, adapted_sha256),
     )
+
+
+def _check_rank(model: CrossEncoder, settings: CrossEncoderSettings) -> None:
+    transformer: Any = model[0].model
+    [adapters] = transformer.peft_config.values()
+    if (adapters.r, adapters.lora_alpha) != (settings.lora_rank, settings.lora_alpha):
+        raise InputError(
+            f"{settings.base} is made of adapters of rank {adapters.r} (alpha {adapters.lora_alpha}), and "
+            f"the settings say {settings.lora_rank} (alpha {settings.lora_alpha})",
+            "They are trained further, so set model.lora_rank and lora_alpha to theirs; for new ones on top "
+            "merge them first: python -m reranker.export.",
+        )
 
 
 def _open_baseline(config: FinetuneConfig) -> Trainable:
@@ -93,7 +125,7 @@ def _open_baseline(config: FinetuneConfig) -> Trainable:
     )
 
 
-def add_adapters(model: CrossEncoder, settings: RerankerSettings) -> None:
+def add_adapters(model: CrossEncoder, settings: CrossEncoderSettings) -> None:
     """Freeze all weights but low-rank adapters of every linear layer, and the head."""
     from peft import LoraConfig
 

@@ -28,7 +28,7 @@ from reranker.training.trainer import GroupTrainer
 from retriever.training.data import Batches, PairRows
 from retriever.training.log import Log, read_log
 from retriever.training.run import SETTINGS, check_trackers, is_finished, leave_group, quiet_libraries
-from retriever.training.settings import settings_text
+from retriever.training.settings import Table, settings_text
 from retriever.training.trainer import library_arguments
 
 
@@ -125,7 +125,7 @@ def train_one(
             **_measured(step, log.path),
             "licence": output.licence,
         }
-        _publish(config, opened, trainer.model, folder, work, facts)
+        publish(config, opened, trainer.model, folder, work, reranker_card(config, facts))
         print(f"{folder}: trained for {trainer.state.global_step:,} steps", file=sys.stderr)
     if args.world_size > 1:
         atexit.register(leave_group)
@@ -146,18 +146,14 @@ def _measured(step: int, log: Path) -> dict[str, Any]:
     return {"MRR@10 of the dev queries": f"{found[step]:.4f}"} if step in found else {}
 
 
-def _publish(
-    config: FinetuneConfig,
-    opened: Trainable,
-    model: nn.Module,
-    folder: Path,
-    work: Path,
-    facts: dict[str, Any],
+def publish(
+    settings: Table, opened: Trainable, model: nn.Module, folder: Path, work: Path, card: str
 ) -> None:
+    """Put a model, its card, settings and the log of `work` into a folder, which is there whole or not."""
     finished = work / "model"
     shutil.rmtree(finished, ignore_errors=True)
     opened.save(model, finished)
-    (finished / "README.md").write_text(reranker_card(config, facts), "utf-8")
-    (finished / SETTINGS).write_text(settings_text(config), "utf-8")
+    (finished / "README.md").write_text(card, "utf-8")
+    (finished / SETTINGS).write_text(settings_text(settings), "utf-8")
     shutil.copyfile(work / "log.jsonl", finished / "log.jsonl")
     finished.rename(folder)

@@ -133,19 +133,19 @@ def load_tensors(path: Path) -> dict[str, torch.Tensor]:
     return dict(load_file(path))
 
 
-def load_weights(model: nn.Module, checkpoint: Path) -> None:
-    """Put a checkpoint's weights into the model that they are from."""
+def load_weights(model: nn.Module, checkpoint: Path, *, partly: bool = False) -> None:
+    """Put a checkpoint's weights into the model that they are from; partly: of which they may be a part."""
     import torch
 
     saved = load_tensors(checkpoint / "weights.safetensors")
     ours = {name: p for name, p in model.named_parameters() if p.requires_grad}
-    if saved.keys() != ours.keys():
+    if saved.keys() != ours.keys() and not (partly and saved.keys() <= ours.keys()):
         raise DamagedIndexError(
             f"{checkpoint}: its weights are not those of this model", "Remove the folder and train again."
         )
     with torch.no_grad():
-        for name, parameter in ours.items():
-            parameter.copy_(saved[name])
+        for name, weights in saved.items():
+            ours[name].copy_(weights)
 
 
 # --- optimiser, schedule, random generators -------------------------------------------------------

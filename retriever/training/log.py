@@ -3,8 +3,10 @@
     {"step": 50, "epoch": 0.1, "loss": 3.2, "learning_rate": ..., "grad_norm": ..., "pairs_per_second": ...}
     {"step": 500, "epoch": 1.0, "average_rank": 12.4}
 
-`loss` is the mean since the line before. A run that goes on from a checkpoint first takes back the lines
-that it will write again, so the file is that of an undisturbed run, apart from the speed.
+`loss` is the mean since the line before, and so is `mlm_loss`, the part of masked tokens where there are any.
+Where a run has stages, each counts its own steps, and "stage" comes first. A run that goes on from a
+checkpoint first takes back the lines that it will write again, so the file is that of an undisturbed run,
+apart from the speed.
 """
 
 from __future__ import annotations
@@ -20,17 +22,17 @@ from transformers import TrainerCallback
 
 from indexer.progress import progress
 
-_KEPT = ("loss", "learning_rate", "grad_norm")
+_KEPT = ("loss", "mlm_loss", "learning_rate", "grad_norm")
 _DEV = "eval_"
 _OF_THE_LIBRARY = {"eval_runtime", "eval_samples_per_second", "eval_steps_per_second", "eval_loss"}
 
 
 class Log(TrainerCallback):  # type: ignore[misc]
-    """Tells how far a run is. unit: what a row of the data is called; batch: rows a step."""
+    """Tells how far a run is. unit: what a row of the data is called; batch: rows a step; stage: its name."""
 
-    def __init__(self, path: Path, unit: str, batch: int) -> None:
+    def __init__(self, path: Path, unit: str, batch: int, stage: str = "") -> None:
         self.path = path
-        self._unit, self._batch = unit, batch
+        self._unit, self._batch, self._stage = unit, batch, stage
         self._stack = ExitStack()
         self._advance: Any = None
         self._last = (0, 0.0)
@@ -43,7 +45,8 @@ class Log(TrainerCallback):  # type: ignore[misc]
         if state.global_step:
             print(f"going on from step {state.global_step:,} of {state.max_steps:,}", file=sys.stderr)
         total, done = state.max_steps * self._batch, state.global_step * self._batch
-        self._advance = self._stack.enter_context(progress("training", total, self._unit, done))
+        name = f"training {self._stage}".strip()
+        self._advance = self._stack.enter_context(progress(name, total, self._unit, done))
         self._last = (state.global_step, time.monotonic())
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -62,8 +65,9 @@ class Log(TrainerCallback):  # type: ignore[misc]
         """Write one line."""
         if not state.is_world_process_zero:
             return
-        place = {"step": state.global_step, "epoch": round(state.epoch or 0.0, 6)}
-        told = f"step {state.global_step:,} of {state.max_steps:,}: "
+        place: dict[str, Any] = {"stage": self._stage} if self._stage else {}
+        place |= {"step": state.global_step, "epoch": round(state.epoch or 0.0, 6)}
+        told = f"{self._stage} step {state.global_step:,} of {state.max_steps:,}: ".lstrip()
         if "loss" in logs:
             step, then = self._last
             now = time.monotonic()

@@ -6,7 +6,7 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -33,7 +33,7 @@ from retriever.training.config import Count, OutputSettings, Positive, TrainingS
 from retriever.training.data import Batches
 from retriever.training.log import Log
 from retriever.training.run import SETTINGS, is_finished, quiet_libraries
-from retriever.training.settings import Table, check_values, read_values, settings_text
+from retriever.training.settings import Table, read_tables, settings_text
 from retriever.training.trainer import Resumable, library_arguments
 
 _HEAD = 64
@@ -49,6 +49,8 @@ class BertSettings(Table):
     """a model whose vocabulary is taken"""
     max_tokens: Positive = 256
     """the longest text that it will read"""
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    """of its hidden states and attention, also when it is trained further"""
 
 
 class PassageSettings(Table):
@@ -83,10 +85,7 @@ class MlmConfig(Table):
 
 def read_mlm_config(path: Path, overrides: Sequence[str] = ()) -> MlmConfig:
     """A settings file. Raises `UsageError` naming file and key for what is unknown or does not fit."""
-    values = read_values(path, overrides)
-    for name in MlmConfig.model_fields:
-        values.setdefault(name, {})
-    return check_values(MlmConfig, values, path)
+    return read_tables(MlmConfig, path, overrides)
 
 
 class PassageTexts:
@@ -127,6 +126,17 @@ class Masker:
         return dict(self._mask(examples)) | {"places": [row["place"] for row in rows]}
 
 
+def masked_cost(head: nn.Module, hidden: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """What the m tokens whose label is not -100 cost together, and their logits [m, vocabulary].
+
+    hidden: [B, L, d], of which the head reads these tokens alone. labels: int64 [B, L].
+    """
+    chosen = labels != -100
+    logits = head(hidden[chosen])  # [m, vocabulary]
+    # The sum over none is 0 with a gradient, the mean none.
+    return nn.functional.cross_entropy(logits.float(), labels[chosen], reduction="sum"), logits
+
+
 class BertForMaskedLM(transformers.BertForMaskedLM):  # type: ignore[misc]
     """The library's, whose head reads the masked tokens alone.
 
@@ -142,11 +152,8 @@ class BertForMaskedLM(transformers.BertForMaskedLM):  # type: ignore[misc]
     ) -> MaskedLMOutput:
         """int64 [B, L] each -> the mean loss of the m tokens whose label is not -100, and their logits."""
         hidden = self.bert(input_ids, attention_mask, token_type_ids).last_hidden_state  # [B, L, d]
-        chosen = labels != -100
-        logits = self.cls(hidden[chosen])  # [m, vocabulary]
-        # The sum over none is 0 with a gradient, the mean none.
-        loss = nn.functional.cross_entropy(logits.float(), labels[chosen], reduction="sum")
-        return MaskedLMOutput(loss=loss / chosen.sum().clamp(min=1), logits=logits)
+        cost, logits = masked_cost(self.cls, hidden, labels)
+        return MaskedLMOutput(loss=cost / (labels != -100).sum().clamp(min=1), logits=logits)
 
 
 class MlmTrainer(Resumable, Trainer):  # type: ignore[misc]
@@ -213,6 +220,8 @@ def _bert_config(settings: BertSettings, vocabulary: int) -> Any:
         num_attention_heads=max(settings.width // _HEAD, 1),
         intermediate_size=4 * settings.width,
         max_position_embeddings=settings.max_tokens,
+        hidden_dropout_prob=settings.dropout,
+        attention_probs_dropout_prob=settings.dropout,
     )
 
 

@@ -1,7 +1,8 @@
 """Settings files of training: TOML tables to checked values and back.
 
-A file names every table at most once; what it leaves out has a default. An unknown table or key is an
-error with the nearest known one, and single values can be set on the command line as TABLE.KEY=VALUE.
+A file names every table at most once, or has a list of tables ([[stages]]); what it leaves out has a default.
+An unknown table or key is an error with the nearest known one, and single values can be set on the command
+line as TABLE.KEY=VALUE, or TABLE.NUMBER.KEY=VALUE where tables are a list, numbered from 1.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -47,16 +48,36 @@ def read_values(path: Path, overrides: Sequence[str] = ()) -> Values:
             raise UsageError(
                 f"--set {override}: expected TABLE.KEY=VALUE", "For example: --set training.seed=2"
             )
-        inner = values
+        inner: Any = values
         for table in tables:
-            inner = inner.setdefault(table, {})
-            if not isinstance(inner, dict):
+            if isinstance(inner, list):
+                inner = inner[int(table) - 1] if table in map(str, range(1, len(inner) + 1)) else None
+            else:
+                inner = inner.setdefault(table, {})
+            if not isinstance(inner, dict | list):
                 raise UsageError(f"--set {override}: {table} is no table", "Expected TABLE.KEY=VALUE.")
+        if isinstance(inner, list):
+            raise UsageError(
+                f"--set {override}: {tables[-1]} is a list of tables",
+                f"Say which: {tables[-1]}.1.{name}=VALUE.",
+            )
         try:
             inner[name] = tomllib.loads(f"value = {text.strip()}")["value"]
         except tomllib.TOMLDecodeError:
             inner[name] = text.strip()
     return values
+
+
+def read_tables(model: type[T], path: Path, overrides: Sequence[str] = ()) -> T:
+    """A settings file whose tables may all be left out, but for lists of them.
+
+    Raises `UsageError` naming file and key for what is unknown or does not fit.
+    """
+    values = read_values(path, overrides)
+    for name, field in model.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Table):
+            values.setdefault(name, {})
+    return check_values(model, values, path)
 
 
 def check_values(model: type[T], values: Mapping[str, Any], path: Path) -> T:
@@ -81,17 +102,24 @@ def _check_keys(path: Path, place: str, values: Any, model: type[BaseModel]) -> 
         if field is None:
             what = f'key "{key}" in [{place}]' if place else f'table or key "{key}"'
             raise UsageError(f"{path}: unknown {what}", nearest(key, set(model.model_fields)))
+        inner = f"{place}.{key}".strip(".")
         if isinstance(field.annotation, type) and issubclass(field.annotation, Table):
-            _check_keys(path, f"{place}.{key}".strip("."), value, field.annotation)
+            _check_keys(path, inner, value, field.annotation)
+        for table in get_args(field.annotation):
+            if isinstance(table, type) and issubclass(table, Table) and isinstance(value, list):
+                for number, entry in enumerate(value, start=1):
+                    _check_keys(path, f"{inner}.{number}", entry, table)
 
 
 def settings_text(settings: Table) -> str:
     """Settings as TOML, all of them; what has no value is left out."""
-    lines: list[str] = []
+    tables: list[str] = []
     for name, value in settings.model_dump(mode="json").items():
-        lines += ["", f"[{name}]"] if lines else [f"[{name}]"]
-        lines += [f"{key} = {_toml(entry)}" for key, entry in value.items() if entry is not None]
-    return "\n".join(lines) + "\n"
+        heads = [f"[[{name}]]"] * len(value) if isinstance(value, list) else [f"[{name}]"]
+        for head, table in zip(heads, value if isinstance(value, list) else [value], strict=True):
+            keys = [f"{key} = {_toml(entry)}" for key, entry in table.items() if entry is not None]
+            tables.append("\n".join([head, *keys]) + "\n")
+    return "\n".join(tables)
 
 
 def _toml(value: Any) -> str:

@@ -1,0 +1,1 @@
+"""Pre-training of cross-encoders, on the pieces of `reranker.training`: of `reranker.pretrain`."""

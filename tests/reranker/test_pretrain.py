@@ -1,0 +1,511 @@
+"""Whole pre-trainings of tiny models: what the folder is, going on after kills, adapters, two processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from command import ROOT, WITH_TESTS
+from safetensors.torch import load_file
+from sentence_transformers import CrossEncoder
+from tiny_contrasts import write_tiny_contrasts
+from tiny_training import bert_config, pair_rows, save_bert, save_normalized, save_tokenizer, write_pairs
+from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer, BertForMaskedLM
+
+from indexer.errors import InputError, UsageError
+from reranker.export import main as export
+from reranker.finetune import main as finetune
+from reranker.pretrain import main
+from reranker.pretraining import trainer as trainers
+from reranker.pretraining.config import read_pretrain_config
+from reranker.pretraining.model import WORTH, open_pretrainable
+from reranker.pretraining.texts import ContrastCollator, ContrastTexts
+from reranker.scoring import open_scorer
+from reranker.training.loss import LOSSES, batch_loss
+from reranker.training.texts import PairTokenizer
+from retriever.training.log import read_log
+from retriever.training.settings import settings_text
+from retriever.training.trainer import Resumable
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+CONFIG = """
+[model]
+base = "{base}"
+lora_rank = 4
+[texts]
+tokens = 32
+[mlm]
+warmup_steps = 3
+[training]
+batch = 8
+learning_rate = 3e-3
+seed = 7
+device = "cpu"
+[[stages]]
+name = "hp"
+contrasts = ["{data}/php-hp.jsonl"]
+negatives = 3
+[[stages]]
+name = "rop"
+contrasts = ["{data}/prop.jsonl", "{data}/php-shp.jsonl"]
+weights = [2, 1]
+epochs = 2
+[output]
+folder = "{folder}/out"
+log_steps = 1
+checkpoint_steps = 2
+"""
+PAIRS = [("bam bem", "bam dim"), ("dim", "bem bem bos"), ("bam " * 40, "dim " * 40)]
+QUERIES, TEXTS = map(list, zip(*PAIRS, strict=True))
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> Path:
+    """Bases, one with dropout and one with a head of masked tokens; contrasts; labelled pairs."""
+    folder = tmp_path_factory.mktemp("data")
+    save_normalized(folder / "normalized")
+    save_bert(folder / "dropout", hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1)
+    save_tokenizer(folder / "masked")
+    torch.manual_seed(4)
+    BertForMaskedLM(bert_config()).save_pretrained(folder / "masked")
+    for name, count in {"php-hp": 24, "php-shp": 12, "prop": 40}.items():
+        write_tiny_contrasts(folder / f"{name}.jsonl", name, count)
+    (folder / "empty.jsonl").touch()
+    write_pairs(folder / "pairs.jsonl", pair_rows(16, hard=3))
+    return folder
+
+
+def write_config(data: Path, folder: Path, base: str = "normalized") -> Path:
+    folder.mkdir(exist_ok=True)
+    path = folder / "c.toml"
+    path.write_text(CONFIG.format(base=data / base, data=data, folder=folder))
+    return path
+
+
+def pretrain(config: Path, *settings: str) -> Path:
+    """Run the command here; returns the model's folder."""
+    main([str(config), *(word for setting in settings for word in ("--set", setting))])
+    return config.parent / "out"
+
+
+def without_speed(path: Path) -> list[dict[str, Any]]:
+    return [{k: v for k, v in line.items() if "per_second" not in k} for line in read_log(path)]
+
+
+def both_heads(model: Any, tokenizer: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Scores [n] of the pairs, and scores of all words for each token of the second one [L, vocabulary]."""
+    inputs = tokenizer(QUERIES, TEXTS, padding=True, truncation=True, max_length=32, return_tensors="pt")
+    with torch.no_grad():
+        scores = model.transformer(**inputs).logits[:, 0]
+        words = model.mlm(model.transformer.base_model(**inputs).last_hidden_state)
+    return scores.numpy(), words[1].numpy()
+
+
+def opened_words(folder: Path) -> np.ndarray:
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    inputs = tokenizer(QUERIES, TEXTS, padding=True, truncation=True, max_length=32, return_tensors="pt")
+    with torch.no_grad():
+        found: np.ndarray = AutoModelForMaskedLM.from_pretrained(folder).eval()(**inputs).logits[1].numpy()
+    return found
+
+
+class Trained:
+    """What the trainer's own model says when a stage ends."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, base: Path) -> None:
+        self.said: list[tuple[np.ndarray, np.ndarray]] = []
+        tokenizer = AutoTokenizer.from_pretrained(base)
+        load_best = Resumable.load_best
+
+        def spy(trainer: Any) -> int:
+            step = load_best(trainer)
+            if hasattr(trainer.model, "mlm"):
+                self.said.append(both_heads(trainer.model.eval(), tokenizer))
+            return step
+
+        monkeypatch.setattr(Resumable, "load_best", spy)
+
+
+@pytest.fixture
+def trained(monkeypatch, data) -> Trained:
+    return Trained(monkeypatch, data / "normalized")
+
+
+@pytest.fixture(scope="module")
+def undisturbed(data, tmp_path_factory) -> Iterator[Path]:
+    """A run through all stages, its groups split over micro-batches, from a base with dropout."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    pretrain(write_config(data, folder, "dropout"), "training.mini_batch=3")
+    return folder
+
+
+# --- what comes out --------------------------------------------------------------------------------
+
+
+def test_the_folder_opens_as_everything_that_it_is(data, tmp_path, trained):
+    out = pretrain(write_config(data, tmp_path))
+    [head, _, (scores, words)] = trained.said
+    assert np.ptp(scores) > 1e-3 and np.abs(head[1] - words).max() > 1e-2
+    found = CrossEncoder(str(out), device="cpu").predict(PAIRS, show_progress_bar=False)
+    np.testing.assert_allclose(found, scores, atol=1e-5)
+    ours = open_scorer(str(out), device="cpu", precision="float32").score(QUERIES, TEXTS)
+    np.testing.assert_allclose(ours, scores, atol=1e-5)
+    np.testing.assert_allclose(opened_words(out), words, atol=1e-5)
+    _, missing = AutoModelForMaskedLM.from_pretrained(out, output_loading_info=True)
+    assert not missing["missing_keys"]
+    bert, missing = AutoModel.from_pretrained(out, output_loading_info=True)
+    assert not missing["missing_keys"]
+    masked = AutoModelForMaskedLM.from_pretrained(out)
+    ids = torch.tensor([[2, 9, 3]])
+    one, other = (model.eval()(ids)[0] for model in (bert, masked.bert))
+    torch.testing.assert_close(one, other)
+    export([str(out), "--output", str(tmp_path / "full")])
+    np.testing.assert_allclose(opened_words(tmp_path / "full"), words, atol=1e-5)
+
+
+def test_a_run_leaves_its_log_its_settings_and_a_card(undisturbed):
+    out = undisturbed / "out"
+    log = read_log(out / "log.jsonl")
+    steps = [(line["stage"], line["step"]) for line in log]
+    assert steps == [
+        (name, n + 1) for name, count in (("head", 3), ("hp", 3), ("rop", 10)) for n in range(count)
+    ]
+    assert all(line["loss"] == pytest.approx(line["mlm_loss"], rel=1e-4) for line in log[:3])
+    assert all(line["loss"] > line["mlm_loss"] > 1 for line in log[3:])
+    card = (out / "README.md").read_text()
+    assert "| contrasts of hp | 24 php-hp |" in card and "| contrasts of rop | 12 php-shp, 24 prop |" in card
+    assert "| steps | 3 head, 3 hp, 10 rop |" in card and str(undisturbed) not in card
+    assert not (undisturbed / "out.training").exists()
+    config = read_pretrain_config(undisturbed / "c.toml", ["training.mini_batch=3"])
+    assert (out / "training.toml").read_text() == settings_text(config)
+    (undisturbed / "again.toml").write_text(settings_text(config))
+    assert read_pretrain_config(undisturbed / "again.toml") == config
+
+
+def test_stages_inherit_what_the_one_before_learnt(data, tmp_path, trained):
+    path = write_config(data, tmp_path)
+    pretrain(path, "stages.2.learning_rate=1e-12", "mlm.warmup_learning_rate=1e-12")
+    head, hp, rop = trained.said
+    np.testing.assert_allclose(rop[0], hp[0], atol=1e-5)
+    np.testing.assert_allclose(rop[1], hp[1], atol=1e-4)
+    assert np.abs(hp[0] - head[0]).max() > 1e-3 and np.abs(hp[1] - head[1]).max() > 1e-2
+
+
+def test_a_new_head_learns_alone_first_and_one_of_the_base_needs_no_such_steps(data, tmp_path, trained):
+    path = write_config(data, tmp_path / "new")
+    settings = ["training.learning_rate=1e-12", "mlm.warmup_steps=60", "mlm.warmup_learning_rate=0.03"]
+    log = read_log(pretrain(path, *settings) / "log.jsonl")
+    losses = [line["loss"] for line in log if line["stage"] == "head"]
+    assert len(losses) == 60 and np.mean(losses[-5:]) < 0.9 * np.mean(losses[:5])
+    base = AutoModel.from_pretrained(data / "normalized")
+    kept = AutoModel.from_pretrained(tmp_path / "new" / "out")
+    torch.testing.assert_close(kept.encoder.state_dict(), base.encoder.state_dict(), atol=1e-6, rtol=0)
+    out = pretrain(write_config(data, tmp_path / "own", "masked"), "training.learning_rate=1e-12")
+    assert {line["stage"] for line in read_log(out / "log.jsonl")} == {"hp", "rop"}
+    expected = AutoModelForMaskedLM.from_pretrained(data / "masked").state_dict()
+    found = AutoModelForMaskedLM.from_pretrained(out).state_dict()
+    torch.testing.assert_close(found, expected, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("settings", [["mlm.weight=0"], ["mlm.passes=one"], ["model.train=lora"]], ids=str)
+def test_without_masks_in_one_pass_and_with_adapters_it_learns_too(settings, data, tmp_path):
+    path = write_config(data, tmp_path)
+    path.write_text(path.read_text().replace("epochs = 2", "epochs = 12"))
+    out = pretrain(path, *settings, "training.learning_rate=0.01", "stages.2.weights=[]")
+    ranking = [x["loss"] - x.get("mlm_loss", 0) for x in read_log(out / "log.jsonl") if x["stage"] == "rop"]
+    assert np.mean(ranking[-7:]) < 0.7 * np.mean(ranking[:7])
+    has_head = any("cls." in name for file in out.glob("*.safetensors") for name in load_file(file))
+    assert has_head == (settings != ["mlm.weight=0"])
+
+
+# --- going on --------------------------------------------------------------------------------------
+
+
+def test_after_kills_in_any_stage_the_same_command_ends_with_the_same_bits(undisturbed, data, tmp_path):
+    path = write_config(data, tmp_path, "dropout")
+    for stage, step in (("head", 2), ("hp", 3), ("rop", 5)):  # hp ends with its third step
+        log = tmp_path / "out.training" / stage / "log.jsonl"
+        running = subprocess.Popen(
+            [sys.executable, "-m", "reranker.pretrain", str(path), "--set", "training.mini_batch=3"],
+            cwd=ROOT, env=WITH_TESTS | {"OMP_NUM_THREADS": "1"}, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            deadline = time.monotonic() + 240
+            while not (log.is_file() and any(line["step"] >= step for line in read_log(log))):
+                assert running.poll() is None and time.monotonic() < deadline
+                time.sleep(0.01)
+        finally:
+            running.send_signal(signal.SIGKILL)
+            running.wait()
+    assert not (tmp_path / "out").exists()
+    pretrain(path, "training.mini_batch=3")
+    assert without_speed(tmp_path / "out" / "log.jsonl") == without_speed(undisturbed / "out" / "log.jsonl")
+    for name in ("model.safetensors", "config.json"):
+        assert (tmp_path / "out" / name).read_bytes() == (undisturbed / "out" / name).read_bytes()
+    with pytest.raises(UsageError, match="out is there already, and not from these settings"):
+        pretrain(path, "training.mini_batch=3", "mlm.weight=2")
+
+
+def test_a_finished_stage_is_not_taken_from_other_settings(data, tmp_path, monkeypatch):
+    path = write_config(data, tmp_path)
+    monkeypatch.setattr("reranker.pretraining.run.publish", lambda *_: pytest.fail("stop"))
+    with pytest.raises(pytest.fail.Exception):
+        pretrain(path)
+    with pytest.raises(
+        UsageError, match=r"checkpoints of another run: stages\.hp\.negatives was 3, and is 2"
+    ):
+        pretrain(path, "stages.1.negatives=2")
+    with pytest.raises(UsageError, match=r"stages\.rop\.loss was None, and is lce"):
+        pretrain(path, "stages.2.loss=lce")
+
+
+# --- adapters, and fine-tuning what was pre-trained --------------------------------------------------
+
+LORA = ["model.train=lora", "training.learning_rate=0.02"]
+
+FINETUNE = """
+[model]
+base = "{base}"
+train = "{train}"
+lora_rank = 4
+[data]
+pairs = ["{data}/pairs.jsonl"]
+[texts]
+tokens = 32
+[training]
+batch = 8
+learning_rate = {rate}
+device = "cpu"
+[output]
+folder = "{folder}/tuned"
+"""
+
+
+def fine_tuned(data: Path, folder: Path, base: Path, train: str, rate: float = 0.01) -> Path:
+    path = folder / "f.toml"
+    path.write_text(FINETUNE.format(base=base, train=train, data=data, folder=folder, rate=rate))
+    finetune([str(path)])
+    return folder / "tuned"
+
+
+def test_adapters_and_their_export_have_both_heads(data, tmp_path, trained):
+    out = pretrain(write_config(data, tmp_path), *LORA)
+    scores, words = trained.said[-1]
+    assert {p.name for p in out.glob("*.safetensors")} == {
+        "adapter_model.safetensors",
+        "mlm_head.safetensors",
+    }
+    ours = open_scorer(str(out), device="cpu", precision="float32").score(QUERIES, TEXTS)
+    np.testing.assert_allclose(ours, scores, atol=2e-3)
+    export([str(out), "--output", str(tmp_path / "full")])
+    found = CrossEncoder(str(tmp_path / "full"), device="cpu").predict(PAIRS, show_progress_bar=False)
+    np.testing.assert_allclose(found, ours, atol=1e-5)
+    np.testing.assert_allclose(opened_words(tmp_path / "full"), words, atol=0.02)
+    assert np.ptp(ours) > 0.1
+    # and trained further as adapters, the head being that of before
+    again = pretrain(write_config(data, tmp_path / "again", out), *LORA, "training.learning_rate=1e-12")
+    assert {line["stage"] for line in read_log(again / "log.jsonl")} == {"hp", "rop"}
+    for name in ("adapter_model.safetensors", "mlm_head.safetensors"):
+        torch.testing.assert_close(load_file(again / name), load_file(out / name))
+
+
+def test_what_was_pretrained_is_fine_tuned_whole(undisturbed, data, tmp_path):
+    base = undisturbed / "out"
+    out = fine_tuned(data, tmp_path, base, "all", rate=1e-9)
+    before, after = (
+        open_scorer(str(folder), device="cpu", precision="float32").score(QUERIES, TEXTS)
+        for folder in (base, out)
+    )
+    np.testing.assert_allclose(after, before, atol=1e-4)
+    assert not any(name.startswith("cls.") for name in load_file(out / "model.safetensors"))
+
+
+def test_fine_tuned_adapters_are_one_set_on_the_first_base(data, tmp_path, trained, monkeypatch):
+    """What ships is small: adapters of pre-training and fine-tuning together are those of one of them."""
+    base = pretrain(write_config(data, tmp_path), *LORA)
+    start = open_scorer(str(base), device="cpu", precision="float32").score(QUERIES, TEXTS)
+    still = fine_tuned(data, tmp_path, base, "lora", rate=1e-12)
+    kept = open_scorer(str(still), device="cpu", precision="float32").score(QUERIES, TEXTS)
+    np.testing.assert_allclose(kept, start, atol=1e-4)
+    shutil.rmtree(still)
+    said: list[np.ndarray] = []
+    load_best = Resumable.load_best
+
+    def spy(trainer: Any) -> int:
+        step = load_best(trainer)
+        said.append(trainer.model.eval().predict(PAIRS, show_progress_bar=False))
+        return step
+
+    monkeypatch.setattr(Resumable, "load_best", spy)
+    out = fine_tuned(data, tmp_path, base, "lora")
+    shutil.rmtree(base)
+    adapters = json.loads((out / "adapter_config.json").read_text())
+    assert adapters["base_model_name_or_path"] == str(data / "normalized")
+    weights = load_file(out / "adapter_model.safetensors")
+    assert sum("lora" in name for name in weights) == 2 * 2 * 6 and adapters["r"] == 4
+    found = open_scorer(str(out), device="cpu", precision="float32").score(QUERIES, TEXTS)
+    np.testing.assert_allclose(found, said[0], atol=2e-3)
+    assert np.abs(found - start).max() > 0.05
+    export([str(out), "--output", str(tmp_path / "full")])
+    full = CrossEncoder(str(tmp_path / "full"), device="cpu").predict(PAIRS, show_progress_bar=False)
+    np.testing.assert_allclose(full, found, atol=1e-4)
+
+
+def test_adapters_are_trained_further_with_their_own_rank(data, tmp_path):
+    out = pretrain(write_config(data, tmp_path), *LORA)
+    again = write_config(data, tmp_path / "again", str(out))
+    with pytest.raises(
+        InputError, match=r"is made of adapters of rank 4 \(alpha 32\), and the settings say 8"
+    ):
+        pretrain(again, *LORA, "model.lora_rank=8")
+
+
+# --- gradients -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("passes", ["two", "one"])
+@pytest.mark.parametrize("mini_batch", [3, 9])
+def test_split_over_micro_batches_gradients_are_those_of_the_whole_batch(passes, mini_batch, data, tmp_path):
+    """Groups that are split, and whole ones in pieces."""
+    config = read_pretrain_config(write_config(data, tmp_path), [f"mlm.passes={passes}"])
+    torch.manual_seed(1)
+    opened = open_pretrainable(config)
+    from reranker.pretraining.data import open_contrasts
+
+    rows, _ = open_contrasts(config.stages[0].contrasts, tmp_path)
+    found = []
+    for size in (0, mini_batch):
+        texts = ContrastTexts(opened.text_format, 4, seed=1)
+        collate = ContrastCollator(PairTokenizer(opened.facts), texts, opened.masks, mini_batch=size)
+        batch = collate([rows[row] for row in range(6)])
+        assert (len(batch["pieces"]) > 1) == (size > 0)
+        worth = 0.5 / sum((piece["labels"] >= 0).sum() for piece in batch["pieces"])
+        pieces = [piece | {WORTH: worth} for piece in batch["pieces"]]
+        opened.model.zero_grad()
+        loss = batch_loss(opened.model, pieces, batch["there"], LOSSES[batch["loss"]])
+        loss.backward()
+        found.append((loss.item(), {n: p.grad.clone() for n, p in opened.model.named_parameters()}))
+    (value, whole), (again, split) = found
+    assert again == pytest.approx(value, abs=1e-5)
+    assert sum(tensor.abs().max() > 1e-4 for tensor in whole.values()) > len(whole) - 6
+    for name, tensor in whole.items():
+        torch.testing.assert_close(split[name], tensor, atol=1e-5, rtol=1e-3, msg=name)
+
+
+# --- what goes wrong -------------------------------------------------------------------------------
+
+
+def test_a_stage_without_contrasts_says_so_and_the_others_go_on(data, tmp_path, capsys):
+    path = write_config(data, tmp_path)
+    out = pretrain(path, f"stages.2.contrasts=['{data}/empty.jsonl']", "stages.2.weights=[]")
+    assert "stage rop has no contrasts and is passed over" in capsys.readouterr().err
+    assert {line["stage"] for line in read_log(out / "log.jsonl")} == {"head", "hp"}
+    with pytest.raises(InputError, match="no stage has a contrast"):
+        pretrain(
+            write_config(data, tmp_path / "none"), f"stages=[{{name='a',contrasts=['{data}/empty.jsonl']}}]"
+        )
+
+
+def test_a_loss_that_is_no_number_stops_with_the_contrasts_of_its_batch(data, tmp_path, monkeypatch):
+    monkeypatch.setitem(trainers.LOSSES, "hinge", lambda scores, there: scores.sum(dim=1) * float("nan"))
+    with pytest.raises(InputError, match=r"the loss of step \d is nan; .*prop\.jsonl, line \d+; ") as caught:
+        pretrain(write_config(data, tmp_path), "training.warmup=0")
+    assert caught.value.message.count("prop.jsonl, line ") == 8
+
+
+GOOD = {"objective": "prop", "better": {"query": "a", "document": "b"}, "worse": [{"query": "c"}]}
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (GOOD | {"objective": "prob"}, "line 2: \"objective\" is 'prob', which is unknown"),
+        (GOOD | {"better": {"query": "a"}}, 'line 2: "better": "document" is missing'),
+        (GOOD | {"better": {"query": " ", "document": "b"}}, 'line 2: "better": "query" is empty'),
+        (GOOD | {"worse": []}, 'line 2: "worse" is no list with at least one pair'),
+    ],
+)
+def test_what_is_no_contrast_is_named_with_its_line(row, message, data, tmp_path):
+    (tmp_path / "c.jsonl").write_text(json.dumps(GOOD) + "\n" + json.dumps(row) + "\n")
+    with pytest.raises(InputError) as caught:
+        pretrain(write_config(data, tmp_path), f"stages.1.contrasts=['{tmp_path}/c.jsonl']")
+    assert f"c.jsonl, {message}" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        (["stages.1.contrasts=['none.jsonl']"], InputError, r"none\.jsonl: no such file"),
+        (["stages.1.weights=[1, 2]"], UsageError, "stage hp: weights are one for each file"),
+        (["stages.2.name=hp"], UsageError, "stage hp: the name is taken"),
+        (["stages.1.epoch=2"], UsageError, r'unknown key "epoch" in \[stages\.1\]'),
+        (["stages.3.epochs=2"], UsageError, "3 is no table"),
+        (["stages.epochs=2"], UsageError, r"Say which: stages\.1\.epochs=VALUE"),
+        (["texts.tokens=65"], InputError, "reads 64 tokens, and pairs may have 65"),
+    ],
+)
+def test_what_does_not_fit_is_named_before_training(settings, error, message, data, tmp_path):
+    with pytest.raises(error) as caught:
+        pretrain(write_config(data, tmp_path), *settings)
+    caught.match(message) if error is InputError else None
+    import re
+
+    assert re.search(message, f"{caught.value.message} {caught.value.hint}")
+
+
+# --- several processes -----------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_two_processes_have_the_losses_gradients_and_weights_of_one(data, tmp_path):
+    """Groups in pieces and whole, in two passes and in one; without dropout, whose draws would differ."""
+    # with an epsilon that large Adam's steps are proportional to the gradients, so the weights show them
+    common = ["training.adam_epsilon=1.0", "training.learning_rate=0.1", "mlm.warmup_learning_rate=0.1"]
+    variants = {"pieces": ["training.mini_batch=3"], "groups": ["mlm.passes=one", "model.train=lora"]}
+    paths = {}
+    for name, settings in variants.items():
+        for processes in (1, 2):
+            path = write_config(data, tmp_path / f"{name}-{processes}")
+            path.write_text(settings_text(read_pretrain_config(path, [*settings, *common])))
+            paths[name, processes] = path
+    script = "import sys; from reranker.pretrain import main; [main([c]) for c in sys.argv[1:]]"
+    ranks = [
+        subprocess.Popen(
+            [sys.executable, "-c", script, *(str(paths[name, 2]) for name in variants)],
+            cwd=ROOT, stderr=subprocess.PIPE, text=True,
+            env=os.environ | {
+                "RANK": str(n), "LOCAL_RANK": str(n), "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1",
+                "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(21_000 + os.getpid() % 20_000),
+                "ACCELERATE_USE_CPU": "true",
+            },
+        )
+        for n in range(2)
+    ]  # fmt: skip
+    for name in variants:
+        pretrain(paths[name, 1])
+    said = [rank.communicate(timeout=500)[1] for rank in ranks]
+    assert [rank.returncode for rank in ranks] == [0, 0], said
+    for name in variants:
+        one, two = (read_log(paths[name, n].parent / "out/log.jsonl") for n in (1, 2))
+        assert len(one) == len(two) == 16
+        for mine, theirs in zip(one, two, strict=True):
+            assert mine["stage"] == theirs["stage"]
+            for key in mine.keys() - {"contrasts_per_second", "stage"}:
+                assert theirs[key] == pytest.approx(mine[key], rel=1e-3, abs=1e-5), (name, key)
+        scorers = [
+            open_scorer(str(paths[name, n].parent / "out"), device="cpu", precision="float32") for n in (1, 2)
+        ]
+        mine, theirs = (scorer.score(QUERIES, TEXTS) for scorer in scorers)
+        np.testing.assert_allclose(mine, theirs, atol=1e-3)
