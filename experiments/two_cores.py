@@ -36,13 +36,40 @@ LABELS = (128, 1024)
 MINILM = "all-MiniLM-L6-v2"
 
 
-class Steps:
-    """The commands, in order; each is run if what it makes is not there."""
+class Commands:
+    """Commands of this project, each run if what it makes is not there. overrides: of every training."""
+
+    def __init__(self, data: Path, work: Path, overrides: list[str]) -> None:
+        self.data, self.work = data, work
+        self.overrides = [word for text in overrides for word in ("--set", text)]
+
+    def _set(self, **settings: object) -> list[str]:
+        words = []
+        for name, value in settings.items():
+            text = [str(v) for v in value] if isinstance(value, list) else value
+            shown = orjson.dumps(text if isinstance(text, list | int) else str(text)).decode()
+            words += ["--set", f"{name.replace('__', '.')}={shown}"]
+        return words + self.overrides
+
+    def _documents(self, name: str) -> Path:
+        return self.data / name / "docs.jsonl.zst"
+
+    def _python(self, result: Path | None, *words: object) -> None:
+        if result is not None and result.exists():
+            return
+        command = [PYTHON, *map(str, words)]
+        print("+", shlex.join(["python", *command[1:]]), file=sys.stderr, flush=True)
+        if subprocess.run(command, cwd=ROOT).returncode:
+            raise UsageError(f"{words[1] if words[0] == '-m' else words[0]} did not finish", "See above.")
+
+
+class Steps(Commands):
+    """The commands, in order."""
 
     def __init__(self, data: Path, work: Path, pairs: int, passages: int, overrides: list[str]) -> None:
-        self.data, self.work, self.pairs, self.passages = data, work, pairs, passages
+        super().__init__(data, work, overrides)
+        self.pairs, self.passages = pairs, passages
         self.labels = work / "pairs" / "labels.jsonl"
-        self.overrides = [word for text in overrides for word in ("--set", text)]
 
     def from_scratch(self) -> None:
         """A BERT that has read passages and nothing else, then each objective, then labels."""
@@ -113,9 +140,9 @@ class Steps:
             rows = (
                 {"id": f"{name}/{row['id']}", "title": row["title"], "text": row["text"], "links": []}
                 for name in names
-                for row in _rows(self._documents(name))
+                for row in read_rows(self._documents(name))
             )
-            _write_lines(texts, rows)
+            write_lines(texts, rows)
 
     def _build(self, name: str, options: list[object]) -> None:
         """An index: of all texts, of all linked articles, or else of the slice, which may lack an encoder."""
@@ -124,7 +151,7 @@ class Steps:
         if corpus is None:
             corpus = self.work / "slice.jsonl"
             if not corpus.exists():
-                _write_lines(corpus, self._slice())
+                write_lines(corpus, self._slice())
         index = self.work / "index" / name
         self._python(
             None if is_slice else index,
@@ -135,11 +162,11 @@ class Steps:
         """The articles that questions are about, then others drawn at random, up to the wanted passages."""
         passages = Index.open(self.work / "index" / "links").passages.offsets  # [D + 1]
         counts = (passages[1:] - passages[:-1]).tolist()  # [D]
-        rows = list(_rows(self._documents("wikispeedia")))
+        rows = list(read_rows(self._documents("wikispeedia")))
         golden = set()
         for name in ("squad-dev", "nq-gold"):
             path = self.data / "qa" / f"{name}-on-wikispeedia.jsonl.gz"
-            golden |= {row["article"] for row in _rows(path)}
+            golden |= {row["article"] for row in read_rows(path)}
         order = sorted(range(len(rows)), key=lambda n: rows[n]["id"] not in golden)
         first = sum(row["id"] in golden for row in rows)
         others = order[first:]
@@ -169,7 +196,7 @@ class Steps:
         qrels = self.work / "pairs" / "labels.qrels"
         if not qrels.exists():
             qrels.parent.mkdir(parents=True, exist_ok=True)
-            qrels.write_text("".join(f"{row['id']} 0 {row['article']} 1\n" for row in _rows(questions)))
+            qrels.write_text("".join(f"{row['id']} 0 {row['article']} 1\n" for row in read_rows(questions)))
         index = self.work / "index" / "links"
         runs = self.work / "bm25"
         run = runs / "runs" / "bm25.trec"
@@ -190,27 +217,9 @@ class Steps:
         )  # fmt: skip
         return folder
 
-    def _set(self, **settings: object) -> list[str]:
-        words = []
-        for name, value in settings.items():
-            text = [str(v) for v in value] if isinstance(value, list) else value
-            shown = orjson.dumps(text if isinstance(text, list | int) else str(text)).decode()
-            words += ["--set", f"{name.replace('__', '.')}={shown}"]
-        return words + self.overrides
 
-    def _documents(self, name: str) -> Path:
-        return self.data / name / "docs.jsonl.zst"
-
-    def _python(self, result: Path | None, *words: object) -> None:
-        if result is not None and result.exists():
-            return
-        command = [PYTHON, *map(str, words)]
-        print("+", shlex.join(["python", *command[1:]]), file=sys.stderr, flush=True)
-        if subprocess.run(command, cwd=ROOT).returncode:
-            raise UsageError(f"{words[1] if words[0] == '-m' else words[0]} did not finish", "See above.")
-
-
-def _rows(path: Path) -> Iterator[dict[str, str]]:
+def read_rows(path: Path) -> Iterator[dict[str, str]]:
+    """The objects of a JSONL file."""
     source, stream = open_source(path)
     with source:
         for _, line in read_lines(stream):
@@ -218,7 +227,8 @@ def _rows(path: Path) -> Iterator[dict[str, str]]:
                 yield orjson.loads(line)
 
 
-def _write_lines(path: Path, rows: Iterator[dict[str, object]]) -> None:
+def write_lines(path: Path, rows: Iterator[dict[str, object]]) -> None:
+    """Objects as a JSONL file, which is there whole or not."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(path.name + ".tmp")
     with temporary.open("wb") as file:
