@@ -77,6 +77,11 @@ def test_on_a_cpu_it_is_float32_unless_told_otherwise(tiny):
     assert open_scorer(str(tiny), device="cpu").execution["precision"] == "float32"
 
 
+@pytest.mark.parametrize("count", [1, 2, 7])
+def test_any_number_of_pairs_is_scored(scorer, expected, count):
+    np.testing.assert_allclose(scorer.score(QUERIES[:count], TEXTS[:count]), expected[:count], atol=1e-5)
+
+
 def test_of_the_last_layer_the_first_token_alone_is_computed(tiny):
     whole, _ = load_cross_encoder(tiny, "tiny")
     sizes = []
