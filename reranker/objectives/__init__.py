@@ -20,7 +20,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,6 +87,10 @@ class Objective(ABC):
     """Whether a corpus without links gives no contrasts."""
     needs_whole: ClassVar[bool] = False
     """Whether a document's candidates hang on more of the index than the links around the document."""
+    loss: ClassVar[Literal["hinge", "lce"]] = "lce"
+    """What is learnt from its contrasts, unless a training says otherwise."""
+    masks_query: ClassVar[bool] = True
+    """Whether tokens of its queries are masked too when a model learns to predict tokens beside."""
     worth_processes: ClassVar[int] = 20_000
     """How many contrasts take longer than starting processes."""
 

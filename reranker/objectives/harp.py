@@ -54,6 +54,8 @@ class Harp(Objective):
     temperature: float = 1.0
     mean_words: float = 3.0
     needs_whole: ClassVar[bool] = True
+    loss = "hinge"  # equation 6
+    masks_query = False
     worth_processes: ClassVar[int] = 1000
 
     def prepare(self, source: Source) -> Self:

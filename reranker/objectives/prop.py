@@ -56,6 +56,8 @@ class Prop(Objective):
     summary = "two word sets drawn from a document's language model (PROP)"
     needs_links = False
     needs_whole = True
+    loss = "hinge"  # equation 5
+    masks_query = False  # a set of words (section 4.4.2)
 
     minimum_count: int = 50
     threshold: float = 1e-5

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -38,18 +38,6 @@ CONTRAST_SCHEMA = pa.schema(
         ("worse", pa.list_(_PAIR)),
     ]
 )
-
-_OF_WORD_SETS = ("prop", "harp")
-
-
-def sets_words_apart(objective: str) -> bool:
-    """Whether an objective's query stands for a set of words, which is never masked (PROP, section 4.4.2)."""
-    return objective.partition("-")[0] in _OF_WORD_SETS
-
-
-def printed_loss(objective: str) -> LossKind:
-    """The loss that an objective's paper has: PROP's equation 5, HARP's 6, PHP's 3."""
-    return "hinge" if sets_words_apart(objective) else "lce"
 
 
 class ContrastRows:
@@ -145,8 +133,8 @@ def by_loss(
 ) -> dict[str, NDArray[np.int64]]:
     """Rows, int64 [n], by the loss that they are learnt with: a batch has one (`retriever.training.data`).
 
-    objectives: of all rows [N]. loss: of all of them; by default that of each one's paper.
+    objectives: of all rows [N]. loss: of all of them; by default each objective's own.
     """
-    names: Iterable[str] = objectives[rows].tolist()
-    found = np.array([loss or printed_loss(name) for name in names], np.str_)
+    names, known = objectives[rows].tolist(), all_objectives()
+    found = np.array([loss or known[name].loss for name in names], np.str_)
     return {name: rows[found == name] for name in sorted(set(found.tolist()))}

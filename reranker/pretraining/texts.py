@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from reranker.contrasts import TextPair
-from reranker.pretraining.data import printed_loss, sets_words_apart
+from reranker.objectives import all_objectives
 from reranker.pretraining.masks import NOT_PREDICTED, Masks
 from reranker.scoring import token_rows
 from reranker.training.config import LossKind
@@ -74,7 +74,7 @@ class ContrastCollator(GroupCollator):
 
     def __call__(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """One batch."""
-        loss = self._loss or printed_loss(rows[0]["objective"])
+        loss = self._loss or all_objectives()[rows[0]["objective"]].loss
         return super().__call__(rows) | {"loss": loss}
 
     def _reader(self, rows: Sequence[Mapping[str, Any]], groups: Sequence[Pairs]) -> Reader:
@@ -87,7 +87,7 @@ class ContrastCollator(GroupCollator):
             own = encodings[len(masked) : len(masked) + len(group)]
             generator = np.random.default_rng((self._contrasts.seed, self.epoch, row["row"], _MASKING))
             pairs = self._contrasts.text_pairs(row, self.epoch)
-            masks_query = not sets_words_apart(row["objective"])
+            masks_query = all_objectives()[row["objective"]].masks_query
             masked += self._masks.group(own, pairs, masks_query, generator)
         one_pass = self._masks.alike
 

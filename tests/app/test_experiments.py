@@ -22,7 +22,8 @@ from indexer.errors import InputError, UsageError
 from retriever.ranking import Query
 
 FILES = sorted((ROOT / "experiments").glob("*.toml"))
-OWN = {"wikispeedia", "two-cores", "two-cores-minilm", "contrasts"}  # questions asked on another corpus than their own
+# Questions asked on another corpus than their own.
+OWN = {"wikispeedia", "two-cores", "two-cores-minilm", "contrasts"}
 
 TOML = """
 title = "A | table"

@@ -13,7 +13,8 @@ from tiny_training import WORDS, save_tokenizer
 from tokenizers import Tokenizer
 
 from reranker.contrasts import Contrast, TextPair
-from reranker.pretraining.data import ContrastRows, by_loss, draw_mix, printed_loss, store_contrasts
+from reranker.objectives import all_objectives
+from reranker.pretraining.data import ContrastRows, by_loss, draw_mix, store_contrasts
 from reranker.pretraining.masks import NOT_PREDICTED, Masks
 from reranker.pretraining.texts import ContrastCollator, ContrastTexts
 from reranker.training.texts import PairTokenizer
@@ -169,9 +170,8 @@ def test_a_word_set_is_read_unmasked_and_its_document_masked(rows, tokenizer):
 
 
 def test_losses_are_those_of_the_papers():
-    assert [printed_loss(n) for n in ("prop", "prop-random", "harp-rdp", "php-hp", "ict")] == [
-        "hinge", "hinge", "hinge", "lce", "lce",
-    ]  # fmt: skip
+    names = ("prop", "prop-random", "harp-rdp", "php-hp", "ict")
+    assert [all_objectives()[name].loss for name in names] == ["hinge"] * 3 + ["lce"] * 2
 
 
 def test_a_mix_has_its_weights_and_as_many_as_the_scarcest_file_allows(rows):
