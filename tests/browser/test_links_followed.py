@@ -29,6 +29,8 @@ def asked(application, page, settled):
     page.get_by_role("heading", name="Parts and sizes").wait_for()
     settled(page)
     page.get_by_role("link", name="Search", exact=True).click()
+    page.get_by_label("Question", exact=True).wait_for()
+    settled(page)
     page.get_by_label("Question", exact=True).fill(QUESTION)
     page.keyboard.press("Enter")
     page.locator(".ls-answer li").first.wait_for()
