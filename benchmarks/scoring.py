@@ -40,7 +40,9 @@ Pairs = list[tuple[str, str]]
 def measure(options: argparse.Namespace) -> list[Figure]:
     """Pairs a second of both, how far scores and orders are apart, and the latency of one question."""
     questions = [query.text for query in read_queries(options.queries, options.questions)]
-    lists = candidates(questions, [p.text for p in passages(options.corpus, options.passages)], options.depth)
+    # A small corpus comes repeated, and equal texts have no order.
+    texts = dict.fromkeys(p.text for p in passages(options.corpus, options.passages))
+    lists = candidates(questions, list(texts), options.depth)
     pairs = [pair for found in lists for pair in found]
     with tempfile.TemporaryDirectory() as scratch:
         name = options.model or next(iter(shipped_models(CROSS_ENCODER)), None)
