@@ -33,7 +33,7 @@ class MaskSettings(Table):
     """of its loss, the mean over a step's masked tokens, in the sum with that of the ranking; 0: without"""
     passes: Literal["two", "one"] = "two"
     """two: pairs are scored unmasked and read again masked, as in the papers; one: masked pairs are scored,
-    the query masked alike in the whole group, which takes half the time"""
+    the query masked alike in the whole group"""
     share: Share = 0.15
     """of the tokens; of these 80 % are masked, 10 % replaced by others and 10 % left"""
     anchors: Share = 0.5

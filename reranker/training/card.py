@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from reranker.pretraining.config import PretrainConfig
 from reranker.training.config import CrossEncoderSettings, FinetuneConfig
 from retriever.training.card import public_name
 from retriever.training.settings import settings_text
+
+if TYPE_CHECKING:
+    from reranker.pretraining.config import PretrainConfig
 
 _LOSSES = {
     "lce": "each right text against wrong ones of the same query (LCE)",
