@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import torch
 from datasets import Dataset
 from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
@@ -75,7 +76,9 @@ def _ours(chosen: Sequence[Passage], options: argparse.Namespace, work: Path) ->
         data=DataSettings(pairs=[work / "pairs.jsonl"]),
         texts=TextSettings(title=False, query_tokens=_TOKENS, passage_tokens=_TOKENS),
         loss=LossSettings(scale=20.0),
-        training=TrainingSettings(batch=options.batch, steps=options.steps, seed=1, precision="float32"),
+        training=TrainingSettings(
+            batch=options.batch, steps=options.steps, seed=1, precision=options.precision
+        ),
         dev=DevSettings(),
         output=OutputSettings(folder=work / "out", log_steps=1_000_000),
     )
@@ -93,6 +96,7 @@ def _peers(chosen: Sequence[Passage], options: argparse.Namespace, work: Path) -
             output_dir=str(work), per_device_train_batch_size=options.batch, max_steps=options.steps,
             learning_rate=2e-5, warmup_steps=0.1, max_grad_norm=2.0, seed=1, save_strategy="no",
             logging_steps=1_000_000, report_to="none", disable_tqdm=True,
+            bf16=options.precision == "bfloat16", use_cpu=not torch.cuda.is_available(),
         ),
         train_dataset=Dataset.from_dict(
             {"query": [p.title for p in chosen], "positive": [p.text for p in chosen]}
@@ -112,6 +116,7 @@ def _seconds(trainer: Any) -> float:
 def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--precision", choices=["float32", "bfloat16"], default="float32", help="of both")
 
 
 BENCHMARK = Benchmark("training", __doc__.partition("\n")[0], measure, _options)
