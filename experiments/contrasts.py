@@ -15,7 +15,7 @@ import argparse
 import random
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from two_cores import CONFIGS, MINILM, Commands, read_rows, write_lines
@@ -23,7 +23,6 @@ from two_cores import CONFIGS, MINILM, Commands, read_rows, write_lines
 from indexer.errors import exit_on_error
 from indexer.sources import open_source
 
-OBJECTIVES = ("prop", "harp", "php-hp", "php-shp", "php-mrds")
 MODELS = {
     "prop": ("prop",),
     "harp": ("harp",),
@@ -32,20 +31,31 @@ MODELS = {
     "mrds": ("php-mrds",),
     "php": ("php-hp", "php-shp", "php-mrds"),
 }
+FIRST = ("prop", "harp", "php")
 NEGATIVES, BATCH = 8, 8
 FEW, FEW_EPOCHS = 50, 10
-CANDIDATES = {"wiki": 50, "dl19": 100}
+CANDIDATES = {"wiki": 20, "dl19": 100}
 
 
 class Steps(Commands):
     """The commands, in order.
 
-    contrasts: of each model. queries: that it is tuned on, besides few. overrides: of every pre-training.
+    contrasts: of each model. queries: that it is tuned on, besides few. models: names in `MODELS`.
+    overrides: of every pre-training.
     """
 
-    def __init__(self, data: Path, work: Path, contrasts: int, queries: int, overrides: list[str]) -> None:
+    def __init__(
+        self,
+        data: Path,
+        work: Path,
+        contrasts: int,
+        queries: int,
+        models: Sequence[str],
+        overrides: list[str],
+    ) -> None:
         super().__init__(data, work, [])
         self.contrasts, self.queries = contrasts, queries
+        self.stages = {name: MODELS[name] for name in models}
         self.of_pretraining = [word for text in overrides for word in ("--set", text)]
 
     def run(self) -> None:
@@ -60,7 +70,7 @@ class Steps(Commands):
                 index, "indexer/build.py", "--corpus", documents, "--format", "jsonl", "--index", index,
                 "--no-dense", *options,
             )  # fmt: skip
-        for objective in OBJECTIVES:
+        for objective in dict.fromkeys(name for names in self.stages.values() for name in names):
             self._python(
                 self._mined(objective), "-m", "reranker.mine", "--index", self._index("wiki"),
                 "--objective", objective, "--contrasts", self.contrasts, "--output", self._mined(objective),
@@ -68,7 +78,7 @@ class Steps(Commands):
             )  # fmt: skip
         pairs = self._labels()
         starts: dict[str, object] = {"none": MINILM}
-        starts |= {name: self._pretrained(name, stages) for name, stages in MODELS.items()}
+        starts |= {name: self._pretrained(name, stages) for name, stages in self.stages.items()}
         models = {name: start for name, start in starts.items() if name != "none"}
         for name, start in starts.items():
             models[f"{name}-few"] = self._tuned(f"{name}-few", start, pairs, FEW, FEW_EPOCHS)
@@ -158,8 +168,15 @@ def main(argv: list[str]) -> None:
     )
     parser.add_argument("--data", type=Path, required=True, help="the folder with corpora and test sets")
     parser.add_argument("--work", type=Path, default=Path("results/contrasts"), help="where results go")
-    parser.add_argument("--contrasts", type=int, default=2_000, help="that each model is pre-trained on")
-    parser.add_argument("--queries", type=int, default=2_000, help="that each is fine-tuned on")
+    parser.add_argument("--contrasts", type=int, default=1_000, help="that each model is pre-trained on")
+    parser.add_argument("--queries", type=int, default=1_000, help="that each is fine-tuned on")
+    parser.add_argument(
+        "--models",
+        nargs="+",
+        choices=MODELS,
+        default=FIRST,
+        help=f"to pre-train, by default {' '.join(FIRST)}",
+    )
     parser.add_argument(
         "--set",
         action="append",
@@ -169,7 +186,7 @@ def main(argv: list[str]) -> None:
     )
     options = parser.parse_args(argv)
     paths = [path.resolve() for path in (options.data, options.work)]
-    Steps(*paths, options.contrasts, options.queries, options.set).run()
+    Steps(*paths, options.contrasts, options.queries, options.models, options.set).run()
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import ast
 import csv
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +63,13 @@ def read_queries(path: Path, limit: int | None = None) -> list[Query]:
     if not queries:
         raise InputError(f"{path}: no questions in it", _EXPECTED)
     return queries
+
+
+def evenly_spread(queries: Sequence[Query], limit: int) -> Sequence[Query]:
+    """At most so many of the questions, in their order: files are often sorted by article."""
+    if limit >= len(queries):
+        return queries
+    return [queries[i * len(queries) // limit] for i in range(limit)]
 
 
 def _format(path: Path) -> str:

@@ -24,6 +24,7 @@ from app.pipelines import Pipelines
 from indexer.artifacts import file_sha256, read_json, value_sha256, write_json
 from indexer.errors import DamagedIndexError, LinkseekError, UsageError
 from reranker.scoring import scorer_sha256
+from retriever.queries import evenly_spread
 from retriever.runs import write_run
 
 Status = Literal["done", "kept", "no pipeline", "missing", "failed", "printed only"]
@@ -71,9 +72,11 @@ def run_experiment(
         "source": experiment.source,
         "note": experiment.note,
         "indexes": {name: str(index.path) for name, index in experiment.indexes.items()},
-        "limit": experiment.limit,
         "depth": experiment.depth,
-        "columns": [{**column.model_dump(), "title": column.title} for column in experiment.columns],
+        "columns": [
+            {**column.model_dump(), "title": column.title, "limit": experiment.limit_of(column.test_set)}
+            for column in experiment.columns
+        ],
         "rows": [
             {
                 "name": row.name,
@@ -119,13 +122,21 @@ def _test_set_table(
         for cell in missing:
             on_cell(cell)
         return _TestSetTable(name, missing, {}, {})
-    test_set = replace(test_set, queries=test_set.queries[: experiment.limit])
+    test_set = _limited(test_set, experiment.limit_of(name) or len(test_set.queries))
     cells = []
     for pipeline in wanted:
         cells.append(_make(pipelines, pipeline, test_set, experiment.depth, folder))
         on_cell(cells[-1])
     results = _measure(experiment, pipelines, test_set, cells, folder)
     return _TestSetTable(name, cells, results, test_set.groups)
+
+
+def _limited(test_set: LoadedTestSet, limit: int) -> LoadedTestSet:
+    """A test set of so many questions; groups of which none is left are left out."""
+    queries = evenly_spread(test_set.queries, limit)
+    asked = {query.id for query in queries}
+    groups = {name: [id_ for id_ in ids if id_ in asked] for name, ids in test_set.groups.items()}
+    return replace(test_set, queries=queries, groups={name: ids for name, ids in groups.items() if ids})
 
 
 def _pipelines(experiment: Experiment, test_set: str) -> list[str]:
@@ -251,7 +262,10 @@ def _figures(experiment: Experiment, row: Row, number: int, table: _TestSetTable
     cells = [cell for name in names for cell in table.cells if cell.pipeline == name]
     status, reason = _status(cells)
     if column.group and column.group not in table.groups and status in ("done", "kept"):
-        status, reason = "missing", f'the test set {table.name} has no group "{column.group}"'
+        status, reason = (
+            "missing",
+            f'the test set {table.name} has no group "{column.group}", or none of it was asked',
+        )
     measures = {}
     for place, measure in enumerate(column.measures):
         figure: dict[str, Any] = {"expected": experiment.expected(row, number, place)}

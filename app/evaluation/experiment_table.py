@@ -103,8 +103,8 @@ def _caption(table: Mapping[str, Any]) -> str:
     parts = [
         "Beside what was measured: what the paper printed" if some_printed else "No figures are expected"
     ]
-    if table["limit"]:
-        parts.append(f"the first {table['limit']:,} questions of each set")
+    limits = {column["title"]: column["limit"] for column in table["columns"] if column["limit"]}
+    parts += [f"at most {limit:,} questions of {title}" for title, limit in limits.items()]
     return "; ".join([*parts, f"index {', '.join(table['indexes'].values())}"]) + "."
 
 

@@ -2,10 +2,10 @@
 
     title, source            what the table is, and where the expected figures stand
     [indexes.NAME]           path; build: the options of indexer/build.py that make it
-    depth, limit, seeds      results a question; first questions only; one run a seed
+    depth, limit, seeds      results a question; so many questions, evenly spread over a set; one run a seed
     baseline                 the row that others are tested against (default: the first that was run)
     [[columns]]              test_set, measures; index: where there are several; label; group: a subset
-                             of the test set; fill
+                             of the test set; limit: for this set; fill
     [[rows]]                 name, pipeline, group; expected: for each column a list, one number a measure
 
 A pipeline is a name in pipelines.toml. "{seed}" in it is replaced by each seed, and the row shows the
@@ -51,6 +51,7 @@ class Column(_Table):
     measures: Annotated[list[str], Field(min_length=1)]
     label: str = ""
     group: str = ""
+    limit: Annotated[int, Field(ge=1)] | None = None
     fill: dict[str, str] = {}
 
     @property
@@ -94,6 +95,11 @@ class Experiment(_Table):
     def index_of(self, column: Column) -> str:
         """The name of the index that a column is asked on."""
         return column.index or next(iter(self.indexes))
+
+    def limit_of(self, test_set: str) -> int | None:
+        """How many of a test set's questions are asked: None for all."""
+        limits = [c.limit for c in self.columns if c.test_set == test_set and c.limit is not None]
+        return limits[0] if limits else self.limit
 
     def expected(self, row: Row, column: int, measure: int) -> float | None:
         """The paper's figure for one cell, None where it has none."""

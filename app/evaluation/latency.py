@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from indexer.progress import progress
+from retriever.queries import evenly_spread
 from retriever.ranking import Query, Ranking
 from retriever.stages import recorded_stages
 
@@ -27,7 +28,7 @@ def measure_latency(
     limit: at most so many questions are asked, evenly spread over the file. A few are asked before,
     and do not count: the first ones are slower. A stage that a question skips counts 0 for it.
     """
-    chosen = [queries[i * len(queries) // limit] for i in range(limit)] if limit < len(queries) else queries
+    chosen = evenly_spread(queries, limit)
     for query in chosen[:_WARM_UP]:
         pipeline([query], k)
     seconds: list[dict[str, float]] = []

@@ -206,6 +206,22 @@ def test_a_run_of_another_system_is_a_row_like_any_other(write, make_pipelines, 
     assert [c.status for c in cells if c.pipeline == "future"][-1] == "done"
 
 
+def test_a_limit_of_the_file_and_one_of_a_column(write, pipelines, tmp_path) -> None:
+    """Questions are taken from all over the set, which may be sorted by article."""
+    text = TOML.replace("depth = 5", "depth = 5\nlimit = 1")
+    for limit, asked in (("", ["q1"]), ("limit = 2\n", ["q1", "q2"]), ("limit = 9\n", ["q1", "q2", "q3"])):
+        path = write(text.replace('label = "Rivers"\n', f'label = "Rivers"\n{limit}'))
+        table = tables(path, pipelines, tmp_path / "out", [])
+        run = (tmp_path / "out" / "rivers" / "runs" / "bm25.trec").read_text()
+        assert list(dict.fromkeys(line.split()[0] for line in run.splitlines())) == asked
+        (caption,) = {part for part in to_markdown(table_document(table)).splitlines() if "at most" in part}
+        assert f"at most {limit[8] if limit else 1} questions of Rivers" in caption
+        long = table["rows"][0]["cells"][1]
+        assert (
+            long["status"] == "missing" if len(asked) == 1 else long["measures"]["accuracy@1"]["queries"] == 1
+        )
+
+
 def test_an_interrupted_experiment_goes_on(write, pipelines, tmp_path) -> None:
     def interrupt(cell: Cell) -> None:
         if cell.pipeline == "future":

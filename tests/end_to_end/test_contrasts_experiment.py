@@ -62,7 +62,9 @@ def test_every_step_is_understood_and_what_is_there_is_not_made_again(script, tm
             result.mkdir(parents=True)
 
     monkeypatch.setattr(script.Steps, "_python", run)
-    steps = script.Steps(tmp_path / "data", tmp_path / "work", 1_200, 600, ["mlm.passes=one"])
+    steps = script.Steps(
+        tmp_path / "data", tmp_path / "work", 1_200, 600, [*script.MODELS], ["mlm.passes=one"]
+    )
     steps.run()
     found = [understood(command) for command in commands]
     before = {f.output.folder.name: f for f in found if isinstance(f, PretrainConfig)}
@@ -85,7 +87,7 @@ def test_every_step_is_understood_and_what_is_there_is_not_made_again(script, tm
     experiment = read_experiment(ROOT / "experiments" / "contrasts.toml")
     asked = {p for row in experiment.rows for c in experiment.columns for p in row.pipelines(c, [1])}
     assert asked <= {*entries} and len(experiment.rows) == 1 + 6 + 7 * 2
-    assert {(entries["wiki-php"].depth, entries["dl19-php"].depth)} == {(50, 100)}
+    assert {(entries["wiki-php"].depth, entries["dl19-php"].depth)} == {(20, 100)}
     told = capsys.readouterr().out.split()
     assert told[:3] == ["python", "app/experiment.py", "experiments/contrasts.toml"]
     count = len(commands)
