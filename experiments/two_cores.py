@@ -111,7 +111,10 @@ class Steps(Commands):
             trained[name] = self._train(
                 "minilm-finetune", f"minilm-{name}", base, [self.labels], data__shots=3000
             )
-        halves = [self._export(f"{folder.name}-half", folder, "--share", 0.5) for folder in trained.values()]
+        halves = [
+            self._export(f"{trained[name].name}-half", trained[name], "--share", 0.5)
+            for name in ("hlp", "hlp-labels")
+        ]
         self._search("two-cores-minilm", "", [*trained.values(), *halves])
 
     def _search(self, experiment: str, prefix: str, encoders: list[Path]) -> None:

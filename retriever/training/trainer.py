@@ -7,6 +7,7 @@ little memory. Gradient steps, schedule, precision and processes are the library
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 from collections.abc import Callable
@@ -58,8 +59,10 @@ class Resumable:
         self.rows, self.batches, self.fingerprint, self._told = rows, batches, fingerprint, log
         self.remove_callback(PrinterCallback)  # type: ignore[attr-defined]
         self.add_callback(log)  # type: ignore[attr-defined]
-        if self.args.device.type == "cpu" and self.args.bf16:
-            _attend_eagerly(self.model)
+        if self.args.device.type == "cpu":
+            keep_freed_memory()
+            if self.args.bf16:
+                _attend_eagerly(self.model)
 
     @property
     def log_path(self) -> Path:
@@ -168,6 +171,21 @@ def _attend_eagerly(model: nn.Module) -> None:
     for module in model.modules():
         if isinstance(module, PreTrainedModel):
             module.set_attn_implementation("eager")
+
+
+_TRIM_THRESHOLD, _MMAP_MAX = -1, -4  # of mallopt, in glibc's malloc.h
+
+
+def keep_freed_memory() -> None:
+    """Have this process keep what it frees for its next allocations; where libc is not glibc, nothing.
+
+    By default glibc returns every large block to the system, which clears it anew for each tensor of each
+    step: on a CPU, half of the time of training. Memory in use stays at its highest.
+    """
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "mallopt") and hasattr(libc, "gnu_get_libc_version"):
+        libc.mallopt(_MMAP_MAX, 0)
+        libc.mallopt(_TRIM_THRESHOLD, -1)
 
 
 class too_little_memory:  # noqa: N801

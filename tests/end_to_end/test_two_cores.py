@@ -126,4 +126,4 @@ def test_the_second_start_trains_and_halves_adapters(steps, tmp_path):
     assert trained["minilm-hlp-labels"].model.base.endswith("models/minilm-hlp")
     entries = read_pipelines(tmp_path / "work" / "two-cores-minilm.pipelines.toml")
     rows = read_experiment(ROOT / "experiments" / "two-cores-minilm.toml").rows
-    assert {row.pipeline for row in rows} <= {*entries} and len(rows) == 3 + 4 * 2
+    assert {row.pipeline for row in rows} <= {*entries} and len(rows) == 3 + 4 + 2
