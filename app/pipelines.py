@@ -24,6 +24,7 @@ from reranker.candidates import PassageCandidates
 from reranker.reranking import DEPTH, Long, Reranker
 from reranker.scoring import PairScorer, open_scorer, scorer_is_here
 from retriever import fusion
+from retriever.models import Precision
 from retriever.ranking import Query, Ranking
 from retriever.searchers import Bm25, Dense, QueryLikelihood, RecordedRun
 from retriever.stages import stage
@@ -36,8 +37,8 @@ Pipeline = Callable[[Sequence[Query], int], Ranking]
 
 OpenEncoder = Callable[[str], "BiEncoder"]
 
-OpenScorer = Callable[[str, str], PairScorer]
-"""(name, device) -> a re-ranker."""
+OpenScorer = Callable[[str, str, Precision], PairScorer]
+"""(name, device, precision) -> a re-ranker."""
 
 Device = Literal["auto", "cpu", "cuda"]
 
@@ -110,6 +111,7 @@ class RerankEntry(_Entry):
     weight: Annotated[float, Field(ge=0, le=1)] | None = None
     long: Long = "first"
     device: Device = "auto"
+    precision: Precision = "auto"
 
 
 Entry = (
@@ -215,7 +217,7 @@ class Pipelines:
         self._open_encoder = open_encoder or _open_biencoder
         self._open_scorer = open_scorer or _open_scorer
         self._encoders: dict[str, BiEncoder] = {}
-        self._scorers: dict[tuple[str, str], PairScorer] = {}
+        self._scorers: dict[tuple[str, str, Precision], PairScorer] = {}
         self._opened: dict[str, Pipeline] = {}
         self.runs: dict[str, RecordedRun] = {}
         """Run files that were opened, by their entry's name."""
@@ -234,7 +236,7 @@ class Pipelines:
     @property
     def models(self) -> dict[str, dict[str, Any]]:
         """What the re-rankers that were opened say of themselves, by the names that entries use."""
-        return {name: scorer.identity for (name, _), scorer in self._scorers.items()}
+        return {name: scorer.identity for (name, *_), scorer in self._scorers.items()}
 
     def reads_run(self, name: str) -> bool:
         """Whether a pipeline is a run file, or fuses or re-ranks one."""
@@ -283,7 +285,7 @@ class Pipelines:
                 return self._fused(entry, above, lambda r, k: fusion.weighted(r, entry.weights, k))
             case RerankEntry():
                 first = self._open(entry.of, above)
-                scorers = [self._scorer(name, entry.device) for name in entry.rerank]
+                scorers = [self._scorer(name, entry.device, entry.precision) for name in entry.rerank]
                 options: dict[str, Any] = entry.model_dump(include={"depth", "weight", "long"})
                 return Reranking(first, Reranker(scorers, PassageCandidates(self.index), **options))
 
@@ -309,10 +311,10 @@ class Pipelines:
             self._encoders[location] = self._open_encoder(location)
         return self._encoders[location]
 
-    def _scorer(self, name: str, device: str) -> PairScorer:
-        if (name, device) not in self._scorers:
-            self._scorers[name, device] = self._open_scorer(name, device)
-        return self._scorers[name, device]
+    def _scorer(self, *wanted: *tuple[str, str, Precision]) -> PairScorer:
+        if wanted not in self._scorers:
+            self._scorers[wanted] = self._open_scorer(*wanted)
+        return self._scorers[wanted]
 
     def _has_parts(self, name: str, above: tuple[str, ...]) -> bool:
         entry = self.entries.get(name)
@@ -338,5 +340,5 @@ def _open_biencoder(location: str) -> BiEncoder:
     return open_biencoder(location, streams=1)
 
 
-def _open_scorer(name: str, device: str) -> PairScorer:
-    return open_scorer(name, device=device)
+def _open_scorer(name: str, device: str, precision: Precision) -> PairScorer:
+    return open_scorer(name, device=device, precision=precision)

@@ -148,7 +148,8 @@ class Steps(Commands):
         tables = [f'[dl19]\nrun = "{run}"\n', '[wiki]\nsearcher = "bm25"\n']
         for first, depth in CANDIDATES.items():
             tables += [
-                f'[{first}-{name}]\nrerank = "{folder}"\nof = "{first}"\ndepth = {depth}\n'
+                f'[{first}-{name}]\nrerank = "{folder}"\nof = "{first}"\n'
+                f'depth = {depth}\nprecision = "bfloat16"\n'
                 for name, folder in models.items()
             ]
         pipelines = self.work / "pipelines.toml"

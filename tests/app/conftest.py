@@ -32,7 +32,7 @@ def word_encoder(monkeypatch):
         return WordEncoder()
 
     monkeypatch.setattr("app.pipelines._open_biencoder", open_encoder)
-    monkeypatch.setattr("app.pipelines._open_scorer", lambda name, device: WordScorer())
+    monkeypatch.setattr("app.pipelines._open_scorer", lambda *wanted: WordScorer())
     return opened
 
 

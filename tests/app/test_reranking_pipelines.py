@@ -43,7 +43,7 @@ class Lengths:
 
 @pytest.fixture
 def opened():
-    """The models that were opened, by name and device."""
+    """The models that were opened, by name, device and precision."""
     return {}
 
 
@@ -51,10 +51,10 @@ def opened():
 def make(built_index, tmp_path, opened):
     """Pipelines with a TOML text of one's own, on models that need no weights."""
 
-    def open_scorer(name, device):
-        assert (name, device) not in opened, "opened twice"
-        opened[name, device] = Lengths(name)
-        return opened[name, device]
+    def open_scorer(name, device, precision):
+        assert (name, device, precision) not in opened, "opened twice"
+        opened[name, device, precision] = Lengths(name)
+        return opened[name, device, precision]
 
     def make_(toml):
         path = tmp_path / "pipelines.toml"
@@ -86,7 +86,7 @@ def test_the_best_of_another_pipeline_in_a_new_order(make, opened):
         best = sorted(before[:2], key=lambda row: -len(texts[row]))
         assert [row for row, _ in found.results(query)] == best + before[2:]
         assert [score for _, score in found.results(query)][: len(best)] == [len(texts[row]) for row in best]
-    read = opened["long", "auto"].read
+    read = opened["long", "auto", "auto"].read
     assert len(read) == 4 and ("volcano", texts[int(first.rows[1, 0])]) in read
 
 
@@ -100,13 +100,14 @@ def test_the_two_stages_can_be_run_apart(make):
 
 def test_all_of_the_depth_is_read_for_a_few_results(make, opened):
     make('[x]\nrerank = "long"\nof = "dense"\n').open("x")(QUERIES[1:2], 1)
-    assert len(opened["long", "auto"].read) == len(DOCUMENTS)  # 100 are wanted, there are no more
+    assert len(opened["long", "auto", "auto"].read) == len(DOCUMENTS)  # 100 are wanted, there are no more
 
 
-def test_weight_ensemble_and_device_reach_the_reranker(make, opened):
+def test_weight_ensemble_device_and_precision_reach_the_reranker(make, opened):
     pipelines = make(
         '[first]\nrerank = "long"\nof = "bm25"\nweight = 0\n'
         '[both]\nrerank = ["long", "short"]\nof = "bm25"\ndevice = "cpu"\nlong = "max"\n'
+        '[fast]\nrerank = "short"\nof = "bm25"\nprecision = "bfloat16"\n'
     )
     bm25 = pipelines.open("bm25")(QUERIES, 6)
     assert pipelines.open("first")(QUERIES, 6).rows.tolist() == bm25.rows.tolist()
@@ -116,7 +117,13 @@ def test_weight_ensemble_and_device_reach_the_reranker(make, opened):
         atol=1e-6,
     )
     assert pipelines.open("both")(QUERIES, 6).rows.tolist() == bm25.rows.tolist()  # they cancel out
-    assert set(opened) == {("long", "auto"), ("long", "cpu"), ("short", "cpu")}
+    pipelines.open("fast")
+    assert set(opened) == {
+        ("long", "auto", "auto"),
+        ("long", "cpu", "auto"),
+        ("short", "cpu", "auto"),
+        ("short", "auto", "bfloat16"),
+    }
 
 
 def test_a_reranked_pipeline_can_be_fused_and_reranked_again(make):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import signal
 import subprocess
@@ -420,6 +421,30 @@ def test_a_loss_that_is_no_number_stops_with_the_pairs_of_its_batch(config, monk
     assert caught.value.message.count("pair ") == 8
     assert "learning_rate" in caught.value.hint
     assert real is trainers.PairTrainer.compute_loss
+
+
+def test_what_a_step_frees_is_kept_for_the_next_one():
+    """Pages that the kernel has to clear anew, for the same tensor again and again."""
+    if platform.libc_ver()[0] != "glibc":
+        pytest.skip("only glibc can be told")
+    script = """
+import resource, torch
+from retriever.training.trainer import keep_freed_memory
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(4):
+        torch.ones(16 << 20)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+first = faults()
+keep_freed_memory()
+faults()
+print(first, faults())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    before, after = map(int, done.stdout.split())
+    assert after < before / 10
 
 
 @pytest.mark.parametrize(
