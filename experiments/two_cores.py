@@ -32,6 +32,7 @@ PYTHON = sys.executable
 
 SINGLE = ("ict", "wlp", "bfs", "dual-link", "co-mention")
 MIXED = {"ict-wlp-bfs": ("ict", "wlp", "bfs"), "hlp": ("dual-link", "co-mention")}
+FEWER = 4  # a source of HLP's pairs has so small a part of them in the model of half as many
 LABELS = (128, 1024)
 MINILM = "all-MiniLM-L6-v2"
 
@@ -107,6 +108,8 @@ class Steps(Commands):
             )
             for name, sources in {"dual-link": ("dual-link",), "hlp": MIXED["hlp"]}.items()
         }
+        fewer = [self._mined(source, FEWER) for source in MIXED["hlp"]]
+        trained["hlp-fewer"] = self._train("minilm-lora", "minilm-hlp-fewer", MINILM, fewer)
         for name, base in (("labels", MINILM), ("hlp-labels", trained["hlp"])):
             trained[name] = self._train(
                 "minilm-finetune", f"minilm-{name}", base, [self.labels], data__shots=3000
@@ -183,7 +186,8 @@ class Steps(Commands):
 
     def _pairs(self) -> None:
         for name in SINGLE:
-            for share in {1, *(len(mix) for mix in MIXED.values() if name in mix)}:
+            shares = {1, *(len(mix) for mix in MIXED.values() if name in mix)}
+            for share in shares | {FEWER} if name in MIXED["hlp"] else shares:
                 index, output = self.work / "index" / "links", self._mined(name, share)
                 self._python(
                     output, "-m", "retriever.mine", "--index", index, "--objective", name,

@@ -17,16 +17,16 @@ _STAGES = {
 def model_card(config: TrainConfig, facts: Mapping[str, Any]) -> str:
     """The text. facts: name to value, in the order of their table, such as pairs and their hash."""
     rows = "\n".join(f"| {name} | {value} |" for name, value in facts.items())
-    folder = config.output.folder.name
+    folder, base = config.output.folder.name, public_name(config.model.base)
     merge = ""
     if config.model.train == "lora":
         merge = (
-            f"\nThis folder holds low-rank adapters on top of {config.model.base}. A full folder:\n\n"
+            f"\nThis folder holds low-rank adapters on top of {base}. A full folder:\n\n"
             f"```sh\npython -m retriever.export {folder} --output {folder}-full\n```\n"
         )
     return f"""---
 license: {config.output.licence}
-base_model: {public_name(config.model.base)}
+base_model: {base}
 library_name: sentence-transformers
 pipeline_tag: sentence-similarity
 tags:
@@ -36,7 +36,7 @@ tags:
 
 # {folder}
 
-A bi-encoder for retrieval, {_STAGES[config.stage.kind]}, from {public_name(config.model.base)}.
+A bi-encoder for retrieval, {_STAGES[config.stage.kind]}, from {base}.
 Queries and passages are compared by dot product; passages were read
 {"with their title before the text" if config.texts.title else "without their title"}.
 

@@ -46,6 +46,6 @@ def make_pipelines(built_index, tmp_path):
         if toml is not None:
             path = tmp_path / "pipelines.toml"
             path.write_text(toml, "utf-8")
-        return Pipelines(index, path, lambda location: WordEncoder(), lambda name, device: WordScorer())
+        return Pipelines(index, path, lambda location: WordEncoder(), lambda *wanted: WordScorer())
 
     return make

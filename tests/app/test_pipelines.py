@@ -12,7 +12,21 @@ from indexer.index import Index
 from retriever.ranking import Query
 from retriever.stages import recorded_stages
 
-ENTRIES = ["bm25", "ql", "dense", "hybrid", "hybrid-weighted", "bm25-squad", "hybrid-squad"]
+ENTRIES = [
+    "bm25",
+    "ql",
+    "dense",
+    "hlp",
+    "hlp-finetuned",
+    "hybrid",
+    "hybrid-weighted",
+    "bm25-squad",
+    "bm25-prop",
+    "bm25-harp",
+    "bm25-php",
+    "hybrid-squad",
+]
+NEED_VECTORS = {"hlp", "hlp-finetuned"}  # of these encoders, which the small index lacks
 QUERIES = [Query("1", "a river in France"), Query("2", "volcano"), Query("3", "zzz")]
 
 
@@ -22,7 +36,7 @@ def test_the_standard_entries():
 
 def test_every_standard_pipeline_runs(make_pipelines):
     pipelines = make_pipelines()
-    assert pipelines.available() == list(read_pipelines())
+    assert pipelines.available() == [name for name in ENTRIES if name not in NEED_VECTORS]
     for name in pipelines.available():
         ranking = pipelines.open(name)(QUERIES, 3)
         assert ranking.query_ids == ("1", "2", "3")
@@ -33,7 +47,8 @@ def test_every_standard_pipeline_runs(make_pipelines):
 def test_the_rankings_are_those_of_the_searchers(make_pipelines):
     pipelines = make_pipelines()
     rows = {
-        name: [row for row, _ in pipelines.open(name)(QUERIES, 6).results(1)] for name in pipelines.entries
+        name: [row for row, _ in pipelines.open(name)(QUERIES, 6).results(1)]
+        for name in pipelines.available()
     }
     assert sorted(rows["bm25"]) == [3, 4, 5]  # the passages with the word, and no others
     assert len(rows["dense"]) == len(DOCUMENTS)

@@ -103,7 +103,7 @@ def test_every_step_is_understood_and_what_is_there_is_not_made_again(script, st
     assert mined == {
         *((name, 16_000) for name in script.SINGLE),
         *((name, 5_333) for name in ("ict", "wlp", "bfs")),
-        *((name, 8_000) for name in ("dual-link", "co-mention")),
+        *((name, count) for name in ("dual-link", "co-mention") for count in (8_000, 4_000)),
     }
     build = next(f for f in found if isinstance(f, BuildOptions) and f.index.name == "two-cores")
     assert build.encoder[0] == "all-MiniLM-L6-v2" and len(build.encoder) == 1 + 8 * 3
@@ -120,10 +120,16 @@ def test_the_second_start_trains_and_halves_adapters(steps, tmp_path):
     steps.from_minilm()
     found = [understood(command) for command in steps.commands]
     trained = {f.output.folder.name: f for f in found if getattr(f, "stage", None)}
-    assert {*trained} == {"minilm-dual-link", "minilm-hlp", "minilm-labels", "minilm-hlp-labels"}
+    assert {*trained} == {
+        "minilm-dual-link",
+        "minilm-hlp",
+        "minilm-hlp-fewer",
+        "minilm-labels",
+        "minilm-hlp-labels",
+    }
     assert all(f.model.train == "lora" for f in trained.values())
     assert trained["minilm-labels"].model.base == "all-MiniLM-L6-v2"
     assert trained["minilm-hlp-labels"].model.base.endswith("models/minilm-hlp")
     entries = read_pipelines(tmp_path / "work" / "two-cores-minilm.pipelines.toml")
     rows = read_experiment(ROOT / "experiments" / "two-cores-minilm.toml").rows
-    assert {row.pipeline for row in rows} <= {*entries} and len(rows) == 3 + 4 + 2
+    assert {row.pipeline for row in rows} <= {*entries} and len(rows) == 3 + 5 + 2
