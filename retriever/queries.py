@@ -65,10 +65,10 @@ def read_queries(path: Path, limit: int | None = None) -> list[Query]:
     return queries
 
 
-def evenly_spread(queries: Sequence[Query], limit: int) -> Sequence[Query]:
+def evenly_spread(queries: Sequence[Query], limit: int) -> list[Query]:
     """At most so many of the questions, in their order: files are often sorted by article."""
     if limit >= len(queries):
-        return queries
+        return list(queries)
     return [queries[i * len(queries) // limit] for i in range(limit)]
 
 

@@ -135,7 +135,7 @@ def _limited(test_set: LoadedTestSet, limit: int) -> LoadedTestSet:
     """A test set of so many questions; groups of which none is left are left out."""
     queries = evenly_spread(test_set.queries, limit)
     asked = {query.id for query in queries}
-    groups = {name: [id_ for id_ in ids if id_ in asked] for name, ids in test_set.groups.items()}
+    groups = {name: tuple(id_ for id_ in ids if id_ in asked) for name, ids in test_set.groups.items()}
     return replace(test_set, queries=queries, groups={name: ids for name, ids in groups.items() if ids})
 
 
