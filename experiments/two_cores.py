@@ -32,7 +32,7 @@ PYTHON = sys.executable
 
 SINGLE = ("ict", "wlp", "bfs", "dual-link", "co-mention")
 MIXED = {"ict-wlp-bfs": ("ict", "wlp", "bfs"), "hlp": ("dual-link", "co-mention")}
-FEWER = 4  # a source of HLP's pairs has so small a part of them in the model of half as many
+FEWER = 4  # such a part of the pairs is from each source where HLP has half as many
 LABELS = (128, 1024)
 MINILM = "all-MiniLM-L6-v2"
 
@@ -187,7 +187,9 @@ class Steps(Commands):
     def _pairs(self) -> None:
         for name in SINGLE:
             shares = {1, *(len(mix) for mix in MIXED.values() if name in mix)}
-            for share in shares | {FEWER} if name in MIXED["hlp"] else shares:
+            if name in MIXED["hlp"]:
+                shares.add(FEWER)
+            for share in shares:
                 index, output = self.work / "index" / "links", self._mined(name, share)
                 self._python(
                     output, "-m", "retriever.mine", "--index", index, "--objective", name,
