@@ -197,7 +197,7 @@ def test_a_run_of_documents_is_no_pipeline(make_pipelines, other_run):
 # --- what does not fit ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name, hint", [("bm52", "Did you mean bm25?"), ("zzz", "Known: bm25, bm25-squad")])
+@pytest.mark.parametrize("name, hint", [("bm52", "Did you mean bm25?"), ("zzz", "Known: bm25, bm25-harp")])
 def test_an_unknown_pipeline(make_pipelines, name, hint):
     with pytest.raises(UsageError) as caught:
         make_pipelines().open(name)
@@ -245,7 +245,7 @@ def test_an_encoder_that_the_index_lacks(make_pipelines):
     "plan, available",
     [
         ({"bm25": False}, ["dense"]),
-        ({"encoders": ()}, ["bm25", "ql", "bm25-squad"]),
+        ({"encoders": ()}, ["bm25", "ql", "bm25-squad", "bm25-prop", "bm25-harp", "bm25-php"]),
         ({"bm25": False, "encoders": ()}, []),
     ],
 )
