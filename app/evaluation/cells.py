@@ -262,10 +262,8 @@ def _figures(experiment: Experiment, row: Row, number: int, table: _TestSetTable
     cells = [cell for name in names for cell in table.cells if cell.pipeline == name]
     status, reason = _status(cells)
     if column.group and column.group not in table.groups and status in ("done", "kept"):
-        status, reason = (
-            "missing",
-            f'the test set {table.name} has no group "{column.group}", or none of it was asked',
-        )
+        status = "missing"
+        reason = f'the test set {table.name} has no group "{column.group}", or none of it was asked'
     measures = {}
     for place, measure in enumerate(column.measures):
         figure: dict[str, Any] = {"expected": experiment.expected(row, number, place)}
