@@ -6,6 +6,8 @@ BIN    := $(VENV)/bin
 # faiss-cpu and faiss-gpu write the same folder: exactly one of the two is installed.
 EXTRA  := $(shell command -v nvidia-smi >/dev/null 2>&1 && echo gpu || echo cpu)
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --no-input
+# Processes of the suite, each with whole files of tests and up to 3 GB of memory.
+WORKERS ?= 2
 
 export PYTHONWARNINGS ?= ignore
 export TOKENIZERS_PARALLELISM ?= true
@@ -53,7 +55,7 @@ lint: $(VENV)/installed-test
 	$(BIN)/lint-imports
 
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
 
 bench: $(VENV)/installed
 	$(BIN)/python -m benchmarks

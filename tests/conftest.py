@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+if "PYTEST_XDIST_WORKER_COUNT" in os.environ:  # before torch and FAISS ask: threads that wait for a core spin
+    _cores = (os.cpu_count() or 1) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(_cores, 1)))
+
 from fake_encoder import FakeEncoder
 from hypothesis import settings
 from tiny_corpus import linked_rows, write_jsonl
