@@ -142,5 +142,5 @@ def tell(cell: Cell) -> None:
 
 
 if __name__ == "__main__":
-    with exit_on_error("experiment"):
+    with exit_on_error("experiment", resumes=True):
         main(sys.argv[1:])

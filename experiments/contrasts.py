@@ -198,5 +198,5 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    with exit_on_error("contrasts"):
+    with exit_on_error("contrasts", resumes=True):
         main(sys.argv[1:])

@@ -268,5 +268,5 @@ def main(argv: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    with exit_on_error("two_cores"):
+    with exit_on_error("two_cores", resumes=True):
         main(sys.argv[1:])

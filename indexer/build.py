@@ -194,5 +194,5 @@ BuildOptions.model_fields[
 ].description = f"its format, recognised by looking at it if not given: {', '.join(all_readers())}"
 
 if __name__ == "__main__":
-    with exit_on_error("build"):
+    with exit_on_error("build", resumes=True):
         main(sys.argv[1:])

@@ -68,11 +68,12 @@ class BusyError(LinkseekError):
 
 
 @contextmanager
-def exit_on_error(program: str) -> Iterator[None]:
+def exit_on_error(program: str, *, resumes: bool = False) -> Iterator[None]:
     """Run an entry script: a `LinkseekError` ends it with its message and exit code, no traceback.
 
     A full disk, a read-only folder, too little memory and Ctrl-C are named too. Everything else passes
-    through. What the standard output's encoding lacks is printed as a question mark.
+    through. What the standard output's encoding lacks is printed as a question mark. resumes: whether the
+    program goes on where it was interrupted.
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
@@ -82,7 +83,8 @@ def exit_on_error(program: str) -> Iterator[None]:
         _tell(program, error.message, error.hint)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
-        print(f"\n{program}: interrupted; the same command goes on from here", file=sys.stderr)
+        goes_on = "; the same command goes on from here" if resumes else ""
+        print(f"\n{program}: interrupted{goes_on}", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output has gone: there is nobody to tell

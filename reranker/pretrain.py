@@ -36,5 +36,5 @@ def main(argv: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    with exit_on_error("pretrain"):
+    with exit_on_error("pretrain", resumes=True):
         main(sys.argv[1:])

@@ -33,5 +33,5 @@ def main(argv: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    with exit_on_error("mlm"):
+    with exit_on_error("mlm", resumes=True):
         main(sys.argv[1:])

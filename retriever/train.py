@@ -34,5 +34,5 @@ def main(argv: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    with exit_on_error("train"):
+    with exit_on_error("train", resumes=True):
         main(sys.argv[1:])

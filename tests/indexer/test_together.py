@@ -76,14 +76,18 @@ def task():
     while True:
         stop.check()
         time.sleep(0.01)
-with exit_on_error("test"):
+with exit_on_error("test", **{options}):
     run_together([task, task], stop)
 """
 
 
-def test_ctrl_c_ends_all():
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [({}, "test: interrupted"), ({"resumes": True}, "test: interrupted; the same command goes on from here")],
+)
+def test_ctrl_c_ends_all(options: dict[str, bool], told: str):
     process = subprocess.Popen(
-        [sys.executable, "-c", _WAITS],
+        [sys.executable, "-c", _WAITS.format(options=options)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -97,4 +101,4 @@ def test_ctrl_c_ends_all():
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=20)
     assert process.returncode == 130
-    assert said.strip() == "test: interrupted; the same command goes on from here"
+    assert said.strip() == told
