@@ -62,7 +62,7 @@ class ExperimentOptions(Options):
 
 
 def main(argv: Sequence[str]) -> None:
-    """Run the command. Raises `InputError` at the end if a cell failed."""
+    """Run the command. Raises `InputError` at the end if a cell failed, or none has a figure."""
     options = parse_options(ExperimentOptions, argv, PROGRAM)
     experiment = read_experiment(options.file, small=options.small)
     if options.index:
@@ -102,9 +102,12 @@ def main(argv: Sequence[str]) -> None:
     for reason in reasons(table):
         console.print(reason, markup=False, highlight=False, soft_wrap=True)
     console.print(f"{output / 'table.html'}", markup=False, highlight=False)
-    failed = [cell["reason"] for row in table["rows"] for cell in row["cells"] if cell["status"] == "failed"]
+    cells = [cell for row in table["rows"] for cell in row["cells"]]
+    failed = [cell["reason"] for cell in cells if cell["status"] == "failed"]
     if failed:
         raise InputError(f"{len(failed)} cells failed; the first: {failed[0]}", "The others are kept.")
+    if not any(cell["status"] in ("done", "kept") for cell in cells):
+        raise InputError(f"{options.file}: no cell could be measured", "The lines above say what is missing.")
 
 
 def with_index(experiment: Experiment, index: Path) -> Experiment:

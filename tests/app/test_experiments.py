@@ -384,7 +384,8 @@ def test_the_entries_that_the_page_shows_are_those_of_rows(tmp_path) -> None:
 def test_the_command_without_its_index(write, tmp_path) -> None:
     path = write(TOML.replace('"rivers"', '"sample"').replace('group = "long"\n', ""))
     done = run("app/experiment.py", path, "--output", tmp_path / "out", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == InputError.exit_code
+    assert "no cell could be measured" in done.stderr and "Traceback" not in done.stderr
     assert "nowhere: no index here" in done.stdout
     assert (tmp_path / "out" / "table.html").exists()
 
