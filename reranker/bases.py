@@ -15,10 +15,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from indexer.artifacts import combined_sha256, file_sha256, read_json
-from indexer.errors import DamagedIndexError, InputError
+from indexer.artifacts import combined_sha256, file_sha256
+from indexer.errors import InputError
 from retriever.bases import base_name, find_base, open_base
-from retriever.models import ADAPTER, Kind, find_model, load_library_model, quiet, shipped_models
+from retriever.models import (
+    ADAPTER,
+    Kind,
+    find_model,
+    is_cross_encoder,
+    load_library_model,
+    quiet,
+    shipped_models,
+)
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
@@ -43,20 +51,6 @@ def open_cross_encoder(kind: Kind, folder: Path, name: str) -> CrossEncoder:
         return _open_merged(kind, folder)
     model: CrossEncoder = load_library_model(kind, folder, name)
     return model
-
-
-def is_cross_encoder(folder: Path) -> bool:
-    """Whether a folder's weights, or its adapters, have a head that scores pairs."""
-    try:
-        if (folder / ADAPTER).is_file():
-            return bool(read_json(folder / ADAPTER).get("task_type") == "SEQ_CLS")
-        architectures = read_json(folder / "config.json").get("architectures")
-    except (DamagedIndexError, AttributeError):
-        return False
-    return bool(architectures) and str(architectures[0]).endswith(_HEADED)
-
-
-_HEADED = ("ForSequenceClassification", "ForCausalLM")  # the latter as sentence-transformers reads them
 
 
 def open_start(kind: Kind, name: str, max_tokens: int) -> CrossEncoder:

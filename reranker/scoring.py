@@ -31,7 +31,9 @@ from retriever.models import (
     Precision,
     fast_tokenizer,
     find_model,
+    is_cross_encoder,
     is_here,
+    makes_vectors,
     model_sha256,
     shipped_models,
     text_prompts,
@@ -175,11 +177,11 @@ def _kind(name: str) -> tuple[Kind, str]:
 
 def load_cross_encoder(folder: Path, name: str) -> tuple[Whole, ModelFacts]:
     """A cross-encoder from token ids to one score. Raises `InputError` if it is none."""
-    from reranker.bases import is_cross_encoder, open_cross_encoder
+    from reranker.bases import open_cross_encoder
     from reranker.first_token import read_first_token
     from retriever.torch_engine import Whole
 
-    if not is_cross_encoder(folder) and _makes_vectors(folder):
+    if not is_cross_encoder(folder) and makes_vectors(folder):
         raise InputError(*_is_bi_encoder(name))
     model = open_cross_encoder(CROSS_ENCODER, folder, name)
     if model.num_labels != 1 or len(model) != 1:
@@ -216,13 +218,6 @@ def cross_encoder_facts(model: CrossEncoder, name: str) -> ModelFacts:
             if name in model.tokenizer.model_input_names
         ],
     )
-
-
-def _makes_vectors(folder: Path) -> bool:
-    try:
-        return "Pooling" in (folder / BI_ENCODER.marker).read_text("utf-8")
-    except (OSError, UnicodeDecodeError):
-        return False
 
 
 def _is_bi_encoder(name: str) -> tuple[str, str]:

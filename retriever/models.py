@@ -95,6 +95,11 @@ def load_query_tower(folder: Path, name: str) -> tuple[Whole, ModelFacts]:
 def _load_tower(folder: Path, name: str, route: str) -> tuple[Whole, ModelFacts]:
     from retriever.torch_engine import Whole
 
+    if is_cross_encoder(folder) and not makes_vectors(folder):
+        raise InputError(
+            f"encoder {name}: it is a cross-encoder, which scores pairs and makes no vectors",
+            "It re-ranks what another pipeline finds: see docs/pipelines.md.",
+        )
     model = load_sentence_transformer(folder, name)
     two_towers = (folder / _TOWERS).is_file()
     if two_towers:
@@ -259,6 +264,30 @@ _DECISIVE = {
     "sentence_bert_config.json",
     "tokenizer.json",
 }
+
+
+def is_cross_encoder(folder: Path) -> bool:
+    """Whether a folder's weights, or its adapters, have a head that scores pairs."""
+    from indexer.artifacts import read_json
+
+    try:
+        if (folder / ADAPTER).is_file():
+            return bool(read_json(folder / ADAPTER).get("task_type") == "SEQ_CLS")
+        architectures = read_json(folder / "config.json").get("architectures")
+    except (DamagedIndexError, AttributeError):
+        return False
+    return bool(architectures) and str(architectures[0]).endswith(_HEADED)
+
+
+_HEADED = ("ForSequenceClassification", "ForCausalLM")  # the latter as sentence-transformers reads them
+
+
+def makes_vectors(folder: Path) -> bool:
+    """Whether a sentence-transformers folder pools tokens into one vector."""
+    try:
+        return "Pooling" in (folder / BI_ENCODER.marker).read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return False
 
 
 # --- the model in torch --------------------------------------------------------------------------

@@ -9,12 +9,13 @@ from string import ascii_lowercase
 import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
-from tiny_models import save_tiny
+from tiny_models import save_tiny, save_tiny_reranker
 
 from indexer.errors import InputError
 from reranker import bi_encoder
 from reranker.candidates import Candidate
-from reranker.scoring import open_scorer, scorer_is_here, scorer_sha256
+from reranker.scoring import CROSS_ENCODER, open_scorer, scorer_is_here, scorer_sha256
+from retriever.biencoder import open_biencoder
 
 DRAW = random.Random(0)
 QUERIES = ["a b", "c d e", "a b", "z"]
@@ -92,6 +93,16 @@ def test_a_bi_encoder_is_no_cross_encoder(tiny):
         with pytest.raises(InputError, match="it is a bi-encoder") as caught:
             open_scorer(name)
         assert f"bi-encoder:{name}" in caught.value.hint
+
+
+def test_a_cross_encoder_is_no_bi_encoder(tmp_path):
+    """Neither adapters nor a full folder, to which sentence-transformers would add a pooling of its own."""
+    adapters, full = CROSS_ENCODER.shipped / "php", save_tiny_reranker(tmp_path / "full")
+    for folder in (adapters, full):
+        for open_it in (lambda name: open_scorer(f"bi-encoder:{name}"), open_biencoder):
+            with pytest.raises(InputError, match="it is a cross-encoder") as caught:
+                open_it(str(folder))
+            assert "re-ranks" in caught.value.hint
 
 
 def test_a_transformer_without_a_head_is_none_either(tiny):
