@@ -7,29 +7,22 @@ accelerate launch -m reranker.finetune CONFIG.toml
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from indexer.errors import exit_on_error
 from reranker.training.config import read_finetune_config
+from retriever.training.settings import read_command
 
 PROGRAM = "python -m reranker.finetune"
 
 
 def main(argv: Sequence[str]) -> None:
     """Run the command."""
-    parser = argparse.ArgumentParser(PROGRAM, description=__doc__.partition("\n")[0])
-    parser.add_argument(
-        "config", type=Path, help="a settings file; see configs/ and docs/reranking-training.md"
+    about = __doc__.partition("\n")[0]
+    config = read_command(
+        PROGRAM, about, "configs/ and docs/reranking-training.md", argv, read_finetune_config
     )
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="TABLE.KEY=VALUE", dest="overrides",
-        help="one setting instead of the file's; may be repeated",
-    )  # fmt: skip
-    options = parser.parse_args(argv)
-    config = read_finetune_config(options.config, options.overrides)
     from reranker.training.run import finetune  # torch takes seconds to import; errors above do not
 
     finetune(config)

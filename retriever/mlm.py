@@ -8,28 +8,23 @@ Started again after an interruption, the same command goes on from the last chec
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from indexer.errors import exit_on_error
+from retriever.training.masked_config import read_mlm_config
+from retriever.training.settings import read_command
 
 PROGRAM = "python -m retriever.mlm"
 
 
 def main(argv: Sequence[str]) -> None:
     """Run the command."""
-    parser = argparse.ArgumentParser(PROGRAM, description=__doc__.partition("\n")[0])
-    parser.add_argument("config", type=Path, help="a settings file, such as configs/small-mlm.toml")
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="TABLE.KEY=VALUE", dest="overrides",
-        help="one setting instead of the file's; may be repeated",
-    )  # fmt: skip
-    options = parser.parse_args(argv)
-    from retriever.training.masked import read_mlm_config, train_masked
+    about = __doc__.partition("\n")[0]
+    config = read_command(PROGRAM, about, "configs/small-mlm.toml", argv, read_mlm_config)
+    from retriever.training.masked import train_masked  # torch takes seconds to import; errors above do not
 
-    train_masked(read_mlm_config(options.config, options.overrides))
+    train_masked(config)
 
 
 if __name__ == "__main__":

@@ -7,27 +7,20 @@ accelerate launch -m retriever.train CONFIG.toml
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from indexer.errors import exit_on_error
 from retriever.training.config import read_config
+from retriever.training.settings import read_command
 
 PROGRAM = "python -m retriever.train"
 
 
 def main(argv: Sequence[str]) -> None:
     """Run the command."""
-    parser = argparse.ArgumentParser(PROGRAM, description=__doc__.partition("\n")[0])
-    parser.add_argument("config", type=Path, help="a settings file; see configs/ and docs/training.md")
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="TABLE.KEY=VALUE", dest="overrides",
-        help="one setting instead of the file's; may be repeated",
-    )  # fmt: skip
-    options = parser.parse_args(argv)
-    config = read_config(options.config, options.overrides)
+    about = __doc__.partition("\n")[0]
+    config = read_command(PROGRAM, about, "configs/ and docs/training.md", argv, read_config)
     from retriever.training.run import train  # torch takes seconds to import; errors above do not
 
     train(config)

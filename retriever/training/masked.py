@@ -1,4 +1,4 @@
-"""Masked language modelling on the passages of an index: settings, data and the run."""
+"""Masked language modelling on the passages of an index: data and the run."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import torch
 import transformers
-from pydantic import Field
 from torch import Tensor, nn
 from transformers import (
     AutoTokenizer,
@@ -28,64 +27,15 @@ from indexer.errors import UsageError
 from indexer.index import Index
 from indexer.passages import PassageStore
 from retriever.biencoder import TextFormat
-from retriever.models import DEFAULT_ENCODER, find_model, quiet
-from retriever.training.config import Count, OutputSettings, Positive, TrainingSettings
+from retriever.models import find_model, quiet
 from retriever.training.data import Batches
 from retriever.training.log import Log
+from retriever.training.masked_config import BertSettings, MlmConfig
 from retriever.training.run import SETTINGS, is_finished, quiet_libraries
-from retriever.training.settings import Table, read_tables, settings_text
+from retriever.training.settings import settings_text
 from retriever.training.trainer import Resumable, library_arguments
 
 _HEAD = 64
-
-
-class BertSettings(Table):
-    """[model]."""
-
-    layers: Positive = 4
-    width: Positive = 256
-    """the size of a token's vector; a multiple of 64, or less"""
-    tokenizer: str = DEFAULT_ENCODER
-    """a model whose vocabulary is taken"""
-    max_tokens: Positive = 256
-    """the longest text that it will read"""
-    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
-    """of its hidden states and attention, also when it is trained further"""
-
-
-class PassageSettings(Table):
-    """[data]."""
-
-    index: Path
-    """the index whose passages are read"""
-    title: bool = True
-    """whether with their titles"""
-    most: Count = 0
-    """so many passages, drawn at random; 0: all"""
-
-
-class MlmTrainingSettings(TrainingSettings):
-    """[training], with BERT's own defaults."""
-
-    batch: Positive = 64
-    epochs: Positive = 1
-    learning_rate: float = Field(5e-4, gt=0)
-    weight_decay: float = Field(0.01, ge=0)
-    clip: float = Field(1.0, ge=0)
-
-
-class MlmConfig(Table):
-    """All of it."""
-
-    model: BertSettings
-    data: PassageSettings
-    training: MlmTrainingSettings
-    output: OutputSettings
-
-
-def read_mlm_config(path: Path, overrides: Sequence[str] = ()) -> MlmConfig:
-    """A settings file. Raises `UsageError` naming file and key for what is unknown or does not fit."""
-    return read_tables(MlmConfig, path, overrides)
 
 
 class PassageTexts:

@@ -7,8 +7,9 @@ line as TABLE.KEY=VALUE, or TABLE.NUMBER.KEY=VALUE where tables are a list, numb
 
 from __future__ import annotations
 
+import argparse
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -28,6 +29,23 @@ class Table(BaseModel):
 
 
 T = TypeVar("T", bound=Table)
+
+
+def read_command(
+    program: str, about: str, example: str, argv: Sequence[str], read: Callable[[Path, Sequence[str]], T]
+) -> T:
+    """What a training command is told: CONFIG.toml, and any number of --set TABLE.KEY=VALUE.
+
+    about: the first line of its help. example: where such a file is found. read: as `read_tables` does.
+    """
+    parser = argparse.ArgumentParser(program, description=about)
+    parser.add_argument("config", type=Path, help=f"a settings file; see {example}")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="TABLE.KEY=VALUE", dest="overrides",
+        help="one setting instead of the file's, TABLE.NUMBER.KEY=VALUE in a list of tables; may be repeated",
+    )  # fmt: skip
+    options = parser.parse_args(argv)
+    return read(options.config, options.overrides)
 
 
 def read_values(path: Path, overrides: Sequence[str] = ()) -> Values:

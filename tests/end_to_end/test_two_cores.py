@@ -21,7 +21,7 @@ from indexer.options import parse_options
 from retriever.mine import MineOptions
 from retriever.negatives import NegativesOptions
 from retriever.training.config import read_config
-from retriever.training.masked import read_mlm_config
+from retriever.training.masked_config import read_mlm_config
 
 ROOT = Path(__file__).parents[2]
 OPTIONS = {
