@@ -10,14 +10,21 @@ from __future__ import annotations
 import copy
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from indexer.artifacts import combined_sha256, file_sha256
 from indexer.errors import InputError
-from retriever.bases import base_name, find_base, open_base
+from retriever.bases import (
+    ADAPTER_WEIGHTS,
+    base_name,
+    bind_adapters,
+    check_base,
+    find_base,
+    must_fit,
+    open_base,
+    weights_sha256,
+)
 from retriever.models import (
     ADAPTER,
     Kind,
@@ -30,9 +37,6 @@ from retriever.models import (
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
-
-_WEIGHTS = "adapter_model.safetensors"
-_BASE_SHA256 = "base_sha256"
 
 
 def open_cross_encoder(kind: Kind, folder: Path, name: str) -> CrossEncoder:
@@ -101,9 +105,9 @@ def open_adapters(kind: Kind, folder: Path, max_tokens: int) -> tuple[CrossEncod
     transformer.name_or_path = name
     weights = {
         key.removeprefix("base_model.model."): tensor.float()
-        for key, tensor in load_file(folder / _WEIGHTS).items()
+        for key, tensor in load_file(folder / ADAPTER_WEIGHTS).items()
     }
-    with _must_fit(folder, name), quiet():
+    with must_fit(folder, name), quiet():
         transformer.add_adapter(LoraConfig.from_pretrained(str(folder)))
         set_peft_model_state_dict(transformer, weights)
     return model, weights_sha256(find_base(name))
@@ -117,27 +121,13 @@ def find_start(kind: Kind, name: str) -> Path:
     return find_base(name)
 
 
-def weights_sha256(folder: Path) -> str:
-    """One hash of the weights of a folder; of adapters, also of their base's."""
-    hashes = [file_sha256(path) for path in sorted(folder.glob("*.safetensors"))]
-    if (folder / ADAPTER).is_file():
-        hashes.append(weights_sha256(find_base(base_name(folder))))
-    return combined_sha256(hashes)
-
-
 def save_cross_encoder(model: CrossEncoder, folder: Path, base_sha256: str) -> None:
     """Write a folder: of all weights, or of adapters and head, those in 16 bits."""
     transformer: Any = model[0].model
     with quiet():
         model.save_pretrained(str(folder), create_model_card=False)
-    path = folder / _WEIGHTS
-    if path.is_file():
-        import torch
-        from safetensors.torch import load_file, save_file
-
-        small = {name: tensor.to(torch.float16) for name, tensor in load_file(path).items()}
-        save_file(small, path, metadata={"format": "pt", _BASE_SHA256: base_sha256})
-        path.chmod(0o644)  # the library writes for its user alone, and this file is given to others
+    if (folder / ADAPTER).is_file():
+        bind_adapters(folder, base_sha256, in_16_bits=True)
         transformer.config.save_pretrained(folder)
 
 
@@ -181,14 +171,14 @@ def _open_merged(kind: Kind, folder: Path) -> CrossEncoder:
 
     name = base_name(folder)
     start = _open_base_of(kind, folder, name)
-    with _must_fit(folder, name), quiet():
+    with must_fit(folder, name), quiet():
         merged: Any = PeftModel.from_pretrained(start, str(folder)).merge_and_unload()
     return _beside_adapters(kind, folder, merged)
 
 
 def _open_base_of(kind: Kind, folder: Path, name: str) -> Any:
     """The transformer that adapters are for. Raises `InputError` if it is another one."""
-    _check_base(folder, name)
+    check_base(folder, name)
     return open_start(kind, name, 1)[0].model
 
 
@@ -199,32 +189,6 @@ def _beside_adapters(kind: Kind, folder: Path, transformer: Any) -> CrossEncoder
     def save_rest(target: Path) -> None:
         shutil.copytree(folder, target, ignore=shutil.ignore_patterns("*.safetensors", ADAPTER))
 
-    with _must_fit(folder, base_name(folder)), quiet():
+    with must_fit(folder, base_name(folder)), quiet():
         transformer.config = AutoConfig.from_pretrained(folder)
     return _as_cross_encoder(kind, str(folder), transformer, save_rest)
-
-
-@contextmanager
-def _must_fit(folder: Path, name: str) -> Iterator[None]:
-    try:
-        yield
-    except (ValueError, RuntimeError, OSError) as error:
-        raise InputError(
-            f"{folder}: its adapters do not fit {name} ({str(error).splitlines()[0]})",
-            "They must be those of this base.",
-        ) from None
-
-
-def _check_base(folder: Path, name: str) -> None:
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(folder / _WEIGHTS, "pt") as file:
-            expected = (file.metadata() or {}).get(_BASE_SHA256)
-    except (OSError, SafetensorError) as error:
-        raise InputError(f"{folder / _WEIGHTS}: cannot be read ({error})", "Train it again.") from None
-    if expected and expected != weights_sha256(find_base(name)):
-        raise InputError(
-            f"{folder}: its adapters belong to another base than the {name} that is here",
-            f"The weights of the base must have the combined SHA-256 {expected}.",
-        )

@@ -1,17 +1,19 @@
 """What a model is trained from: a sentence-transformers folder, a bare transformer, or adapters on either.
 
-Adapters (Hu et al. 2021) are small weights beside those of their base. They are merged into it when a model
-is opened, so nothing else needs to know of them.
+Adapters (Hu et al. 2021) are small weights beside those of their base, and hold a hash of the base that they
+belong to. They are merged into it when a model is opened, so nothing else needs to know of them.
 """
 
 from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from indexer.artifacts import read_json
+from indexer.artifacts import combined_sha256, file_sha256, read_json
 from indexer.errors import DamagedIndexError, InputError, LinkseekError
 from retriever.models import (
     ADAPTER,
@@ -81,10 +83,11 @@ def _open_bare(folder: Path, name: str) -> SentenceTransformer:
 
 
 def open_merged(folder: Path) -> SentenceTransformer:
-    """Adapters merged into the weights of their base. Raises `InputError` if they do not fit it."""
+    """Adapters merged into the weights of their base. Raises `InputError` if that is another one."""
     from peft import PeftModel
 
     name = base_name(folder)
+    check_base(folder, name)
     base: Any = open_base(name)[0]
     with tempfile.TemporaryDirectory() as scratch:
         plain = Path(scratch) / "model"  # the modules around the transformer, and its tokenizer
@@ -92,14 +95,8 @@ def open_merged(folder: Path) -> SentenceTransformer:
         with quiet():
             base.model.save_pretrained(plain)
         model: SentenceTransformer = load_library_model(BI_ENCODER, plain, str(folder))
-    try:
-        with quiet():
-            merged: Any = PeftModel.from_pretrained(base.model, str(folder)).merge_and_unload()
-    except (ValueError, RuntimeError, OSError) as error:
-        raise InputError(
-            f"{folder}: its adapters do not fit {name} ({str(error).splitlines()[0]})",
-            "They must be those of this base.",
-        ) from None
+    with must_fit(folder, name), quiet():
+        merged: Any = PeftModel.from_pretrained(base.model, str(folder)).merge_and_unload()
     transformer: Any = model[0]
     transformer.model.load_state_dict(merged.state_dict())
     return model
@@ -119,3 +116,58 @@ def base_name(folder: Path) -> str:
     if not isinstance(name, str):
         raise InputError(f'{folder / ADAPTER}: "base_model_name_or_path" is missing', "Train it again.")
     return name
+
+
+# --- adapters and the weights that they belong to ---------------------------------------------------
+
+ADAPTER_WEIGHTS = "adapter_model.safetensors"
+_BASE_SHA256 = "base_sha256"
+
+
+def weights_sha256(folder: Path) -> str:
+    """One hash of the weights of a folder; of adapters, also of their base's."""
+    hashes = [file_sha256(path) for path in sorted(folder.rglob("*.safetensors"))]
+    if (folder / ADAPTER).is_file():
+        hashes.append(weights_sha256(base_folder(folder)))
+    return combined_sha256(hashes)
+
+
+def bind_adapters(folder: Path, base_sha256: str, *, in_16_bits: bool = False) -> None:
+    """Write the hash of their base's weights into adapters that were saved just now."""
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    path = folder / ADAPTER_WEIGHTS
+    weights = load_file(path)
+    if in_16_bits:
+        weights = {name: tensor.to(torch.float16) for name, tensor in weights.items()}
+    save_file(weights, path, metadata={"format": "pt", _BASE_SHA256: base_sha256})
+    path.chmod(0o644)  # the library writes for its user alone, and this file is given to others
+
+
+def check_base(folder: Path, name: str) -> None:
+    """Raises `InputError` if adapters belong to another base than the one of this name that is here."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(folder / ADAPTER_WEIGHTS, "pt") as file:
+            expected = (file.metadata() or {}).get(_BASE_SHA256)
+    except (OSError, SafetensorError) as error:
+        raise InputError(f"{folder / ADAPTER_WEIGHTS}: cannot be read ({error})", "Train it again.") from None
+    if expected and expected != weights_sha256(find_base(name)):
+        raise InputError(
+            f"{folder}: its adapters belong to another base than the {name} that is here",
+            f"The weights of the base must have the combined SHA-256 {expected}.",
+        )
+
+
+@contextmanager
+def must_fit(folder: Path, name: str) -> Iterator[None]:
+    """What the libraries raise for adapters of another shape, as `InputError`."""
+    try:
+        yield
+    except (ValueError, RuntimeError, OSError, KeyError) as error:
+        raise InputError(
+            f"{folder}: its adapters do not fit {name} ({str(error).splitlines()[0]})",
+            "They must be those of this base.",
+        ) from None

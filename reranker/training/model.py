@@ -17,12 +17,12 @@ from reranker.bases import (
     open_adapters,
     open_start,
     save_cross_encoder,
-    weights_sha256,
 )
 from reranker.candidates import URL_SEPARATOR
 from reranker.scoring import CROSS_ENCODER, cross_encoder_facts
 from reranker.training.config import CrossEncoderSettings, FinetuneConfig, PairTextSettings
 from reranker.training.data import URL_BEFORE_TITLE, existing
+from retriever.bases import weights_sha256
 from retriever.biencoder import TextFormat
 from retriever.models import DEFAULT_ENCODER, TITLE_SEPARATOR, ModelFacts
 

@@ -22,8 +22,9 @@ from indexer.artifacts import combined_sha256, file_sha256
 from indexer.errors import InputError, UsageError
 from indexer.options import nearest
 from indexer.progress import progress
+from retriever.bases import bind_adapters, find_base, weights_sha256
 from retriever.biencoder import TextFormat
-from retriever.models import TITLE_SEPARATOR, quiet, text_prompts
+from retriever.models import ADAPTER, TITLE_SEPARATOR, quiet, text_prompts
 from retriever.towers import has_two_towers, is_normalized
 from retriever.training.card import model_card
 from retriever.training.config import TrainConfig
@@ -245,6 +246,8 @@ def _publish(
     shutil.rmtree(finished, ignore_errors=True)
     with quiet():
         model.save_pretrained(str(finished), create_model_card=False)
+    if (finished / ADAPTER).is_file():
+        bind_adapters(finished, weights_sha256(find_base(config.model.base)))
     (finished / "README.md").write_text(model_card(config, facts), "utf-8")
     (finished / SETTINGS).write_text(settings_text(config), "utf-8")
     shutil.copyfile(log, finished / "log.jsonl")

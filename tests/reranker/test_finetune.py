@@ -21,13 +21,13 @@ from sentence_transformers import CrossEncoder
 from tiny_training import pair_rows, save_bert, save_normalized, write_pairs
 
 from indexer.errors import InputError, UsageError
-from reranker.bases import weights_sha256
 from reranker.export import main as export
 from reranker.finetune import main
 from reranker.scoring import open_scorer
 from reranker.training import loss as losses
 from reranker.training import trainer as trainers
 from reranker.training.config import read_finetune_config
+from retriever.bases import weights_sha256
 from retriever.runs import read_run
 from retriever.training.log import read_log
 from retriever.training.settings import settings_text

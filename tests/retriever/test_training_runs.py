@@ -21,6 +21,8 @@ from sentence_transformers import SentenceTransformer
 from tiny_training import pair_rows, save_bert, save_normalized, write_pairs
 
 from indexer.errors import InputError, MachineError, UsageError
+from retriever.bases import weights_sha256
+from retriever.biencoder import open_biencoder
 from retriever.export import main as export
 from retriever.train import main
 from retriever.training import trainer as trainers
@@ -351,6 +353,16 @@ def test_adapters_go_round_and_merge_into_the_model_that_was_trained(data, confi
         export([str(tmp_path / "full"), "--output", str(tmp_path / "other"), "--share", "0.5"])
     assert (tmp_path / "full" / "README.md").read_text() == (out / "README.md").read_text()
     assert full.max_seq_length == 16
+
+
+def test_adapters_of_another_base_are_refused(data, config, tmp_path):
+    out = train(config(base="normalized"), 'model.train="lora"', "training.steps=1")
+    path = out / "adapter_config.json"
+    save_normalized(tmp_path / "other", seed=5)
+    path.write_text(path.read_text().replace(str(data / "normalized"), str(tmp_path / "other")))
+    with pytest.raises(InputError, match="belong to another base") as caught:
+        open_biencoder(str(out))
+    assert weights_sha256(data / "normalized") in caught.value.hint
 
 
 def test_adapters_go_on_after_an_interruption_with_a_checkpoint_an_epoch(data, config, tmp_path, monkeypatch):
