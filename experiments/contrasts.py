@@ -176,7 +176,7 @@ def main(argv: list[str]) -> None:
     )
     parser.add_argument("--data", type=Path, required=True, help="the folder with corpora and test sets")
     parser.add_argument("--work", type=Path, default=Path("results/contrasts"), help="where results go")
-    parser.add_argument("--contrasts", type=int, default=1_000, help="that each model is pre-trained on")
+    parser.add_argument("--contrasts", type=int, default=3_000, help="that each model is pre-trained on")
     parser.add_argument("--queries", type=int, default=1_000, help="that each is fine-tuned on")
     parser.add_argument(
         "--models",
