@@ -95,7 +95,9 @@ def test_every_record_is_whole(name):
         assert parse_measure(measure).cutoff <= 100  # the default --depth
 
 
-@pytest.mark.parametrize("corpus", {s.corpus for s in SETS.values()}, ids=lambda corpus: corpus.index)
+@pytest.mark.parametrize(
+    "corpus", dict.fromkeys(s.corpus for s in SETS.values()), ids=lambda corpus: corpus.index
+)
 def test_the_command_that_builds_an_index_is_one(corpus):
     program, script, *arguments = corpus.build.split()
     assert (program, script) == ("python", "indexer/build.py")
