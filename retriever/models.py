@@ -9,6 +9,7 @@ a folder or a model of the Hub. Only safetensors weights are read; nothing is un
 from __future__ import annotations
 
 import importlib.util
+import json
 import logging
 import os
 import warnings
@@ -268,13 +269,11 @@ _DECISIVE = {
 
 def is_cross_encoder(folder: Path) -> bool:
     """Whether a folder's weights, or its adapters, have a head that scores pairs."""
-    from indexer.artifacts import read_json
-
     try:
         if (folder / ADAPTER).is_file():
-            return bool(read_json(folder / ADAPTER).get("task_type") == "SEQ_CLS")
-        architectures = read_json(folder / "config.json").get("architectures")
-    except (DamagedIndexError, AttributeError):
+            return bool(json.loads((folder / ADAPTER).read_bytes()).get("task_type") == "SEQ_CLS")
+        architectures = json.loads((folder / "config.json").read_bytes()).get("architectures")
+    except (OSError, ValueError, AttributeError):
         return False
     return bool(architectures) and str(architectures[0]).endswith(_HEADED)
 

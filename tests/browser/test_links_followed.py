@@ -10,7 +10,11 @@ import pytest
 SLOW_WIRE = """(() => {
   const Quick = WebSocket;
   window.lag = 0;
-  const later = (listener) => (event) => setTimeout(() => listener(event), window.lag);
+  let before = Promise.resolve();
+  const later = (listener) => (event) => {
+    const wait = new Promise((over) => setTimeout(over, window.lag));
+    before = Promise.all([before, wait]).then(() => listener(event));
+  };
   window.WebSocket = class extends Quick {
     set onmessage(listener) { super.onmessage = later(listener); }
     addEventListener(type, listener, options) {
