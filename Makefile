@@ -6,7 +6,7 @@ BIN    := $(VENV)/bin
 # faiss-cpu and faiss-gpu write the same folder: exactly one of the two is installed.
 EXTRA  := $(shell command -v nvidia-smi >/dev/null 2>&1 && echo gpu || echo cpu)
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --no-input
-# Processes of the suite, each with whole files of tests and up to 3 GB of memory.
+# Processes of the suite, each with whole files of tests; two of them take up to 6 GB of memory.
 WORKERS ?= 2
 
 export PYTHONWARNINGS ?= ignore
