@@ -82,7 +82,7 @@ def _ours(chosen: Sequence[Passage], options: argparse.Namespace, work: Path) ->
         dev=DevSettings(),
         output=OutputSettings(folder=work / "out", log_steps=1_000_000),
     )
-    trainer, _ = make_trainer(config, work)
+    trainer, *_ = make_trainer(config, work)
     return _seconds(trainer)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import hashlib
 import logging
 import shutil
 import sys
@@ -53,11 +52,11 @@ def train(config: TrainConfig) -> None:
         return
     work = folder.with_name(folder.name + ".training")
     with quiet_libraries():
-        trainer, facts = make_trainer(config, work)
+        trainer, facts, base_sha256 = make_trainer(config, work)
         step = trainer.train_to_best()
         if trainer.args.should_save:
             facts |= _results(step, trainer.log_path)
-            _publish(config, trainer.model, folder, work, facts, trainer.log_path)
+            _publish(config, trainer.model, base_sha256, folder, work, facts, trainer.log_path)
             shutil.rmtree(work)
             print(f"{folder}: trained for {trainer.state.global_step:,} steps", file=sys.stderr)
         if trainer.args.world_size > 1:
@@ -92,8 +91,11 @@ def is_finished(folder: Path, settings: Table) -> bool:
     return True
 
 
-def make_trainer(config: TrainConfig, work: Path) -> tuple[PairTrainer, dict[str, Any]]:
-    """The trainer, ready to start, and what the card says of its data. work: where its files go."""
+def make_trainer(config: TrainConfig, work: Path) -> tuple[PairTrainer, dict[str, Any], str]:
+    """The trainer, ready to start, what the card says of its data, and the hash of the base's weights.
+
+    work: where its files go.
+    """
     check_trackers(config.output.report_to)
     has_dev = bool(config.dev.pairs)
     args = library_arguments(
@@ -133,7 +135,7 @@ def make_trainer(config: TrainConfig, work: Path) -> tuple[PairTrainer, dict[str
     if args.world_size > 1 and has_two_towers(model) and not mini_batch:
         mini_batch = _WHOLE  # DDP follows one forward pass at a time, and there is one for each tower
     scale = config.loss.scale or (20.0 if is_normalized(model) else 1.0)
-    base_hash = _weights_hash(model)
+    base_hash = weights_sha256(find_base(config.model.base))
     collator: Any = Collator(model, texts)
     trainer = PairTrainer(
         model=model,
@@ -156,7 +158,7 @@ def make_trainer(config: TrainConfig, work: Path) -> tuple[PairTrainer, dict[str
         "precision": "bfloat16" if args.bf16 else "float32",
         "licence": config.output.licence,
     }
-    return trainer, facts
+    return trainer, facts, base_hash
 
 
 def check_trackers(names: list[str]) -> None:
@@ -218,15 +220,6 @@ def _fingerprint(config: TrainConfig, pairs_hash: str, base_hash: str, processes
     return values | {"processes": processes}
 
 
-def _weights_hash(model: SentenceTransformer) -> str:
-    """One hash over the weights of a model as it was opened."""
-    digest = hashlib.sha256()
-    for name, tensor in sorted(model.state_dict().items()):
-        digest.update(f"{name} {tuple(tensor.shape)} ".encode())
-        digest.update(tensor.contiguous().view(-1).numpy().tobytes())
-    return digest.hexdigest()
-
-
 def _results(step: int, log: Path) -> dict[str, Any]:
     ranks = {line["step"]: line[MEASURE] for line in read_log(log) if MEASURE in line}
     return {"step": f"{step:,}"} | (
@@ -237,6 +230,7 @@ def _results(step: int, log: Path) -> dict[str, Any]:
 def _publish(
     config: TrainConfig,
     model: SentenceTransformer,
+    base_sha256: str,
     folder: Path,
     work: Path,
     facts: dict[str, Any],
@@ -247,7 +241,7 @@ def _publish(
     with quiet():
         model.save_pretrained(str(finished), create_model_card=False)
     if (finished / ADAPTER).is_file():
-        bind_adapters(finished, weights_sha256(find_base(config.model.base)))
+        bind_adapters(finished, base_sha256)
     (finished / "README.md").write_text(model_card(config, facts), "utf-8")
     (finished / SETTINGS).write_text(settings_text(config), "utf-8")
     shutil.copyfile(log, finished / "log.jsonl")
