@@ -145,13 +145,14 @@ def compare(
     rounds: int,
     scale: float = 1.0,
     needs: Sequence[tuple[float, Ceiling]] = (),
+    clock: Callable[[], float] = time.perf_counter,
 ) -> Figure:
     """A figure in units of time: `scale` is units a second, over the number of things done.
 
     needs: how many bytes or operations the work is, and the ceiling of that; the slowest is the limit.
     """
     both = [ours] if peer is None else [ours, peer]
-    seconds = in_turn([*both, *(ceiling.run for _, ceiling in needs)], rounds)
+    seconds = in_turn([*both, *(ceiling.run for _, ceiling in needs)], rounds, clock)
     mine, theirs = seconds[0], None if peer is None else seconds[1]
     ceilings = zip(needs, seconds[len(both) :], strict=True)
     least = [amount / ceiling.amount * taken for (amount, ceiling), taken in ceilings]

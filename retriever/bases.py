@@ -141,7 +141,7 @@ def bind_adapters(folder: Path, base_sha256: str, *, in_16_bits: bool = False) -
     weights = load_file(path)
     if in_16_bits:
         weights = {name: tensor.to(torch.float16) for name, tensor in weights.items()}
-    save_file(weights, path, metadata={"format": "pt", _BASE_SHA256: base_sha256})
+    save_file(weights, path, metadata={_BASE_SHA256: base_sha256})  # several would be in random order
     path.chmod(0o644)  # the library writes for its user alone, and this file is given to others
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -58,12 +58,31 @@ def test_more_than_two_take_turns_and_the_first_round_does_not_count() -> None:
     assert "".join(calls) == "cbaabccba"
 
 
+class Clock:
+    """Seconds that pass only where work says so."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+    def work(self, seconds: float) -> Callable[[], None]:
+        def run() -> None:
+            self.now += seconds
+
+        return run
+
+
 def test_the_limit_is_the_slowest_of_what_the_work_needs() -> None:
     """A ceiling of 0.01 s for 100 bytes: 500 bytes take 0.05 s at best."""
-    slow, quick = Ceiling(lambda: time.sleep(0.01), 100), Ceiling(lambda: None, 100)
+    clock = Clock()
+    slow, quick = Ceiling(clock.work(0.01), 100), Ceiling(clock.work(0.001), 100)
     needs = [(500.0, slow), (500.0, quick)]
-    figure = compare("n", "ms", lambda: time.sleep(0.06), lambda: time.sleep(0.03), 3, 1000, needs)
-    assert figure.limit == pytest.approx(50, rel=0.4) and figure.ratio == pytest.approx(2, rel=0.4)
+    ours, peer = clock.work(0.06), clock.work(0.03)
+    figure = compare("n", "ms", ours, peer, 3, 1000, needs, clock.perf_counter)
+    assert (figure.ours, figure.peer) == (pytest.approx(60), pytest.approx(30))
+    assert figure.limit == pytest.approx(50) and figure.ratio == pytest.approx(2)
     assert compare("n", "s", lambda: None, None, 1).peer is None
     assert compare("n", "s", lambda: None, None, 1).limit is None
 
@@ -110,9 +129,12 @@ def test_operations_are_those_of_the_products() -> None:
     assert MINILM.operations([100, 28]) == MINILM.operations([100]) + MINILM.operations([28])
 
 
-def test_ceilings_are_measured() -> None:
+def test_ceilings_are_measured(monkeypatch) -> None:
     assert reading(megabytes=1).amount == 1 << 20 and multiplying(size=8).amount == 1024
-    assert rate(Ceiling(lambda: time.sleep(0.01), 5.0), 0.05) == pytest.approx(500, rel=0.5)
+    clock = Clock()
+    monkeypatch.setattr("benchmarks.ceilings.time", clock)
+    assert rate(Ceiling(clock.work(0.01), 5.0), 0.05) == pytest.approx(500)
+    assert clock.now == pytest.approx(0.05)
 
 
 def test_made_up_texts_have_as_many_tokens_as_asked_for(tmp_path) -> None:

@@ -352,9 +352,10 @@ def test_the_lock_of_a_killed_process_ends_with_it(tmp_path):
     publish(tmp_path / "index", "content")
 
 
-def _publish_often(index: Path, times: int, results: Any) -> None:
+def _publish_often(index: Path, times: int, ready: Any, results: Any) -> None:
     published = busy = 0
     try:
+        ready.wait(60)
         while published < times:
             try:
                 publish(index, f"{os.getpid()} {published}")
@@ -369,13 +370,13 @@ def _publish_often(index: Path, times: int, results: Any) -> None:
 
 def test_builds_at_the_same_time_publish_one_after_another_or_are_told(tmp_path):
     spawn = multiprocessing.get_context("spawn")
-    results = spawn.Queue()
+    ready, results = spawn.Barrier(3), spawn.Queue()
     processes = [
-        spawn.Process(target=_publish_often, args=(tmp_path / "index", 40, results)) for _ in range(3)
+        spawn.Process(target=_publish_often, args=(tmp_path / "index", 40, ready, results)) for _ in range(3)
     ]
     for process in processes:
         process.start()
-    busy = [results.get(timeout=60) for _ in processes]
+    busy = [results.get(timeout=120) for _ in processes]
     for process in processes:
         process.join()
     assert all(isinstance(count, int) for count in busy), busy
