@@ -30,6 +30,7 @@ from indexer.artifacts import write_json
 from indexer.errors import InputError, UsageError, exit_on_error
 from indexer.index import Index
 from indexer.options import Options, parse_options
+from indexer.terminal import say
 
 PROGRAM = "python app/experiment.py"
 BUILD = Path(__file__).parents[1] / "indexer" / "build.py"
@@ -141,7 +142,7 @@ def tell(cell: Cell) -> None:
     text = f"{cell.test_set}, {cell.pipeline}: {cell.status}"
     if cell.seconds is not None:
         text += f", {cell.seconds:,.1f} s"
-    print(text + (f" ({cell.reason})" if cell.reason else ""), file=sys.stderr, flush=True)
+    say(text + (f" ({cell.reason})" if cell.reason else ""))
 
 
 if __name__ == "__main__":

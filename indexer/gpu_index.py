@@ -5,7 +5,6 @@ Over several GPUs the vectors are spread, so that their memories add up. Nothing
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from indexer.errors import LinkseekError, UsageError
 from indexer.faiss_index import FaissIndex, Found, import_faiss, padded_result, search_parameters
+from indexer.terminal import say
 
 _FAISS_DEEPEST = 2048  # how deep FAISS searches on a GPU
 
@@ -48,7 +48,7 @@ def on_gpus(index: FaissIndex, gpus: Sequence[str], *, needed: bool) -> VectorSe
             f"this {index.manifest['factory']} index cannot be searched on a GPU ({'; '.join(reasons)})",
             "Build it with --faiss Flat, install the [gpu] extra, or search on the CPU.",
         )
-    print(f"searching vectors on the CPU ({'; '.join(reasons)})", file=sys.stderr, flush=True)
+    say(f"searching vectors on the CPU ({'; '.join(reasons)})")
     return index
 
 

@@ -8,7 +8,6 @@ environment variable LINKSEEK_PROGRESS names.
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -29,7 +28,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from indexer.terminal import printable
+from indexer.terminal import printable, say
 
 NOTES = "LINKSEEK_PROGRESS"
 
@@ -139,7 +138,7 @@ class _Log:
         line = f"{self.label}: {self.done:,.0f} {self.unit}, {rate:,.0f}/s"
         if self.total and rate > 0:
             line += f", {self.done / self.total:.0%}, {(self.total - self.done) / rate:,.0f} s left"
-        print(line, file=sys.stderr, flush=True)
+        say(line)
 
 
 class _Notes:

@@ -6,7 +6,6 @@ passages runs at the same time; a stage that fails stops the others where they a
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager, suppress
@@ -38,6 +37,7 @@ from indexer.links import build_links
 from indexer.passages import PassageStore, write_passages
 from indexer.progress import progress
 from indexer.tables import Table
+from indexer.terminal import say
 from indexer.together import Stop, run_together
 from indexer.vectors import Shard, open_shards
 from indexer.workspace import Workspace, link_tree
@@ -88,7 +88,7 @@ class Stages:
         self._stop.check()
         manifest = self._workspace.part(name, *details, **options)
         if name in self._workspace.taken_over:
-            _say(f"{name}: unchanged, taken over")
+            say(f"{name}: unchanged, taken over")
         return manifest
 
     @contextmanager
@@ -126,7 +126,7 @@ class Stages:
         def build(folder: Path) -> Manifest:
             def on_start(records: int) -> None:
                 if records:
-                    _say(f"documents: going on after {records:,} finished records")
+                    say(f"documents: going on after {records:,} finished records")
 
             sources: list[Reading] = []
             with progress(f"reading {plan.corpus.name}", state["bytes"], "bytes") as advance:
@@ -272,7 +272,7 @@ class Stages:
 
                 def on_start(finished: int, total: int, rows: int) -> None:
                     if finished:
-                        _say(f"{part}: {finished} of {total} shards are there, going on at the next")
+                        say(f"{part}: {finished} of {total} shards are there, going on at the next")
                         advance(rows)
 
                 shards = encode_passages(
@@ -314,7 +314,3 @@ class Stages:
 
     def _passages(self, manifest: Manifest) -> PassageStore:
         return open_passages(self._folder, self._ids(), manifest["words"])
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from transformers import AttentionInterface, PreTrainedModel
 
 from indexer.errors import MachineError
+from indexer.terminal import say
 
 if TYPE_CHECKING:
     from retriever.engine import Features
@@ -260,7 +261,7 @@ class TorchForward:
             )
         with self._lock:
             if self._most == sys.maxsize:
-                _say(f"a batch of {count * length:,} tokens does not fit the GPU's memory: in halves")
+                say(f"a batch of {count * length:,} tokens does not fit the GPU's memory: in halves")
             self._most = min(self._most, count * length // 2)
             self._halved += 1
         if self._cuda:
@@ -287,7 +288,7 @@ class TorchForward:
                 reason = self._difference(probe, expected)
                 if not reason:
                     if self._cuda and reasons:
-                        _say(f"attention is {name} ({'; '.join(reasons)})")
+                        say(f"attention is {name} ({'; '.join(reasons)})")
                     return name
                 reasons.append(f"{name}: {reason}")
         except Exception as error:  # its `encoder` is called in another way than BERT's
@@ -296,7 +297,7 @@ class TorchForward:
             self._whole.to(precision)
         self._attend = None
         model.set_attn_implementation(own)
-        _say(f"attention is {PADDED} ({'; '.join(reasons)})")
+        say(f"attention is {PADDED} ({'; '.join(reasons)})")
         return PADDED
 
     def _difference(self, probe: Features, expected: NDArray[np.float32]) -> str:
@@ -315,7 +316,3 @@ def _reason(error: Exception) -> str:
 
 def _is_out_of_memory(error: RuntimeError) -> bool:
     return isinstance(error, torch.OutOfMemoryError) or "CUBLAS_STATUS_ALLOC_FAILED" in str(error)
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

@@ -21,6 +21,7 @@ import orjson
 from transformers import TrainerCallback
 
 from indexer.progress import progress
+from indexer.terminal import say
 
 _KEPT = ("loss", "mlm_loss", "learning_rate", "grad_norm")
 _DEV = "eval_"
@@ -88,7 +89,7 @@ class Log(TrainerCallback):  # type: ignore[misc]
         if values:
             with self.path.open("ab") as file:
                 file.write(orjson.dumps(place | values) + b"\n")
-            print(told, file=sys.stderr, flush=True)
+            say(told)
 
     def close(self) -> None:
         """Take the bar away; also after an error."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -25,6 +24,7 @@ from rich.filesize import decimal
 from indexer.artifacts import file_sha256, write_atomically
 from indexer.errors import BusyError, InputError, MachineError
 from indexer.progress import progress
+from indexer.terminal import say
 
 _SCHEMES = frozenset({"https"})
 _SECONDS = 30.0
@@ -69,7 +69,7 @@ def download(file: WebFile, path: Path) -> None:
                 )
             size = f"{decimal(total)}" if total is not None else "size unknown"
             going_on = f", {decimal(done)} of it are here" if done else ""
-            print(f"downloading {file.url} ({size}{going_on}) to {path}", file=sys.stderr, flush=True)
+            say(f"downloading {file.url} ({size}{going_on}) to {path}")
             digest = hashlib.sha256()
             target.seek(0)
             _hash(target, digest, done)
