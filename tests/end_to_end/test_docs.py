@@ -5,18 +5,16 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import socket
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from command import ROOT, free_port
 
-ROOT = Path(__file__).parents[2]
 DATA = ROOT.parent / "shared" / "data"
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
 
@@ -90,10 +88,8 @@ def run_small(words: list[str], folder: Path) -> None:
 
 
 def assert_serves(arguments: list[str]) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    options = ["--server.port", str(port), "--server.headless", "true", "--server.address", "127.0.0.1"]
+    port = str(free_port())
+    options = ["--server.port", port, "--server.headless", "true", "--server.address", "127.0.0.1"]
     server = subprocess.Popen(
         [sys.executable, "-m", "streamlit", "run", *options, *arguments],
         cwd=ROOT,
@@ -113,7 +109,7 @@ def wait_for(url: str, server: subprocess.Popen[bytes]) -> str:
         try:
             with urllib.request.urlopen(url, timeout=5) as answer:
                 return str(answer.read(), "utf-8")
-        except (urllib.error.URLError, ConnectionError):
+        except OSError:  # not there yet, or busy
             time.sleep(0.25)
     raise AssertionError(f"{url} does not answer")
 

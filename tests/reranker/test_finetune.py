@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from command import ROOT, WITH_TESTS
+from command import ROOT, WITH_TESTS, two_ranks
 from safetensors.torch import load_file, save_file
 from sentence_transformers import CrossEncoder
 from tiny_training import pair_rows, save_bert, save_normalized, write_pairs
@@ -361,18 +360,7 @@ def test_two_processes_have_the_losses_gradients_and_weights_of_one(data, tmp_pa
             path.write_text(settings_text(read_finetune_config(path, [*settings, *common])))
             paths[name, processes] = path
     script = "import sys; from reranker.finetune import main; [main([c]) for c in sys.argv[1:]]"
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, "-c", script, *(str(paths[name, 2]) for name in variants)],
-            cwd=ROOT, stderr=subprocess.PIPE, text=True,
-            env=os.environ | {
-                "RANK": str(n), "LOCAL_RANK": str(n), "WORLD_SIZE": "2", "OMP_NUM_THREADS": "1",
-                "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(21_000 + os.getpid() % 20_000),
-                "ACCELERATE_USE_CPU": "true",
-            },
-        )
-        for n in range(2)
-    ]  # fmt: skip
+    ranks = two_ranks(script, *(paths[name, 2] for name in variants))
     for name in variants:
         finetune(paths[name, 1])
     said = [rank.communicate(timeout=300)[1] for rank in ranks]
