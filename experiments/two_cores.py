@@ -25,6 +25,7 @@ import orjson
 from indexer.errors import UsageError, exit_on_error
 from indexer.index import Index
 from indexer.sources import open_source, read_lines
+from indexer.terminal import say
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = ROOT / "configs"
@@ -34,7 +35,7 @@ SINGLE = ("ict", "wlp", "bfs", "dual-link", "co-mention")
 MIXED = {"ict-wlp-bfs": ("ict", "wlp", "bfs"), "hlp": ("dual-link", "co-mention")}
 FEWER = 4  # such a part of the pairs is from each source where HLP has half as many
 LABELS = (128, 1024)
-PAIRS = {"scratch": 17_900, "minilm": 9_000}  # all that co-mention has, in thousands
+PAIRS = {"scratch": 17_900, "minilm": 9_000}  # co-mention has 17,905 in all
 MINILM = "all-MiniLM-L6-v2"
 
 
@@ -60,7 +61,7 @@ class Commands:
         if result is not None and result.exists():
             return
         command = [PYTHON, *map(str, words)]
-        print("+", shlex.join(["python", *command[1:]]), file=sys.stderr, flush=True)
+        say(f"+ {shlex.join(['python', *command[1:]])}")
         if subprocess.run(command, cwd=ROOT).returncode:
             raise UsageError(f"{words[1] if words[0] == '-m' else words[0]} did not finish", "See above.")
 

@@ -3,12 +3,12 @@
 import fcntl
 import hashlib
 import random
-import socket
 import subprocess
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from command import free_port
 
 from app.evaluation.testsets import download as module
 from app.evaluation.testsets.download import WebFile, check, download
@@ -226,11 +226,8 @@ def test_what_the_server_refuses(server, path, status, reason):
 
 def test_no_network(monkeypatch, path):
     monkeypatch.setattr(module, "_SCHEMES", frozenset({"http"}))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     with pytest.raises(MachineError) as caught:
-        download(WebFile(f"http://127.0.0.1:{port}/a.csv"), path)
+        download(WebFile(f"http://127.0.0.1:{free_port()}/a.csv"), path)
     assert "Connection refused" in caught.value.message
     assert f"put it at {path}" in caught.value.hint
 
