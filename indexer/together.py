@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from queue import Empty, SimpleQueue
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -21,15 +24,15 @@ class Stop:
     """Whether tasks should end early. One for all tasks that run together."""
 
     def __init__(self) -> None:
-        self._event = threading.Event()
+        self._stopped = False
 
     def set(self) -> None:
         """Have every task end at its next `check`."""
-        self._event.set()
+        self._stopped = True
 
     def check(self) -> None:
         """Raise `StoppedError` once `set` was called."""
-        if self._event.is_set():
+        if self._stopped:
             raise StoppedError
 
 
@@ -41,20 +44,68 @@ def run_together(tasks: Sequence[Callable[[], T]], stop: Stop) -> list[T]:
     """Run all tasks, each in a thread; their results in order.
 
     The first error is raised when all have ended; errors that others ran into while they were stopped are
-    dropped. Ctrl-C, which Python gives to the calling thread, stops all in the same way.
+    dropped. Ctrl-C, which Python gives to the calling thread, stops all in the same way; pressed again, it
+    is raised at once.
     """
     if len(tasks) < 2:
         return [task() for task in tasks]
-    with ThreadPoolExecutor(len(tasks), "stage") as pool:
+    news: SimpleQueue[Future[T] | None] = SimpleQueue()  # a task that has ended, or Ctrl-C
+    with _ctrl_c_tells(lambda: news.put(None)), ThreadPoolExecutor(len(tasks), "stage") as pool:
         try:
             running = [pool.submit(task) for task in tasks]
-            done, _ = wait(running, return_when=FIRST_EXCEPTION)
+            for future in running:
+                future.add_done_callback(news.put)
+            failed = None
+            for _ in tasks:
+                ended = _next(news)
+                if ended is None or ended.exception():
+                    failed = ended
+                    break
         finally:
-            stop.set()  # nothing is left to stop, unless one has failed or this thread was interrupted
-    for future in running:
-        if future in done and (error := future.exception()):
-            raise error
+            stop.set()  # nothing is left to stop, unless one has failed or Ctrl-C was pressed
+    if failed:
+        failed.result()
     return [future.result() for future in running]
+
+
+def _next(news: SimpleQueue[T]) -> T:
+    """The next element. Waited for in short turns: a signal just before a wait is only seen after it."""
+    while True:
+        try:
+            return news.get(timeout=0.2)
+        except Empty:
+            continue
+
+
+@contextmanager
+def _ctrl_c_tells(tell: Callable[[], None]) -> Iterator[None]:
+    """Ctrl-C calls `tell`, and is raised as `KeyboardInterrupt` at the end; pressed again, at once.
+
+    Raised wherever this thread happens to be, it can leave a lock taken that the other threads wait for, or
+    be lost in the callback of a weak reference. Outside the main thread, which alone gets Ctrl-C, nothing is
+    done.
+    """
+    if (
+        threading.current_thread() is not threading.main_thread()
+        or signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+    ):
+        yield
+        return
+    pressed = False
+
+    def press(*_: object) -> None:
+        nonlocal pressed
+        pressed = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        tell()
+
+    signal.signal(signal.SIGINT, press)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if pressed:
+        raise KeyboardInterrupt
 
 
 def end_with_parent() -> None:

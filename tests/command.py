@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -25,6 +26,36 @@ def run(script: str, *arguments: object, cwd: Path = ROOT, limit: float = 240) -
         timeout=limit,
         env=os.environ | {"HF_HUB_OFFLINE": "1"},
     )
+
+
+_KILLED = """
+import os, runpy, signal, sys
+from retriever.training.log import Log
+
+stage, step, *sys.argv = sys.argv[1:]
+on_log = Log.on_log
+
+def on_log_and_end(self, args, state, control, **more):
+    on_log(self, args, state, control, **more)
+    if self._stage == stage and state.global_step >= int(step):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+Log.on_log = on_log_and_end
+runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+"""
+
+
+def kill_at(step: int, module: str, *arguments: object, stage: str = "") -> None:
+    """Run the training `python -m MODULE ARGUMENTS`, which SIGKILL ends when it has told of a step."""
+    done = subprocess.run(
+        [sys.executable, "-c", _KILLED, stage, str(step), module, *map(str, arguments)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=400,
+        env=WITH_TESTS | {"OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
 
 
 def free_port() -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ class FakeEncoder:
     """Texts with the same words get close vectors, always the same ones.
 
     batch_noise: how much a vector depends on the batch that it is computed in, as with a real model in
-    low precision. seconds_a_batch: how long a batch takes.
+    low precision. seconds_a_batch: how long a batch takes. on_batch is called before each.
     """
 
     def __init__(
@@ -36,6 +36,7 @@ class FakeEncoder:
         seed: int = 0,
         batch_noise: float = 0.0,
         seconds_a_batch: float = 0.0,
+        on_batch: Callable[[], object] | None = None,
         parallel: Parallel | None = None,
     ) -> None:
         self.name = self.location = name
@@ -49,6 +50,7 @@ class FakeEncoder:
         self._seed = seed
         self._noise = batch_noise
         self._seconds = seconds_a_batch
+        self._on_batch = on_batch
         table = np.random.default_rng(seed).normal(size=(_VOCABULARY, dimension))
         self._table = table.astype(np.float32)  # [V, d]
 
@@ -75,6 +77,8 @@ class FakeEncoder:
         return ids[: self.max_tokens]
 
     def encode_tokens(self, batch: Sequence[Tokens]) -> NDArray[np.float32]:
+        if self._on_batch is not None:
+            self._on_batch()
         time.sleep(self._seconds)
         self.batches.append([len(tokens) for tokens in batch])
         vectors = np.stack([self._table[list(tokens)].sum(axis=0) for tokens in batch])  # [B, d]

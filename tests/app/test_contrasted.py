@@ -1,6 +1,6 @@
 """The contrasts of one article, beside the same mined from the whole index; what their evidence becomes."""
 
-import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -30,6 +30,12 @@ class LookingAtLongWords:
             start, end = (np.array(bounds, np.int64) for bounds in zip(*words, strict=True))
             found.append(Attended(start, end, (end - start) / 100))
         return found
+
+
+@pytest.fixture(autouse=True)
+def no_hurry(monkeypatch):
+    """A busy machine shows no less."""
+    monkeypatch.setattr(contrasted, "SECONDS", 600)
 
 
 @pytest.fixture
@@ -236,12 +242,14 @@ def test_no_encoder_and_one_that_cannot_be_used(fruits, monkeypatch):
 def test_an_encoder_that_is_slow_or_at_work(index, encoder, monkeypatch):
     most = len(mine(index, "harp-rqp", 0).examples)
     contrasts = all_objectives()["harp-rqp"].contrasts
+    clock = SimpleNamespace(now=0.0, monotonic=lambda: clock.now)
 
     def slow(self, *given):
-        time.sleep(0.02)
+        clock.now += 0.02
         return contrasts(self, *given)
 
     monkeypatch.setattr(all_objectives()["harp-rqp"], "contrasts", slow)
+    monkeypatch.setattr(contrasted, "time", clock)
     monkeypatch.setattr(contrasted, "SECONDS", 0.05)
     mined = mine(index, "harp-rqp", 0)
     assert 1 <= len(mined.examples) < most and mined.why == "More would take too long to read here."

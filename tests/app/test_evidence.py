@@ -197,15 +197,15 @@ def test_nothing_is_mined(herschel: Index, monkeypatch: pytest.MonkeyPatch) -> N
 
     for name in ("dual_links", "co_mentions"):
         monkeypatch.setattr(Topology, name, refuse)
-    started = time.perf_counter()
+    started = time.thread_time()
     assert Evidence(herschel).of("Who found a comet?", 0).dual_links
-    assert time.perf_counter() - started < 1
+    assert time.thread_time() - started < 1
 
 
 def test_words_of_a_long_question_are_looked_for_once(herschel: Index) -> None:
     """10,000 characters of names do not take seconds, and what stands first is found."""
     evidence = Evidence(herschel)
-    started = time.perf_counter()
+    started = time.thread_time()
     found = evidence.of("Hannover " + "Caroline and some other words " * 300, 0)
-    assert time.perf_counter() - started < 1
+    assert time.thread_time() - started < 1
     assert [entity.relation for entity in found.entities] == ["linking"]

@@ -63,9 +63,9 @@ def test_a_stop_word_has_no_term():
 
 
 def test_long_texts_take_linear_time():
-    started = time.perf_counter()
+    started = time.thread_time()
     matched_spans("x" * 100_000 + " y" * 50_000, "ing" * 100_000 + " y" * 50_000)
-    assert time.perf_counter() - started < 5
+    assert time.thread_time() - started < 5
 
 
 def test_two_words_are_one_term_where_they_are_for_bm25(tmp_path):

@@ -144,7 +144,7 @@ def test_a_waiting_model_does_not_hold_up_others(built_index, monkeypatch):
 
     def open_when_told(location):
         loading.set()
-        assert loaded.wait(10)
+        assert loaded.wait(60)
         return WordEncoder()
 
     monkeypatch.setattr("app.pipelines._open_biencoder", open_when_told)
@@ -152,7 +152,7 @@ def test_a_waiting_model_does_not_hold_up_others(built_index, monkeypatch):
     service.search("river", "bm25")
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(service.search, "river", "dense")
-        assert loading.wait(10)
+        assert loading.wait(60)
         assert service.search("river", "bm25").hits
         assert not waiting.done()
         loaded.set()

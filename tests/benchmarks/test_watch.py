@@ -27,7 +27,7 @@ def test_time_and_memory_of_a_process_and_its_child():
     process = subprocess.Popen([sys.executable, "-c", _WORKS])
     with Watch(process.pid) as watch:
         process.wait()
-    assert 0.4 < watch.cpu(began, time.perf_counter()) < 2
+    assert 0.4 < watch.cpu(began, time.perf_counter()) < 5
     assert 114 < watch.peak("main") < 180  # 120 million bytes, and Python
     assert watch.peak("together") > watch.peak("main") + 50
     assert watch.peak("mapped") > watch.peak("main")

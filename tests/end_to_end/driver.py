@@ -1,15 +1,16 @@
 """A build for tests that kill it: small segments and shards, an encoder that takes its time.
 
-    python driver.py CORPUS INDEX SECONDS_A_BATCH [real] [lucene]
+    python driver.py CORPUS INDEX SECONDS_A_BATCH [real] [lucene] [until=FILE]
 
-`real` takes the default encoder, else it is a fake one whose bits depend on the batch. `lucene` builds the
-Lucene index, too.
+`real` takes the default encoder, else it is a fake one whose bits depend on the batch, which waits for FILE.
+`lucene` builds the Lucene index, too.
 """
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from fake_encoder import FakeEncoder
@@ -19,9 +20,15 @@ from indexer.builder import Plan, build_index
 from indexer.encoding import Encoder
 
 
-def open_encoder(seconds: float, real: bool) -> Encoder:
-    if not real:
-        return FakeEncoder(shard_rows=25, batch_noise=0.01, seconds_a_batch=seconds)
+def open_encoder(seconds: float, more: Sequence[str]) -> Encoder:
+    if "real" not in more:
+        files = [Path(option.removeprefix("until=")) for option in more if option.startswith("until=")]
+
+        def wait() -> None:
+            while not all(file.exists() for file in files):
+                time.sleep(0.01)
+
+        return FakeEncoder(shard_rows=25, batch_noise=0.01, seconds_a_batch=seconds, on_batch=wait)
     from retriever.biencoder import open_biencoder
 
     encoder = open_biencoder("all-MiniLM-L6-v2")
@@ -40,7 +47,7 @@ def main(source: str, index: str, seconds: str, *more: str) -> None:
     write_documents = corpus.write_documents
     stages.write_documents = lambda *a, **k: write_documents(*a, **k, segment_records=30)
     plan = Plan(Path(source), passage_words=20, bm25="lucene" in more, encoders=["encoder"], processes=1)
-    build_index(Path(index), plan, lambda name, title: open_encoder(float(seconds), "real" in more))
+    build_index(Path(index), plan, lambda name, title: open_encoder(float(seconds), more))
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ def test_a_damaged_index_is_built_again(index):
 
 def interrupted(corpus: Path, index: Path) -> Path:
     """A build that is killed after its first shards; the path of the second."""
-    process = subprocess.Popen([sys.executable, DRIVER, corpus, index, "0.02"], env=WITH_TESTS)
+    process = subprocess.Popen([sys.executable, DRIVER, corpus, index, "0.08"], env=WITH_TESTS)
     shard = index.with_name(index.name + ".building") / "vectors" / "encoder" / "00001.npy"
     while not shard.with_suffix(".json").exists():
         assert process.poll() is None
@@ -93,7 +93,10 @@ def test_altered_vectors_in_use_are_no_source_for_another_index(index):
 @pytest.mark.timeout(120)
 def test_two_builds_into_the_same_folder(tmp_path):
     corpus = write_jsonl(tmp_path / "c.jsonl", linked_rows(60))
-    process = subprocess.Popen([sys.executable, DRIVER, corpus, tmp_path / "i", "0.1"], env=WITH_TESTS)
+    free = tmp_path / "free"
+    process = subprocess.Popen(
+        [sys.executable, DRIVER, corpus, tmp_path / "i", "0", f"until={free}"], env=WITH_TESTS
+    )
     try:
         while not (tmp_path / "i.building" / "vectors").exists():
             assert process.poll() is None
@@ -105,5 +108,6 @@ def test_two_builds_into_the_same_folder(tmp_path):
         )
         kept(build("--corpus", corpus, "--index", tmp_path / "other"))
     finally:
+        free.touch()
         assert process.wait() == 0
     assert len(Index.open(tmp_path / "i").documents) == 60  # the first one was not disturbed

@@ -100,7 +100,7 @@ def assert_serves(arguments: list[str]) -> None:
         assert "ok" in wait_for(f"http://127.0.0.1:{port}/_stcore/health", server)
     finally:
         server.terminate()
-        server.wait(20)
+        server.wait(60)
 
 
 def wait_for(url: str, server: subprocess.Popen[bytes]) -> str:

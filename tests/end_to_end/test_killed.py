@@ -98,7 +98,7 @@ def test_killed_at_ten_points_it_goes_on_and_ends_with_the_same_content(corpus, 
     draw = random.Random(5)
     index = tmp_path / "index"
     for finished, count in POINTS:
-        process = start(corpus, index, 0.02)
+        process = start(corpus, index, 0.05)
         wait_for(process, finished, index, count)
         time.sleep(draw.uniform(0, 0.05))
         process.kill()
@@ -165,7 +165,7 @@ def test_the_index_in_use_stays_readable_the_whole_time(corpus, undisturbed, tmp
     opened = Index.open(index)
     documents = list(opened.documents)
     for shards in (1, 4):
-        process = start(corpus, index, 0.01)
+        process = start(corpus, index, 0.03)
         while finished_shards(index) < shards:
             assert process.poll() is None
             assert len(Index.open(index).documents) == 60
@@ -223,7 +223,7 @@ def test_the_processes_of_a_killed_build_end(tmp_path):
         parsing = [pid for pid in children.read_text().split() if "spawn_main" in command_line(pid)]
     process.kill()
     process.wait()
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while any(command_line(pid) for pid in parsing):
         assert time.monotonic() < until, f"{parsing} go on"
         time.sleep(0.05)
@@ -247,7 +247,9 @@ def test_the_real_encoder_ends_with_the_same_bits(tmp_path, shared_data):
         process.kill()
         process.communicate()
     said = finish(start(corpus, tmp_path / "killed", 0, "real"))
-    assert re.search(r"dense/encoder: [5-9] of \d+ shards are there", said), said
+    going_on = re.search(r"dense/encoder: (\d+) of (\d+) shards are there", said)
+    assert going_on is not None, said
+    assert 5 <= int(going_on[1]) < int(going_on[2])
     assert content(tmp_path / "killed") == content(tmp_path / "whole")
     vectors = Index.open(tmp_path / "killed").dense().index.reconstruct_n(0, 50)
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-2)

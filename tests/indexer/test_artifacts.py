@@ -317,7 +317,7 @@ def test_there_is_an_index_at_every_moment(tmp_path, monkeypatch, system):
 def _hold(index: Path, held: Any, release: Any) -> None:
     with Workspace(index):
         held.set()
-        release.wait(20)
+        release.wait(300)
 
 
 def test_a_second_process_is_told_that_the_first_is_building(tmp_path):
@@ -326,7 +326,7 @@ def test_a_second_process_is_told_that_the_first_is_building(tmp_path):
     process = spawn.Process(target=_hold, args=(tmp_path / "index", held, release))
     process.start()
     try:
-        assert held.wait(20)
+        assert held.wait(120)
         with pytest.raises(BusyError, match="another build is writing"), Workspace(tmp_path / "index"):
             pass
         with Workspace(tmp_path / "other"):
@@ -346,7 +346,7 @@ def test_the_lock_of_a_killed_process_ends_with_it(tmp_path):
     held, release = spawn.Event(), spawn.Event()
     process = spawn.Process(target=_hold, args=(tmp_path / "index", held, release))
     process.start()
-    assert held.wait(20)
+    assert held.wait(120)
     process.kill()
     process.join()
     publish(tmp_path / "index", "content")

@@ -61,7 +61,7 @@ def test_whatever_is_no_whole_stream_is_read_in_order(tmp_path, monkeypatch, nam
 
 def test_several_threads_decompress(monkeypatch):
     threads: set[int] = set()
-    both = threading.Barrier(2, timeout=20)
+    both = threading.Barrier(2, timeout=60)
 
     def watched(piece: bytes) -> bytes:
         if threading.get_ident() not in threads:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import threading
+import time
 from functools import partial
 from pathlib import Path
 
@@ -186,13 +187,23 @@ def test_a_tokenising_process_that_ends_is_the_machines_fault(passages, tmp_path
         encode_passages(Ending(**NOISY, parallel=Parallel(tokenizers=1)), passages, tmp_path / "s")
 
 
+def until_there(path):
+    """Wait for a file of another process."""
+    end = time.monotonic() + 120
+    while not path.exists():
+        assert time.monotonic() < end, f"{path} did not come"
+        time.sleep(0.01)
+
+
 def other_device(**options) -> partial:
     return partial(FakeEncoder, **NOISY | options)
 
 
 def test_several_devices_give_the_files_of_one(passages, tmp_path):
     whole = encode(passages, tmp_path / "one")
-    here = FakeEncoder(**NOISY, seconds_a_batch=0.2, parallel=Parallel(devices=[other_device()]))
+    begun = tmp_path / "begun"
+    other = other_device(on_batch=partial(Path.touch, begun))
+    here = FakeEncoder(**NOISY, on_batch=partial(until_there, begun), parallel=Parallel(devices=[other]))
     told: list[float] = []
     (tmp_path / "two").mkdir()
     shards = encode_passages(here, passages, tmp_path / "two", on_rows=told.append)
@@ -216,17 +227,23 @@ class Unlike(FakeEncoder):
     execution = {"backend": "another"}  # noqa: RUF012
 
 
+class Ended(FakeEncoder):
+    def __init__(self, **options):
+        os._exit(3)
+
+
 class Broken(FakeEncoder):
     def encode_tokens(self, batch):
+        super().encode_tokens(batch)
         raise InputError("bad weights", "Use others.")
 
 
 @pytest.mark.parametrize(
     ("other", "error", "message"),
     [
-        (partial(Unlike, **NOISY), MachineError, "devices of this machine differ"),
-        (partial(Broken, **NOISY), InputError, "bad weights"),
-        (partial(os._exit, 3), MachineError, "the process of a device was ended"),
+        (Unlike, MachineError, "devices of this machine differ"),
+        (Broken, InputError, "bad weights"),
+        (Ended, MachineError, "the process of a device was ended"),
     ],
 )
 def test_what_another_device_runs_into_ends_all_and_whole_shards_stay(
@@ -234,7 +251,10 @@ def test_what_another_device_runs_into_ends_all_and_whole_shards_stay(
 ):
     whole = encode(passages, tmp_path / "whole")
     (tmp_path / "s").mkdir()
-    here = FakeEncoder(**NOISY, seconds_a_batch=0.3, parallel=Parallel(devices=[other]))
+    begun = tmp_path / "begun"
+    devices = [partial(other, **NOISY, on_batch=partial(Path.touch, begun))]
+    wait = partial(until_there, begun) if other is Broken else None
+    here = FakeEncoder(**NOISY, on_batch=wait, parallel=Parallel(devices=devices))
     with pytest.raises(error, match=message) as caught:
         encode_passages(here, passages, tmp_path / "s")
     assert caught.value.hint

@@ -76,9 +76,9 @@ def test_what_is_written_are_the_passages_of_each_document(tmp_path_factory, tex
 
 @pytest.mark.parametrize("text", ["x" * 10**6, "\u00e9" * 10**6 + " a", " " * 10**6, "a " * 500_000])
 def test_a_megabyte_is_split_in_linear_time(text):
-    started = time.perf_counter()
+    started = time.thread_time()
     passages = split_document(Document("d", "T", text), 100)
-    assert time.perf_counter() - started < 2
+    assert time.thread_time() - started < 2
     assert sum(len(p.text.split()) for p in passages) == len(text.split())
 
 

@@ -16,7 +16,7 @@ from indexer.together import Stop, run_together
 
 
 def test_results_come_in_the_order_of_the_tasks():
-    both = threading.Barrier(2, timeout=10)  # passed only by two at the same time
+    both = threading.Barrier(2, timeout=60)  # passed only by two at the same time
 
     def task(name: str) -> str:
         both.wait()
@@ -99,6 +99,47 @@ def test_ctrl_c_ends_all(options: dict[str, bool], told: str):
     for _ in range(2):
         assert process.stdout.readline() == "began\n"
     process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=20)
+    _, said = process.communicate(timeout=60)
     assert process.returncode == 130
     assert said.strip() == told
+
+
+_OFTEN = """
+import random, signal, time
+from indexer.together import Stop, run_together
+
+draw = random.Random(0)
+
+def press(*_):
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.setitimer(signal.ITIMER_REAL, 2e-5)  # not begun yet
+    else:
+        signal.raise_signal(signal.SIGINT)
+
+signal.signal(signal.SIGALRM, press)
+for number in range(2_000):
+    stop = Stop()
+    def task():
+        while True:
+            stop.check()
+            time.sleep(0.0005)
+    signal.setitimer(signal.ITIMER_REAL, 2e-5 + draw.uniform(0, 0.0005))
+    try:
+        run_together([task, task], stop)
+    except KeyboardInterrupt:
+        print(number)
+"""
+
+
+def test_ctrl_c_is_never_lost_wherever_it_comes():
+    said = subprocess.run(
+        [sys.executable, "-c", _OFTEN], capture_output=True, text=True, timeout=120, env=WITH_TESTS
+    )
+    assert (said.returncode, said.stderr) == (0, "")
+    assert said.stdout.split() == [str(number) for number in range(2_000)]
+
+
+def test_ctrl_c_does_not_change_who_listens_to_it_afterwards():
+    before = signal.getsignal(signal.SIGINT)
+    run_together([lambda: 1, lambda: 2], Stop())
+    assert signal.getsignal(signal.SIGINT) is before

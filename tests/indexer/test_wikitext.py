@@ -231,9 +231,9 @@ PATHOLOGICAL = [
 
 @pytest.mark.parametrize("piece", PATHOLOGICAL)
 def test_pathological_input_takes_seconds(piece: str) -> None:
-    start = time.perf_counter()
+    start = time.thread_time()
     read(piece * (200_000 // len(piece)))
-    assert time.perf_counter() - start < 10
+    assert time.thread_time() - start < 10
 
 
 _MARKUP = [

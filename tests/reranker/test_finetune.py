@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from command import ROOT, WITH_TESTS, two_ranks
+from command import kill_at, two_ranks
 from safetensors.torch import load_file, save_file
 from sentence_transformers import CrossEncoder
 from tiny_training import pair_rows, save_bert, save_normalized, write_pairs
@@ -126,20 +122,7 @@ def test_a_run_leaves_a_cross_encoder_its_log_its_settings_and_a_card(undisturbe
 
 def test_after_a_kill_the_same_command_ends_with_the_same_bits(undisturbed, config, tmp_path):
     path = config()
-    settings = ["--set", "training.mini_batch=3"]
-    log = tmp_path / "out.training" / "log.jsonl"
-    running = subprocess.Popen(
-        [sys.executable, "-m", "reranker.finetune", str(path), *settings],
-        cwd=ROOT, env=WITH_TESTS | {"OMP_NUM_THREADS": "1"}, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    try:
-        deadline = time.monotonic() + 240
-        while not (log.is_file() and any(line["step"] >= 5 for line in read_log(log))):
-            assert running.poll() is None and time.monotonic() < deadline
-            time.sleep(0.01)
-    finally:
-        running.send_signal(signal.SIGKILL)
-        running.wait()
+    kill_at(5, "reranker.finetune", path, "--set", "training.mini_batch=3")
     assert not (tmp_path / "out").exists()
     finetune(path, "training.mini_batch=3")
     assert without_speed(tmp_path / "out" / "log.jsonl") == without_speed(undisturbed / "out" / "log.jsonl")

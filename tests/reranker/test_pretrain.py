@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from command import ROOT, WITH_TESTS, two_ranks
+from command import kill_at, two_ranks
 from safetensors.torch import load_file
 from sentence_transformers import CrossEncoder
 from tiny_contrasts import write_tiny_contrasts
@@ -235,19 +231,7 @@ def test_without_masks_in_one_pass_and_with_adapters_it_learns_too(settings, dat
 def test_after_kills_in_any_stage_the_same_command_ends_with_the_same_bits(undisturbed, data, tmp_path):
     path = write_config(data, tmp_path, "dropout")
     for stage, step in (("head", 2), ("hp", 3), ("rop", 5)):  # hp ends with its third step
-        log = tmp_path / "out.training" / stage / "log.jsonl"
-        running = subprocess.Popen(
-            [sys.executable, "-m", "reranker.pretrain", str(path), "--set", "training.mini_batch=3"],
-            cwd=ROOT, env=WITH_TESTS | {"OMP_NUM_THREADS": "1"}, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-        try:
-            deadline = time.monotonic() + 240
-            while not (log.is_file() and any(line["step"] >= step for line in read_log(log))):
-                assert running.poll() is None and time.monotonic() < deadline
-                time.sleep(0.01)
-        finally:
-            running.send_signal(signal.SIGKILL)
-            running.wait()
+        kill_at(step, "reranker.pretrain", path, "--set", "training.mini_batch=3", stage=stage)
     assert not (tmp_path / "out").exists()
     pretrain(path, "training.mini_batch=3")
     assert without_speed(tmp_path / "out" / "log.jsonl") == without_speed(undisturbed / "out" / "log.jsonl")

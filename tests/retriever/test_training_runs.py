@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import platform
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from command import ROOT, WITH_TESTS, two_ranks
+from command import ROOT, kill_at, two_ranks
 from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 from tiny_training import pair_rows, save_bert, save_normalized, write_pairs
@@ -152,19 +150,7 @@ def test_the_weights_are_those_of_the_best_checkpoint(undisturbed, data):
 
 def test_after_a_kill_the_same_command_ends_with_the_same_bits(undisturbed, config, tmp_path):
     path = config()
-    command = [sys.executable, "-m", "retriever.train", str(path)]
-    log = tmp_path / "out.training" / "log.jsonl"
-    running = subprocess.Popen(
-        command, cwd=ROOT, env=WITH_TESTS | {"OMP_NUM_THREADS": "1"}, stderr=subprocess.DEVNULL
-    )
-    try:
-        deadline = time.monotonic() + 240
-        while not (log.is_file() and any(line["step"] >= 9 for line in read_log(log))):
-            assert running.poll() is None and time.monotonic() < deadline
-            time.sleep(0.01)
-    finally:
-        running.send_signal(signal.SIGKILL)
-        running.wait()
+    kill_at(9, "retriever.train", path)
     checkpoints = {p.name for p in (tmp_path / "out.training" / "checkpoints").iterdir()}
     assert not (tmp_path / "out").exists() and checkpoints & {"step-8", "step-12"}
     train(path)
