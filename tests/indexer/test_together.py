@@ -116,6 +116,7 @@ def press(*_):
     else:
         signal.raise_signal(signal.SIGINT)
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # of a shell's background it would be ignored
 signal.signal(signal.SIGALRM, press)
 for number in range(2_000):
     stop = Stop()
