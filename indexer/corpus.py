@@ -8,11 +8,10 @@ parsing them, and ends with the same bytes.
 from __future__ import annotations
 
 import itertools
-import multiprocessing
 import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -34,7 +33,7 @@ from indexer.ids import IdTable, SeenIds, hash_ids
 from indexer.readers import Ignored, Reader, Record, parse_at
 from indexer.sources import Reading
 from indexer.tables import Row, Table, TableWriter
-from indexer.together import end_with_parent
+from indexer.together import ProcessPool
 
 SEGMENT_RECORDS = 100_000
 _CHUNK_RECORDS = 32
@@ -287,13 +286,11 @@ class _Parser:
     def __init__(self, reader: Reader, processes: int) -> None:
         self._reader = reader
         self._processes = processes
-        self._pool: ProcessPoolExecutor | None = None
+        self._pool: ProcessPool | None = None
 
     def __enter__(self) -> _Parser:
         if self._processes > 1:
-            # Spawned, not forked: the parent may hold a JVM or a thread pool.
-            spawn = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(self._processes, spawn, end_with_parent)
+            self._pool = ProcessPool(self._processes)
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -10,9 +10,8 @@ with one) and on several machines (each a fixed share of them, see `indexer.join
 from __future__ import annotations
 
 import multiprocessing
-import signal
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from indexer.batches import BatchModel, Tokens, encode_texts
 from indexer.errors import MachineError
-from indexer.together import end_with_parent
+from indexer.together import ProcessPool
 from indexer.tokenizing import Texts, TokenizingAhead
 from indexer.vectors import Shard, read_shard, shard_count, write_shard
 
@@ -161,7 +160,7 @@ class _Devices:
         if openers:
             context = multiprocessing.get_context("spawn")
             self._shared = _Shared(*(context.Value("q", 0) for _ in range(3)))
-            self._pool = ProcessPoolExecutor(len(openers), context, _share, (self._shared,))
+            self._pool = ProcessPool(len(openers), _share, (self._shared,))
         for opener in openers:
             arguments = (opener, encoder.execution, texts, folder, missing)
             self._running.append(self._pool.submit(_encode_on_device, *arguments))
@@ -229,8 +228,6 @@ _held: list[_Shared] = []
 
 
 def _share(shared: _Shared) -> None:
-    end_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which stops its children
     _held[:] = [shared]
 
 

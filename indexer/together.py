@@ -1,8 +1,9 @@
 """Tasks that do not depend on each other, at the same time, and how they end.
 
 The stages of a build spend their time in Java, in a model, in hashing, all of which let Python's lock go, so
-a thread each is enough. Tasks that fail do not leave the others working for hours: whoever calls `Stop.check`
-now and then ends as soon as one of its siblings has failed, or Ctrl-C was pressed.
+a thread each is enough; what holds it goes to the processes of a `ProcessPool`. Tasks that fail do not leave
+the others working for hours: whoever calls `Stop.check` now and then ends as soon as one of its siblings has
+failed, or Ctrl-C was pressed.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -108,11 +109,38 @@ def _ctrl_c_tells(tell: Callable[[], None]) -> Iterator[None]:
         raise KeyboardInterrupt
 
 
-def end_with_parent() -> None:
-    """Called first in a process of a pool: end it when its parent is killed.
+class ProcessPool(ProcessPoolExecutor):
+    """Processes that leave Ctrl-C to their parent from their first instruction, and end when it is killed.
 
-    It would wait for work for ever, since each process of a pool holds both ends of the pipe for work.
+    They are spawned, not forked: the parent may hold a JVM or threads. begin(*arguments) is called first in
+    each. Left by an exception, work that has not begun is dropped.
     """
+
+    def __init__(
+        self, processes: int, begin: Callable[..., object] | None = None, arguments: Sequence[object] = ()
+    ) -> None:
+        super().__init__(processes, multiprocessing.get_context("spawn"), _begin, (begin, arguments))
+
+    def submit(self, *call: Any, **options: Any) -> Future[Any]:
+        """As in the base. It starts the processes, which inherit what this thread does not listen to."""
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            return super().submit(*call, **options)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.shutdown(cancel_futures=kind is not None)
+
+
+def _begin(begin: Callable[..., object] | None, arguments: Sequence[object]) -> None:
+    _end_with_parent()
+    if begin is not None:
+        begin(*arguments)
+
+
+def _end_with_parent() -> None:
+    """A process of a pool would wait for work for ever: each holds both ends of the pipe for work."""
 
     def wait_for_parent() -> None:
         parent = multiprocessing.parent_process()

@@ -7,18 +7,16 @@ integers out costs about 20 microseconds a passage under the lock, which the thr
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, Protocol
 
 from indexer.batches import TokenRows, Tokens
 from indexer.errors import MachineError
-from indexer.together import end_with_parent
+from indexer.together import ProcessPool
 
 Tokenize = Callable[[Sequence[str], Sequence[str]], Sequence[Tokens]]
 
@@ -45,9 +43,7 @@ class TokenizingAhead:
     def __enter__(self) -> TokenizingAhead:
         self._executor: Executor
         if self._processes:
-            self._executor = ProcessPoolExecutor(
-                self._processes, multiprocessing.get_context("spawn"), _begin, self._arguments
-            )
+            self._executor = ProcessPool(self._processes, _begin, self._arguments)
         else:
             self._executor = ThreadPoolExecutor(1, "tokenize")
         return self
@@ -89,8 +85,6 @@ _held: list[Any] = []  # what a tokenising process tokenises with, and what
 
 
 def _begin(tokenize: Tokenize, texts: Texts) -> None:
-    end_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its children
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # there are as many processes as cores
     _held[:] = tokenize, texts
 

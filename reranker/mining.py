@@ -7,11 +7,10 @@ however many.
 
 from __future__ import annotations
 
-import multiprocessing
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -21,8 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.errors import InputError
+from indexer.errors import InputError, MachineError
 from indexer.index import Index
+from indexer.together import ProcessPool
 from reranker.contrasts import Contrast, contrast_line
 from reranker.objectives import Objective, Source
 
@@ -190,24 +190,26 @@ class _Reader:
         self._source = Source(index, language)
         self._objectives = objectives
         self._stack = stack
-        self._pool: ProcessPoolExecutor | None = None
+        self._pool: ProcessPool | None = None
 
     def start(self, processes: int) -> None:
         """Read in so many processes from now on."""
-        context = multiprocessing.get_context("spawn")
-        pool = ProcessPoolExecutor(processes, context, _open, self._given)
-        self._pool = self._stack.enter_context(pool)
+        self._pool = self._stack.enter_context(ProcessPool(processes, _open, self._given))
 
     def lines(self, name: str, rows: NDArray[np.int64], draws: NDArray[np.int64]) -> Iterator[_Line]:
         """A line for each candidate, None for one that gives nothing."""
         chunks = ((rows[at : at + _CHUNK], draws[at : at + _CHUNK]) for at in range(0, len(rows), _CHUNK))
-        found = (
-            (_lines(self._source, self._objectives[name], chunk) for chunk in chunks)
-            if self._pool is None
-            else self._pool.map(partial(_lines_there, name), chunks)
-        )
-        for lines in found:
-            yield from lines
+        if self._pool is None:
+            for chunk in chunks:
+                yield from _lines(self._source, self._objectives[name], chunk)
+            return
+        try:
+            for found in self._pool.map(partial(_lines_there, name), chunks):
+                yield from found
+        except BrokenProcessPool:
+            raise MachineError(
+                "a mining process was ended (out of memory?)", "Use fewer --processes."
+            ) from None
 
 
 _there: tuple[Source, Mapping[str, Objective]] | None = None

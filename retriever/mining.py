@@ -6,10 +6,9 @@ seed alone: choices are made in one process by numbered draws, and texts are rea
 
 from __future__ import annotations
 
-import multiprocessing
 from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -20,8 +19,9 @@ import numpy as np
 import regex  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
-from indexer.errors import InputError
+from indexer.errors import InputError, MachineError
 from indexer.index import Index
+from indexer.together import ProcessPool
 from retriever.objectives import Objective, Source, all_objectives, link_evidence
 from retriever.pairs import Context, Pair, pair_line
 from retriever.topology import Pairs, Topology
@@ -243,10 +243,9 @@ class _Reader:
         stack: ExitStack,
     ) -> None:
         self._here = (str(index.path), language, objective.name)
-        self._pool: ProcessPoolExecutor | None = None
+        self._pool: ProcessPool | None = None
         if processes > 1 and total >= _WORTH_PROCESSES:
-            context = multiprocessing.get_context("spawn")
-            self._pool = stack.enter_context(ProcessPoolExecutor(processes, context))
+            self._pool = stack.enter_context(ProcessPool(processes))
 
     def lines(
         self, name: str, pairs: Pairs, draws: NDArray[np.int64], negatives: NDArray[np.int32]
@@ -258,8 +257,13 @@ class _Reader:
             for job in jobs:
                 yield from _lines(*self._here, job)
             return
-        for found in self._pool.map(_lines, *zip(*[self._here] * len(chunks), strict=True), jobs):
-            yield from found
+        try:
+            for found in self._pool.map(_lines, *zip(*[self._here] * len(chunks), strict=True), jobs):
+                yield from found
+        except BrokenProcessPool:
+            raise MachineError(
+                "a mining process was ended (out of memory?)", "Use fewer --processes."
+            ) from None
 
 
 @lru_cache(maxsize=1)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from command import WITH_TESTS
 
 from indexer.errors import InputError
-from indexer.together import Stop, run_together
+from indexer.together import ProcessPool, Stop, run_together
 
 
 def test_results_come_in_the_order_of_the_tasks():
@@ -144,3 +146,63 @@ def test_ctrl_c_does_not_change_who_listens_to_it_afterwards():
     before = signal.getsignal(signal.SIGINT)
     run_together([lambda: 1, lambda: 2], Stop())
     assert signal.getsignal(signal.SIGINT) is before
+
+
+# --- processes ------------------------------------------------------------------------------------
+
+
+def after_ctrl_c(number: int) -> int:
+    os.kill(os.getpid(), signal.SIGINT)
+    return number
+
+
+_IMPORTED = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+
+
+def blocked_at_import(_: int) -> bool:
+    return signal.SIGINT in _IMPORTED
+
+
+def test_processes_leave_ctrl_c_to_their_parent_from_the_beginning():
+    with ProcessPool(2) as pool:
+        assert list(pool.map(after_ctrl_c, range(4))) == [0, 1, 2, 3]
+        assert all(pool.map(blocked_at_import, range(4)))
+    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+
+
+def held(folder: Path, number: int) -> None:
+    (folder / f"{number}").touch()
+    while not (folder / "free").exists():
+        time.sleep(0.01)
+
+
+def test_an_error_drops_what_has_not_begun(tmp_path, monkeypatch):
+    with pytest.raises(InputError), ProcessPool(1) as pool:
+        running = [pool.submit(held, tmp_path, number) for number in range(20)]
+        while not (tmp_path / "0").exists():
+            time.sleep(0.01)
+        shutdown = pool.shutdown
+
+        def shutdown_and_free(**options: bool) -> None:
+            shutdown(wait=False, **options)
+            (tmp_path / "free").touch()
+
+        monkeypatch.setattr(pool, "shutdown", shutdown_and_free)
+        raise InputError("stop")
+    while not all(future.done() for future in running):
+        time.sleep(0.01)
+    assert running[0].result() is None and running[-1].cancelled()
+    assert not (tmp_path / "19").exists()
+
+
+def begin(value: int) -> None:
+    os.environ["BEGUN"] = str(value)
+
+
+def begun(_: int) -> str:
+    return os.environ["BEGUN"]
+
+
+def test_each_process_begins_as_told():
+    with ProcessPool(2, begin, [7]) as pool:
+        assert list(pool.map(begun, range(4))) == ["7"] * 4

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from contrast_corpus import document, make_index, mined
 from tiny_corpus import linked_rows
 
-from indexer.errors import InputError, UsageError
+from indexer.errors import InputError, MachineError, UsageError
 from indexer.index import Index
 from reranker.contrasts import Contrast, TextPair, read_contrasts
 from reranker.mine import main, make_mix
@@ -143,6 +144,19 @@ def test_several_processes_give_the_same_file(index: Index, monkeypatch: pytest.
     monkeypatch.setattr("reranker.mining._CHUNK", 10)
     assert list(Mine(index, mix, processes=2).lines(100)) == alone
     assert len(alone) == 100
+
+
+def ends(*_: object) -> None:
+    os._exit(1)
+
+
+def test_a_mining_process_that_ends_is_the_machines_fault(
+    index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Objective, "worth_processes", 1)
+    monkeypatch.setattr("reranker.mining._lines_there", ends)
+    with pytest.raises(MachineError, match="a mining process was ended"):
+        list(Mine(index, make_mix("wlp", {}), processes=2).lines(100))
 
 
 def test_a_candidate_does_not_depend_on_those_beside_it(index: Index, name: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from tiny_corpus import linked_rows, write_jsonl
 
 from indexer.builder import Plan, build_index
-from indexer.errors import InputError
+from indexer.errors import InputError, MachineError
 from indexer.index import Index
 from retriever.mining import Statistics, mine_pairs
 from retriever.objectives import Source, all_objectives, anchor_sentence
@@ -235,6 +236,19 @@ def test_several_processes_give_the_same_file(index: Index, monkeypatch: pytest.
     monkeypatch.setattr("retriever.mining._CHUNK", 10)
     assert list(mine_pairs(index, objective, negatives="random", processes=2)) == alone
     assert len(alone) > 50
+
+
+def ends(*_: object) -> None:
+    os._exit(1)
+
+
+def test_a_mining_process_that_ends_is_the_machines_fault(
+    index: Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("retriever.mining._WORTH_PROCESSES", 1)
+    monkeypatch.setattr("retriever.mining._lines", ends)
+    with pytest.raises(MachineError, match="a mining process was ended"):
+        list(mine_pairs(index, all_objectives()["dual-link"], processes=2))
 
 
 def test_pairs_are_drawn_without_repetition_and_shared_out(index: Index) -> None:
