@@ -27,7 +27,7 @@ sys.path.append(str(ROOT / "tests" / "app"))
 
 from small_index import build as build_small  # noqa: E402
 
-SECONDS = 60_000  # milliseconds that anything on a page may take; the machine may be busy
+SECONDS = 180_000  # milliseconds that anything on a page may take; the machine may be busy
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
