@@ -19,15 +19,15 @@ from app.evaluation.measures import SEED
 from app.evaluation.provenance import provenance
 from app.evaluation.runner import evaluate, run_names
 from app.evaluation.table import results_console, results_table, test_sets_table
-from app.evaluation.testsets import LoadedTestSet, open_test_set
-from app.evaluation.testsets.listing import test_set_rows
 from app.pipelines import Pipelines
-from indexer.artifacts import write_json
-from indexer.errors import UsageError, exit_on_error
+from app.testsets import LoadedTestSet, open_test_set
+from app.testsets.listing import test_set_rows
+from indexer.base.errors import UsageError, exit_on_error
+from indexer.base.options import Options, parse_options
 from indexer.index import Index
-from indexer.options import Options, parse_options
+from indexer.store.artifacts import write_json
 from retriever.queries import read_queries
-from retriever.runs import read_qrels
+from retriever.search.runs import read_qrels
 
 PROGRAM = "python app/evaluate.py"
 
@@ -137,7 +137,7 @@ def main(argv: Sequence[str]) -> None:
         results["provenance"]["test_set"] = test_set.origin
     write_json(options.output / "results.json", results)
     if options.report:
-        from app.evaluation.report import write_report
+        from app.report import write_report
 
         write_report(results, options.output)
     else:  # an earlier one would stand beside results that are not its own

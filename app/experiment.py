@@ -22,15 +22,15 @@ from app.evaluation.cells import Cell, run_experiment
 from app.evaluation.experiment_table import console_table, reasons, table_document
 from app.evaluation.experiments import Experiment, IndexSource, read_experiment
 from app.evaluation.provenance import provenance
-from app.evaluation.report import write_document
 from app.evaluation.table import results_console
-from app.evaluation.testsets import LoadedTestSet, open_test_set
 from app.pipelines import Pipelines
-from indexer.artifacts import write_json
-from indexer.errors import InputError, UsageError, exit_on_error
+from app.report import write_document
+from app.testsets import LoadedTestSet, open_test_set
+from indexer.base.errors import InputError, UsageError, exit_on_error
+from indexer.base.options import Options, parse_options
+from indexer.base.terminal import say
 from indexer.index import Index
-from indexer.options import Options, parse_options
-from indexer.terminal import say
+from indexer.store.artifacts import write_json
 
 PROGRAM = "python app/experiment.py"
 BUILD = Path(__file__).parents[1] / "indexer" / "build.py"

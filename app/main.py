@@ -17,14 +17,14 @@ from pathlib import Path
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from app import address, links
-from app.context import AppOptions, Context
 from app.service import SearchService, list_indexes
-from app.state import ARTICLE, EVALUATION, INDEX, SEARCH, first
-from app.view import heading_html, notice_html
-from indexer.artifacts import index_stamp
-from indexer.errors import LinkseekError
-from indexer.options import parse_options
+from app.web import address, links
+from app.web.context import AppOptions, Context
+from app.web.state import ARTICLE, EVALUATION, INDEX, SEARCH, first
+from app.web.view import heading_html, notice_html
+from indexer.base.errors import LinkseekError
+from indexer.base.options import parse_options
+from indexer.store.artifacts import index_stamp
 
 PROGRAM = "streamlit run app/main.py --"
 
@@ -57,7 +57,7 @@ def main() -> None:
 
 def _page(name: str) -> st.Page:
     def show() -> None:
-        st.html(Path(__file__).with_name("style.css"))
+        st.html(Path(__file__).parent / "web" / "style.css")
         with links.followed_in_place(name):
             shell(name)
 

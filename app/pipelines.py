@@ -16,21 +16,21 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
-from indexer.errors import UsageError
+from indexer.base.errors import UsageError
+from indexer.base.options import nearest
+from indexer.base.progress import progress
 from indexer.index import Index
-from indexer.options import nearest
-from indexer.progress import progress
 from reranker.candidates import PassageCandidates
+from reranker.models.scoring import PairScorer, open_scorer, scorer_is_here
 from reranker.reranking import DEPTH, Long, Reranker
-from reranker.scoring import PairScorer, open_scorer, scorer_is_here
-from retriever import fusion
-from retriever.models import Precision
+from retriever.models.locations import Precision
 from retriever.ranking import Query, Ranking
-from retriever.searchers import Bm25, Dense, QueryLikelihood, RecordedRun
-from retriever.stages import stage
+from retriever.search import fusion
+from retriever.search.searchers import Bm25, Dense, QueryLikelihood, RecordedRun
+from retriever.search.stages import stage
 
 if TYPE_CHECKING:
-    from retriever.biencoder import BiEncoder
+    from retriever.models.biencoder import BiEncoder
 
 Pipeline = Callable[[Sequence[Query], int], Ranking]
 """(Q queries, k) -> a `Ranking` of Q queries and k columns."""
@@ -335,7 +335,7 @@ class Pipelines:
 
 
 def _open_biencoder(location: str) -> BiEncoder:
-    from retriever.biencoder import open_biencoder
+    from retriever.models.biencoder import open_biencoder
 
     return open_biencoder(location, streams=1)
 

@@ -17,9 +17,9 @@ from rich.console import Console
 from rich.text import Text
 
 from app.service import Answer, Hit, SearchService
-from indexer.errors import UsageError, exit_on_error
-from indexer.options import Options, parse_options
-from indexer.terminal import printable
+from indexer.base.errors import UsageError, exit_on_error
+from indexer.base.options import Options, parse_options
+from indexer.base.terminal import printable
 
 PROGRAM = "python app/search.py"
 

@@ -11,9 +11,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from app.evidence import Evidence, LinkEvidence
-from app.known import Known, KnownQuestions
-from app.marking import Span, matched_spans
+from app.around.evidence import Evidence, LinkEvidence
+from app.around.known import Known, KnownQuestions
+from app.around.marking import Span, matched_spans
 from app.pipelines import (
     Bm25Entry,
     DenseEntry,
@@ -26,11 +26,11 @@ from app.pipelines import (
     RunEntry,
     WeightedEntry,
 )
-from indexer.artifacts import read_index_manifest
-from indexer.errors import InputError, LinkseekError, UsageError
+from indexer.base.errors import InputError, LinkseekError, UsageError
 from indexer.index import Index
+from indexer.store.artifacts import read_index_manifest
 from retriever.ranking import Query, Ranking
-from retriever.stages import recorded_stages
+from retriever.search.stages import recorded_stages
 
 MAX_QUESTION_CHARACTERS = 10_000
 """Several times what any encoder reads; a longer text was pasted by mistake."""

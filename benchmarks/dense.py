@@ -15,8 +15,8 @@ import numpy as np
 
 from benchmarks.ceilings import multiplying, reading
 from benchmarks.harness import Benchmark, Figure, compare, run
-from indexer.faiss_index import build_faiss, import_faiss, open_faiss
-from indexer.vectors import write_shard
+from indexer.encoding.shards import write_shard
+from indexer.search.faiss_index import build_faiss, import_faiss, open_faiss
 
 
 def measure(options: argparse.Namespace) -> list[Figure]:

@@ -17,10 +17,10 @@ import numpy as np
 from benchmarks.ceilings import multiplying
 from benchmarks.harness import Benchmark, Figure, as_rate, compare, passages, run
 from benchmarks.random_models import MINILM
-from indexer.batches import encode_texts
+from indexer.encoding.batches import encode_texts
 from indexer.index import Index
-from retriever.biencoder import open_biencoder
-from retriever.models import DEFAULT_ENCODER, find_model, load_sentence_transformer
+from retriever.models.biencoder import open_biencoder
+from retriever.models.locations import DEFAULT_ENCODER, find_model, load_sentence_transformer
 
 
 def measure(options: argparse.Namespace) -> list[Figure]:

@@ -30,12 +30,12 @@ from benchmarks.random_models import (
     wikipedia_lengths,
     write_encoder,
 )
-from indexer.batches import Parallel, TokenRows, encode_texts
-from indexer.tokenizing import TokenizingAhead
-from retriever import torch_engine
-from retriever.biencoder import BiEncoder
-from retriever.engine import Opened, on_gpu, torch_forward
-from retriever.models import load_bi_encoder, load_sentence_transformer
+from indexer.encoding.batches import Parallel, TokenRows, encode_texts
+from indexer.encoding.tokenizing import TokenizingAhead
+from retriever.models import torch_engine
+from retriever.models.biencoder import BiEncoder
+from retriever.models.engine import Opened, on_gpu, torch_forward
+from retriever.models.locations import load_bi_encoder, load_sentence_transformer
 
 _WIKIPEDIA = 21_015_324
 _BUDGETS = (16_384, 32_768, 65_536, 131_072, 262_144)

@@ -1,4 +1,4 @@
-"""Exact dense search on a GPU: `indexer.exact` beside one `torch.topk` over the scores of a block at a time.
+"""Exact dense search on a GPU, `indexer.search.exact`, against one `torch.topk` over blocks of scores.
 
 As many made-up vectors as DPR's Wikipedia has passages, 768 wide, in float16 on the GPU; fewer where its
 memory is smaller. The limit is reading each vector once, or the products of all vectors and queries,
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from benchmarks.ceilings import multiplying, reading
 from benchmarks.harness import Benchmark, Figure, as_rate, compare, run
-from indexer.exact import ExactSearch
+from indexer.search.exact import ExactSearch
 
 _BLOCK = 1 << 19  # vectors
 

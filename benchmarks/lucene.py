@@ -20,8 +20,8 @@ from typing import Any
 import orjson
 
 from benchmarks.harness import Benchmark, Figure, compare, passages, run
-from indexer.jvm import start_java
-from indexer.lucene_index import BM25, build_lucene, open_lucene
+from indexer.search.jvm import start_java
+from indexer.search.lucene_index import BM25, build_lucene, open_lucene
 
 Text = tuple[str, str, str]
 

@@ -13,7 +13,7 @@ import time
 import mwparserfromhell
 
 from benchmarks.harness import Benchmark, Figure, alternate, run
-from indexer.errors import UsageError
+from indexer.base.errors import UsageError
 from indexer.readers import Record
 from indexer.readers.mediawiki import MediawikiReader
 

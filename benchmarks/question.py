@@ -13,7 +13,7 @@ import numpy as np
 
 from app.service import SearchService
 from benchmarks.harness import Benchmark, Figure, run
-from indexer.errors import UsageError
+from indexer.base.errors import UsageError
 from retriever.queries import read_queries
 
 _PIPELINES = ("bm25", "ql", "dense", "hybrid")

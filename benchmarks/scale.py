@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 from benchmarks.harness import Benchmark, Figure, run
 from benchmarks.made_up import write_wiki
 from benchmarks.watch import Watch
-from indexer.batches import Parallel, Tokens
-from indexer.builder import Built, Plan, build_index
+from indexer.building.builder import Built, Plan, build_index
+from indexer.encoding.batches import Parallel, Tokens
 from indexer.index import Index
 
 _PASSAGES = 100

@@ -25,9 +25,9 @@ import numpy as np
 from benchmarks.ceilings import multiplying
 from benchmarks.harness import SAMPLE, Benchmark, Figure, as_rate, compare, passages, run
 from benchmarks.random_models import MINILM
-from reranker.bases import open_cross_encoder
-from reranker.scoring import CROSS_ENCODER, open_scorer
-from retriever.models import DEFAULT_ENCODER, find_model, quiet, shipped_models
+from reranker.models.bases import open_cross_encoder
+from reranker.models.scoring import CROSS_ENCODER, open_scorer
+from retriever.models.locations import DEFAULT_ENCODER, find_model, quiet, shipped_models
 from retriever.queries import read_queries
 
 _QUESTIONS = SAMPLE.with_name("questions.jsonl")

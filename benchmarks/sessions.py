@@ -28,7 +28,7 @@ from urllib.parse import urlencode
 import numpy as np
 
 from benchmarks.harness import Benchmark, Figure, run
-from indexer.errors import MachineError, UsageError
+from indexer.base.errors import MachineError, UsageError
 from retriever.queries import read_queries
 
 _ROOT = Path(__file__).parents[1]

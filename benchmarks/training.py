@@ -22,8 +22,8 @@ from transformers import TrainerCallback, set_seed
 
 from benchmarks.harness import Benchmark, Figure, passages, run
 from indexer.passages import Passage
-from retriever.models import DEFAULT_ENCODER, find_model, load_sentence_transformer
-from retriever.pairs import Context, Pair, pair_line, write_pairs
+from retriever.mining.pairs import Context, Pair, pair_line, write_pairs
+from retriever.models.locations import DEFAULT_ENCODER, find_model, load_sentence_transformer
 from retriever.training.config import (
     DataSettings,
     DevSettings,

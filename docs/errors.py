@@ -19,8 +19,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from indexer import errors
-from indexer.errors import LinkseekError
+from indexer.base import errors
+from indexer.base.errors import LinkseekError
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "errors.md"
@@ -89,7 +89,7 @@ CODES
 
 Below, `<name>` stands for what is filled in. To find a message, search this page for words of it that are no
 names or numbers. In Python the same errors are exceptions with `message`, `hint` and `exit_code`, all of
-them subclasses of `indexer.errors.LinkseekError`; the page in the browser shows the same words.
+them subclasses of `indexer.base.errors.LinkseekError`; the page in the browser shows the same words.
 What is counted instead of refused, and the limits of sizes, is in [limits.md](limits.md).
 """
 

@@ -24,7 +24,7 @@ from urllib.parse import urlencode
 
 from PIL import Image
 
-from indexer.errors import MachineError, exit_on_error
+from indexer.base.errors import MachineError, exit_on_error
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURES = ROOT / "docs" / "pictures"

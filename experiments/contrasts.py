@@ -20,8 +20,8 @@ from pathlib import Path
 
 from two_cores import CONFIGS, MINILM, Commands, read_rows, write_lines
 
-from indexer.errors import exit_on_error
-from indexer.sources import open_source
+from indexer.base.errors import exit_on_error
+from indexer.files.sources import open_source
 
 TASKS = ("rqp", "qdm", "rdp", "acm")
 MODELS = {

@@ -22,10 +22,10 @@ from pathlib import Path
 
 import orjson
 
-from indexer.errors import UsageError, exit_on_error
+from indexer.base.errors import UsageError, exit_on_error
+from indexer.base.terminal import say
+from indexer.files.sources import open_source, read_lines
 from indexer.index import Index
-from indexer.sources import open_source, read_lines
-from indexer.terminal import say
 
 ROOT = Path(__file__).parents[1]
 CONFIGS = ROOT / "configs"

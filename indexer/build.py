@@ -1,7 +1,7 @@
 """python indexer/build.py: from a linked corpus to a searchable index.
 
 Entry script: it reads the options, brings the encoder (the one place where the indexer meets the
-retriever), calls `indexer.builder`, and prints what came out.
+retriever), calls `indexer.building.builder`, and prints what came out.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from indexer.builder import Built, OpenEncoder, Plan, build_index, encode_share
-from indexer.encoding import Encoder
-from indexer.errors import UsageError, exit_on_error
+from indexer.base.errors import UsageError, exit_on_error
+from indexer.base.options import Options, parse_options
+from indexer.base.progress import progress
+from indexer.base.terminal import printable
+from indexer.building.builder import Built, OpenEncoder, Plan, build_index, encode_share
+from indexer.encoding.encode import Encoder
 from indexer.index import Index
-from indexer.options import Options, parse_options
-from indexer.progress import progress
 from indexer.readers import all_readers
-from indexer.terminal import printable
 
 PROGRAM = "python indexer/build.py"
 SAMPLE = Path(__file__).parents[1] / "samples" / "linkseek-sample.xml.bz2"
@@ -87,7 +87,7 @@ def main(argv: Sequence[str]) -> None:
         return
 
     def open_encoder(name: str, title: bool) -> Encoder:
-        from retriever.biencoder import open_biencoder
+        from retriever.models.biencoder import open_biencoder
 
         return open_biencoder(name, title=title, device=options.device)
 

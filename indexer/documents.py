@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from indexer.tables import Row, Table
+from indexer.store.tables import Row, Table
 
 
 @dataclass(frozen=True, slots=True)

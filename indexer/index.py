@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from indexer import artifacts
-from indexer.artifacts import BM25, DENSE, DOCUMENTS, LINKS, PASSAGES, Manifest
+from indexer.base.errors import DamagedIndexError, UsageError
+from indexer.base.options import nearest
 from indexer.documents import DocumentStore
-from indexer.errors import DamagedIndexError, UsageError
-from indexer.ids import IdTable
 from indexer.links import LinkGraph
-from indexer.options import nearest
 from indexer.passages import PassageStore
+from indexer.store import artifacts
+from indexer.store.artifacts import BM25, DENSE, DOCUMENTS, LINKS, PASSAGES, Manifest
+from indexer.store.ids import IdTable
 
 if TYPE_CHECKING:
-    from indexer.faiss_index import FaissIndex
-    from indexer.lucene_index import LuceneIndex
+    from indexer.search.faiss_index import FaissIndex
+    from indexer.search.lucene_index import LuceneIndex
 
 
 class Index:
@@ -134,7 +134,7 @@ class Index:
 
     @cached_property
     def _lucene(self) -> LuceneIndex:
-        from indexer.lucene_index import open_lucene
+        from indexer.search.lucene_index import open_lucene
 
         self._check_in_place(BM25)
         return open_lucene(self.path / BM25)
@@ -165,7 +165,7 @@ class Index:
                 f"{nearest(name, names)} To add them: python indexer/build.py --index {self.path} "
                 f"--encoder {encoder}",
             )
-        from indexer.faiss_index import open_faiss
+        from indexer.search.faiss_index import open_faiss
 
         with self._lock:
             if name not in self._dense:

@@ -21,11 +21,20 @@ from typing import Any
 from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
-from indexer.artifacts import BUILDING, DENSE, MANIFEST, PASSAGES, VECTORS, read_json, read_part, write_json
-from indexer.errors import DamagedIndexError, InputError, MismatchError, UsageError, exit_on_error
-from indexer.options import Options, parse_options
-from indexer.vectors import adopt_shard, read_shard, shard_count
-from indexer.workspace import Workspace
+from indexer.base.errors import DamagedIndexError, InputError, MismatchError, UsageError, exit_on_error
+from indexer.base.options import Options, parse_options
+from indexer.building.workspace import Workspace
+from indexer.encoding.shards import adopt_shard, read_shard, shard_count
+from indexer.store.artifacts import (
+    BUILDING,
+    DENSE,
+    MANIFEST,
+    PASSAGES,
+    VECTORS,
+    read_json,
+    read_part,
+    write_json,
+)
 
 PROGRAM = "python -m indexer.join"
 

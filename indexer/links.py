@@ -26,11 +26,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.artifacts import open_array
 from indexer.documents import DocumentStore
-from indexer.ids import IdTable, hash_ids
 from indexer.passages import PassageStore
-from indexer.tables import Table
+from indexer.store.artifacts import open_array
+from indexer.store.ids import IdTable, hash_ids
+from indexer.store.tables import Table
 
 _MOST_REDIRECTS = 8  # MediaWiki itself follows one; wikis hold longer chains, and loops
 _SORTED_LINKS = 1 << 23  # at once, 8 bytes each

@@ -20,10 +20,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from indexer.artifacts import segment_path
 from indexer.documents import Document, DocumentStore
-from indexer.ids import IdTable, hash_ids
-from indexer.tables import Row, Table, TableWriter
+from indexer.store.artifacts import segment_path
+from indexer.store.ids import IdTable, hash_ids
+from indexer.store.tables import Row, Table, TableWriter
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,12 +23,12 @@ from typing import Protocol
 import numpy as np
 from tokenizers import Tokenizer
 
-from indexer.artifacts import PASSAGES
-from indexer.errors import InputError
-from indexer.ids import hash_ids
+from indexer.base.errors import InputError
 from indexer.index import Index
-from retriever.biencoder import TextFormat
-from retriever.models import ModelFacts
+from indexer.store.artifacts import PASSAGES
+from indexer.store.ids import hash_ids
+from retriever.models.biencoder import TextFormat
+from retriever.models.locations import ModelFacts
 
 URL_SEPARATOR = "url_separator"
 """Among a model's prompts: what it reads between a document's address and its title."""

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from indexer.errors import exit_on_error
+from indexer.base.errors import exit_on_error
 from retriever.export import save_model
 
 PROGRAM = "python -m reranker.export"
@@ -26,10 +26,10 @@ def main(argv: Sequence[str]) -> None:
     )
     parser.add_argument("--output", type=Path, required=True, help="where the full folder goes")
     options = parser.parse_args(argv)
-    from reranker.bases import open_cross_encoder
-    from reranker.mlm_heads import copy_mlm_head
-    from reranker.scoring import CROSS_ENCODER
-    from retriever.models import find_model
+    from reranker.models.bases import open_cross_encoder
+    from reranker.models.mlm_heads import copy_mlm_head
+    from reranker.models.scoring import CROSS_ENCODER
+    from retriever.models.locations import find_model
 
     folder = find_model(options.model, CROSS_ENCODER)
     model = open_cross_encoder(CROSS_ENCODER, folder, options.model)

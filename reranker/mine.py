@@ -1,6 +1,6 @@
 """python -m reranker.mine: contrasts for pre-training a cross-encoder, from an index's texts and links.
 
-Entry script: it reads the options, makes the objectives, opens the index and calls `reranker.mining`.
+Entry script: it reads the options, makes the objectives, opens the index and calls `reranker.mining.miner`.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Annotated, Any
 import orjson
 from pydantic import Field
 
-from indexer.corpus import default_processes
-from indexer.errors import UsageError, exit_on_error
+from indexer.base.errors import UsageError, exit_on_error
+from indexer.base.options import Options, nearest, parse_options
+from indexer.base.progress import progress
+from indexer.building.corpus import default_processes
 from indexer.index import Index
-from indexer.options import Options, nearest, parse_options
-from indexer.progress import progress
-from reranker.contrasts import write_contrasts
-from reranker.mining import Mine, Mix, Statistics
+from reranker.mining.contrasts import write_contrasts
+from reranker.mining.miner import Mine, Mix, Statistics
 from reranker.objectives import MIXES, all_objectives
 
 PROGRAM = "python -m reranker.mine"

@@ -1,6 +1,7 @@
 """python -m reranker.pretrain CONFIG.toml: pre-train a cross-encoder on contrasts, stage by stage.
 
-Entry script: it reads the settings and calls `reranker.pretraining`. Started again after an interruption, the
+Entry script: it reads the settings and calls `reranker.training.pretraining`. Started again after an
+interruption, the
 same command goes on from the last checkpoint. On several GPUs:
 accelerate launch -m reranker.pretrain CONFIG.toml
 """
@@ -10,8 +11,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from indexer.errors import exit_on_error
-from reranker.pretraining.config import read_pretrain_config
+from indexer.base.errors import exit_on_error
+from reranker.training.pretraining.config import read_pretrain_config
 from retriever.training.settings import read_command
 
 PROGRAM = "python -m reranker.pretrain"
@@ -23,7 +24,9 @@ def main(argv: Sequence[str]) -> None:
     config = read_command(
         PROGRAM, about, "configs/ and docs/pretraining-rerankers.md", argv, read_pretrain_config
     )
-    from reranker.pretraining.run import pretrain  # torch takes seconds to import; errors above do not
+    from reranker.training.pretraining.run import (
+        pretrain,  # torch takes seconds to import; errors above do not
+    )
 
     pretrain(config)
 

@@ -14,17 +14,17 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from indexer.errors import InputError, UsageError, exit_on_error
+from indexer.base.errors import InputError, UsageError, exit_on_error
+from indexer.base.options import Options, parse_options
+from indexer.base.progress import progress
 from indexer.index import Index
-from indexer.options import Options, parse_options
-from indexer.progress import progress
 from reranker.candidates import RunCandidates
+from reranker.models.scoring import BI_ENCODER_PREFIX, CROSS_ENCODER, open_scorer
 from reranker.reranking import DEPTH, Long, Reranker
-from reranker.scoring import BI_ENCODER_PREFIX, CROSS_ENCODER, open_scorer
-from retriever.models import DEFAULT_ENCODER, Precision, shipped_models
+from retriever.models.locations import DEFAULT_ENCODER, Precision, shipped_models
 from retriever.queries import read_queries
 from retriever.ranking import Query, Ranking
-from retriever.runs import read_run, run_ranking, write_run
+from retriever.search.runs import read_run, run_ranking, write_run
 
 PROGRAM = "python -m reranker.rerank"
 

@@ -20,12 +20,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.errors import InputError, UsageError
+from indexer.base.errors import InputError, UsageError
 from reranker.candidates import Candidates
-from reranker.scoring import OnRows, PairScorer
-from retriever.fusion import stretched
+from reranker.models.scoring import OnRows, PairScorer
 from retriever.ranking import Query, Ranking
-from retriever.runs import strictly_decreasing
+from retriever.search.fusion import stretched
+from retriever.search.runs import strictly_decreasing
 
 Long = Literal["first", "max"]
 """What is read of a text that is longer than the model: its start, or all of it, its best window counting."""

@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from indexer.errors import InputError, UsageError, exit_on_error
-from retriever.models import DEFAULT_ENCODER
+from indexer.base.errors import InputError, UsageError, exit_on_error
+from retriever.models.locations import DEFAULT_ENCODER
 
 if TYPE_CHECKING:
     import torch
@@ -43,7 +43,7 @@ def main(argv: Sequence[str]) -> None:
     question, passage = read_checkpoint(options.checkpoint)
     model = build_model(question, passage, options.tokenizer, options.max_tokens, options.checkpoint)
     from retriever.export import save_model
-    from retriever.towers import has_two_towers
+    from retriever.models.towers import has_two_towers
 
     towers = "two towers" if has_two_towers(model) else "one tower: both copies are equal"
     save_model(model, options.output, text=_card(options.checkpoint.name, options.output.name, towers))
@@ -102,8 +102,8 @@ def build_model(
     question: Weights, passage: Weights, tokenizer: str, max_tokens: int, path: Path
 ) -> SentenceTransformer:
     """One tower or two as a sentence-transformers model, [CLS], dot product."""
-    from retriever.models import TITLE_SEPARATOR
-    from retriever.towers import split_towers
+    from retriever.models.locations import TITLE_SEPARATOR
+    from retriever.models.towers import split_towers
 
     equal = question.keys() == passage.keys() and all(
         question[name].equal(passage[name]) for name in question
@@ -118,8 +118,8 @@ def _tower(weights: Weights, tokenizer: str, max_tokens: int, path: Path) -> Sen
 
     from transformers import AutoTokenizer, BertModel
 
-    from retriever.bases import open_base
-    from retriever.models import find_model, quiet
+    from retriever.models.bases import open_base
+    from retriever.models.locations import find_model, quiet
 
     config = bert_config(weights, path)
     if max_tokens > config.max_position_embeddings:

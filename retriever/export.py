@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from indexer.errors import UsageError, exit_on_error
+from indexer.base.errors import UsageError, exit_on_error
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder, SentenceTransformer
@@ -36,8 +36,8 @@ def main(argv: Sequence[str]) -> None:
     options = parser.parse_args(argv)
     if not 0 < options.share <= 1:
         raise UsageError(f"--share {options.share}", "It is above 0, and 1 at most.")
-    from retriever.bases import find_base, open_base
-    from retriever.towers import has_two_towers, one_tower
+    from retriever.models.bases import find_base, open_base
+    from retriever.models.towers import has_two_towers, one_tower
 
     model = open_base(options.model)
     if options.share < 1:
@@ -58,8 +58,8 @@ def _draw_back(model: SentenceTransformer, name: str, share: float) -> None:
     """
     import torch
 
-    from retriever.bases import base_name, find_base, open_base
-    from retriever.models import ADAPTER
+    from retriever.models.bases import base_name, find_base, open_base
+    from retriever.models.locations import ADAPTER
 
     folder = find_base(name)
     if not (folder / ADAPTER).is_file():
@@ -83,7 +83,7 @@ def save_model(
     card: a README.md to copy; text: one to write. add: writes what else belongs to it. Raises `UsageError` if
     the folder is there already.
     """
-    from retriever.models import quiet
+    from retriever.models.locations import quiet
 
     if output.exists():
         raise UsageError(f"{output} is there already", "Remove it, or choose another --output.")

@@ -1,6 +1,6 @@
 """python -m retriever.mine: training pairs from an index's links and texts.
 
-Entry script: it reads the options, opens the index and calls `retriever.mining`.
+Entry script: it reads the options, opens the index and calls `retriever.mining.miner`.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Annotated, Any
 import orjson
 from pydantic import Field
 
-from indexer.corpus import default_processes
-from indexer.errors import UsageError, exit_on_error
+from indexer.base.errors import UsageError, exit_on_error
+from indexer.base.options import Options, nearest, parse_options
+from indexer.base.progress import progress
+from indexer.building.corpus import default_processes
 from indexer.index import Index
-from indexer.options import Options, nearest, parse_options
-from indexer.progress import progress
-from retriever.mining import NegativeKind, Statistics, count_topologies, mine_pairs
+from retriever.mining.miner import NegativeKind, Statistics, count_topologies, mine_pairs
+from retriever.mining.pairs import write_pairs
 from retriever.objectives import Source, all_objectives
-from retriever.pairs import write_pairs
 
 PROGRAM = "python -m retriever.mine"
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from indexer.errors import exit_on_error
+from indexer.base.errors import exit_on_error
 from retriever.training.masked_config import read_mlm_config
 from retriever.training.settings import read_command
 

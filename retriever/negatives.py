@@ -1,6 +1,6 @@
 """python -m retriever.negatives: labelled pairs with hard negatives, from questions and any run file.
 
-Entry script: it reads the options, opens index and run, and calls `retriever.labels`.
+Entry script: it reads the options, opens index and run, and calls `retriever.mining.labels`.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from indexer.errors import InputError, UsageError, exit_on_error
+from indexer.base.errors import InputError, UsageError, exit_on_error
+from indexer.base.options import Options, parse_options
+from indexer.base.progress import progress
 from indexer.index import Index
-from indexer.options import Options, parse_options
-from indexer.progress import progress
 from retriever.answers import AnswerKind
-from retriever.labels import holds_answers, pairs_again, pairs_from_answers, pairs_from_judgements
-from retriever.pairs import Pair, pair_line, read_pairs, write_pairs
+from retriever.mining.labels import holds_answers, pairs_again, pairs_from_answers, pairs_from_judgements
+from retriever.mining.pairs import Pair, pair_line, read_pairs, write_pairs
 from retriever.queries import read_queries
 from retriever.ranking import Query, Ranking
-from retriever.runs import read_qrels, read_run, run_ranking
+from retriever.search.runs import read_qrels, read_run, run_ranking
 
 PROGRAM = "python -m retriever.negatives"
 

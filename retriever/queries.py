@@ -21,8 +21,8 @@ from typing import Any
 
 import orjson
 
-from indexer.errors import InputError
-from indexer.sources import open_source, read_head, read_lines
+from indexer.base.errors import InputError
+from indexer.files.sources import open_source, read_head, read_lines
 from retriever.ranking import Query
 
 _BOM = "\ufeff"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from indexer.errors import exit_on_error
+from indexer.base.errors import exit_on_error
 from retriever.training.config import read_config
 from retriever.training.settings import read_command
 

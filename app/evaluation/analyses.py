@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from app.around.marking import term
 from app.evaluation.judgements import FIRST_UNKNOWN, Judgements, Passages
 from app.evaluation.measured import Measured
 from app.evaluation.measures import SEED, Values, bootstrap_intervals, mean_of
-from app.marking import term
 from indexer.passages import Passage
 from retriever.ranking import Query
 

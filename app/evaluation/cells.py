@@ -17,15 +17,15 @@ import numpy as np
 
 from app.evaluation.experiments import Column, Experiment, Row
 from app.evaluation.measures import bootstrap_interval, mean_of, parse_measure
-from app.evaluation.report import write_report
 from app.evaluation.runner import evaluate, search
-from app.evaluation.testsets import LoadedTestSet
 from app.pipelines import Pipelines
-from indexer.artifacts import file_sha256, read_json, value_sha256, write_json
-from indexer.errors import DamagedIndexError, LinkseekError, UsageError
-from reranker.scoring import scorer_sha256
+from app.report import write_report
+from app.testsets import LoadedTestSet
+from indexer.base.errors import DamagedIndexError, LinkseekError, UsageError
+from indexer.store.artifacts import file_sha256, read_json, value_sha256, write_json
+from reranker.models.scoring import scorer_sha256
 from retriever.queries import evenly_spread
-from retriever.runs import write_run
+from retriever.search.runs import write_run
 
 Status = Literal["done", "kept", "no pipeline", "missing", "failed", "printed only"]
 """no pipeline: nobody has named one so. missing: an index, a run, a model or data are not here."""

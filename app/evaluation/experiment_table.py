@@ -8,8 +8,8 @@ from typing import Any
 from rich.table import Table as ConsoleTable
 from rich.text import Text
 
-from app.evaluation.report import text
-from app.evaluation.report.document import (
+from app.report import text
+from app.report.document import (
     Bullets,
     Cell,
     Data,

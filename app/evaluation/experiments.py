@@ -28,8 +28,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from app.evaluation.measures import parse_measure
-from indexer.errors import UsageError
-from indexer.options import nearest
+from indexer.base.errors import UsageError
+from indexer.base.options import nearest
 
 
 class _Table(BaseModel):

@@ -14,11 +14,11 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.errors import InputError
-from indexer.ids import hash_ids
+from indexer.base.errors import InputError
 from indexer.passages import Passage
+from indexer.store.ids import hash_ids
 from retriever.ranking import Ranking
-from retriever.runs import run_ranking
+from retriever.search.runs import run_ranking
 
 Level = Literal["passages", "documents"]
 
@@ -44,7 +44,7 @@ class Passages(Protocol):
 
 
 class DocumentIds(Protocol):
-    """What is needed of `indexer.ids.IdTable`."""
+    """What is needed of `indexer.store.ids.IdTable`."""
 
     def rows(self, hashes: NDArray[np.uint64]) -> NDArray[np.int32]:
         """The rows of document ids by their hashes, int32 [n]; -1 for unknown ones."""

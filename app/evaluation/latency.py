@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from indexer.progress import progress
+from indexer.base.progress import progress
 from retriever.queries import evenly_spread
 from retriever.ranking import Query, Ranking
-from retriever.stages import recorded_stages
+from retriever.search.stages import recorded_stages
 
 _WARM_UP = 5
 _PERCENTILES = {"p50": 50, "p95": 95, "p99": 99}

@@ -24,7 +24,7 @@ from app.evaluation.measures import (
     measure_judged,
     recall_curve,
 )
-from indexer.progress import progress
+from indexer.base.progress import progress
 from retriever.answers import AnswerKind, find_answers
 from retriever.ranking import Query, Ranking
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.evaluation.judgements import relevant_results
-from indexer.errors import InputError, UsageError
+from indexer.base.errors import InputError, UsageError
 from retriever.ranking import Query, Ranking
 
 SEED = 12345

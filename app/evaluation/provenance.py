@@ -16,7 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Protocol
 
-from indexer.artifacts import file_sha256, value_sha256
+from indexer.store.artifacts import file_sha256, value_sha256
 
 _PACKAGES = (
     "linkseek",

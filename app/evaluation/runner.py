@@ -27,15 +27,15 @@ from app.evaluation.judgements import (
 from app.evaluation.latency import measure_latency
 from app.evaluation.measured import Measured, measure_rankings
 from app.evaluation.measures import SEED, Plan, Values, bootstrap_interval, plan_measures
-from app.evaluation.report.text import count
 from app.evaluation.significance import compare
+from app.report.text import count
+from indexer.base.errors import InputError, UsageError
+from indexer.base.options import nearest
+from indexer.base.progress import progress
 from indexer.documents import Document
-from indexer.errors import InputError, UsageError
-from indexer.options import nearest
-from indexer.progress import progress
 from retriever.answers import AnswerKind
 from retriever.ranking import Query, Ranking
-from retriever.runs import Qrels, read_run, write_run
+from retriever.search.runs import Qrels, read_run, write_run
 
 Pipeline = Callable[[Sequence[Query], int], Ranking]
 """(Q queries, k) -> a `Ranking` of Q queries and at most k columns."""

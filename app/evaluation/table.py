@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from app.evaluation.report import text
-from app.evaluation.testsets.listing import TestSetRow
+from app.report import text
+from app.testsets.listing import TestSetRow
 
 SIGNIFICANT = 0.05
 _STAR = "*"

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import streamlit as st
 
-from app import address
-from app.browsing import PAGE, article_row, passage_number, read_article
-from app.context import Context
-from app.contrasted import contrast_miners
-from app.mined import Mining, pair_miners
+from app.around.browsing import PAGE, article_row, passage_number, read_article
+from app.around.contrasted import contrast_miners
+from app.around.mined import Mining, pair_miners
+from app.around.titles import MAX_CHARACTERS, find_articles, found
 from app.service import SearchService
-from app.state import ARTICLE, MAX_OBJECTIVES, PAIRS, READ, ArticleView, index_address, read_article_view
-from app.titles import MAX_CHARACTERS, find_articles, found
-from app.view import invitation_html, plain_label
-from app.view_article import article_heading_html, article_html, found_html, mined_html, starts_html
-from app.view_index import no_index_html
-from indexer.artifacts import index_stamp
+from app.web import address
+from app.web.context import Context
+from app.web.state import ARTICLE, MAX_OBJECTIVES, PAIRS, READ, ArticleView, index_address, read_article_view
+from app.web.view import invitation_html, plain_label
+from app.web.view_article import article_heading_html, article_html, found_html, mined_html, starts_html
+from app.web.view_index import no_index_html
+from indexer.store.artifacts import index_stamp
 
 _SHOWS = {READ: "Text and links", PAIRS: "What is mined from it"}
 _EXAMPLES = 6

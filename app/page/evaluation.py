@@ -6,14 +6,22 @@ from dataclasses import replace
 
 import streamlit as st
 
-from app import address
-from app.context import Context
-from app.drawing import show_drawing
-from app.jobs import Job, Jobs
+from app.background.jobs import Job, Jobs
+from app.background.work import (
+    EVALUATE,
+    MAX_DEPTH,
+    MAX_LIMIT,
+    EvaluationChoices,
+    runnable_test_sets,
+    start_evaluation,
+)
+from app.evaluation.reports import Report, list_reports, read_report
 from app.page.jobs import show_jobs
-from app.reports import Report, list_reports, read_report
 from app.service import SearchService, list_indexes
-from app.state import (
+from app.web import address
+from app.web.context import Context
+from app.web.drawing import show_drawing
+from app.web.state import (
     EVALUATION,
     PARTS,
     EvaluationView,
@@ -21,9 +29,9 @@ from app.state import (
     index_address,
     read_evaluation_view,
 )
-from app.view import invitation_html, notice_html, plain_label, section_html
-from app.view_index import no_index_html
-from app.view_report import (
+from app.web.view import invitation_html, notice_html, plain_label, section_html
+from app.web.view_index import no_index_html
+from app.web.view_report import (
     charts_html,
     differences_html,
     origin_html,
@@ -31,8 +39,7 @@ from app.view_report import (
     reports_html,
     results_html,
 )
-from app.work import EVALUATE, MAX_DEPTH, MAX_LIMIT, EvaluationChoices, runnable_test_sets, start_evaluation
-from indexer.errors import LinkseekError
+from indexer.base.errors import LinkseekError
 
 _OWN = "questions of your own"
 _TYPES = {"html": "text/html", "md": "text/markdown", "json": "application/json", "trec": "text/plain"}

@@ -7,20 +7,28 @@ from pathlib import Path
 
 import streamlit as st
 
-from app import address
-from app.context import Context
-from app.described import describe, list_descriptions, outcome
-from app.jobs import Job, Jobs
+from app.background.jobs import Job, Jobs
+from app.background.uploads import Upload
+from app.background.work import (
+    BUILD,
+    MAX_LIMIT,
+    VERIFY,
+    BuildChoices,
+    start_build,
+    start_sample,
+    start_verification,
+)
 from app.page.jobs import show_jobs
 from app.service import SearchService, list_indexes
-from app.state import INDEX, index_address
-from app.uploads import Upload
-from app.view import invitation_html, notice_html, section_html
-from app.view_index import description_html, indexes_html
-from app.work import BUILD, MAX_LIMIT, VERIFY, BuildChoices, start_build, start_sample, start_verification
-from indexer.errors import LinkseekError
+from app.web import address
+from app.web.context import Context
+from app.web.described import describe, list_descriptions, outcome
+from app.web.state import INDEX, index_address
+from app.web.view import invitation_html, notice_html, section_html
+from app.web.view_index import description_html, indexes_html
+from indexer.base.errors import LinkseekError
 from indexer.readers import all_readers
-from retriever.models import DEFAULT_ENCODER
+from retriever.models.locations import DEFAULT_ENCODER
 
 _FILES, _FOLDER = "Files", "A folder"
 _LOOK = "recognise it"

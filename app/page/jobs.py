@@ -8,10 +8,10 @@ from contextlib import suppress
 
 import streamlit as st
 
-from app.jobs import Job, Jobs
-from app.view import plain_label
-from app.view_jobs import job_html
-from indexer.errors import LinkseekError
+from app.background.jobs import Job, Jobs
+from app.web.view import plain_label
+from app.web.view_jobs import job_html
+from indexer.base.errors import LinkseekError
 
 _SHOWN = 6
 _EVERY = 1.0  # seconds

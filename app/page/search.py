@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import streamlit as st
 
-from app import address
-from app.context import Context
-from app.drawing import show_drawing
 from app.service import Answer, Failure, SearchService, checked_question
-from app.state import COUNTS, DEFAULT_COUNT, MAX_PIPELINES, SEARCH, View, index_address, read_view
-from app.view import invitation_html, notice_html, paragraph_html, plain_label
-from app.view_evidence import evidence_html, graph_svg, passage_html, scores_html
-from app.view_index import no_index_html
-from app.view_ranks import NARROW, WIDE, ranks_svg
-from app.view_search import answer_html
-from indexer.errors import LinkseekError
+from app.web import address
+from app.web.context import Context
+from app.web.drawing import show_drawing
+from app.web.state import COUNTS, DEFAULT_COUNT, MAX_PIPELINES, SEARCH, View, index_address, read_view
+from app.web.view import invitation_html, notice_html, paragraph_html, plain_label
+from app.web.view_evidence import evidence_html, graph_svg, passage_html, scores_html
+from app.web.view_index import no_index_html
+from app.web.view_ranks import NARROW, WIDE, ranks_svg
+from app.web.view_search import answer_html
+from indexer.base.errors import LinkseekError
 
 _LAST_VIEW, _ANSWERS, _TURN = "last view", "answers", "turn of suggestions"
 

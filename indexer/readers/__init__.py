@@ -21,10 +21,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
 
+from indexer.base.errors import InputError, UsageError
 from indexer.documents import Document, Redirect
-from indexer.errors import InputError, UsageError
-from indexer.listing import describe_folder
-from indexer.sources import Reading, open_source, read_head
+from indexer.files.listing import describe_folder
+from indexer.files.sources import Reading, open_source, read_head
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from indexer.documents import Document
+from indexer.files.sources import read_lines
 from indexer.readers import Outcome, Reader, Record
 from indexer.readers.jsonl import field_text, first_object_has, load_object
-from indexer.sources import read_lines
 
 
 class BeirReader(Reader):

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from indexer.base.errors import InputError
 from indexer.documents import Document
-from indexer.errors import InputError
+from indexer.files.sources import read_lines
 from indexer.readers import Outcome, Reader, Record
-from indexer.sources import read_lines
 
 _HEADER = ["id", "text", "title"]
 

@@ -18,12 +18,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
 
+from indexer.base.errors import InputError
 from indexer.documents import Redirect
-from indexer.errors import InputError
-from indexer.listing import Entry, list_folder, shown, suffix_of
+from indexer.files.listing import Entry, list_folder, shown, suffix_of
+from indexer.files.sources import FolderSource, Reading, read_head
 from indexer.readers import Ignored, Outcome, Reader, Record, all_readers
 from indexer.readers.targets import Targets
-from indexer.sources import FolderSource, Reading, read_head
 
 
 class FolderReader(Reader):

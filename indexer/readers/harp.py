@@ -23,12 +23,12 @@ from typing import BinaryIO, NamedTuple
 
 import xxhash
 
+from indexer.base.errors import InputError
 from indexer.documents import Document, Link
-from indexer.errors import InputError
-from indexer.ids import SeenIds
+from indexer.files.sources import read_lines
 from indexer.readers import Ignored, Outcome, Reader, Record
 from indexer.readers.jsonl import field_text, first_object_has, load_object
-from indexer.sources import read_lines
+from indexer.store.ids import SeenIds
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,10 +25,10 @@ from typing import Any, BinaryIO
 
 import orjson
 
+from indexer.base.errors import InputError
 from indexer.documents import Document, Link
-from indexer.errors import InputError
-from indexer.json_stream import BLANK, read_entries
-from indexer.listing import shown
+from indexer.files.json_stream import BLANK, read_entries
+from indexer.files.listing import shown
 from indexer.readers import Ignored, Outcome, Record
 from indexer.readers.folders import FolderReader
 from indexer.readers.jsonl import load_object

@@ -9,7 +9,7 @@ import codecs
 import re
 from contextlib import suppress
 
-from indexer.errors import InputError
+from indexer.base.errors import InputError
 
 _BOMS = [(codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be")]
 _CHARSET = re.compile(

@@ -13,11 +13,11 @@ from typing import Any, BinaryIO
 
 import orjson
 
+from indexer.base.errors import InputError
 from indexer.documents import Document, Link, Section
-from indexer.errors import InputError
-from indexer.json_stream import BLANK, first_keys
+from indexer.files.json_stream import BLANK, first_keys
+from indexer.files.sources import read_lines
 from indexer.readers import Outcome, Reader, Record
-from indexer.sources import read_lines
 
 
 class JsonlReader(Reader):

@@ -16,8 +16,8 @@ from typing import Any
 
 import yaml
 
+from indexer.base.errors import InputError
 from indexer.documents import Document
-from indexer.errors import InputError
 from indexer.readers import Ignored, Outcome, Record
 from indexer.readers.folders import Page, PageReader
 from indexer.readers.layout import Layout

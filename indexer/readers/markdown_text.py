@@ -22,7 +22,7 @@ from mdit_py_plugins.footnote import footnote_plugin
 from mdit_py_plugins.front_matter import front_matter_plugin
 from selectolax.lexbor import LexborHTMLParser
 
-from indexer.errors import InputError
+from indexer.base.errors import InputError
 from indexer.readers.blocks import Blocks
 from indexer.readers.html_source import check_depth
 from indexer.readers.html_text import render, without

@@ -27,8 +27,8 @@ from xml.parsers import expat
 
 from mwparserfromhell.parser import ParserError
 
+from indexer.base.errors import InputError
 from indexer.documents import Document, Redirect
-from indexer.errors import InputError
 from indexer.readers import Ignored, Outcome, Reader, Record
 from indexer.wikitext.read import read_wikitext
 from indexer.wikitext.targets import Target

@@ -13,10 +13,10 @@ from pathlib import Path
 from statistics import median
 from typing import BinaryIO
 
+from indexer.base.errors import InputError
 from indexer.documents import Document
-from indexer.errors import InputError
+from indexer.files.sources import read_lines
 from indexer.readers import Outcome, Reader, Record
-from indexer.sources import read_lines
 
 _SHORTEST_PASSAGES = 200
 """Characters. Rows of a number and a text may be questions too, which the median length tells apart: it

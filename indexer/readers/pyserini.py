@@ -14,14 +14,14 @@ from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from indexer.base.errors import InputError
 from indexer.documents import Document
-from indexer.errors import InputError
-from indexer.json_stream import BLANK, first_keys, read_entries
-from indexer.listing import shown
+from indexer.files.json_stream import BLANK, first_keys, read_entries
+from indexer.files.listing import shown
+from indexer.files.sources import read_lines
 from indexer.readers import Outcome, Record
 from indexer.readers.folders import FolderReader
 from indexer.readers.jsonl import field_text, load_object
-from indexer.sources import read_lines
 
 _MOST_BYTES = 1 << 26  # of a file that is one object
 

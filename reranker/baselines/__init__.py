@@ -9,11 +9,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from indexer.artifacts import read_json
-from indexer.errors import DamagedIndexError
+from indexer.base.errors import DamagedIndexError
+from indexer.store.artifacts import read_json
 
 if TYPE_CHECKING:
-    from retriever.engine import Opened
+    from retriever.models.engine import Opened
 
 KIND = "linkseek_baseline"
 """The key of config.json that says which one a folder holds."""
@@ -29,13 +29,14 @@ def is_baseline(folder: Path) -> bool:
 
 
 def open_baseline(folder: str, device: str = "auto") -> Opened:
-    """One of them on a device (see `indexer.devices`), in float32. Raises `InputError` if it is damaged."""
-    from indexer.batches import Parallel
-    from indexer.devices import cuda_devices
+    """One of them on a device (see `indexer.base.devices`), in float32. Raises `InputError` if it is
+    damaged."""
+    from indexer.base.devices import cuda_devices
+    from indexer.encoding.batches import Parallel
     from reranker.baselines.folders import load_baseline
-    from retriever.engine import Opened, torch_forward
-    from retriever.models import model_sha256
-    from retriever.torch_engine import Whole
+    from retriever.models.engine import Opened, torch_forward
+    from retriever.models.locations import model_sha256
+    from retriever.models.torch_engine import Whole
 
     model, facts = load_baseline(Path(folder))
     where = next(iter(cuda_devices(device)), "cpu")

@@ -20,15 +20,15 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from torch import Tensor
 
-from indexer.artifacts import read_json, write_json
-from indexer.errors import DamagedIndexError, InputError
+from indexer.base.errors import DamagedIndexError, InputError
+from indexer.store.artifacts import read_json, write_json
 from reranker.baselines import KIND
 from reranker.baselines.conv_knrm import ConvKnrm
 from reranker.baselines.drmm import Drmm
 from reranker.baselines.duet import Duet
 from reranker.baselines.knrm import Knrm
 from reranker.baselines.shared import Baseline
-from retriever.models import ModelFacts
+from retriever.models.locations import ModelFacts
 
 BASELINES: dict[str, type[Baseline]] = {model.kind: model for model in (Knrm, ConvKnrm, Drmm, Duet)}
 
@@ -68,7 +68,7 @@ def save_baseline(model: Baseline, facts: ModelFacts, folder: Path) -> None:
 
 
 def baseline_facts(tokenizer: str, max_tokens: int) -> ModelFacts:
-    """What `retriever.engine` wants to know of a baseline."""
+    """What `retriever.models.engine` wants to know of a baseline."""
     return ModelFacts(
         dimension=1,
         max_tokens=max_tokens,

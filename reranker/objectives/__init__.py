@@ -26,8 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import retriever.objectives
-from reranker.contrasts import Contrast, TextPair
-from reranker.groups import LinkGroups
+from reranker.mining.contrasts import Contrast, TextPair
+from reranker.mining.groups import LinkGroups
 
 DOCUMENT_WORDS = 512
 """How much of a document is kept (PROP's code): more than an encoder of 512 tokens reads."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import retriever.objectives
-from reranker.contrasts import Contrast, TextPair
+from reranker.mining.contrasts import Contrast, TextPair
 from reranker.objectives import Objective, Source
 from retriever.objectives import pairs_without_query_link
 

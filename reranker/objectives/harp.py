@@ -1,7 +1,8 @@
 """What HARP's four tasks share: sentences with anchors, pages, and words drawn by attention (HARP, 3.2).
 
 A sentence S of a document holds anchors a to pages P; a page is the first section of the document that an
-anchor leads to. The words of a text are weighted by what an encoder looks at (`reranker.attentions`), those
+anchor leads to. The words of a text are weighted by what an encoder looks at
+(`reranker.mining.attentions`), those
 that occur several times by their sum (equation 2), and drawn by the softmax of that over a temperature
 (equation 3; the paper's temperature is 1, at which all words are nearly as likely, since weights are at most
 1 together). Stop words are never drawn. Where equation 5 says zero, an anchor's words are not drawn either:
@@ -21,11 +22,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from reranker.attentions import Attended, Attentions, Span, open_attentions
-from reranker.contrasts import Contrast, TextPair
+from reranker.mining.attentions import Attended, Attentions, Span, open_attentions
+from reranker.mining.contrasts import Contrast, TextPair
+from reranker.mining.words import WORD, draw_count, stop_words, words_of
 from reranker.objectives import Objective, Source
-from reranker.words import WORD, draw_count, stop_words, words_of
-from retriever.models import DEFAULT_ENCODER
+from retriever.models.locations import DEFAULT_ENCODER
 
 _LEAST_SENTENCE, _LEAST_PAGE = 3, 5
 

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from reranker.contrasts import Contrast, TextPair
+from reranker.mining.contrasts import Contrast, TextPair
+from reranker.mining.words import draw_count
 from reranker.objectives import Source
 from reranker.objectives.harp import (
     Harp,
@@ -28,7 +29,6 @@ from reranker.objectives.harp import (
     mentions_beginning_with,
     page_of,
 )
-from reranker.words import draw_count
 from retriever.objectives import link_evidence
 
 _TRIES = 16

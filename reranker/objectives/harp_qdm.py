@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.ids import hash_ids
-from reranker.contrasts import Contrast
+from indexer.store.ids import hash_ids
+from reranker.mining.contrasts import Contrast
 from reranker.objectives import Source
 from reranker.objectives.harp import Harp, anchor_key, contrast, each, mention_of, page_of, usable_links
 from retriever.objectives import link_evidence

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from reranker.attentions import Attended
-from reranker.contrasts import Contrast
+from reranker.mining.attentions import Attended
+from reranker.mining.contrasts import Contrast
 from reranker.objectives import Source
 from reranker.objectives.harp import (
     Harp,

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from reranker.attentions import Span
-from reranker.contrasts import Contrast
+from reranker.mining.attentions import Span
+from reranker.mining.contrasts import Contrast
+from reranker.mining.words import words_of
 from reranker.objectives import Source
 from reranker.objectives.harp import Harp, contrast, each, mention_of, page_of, usable_links
-from reranker.words import words_of
 from retriever.objectives import link_evidence
 
 

@@ -1,7 +1,7 @@
 """Progressive hyperlink prediction: a segment -> a document more closely linked to it than others are (PHP).
 
     query      a segment s of a document d: a passage
-    better     s with a document that d links to, from a nearer group (`reranker.groups`: D1 to D4)
+    better     s with a document that d links to, from a nearer group (`reranker.mining.groups`: D1 to D4)
     worse      s with n documents that d links to, from a farther group
     anchors    where s names the document; documents of D4 have none
 
@@ -30,8 +30,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from reranker.contrasts import Contrast, TextPair
-from reranker.groups import LinkGroups
+from reranker.mining.contrasts import Contrast, TextPair
+from reranker.mining.groups import LinkGroups
 from reranker.objectives import Objective, Source
 from retriever.objectives import link_evidence
 

@@ -29,7 +29,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from reranker.contrasts import Contrast, TextPair
+from reranker.mining.contrasts import Contrast, TextPair
+from reranker.mining.words import draw_count
 from reranker.objectives import Objective, Source
 from reranker.objectives.unigrams import (
     Collection,
@@ -39,7 +40,6 @@ from reranker.objectives.unigrams import (
     document_words,
     text_of,
 )
-from reranker.words import draw_count
 
 _TRIES = 16
 

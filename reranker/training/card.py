@@ -11,7 +11,7 @@ from retriever.training.card import public_name
 from retriever.training.settings import settings_text
 
 if TYPE_CHECKING:
-    from reranker.pretraining.config import PretrainConfig
+    from reranker.training.pretraining.config import PretrainConfig
 
 _LOSSES = {
     "lce": "each right text against wrong ones of the same query (LCE)",
@@ -95,7 +95,7 @@ python -m reranker.export {folder} --output {folder}-full
 
 
 _OURS = """```python
-from reranker.scoring import open_scorer
+from reranker.models.scoring import open_scorer
 
 scores = open_scorer("{folder}").score(["who wrote it"], ["She wrote it."])
 ```

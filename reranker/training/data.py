@@ -16,15 +16,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.artifacts import combined_sha256, file_sha256
-from indexer.errors import InputError
+from indexer.base.errors import InputError
+from indexer.base.progress import progress
 from indexer.index import Index
-from indexer.progress import progress
+from indexer.store.artifacts import combined_sha256, file_sha256
 from reranker.candidates import Candidate, RunCandidates
 from reranker.training.config import GroupSettings
-from retriever.pairs import Context, Pair, read_pairs
+from retriever.mining.pairs import Context, Pair, read_pairs
 from retriever.queries import read_queries
-from retriever.runs import read_qrels, read_run
+from retriever.search.runs import read_qrels, read_run
 from retriever.training.data import PairRows, write_rows
 
 URL_BEFORE_TITLE = " "

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from indexer.batches import Parallel, Tokens, encode_texts
+from indexer.encoding.batches import Parallel, Tokens, encode_texts
 from reranker.training.loss import score
 from reranker.training.texts import GroupTexts, PairTokenizer
 
@@ -50,7 +50,7 @@ class DevGroups:
 
 
 class _Scoring:
-    """A model in training as what `indexer.batches` calls."""
+    """A model in training as what `indexer.encoding.batches` calls."""
 
     dimension = 1
     token_budget = _BUDGET

@@ -15,17 +15,17 @@ from pathlib import Path
 
 import numpy as np
 
-from indexer.artifacts import write_atomically
+from indexer.base.progress import progress
 from indexer.index import Index
-from indexer.progress import progress
+from indexer.store.artifacts import write_atomically
+from reranker.models.scoring import open_scorer
 from reranker.rerank import read_candidates
 from reranker.reranking import Reranker
-from reranker.scoring import open_scorer
 from reranker.training.config import FinetuneConfig
 from reranker.training.data import draw_queries, fold_of_each, fold_split, query_numbers
 from reranker.training.run import train_one
 from retriever.ranking import Ranking
-from retriever.runs import write_run
+from retriever.search.runs import write_run
 from retriever.training.data import PairRows
 from retriever.training.run import SETTINGS
 from retriever.training.settings import settings_text

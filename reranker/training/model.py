@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from indexer.artifacts import file_sha256
-from indexer.errors import InputError
-from reranker.bases import (
+from indexer.base.errors import InputError
+from indexer.store.artifacts import file_sha256
+from reranker.candidates import URL_SEPARATOR
+from reranker.models.bases import (
     are_reranker_adapters,
     find_start,
     open_adapters,
     open_start,
     save_cross_encoder,
 )
-from reranker.candidates import URL_SEPARATOR
-from reranker.scoring import CROSS_ENCODER, cross_encoder_facts
+from reranker.models.scoring import CROSS_ENCODER, cross_encoder_facts
 from reranker.training.config import CrossEncoderSettings, FinetuneConfig, PairTextSettings
 from reranker.training.data import URL_BEFORE_TITLE, existing
-from retriever.bases import weights_sha256
-from retriever.biencoder import TextFormat
-from retriever.models import DEFAULT_ENCODER, TITLE_SEPARATOR, ModelFacts
+from retriever.models.bases import weights_sha256
+from retriever.models.biencoder import TextFormat
+from retriever.models.locations import DEFAULT_ENCODER, TITLE_SEPARATOR, ModelFacts
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from torch import nn
 from transformers import TrainingArguments, set_seed
 
-from indexer.artifacts import combined_sha256, file_sha256
-from indexer.errors import InputError
-from indexer.progress import progress
+from indexer.base.errors import InputError
+from indexer.base.progress import progress
+from indexer.store.artifacts import combined_sha256, file_sha256
 from reranker.training.card import reranker_card
 from reranker.training.config import FinetuneConfig
 from reranker.training.data import data_sha256, draw_queries, existing, open_groups, query_numbers

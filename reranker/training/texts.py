@@ -1,6 +1,7 @@
 """Rows to what a re-ranker reads and the loss wants: groups of tokenised pairs, in pieces.
 
-Pairs are tokenised and padded exactly as `reranker.scoring` does it, so what is trained is what is scored.
+Pairs are tokenised and padded exactly as `reranker.models.scoring` does it, so what is trained is what is
+scored.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ import torch
 from tokenizers import Encoding
 from torch import Tensor
 
-from indexer.batches import TokenRows
-from reranker.scoring import pair_tokens
-from retriever.biencoder import TextFormat
-from retriever.engine import open_tokenizer, padded
-from retriever.models import ModelFacts
+from indexer.encoding.batches import TokenRows
+from reranker.models.scoring import pair_tokens
+from retriever.models.biencoder import TextFormat
+from retriever.models.engine import open_tokenizer, padded
+from retriever.models.locations import ModelFacts
 
 Context = Mapping[str, str]
 Pairs = list[tuple[str, str]]

@@ -24,10 +24,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.errors import InputError
+from indexer.base.errors import InputError
 from indexer.index import Index
-from retriever.sentences import Span, sentence_spans
-from retriever.topology import Pairs, Topology
+from retriever.mining.sentences import Span, sentence_spans
+from retriever.mining.topology import Pairs, Topology
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ Castaways: later sang [Robert Sherman]'s theme of [The Aristocats]." give the se
 
 from __future__ import annotations
 
+from retriever.mining.topology import Pairs
 from retriever.objectives import Asked, Objective, Source, anchor_sentence
-from retriever.topology import Pairs
 
 
 class CoMention(Objective):

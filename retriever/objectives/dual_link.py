@@ -12,8 +12,8 @@ names in the query, is what b answers with.
 
 from __future__ import annotations
 
+from retriever.mining.topology import Pairs
 from retriever.objectives import Asked, Objective, Source, anchor_sentence
-from retriever.topology import Pairs
 
 
 class DualLink(Objective):

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from retriever.mining.topology import Pairs
 from retriever.objectives import Asked, Objective, Source
 from retriever.objectives.co_mention import CoMention
 from retriever.objectives.dual_link import DualLink
-from retriever.topology import Pairs
 
 
 class Hlp(Objective):

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from retriever.mining.topology import Pairs
 from retriever.objectives import Asked, Objective, Source, pairs_without_query_link
-from retriever.topology import Pairs
 
 KEPT = 0.1
 """How often the sentence stays in its passage (Lee et al. 2019, section 9.2)."""

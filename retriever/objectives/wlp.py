@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from retriever.mining.topology import Pairs
 from retriever.objectives import Asked, Objective, Source, pairs_without_query_link
-from retriever.topology import Pairs
 
 
 class WikiLinkPrediction(Objective):

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from indexer.artifacts import (
+from indexer.base.errors import DamagedIndexError, UsageError
+from indexer.store.artifacts import (
     FORMAT_VERSION,
     MANIFEST,
     inventory,
@@ -31,7 +32,6 @@ from indexer.artifacts import (
     verify_part,
     write_json,
 )
-from indexer.errors import DamagedIndexError, UsageError
 
 if TYPE_CHECKING:
     import torch

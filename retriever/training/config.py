@@ -19,7 +19,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from indexer.errors import UsageError
+from indexer.base.errors import UsageError
 from retriever.training.settings import Table, check_values, read_values
 
 Kind = Literal["pretrain", "finetune"]

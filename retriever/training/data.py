@@ -18,9 +18,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from indexer.errors import InputError
-from indexer.tables import Row, Table, TableWriter
-from retriever.pairs import Pair, read_pairs
+from indexer.base.errors import InputError
+from indexer.store.tables import Row, Table, TableWriter
+from retriever.mining.pairs import Pair, read_pairs
 from retriever.training.config import Kind
 
 _CONTEXT = pa.struct([("title", pa.string()), ("text", pa.string()), ("id", pa.string())])
@@ -39,7 +39,7 @@ PAIR_SCHEMA = pa.schema(
 def store_pairs(paths: Sequence[Path], kind: Kind, target: Path, on_pair: Callable[[], None]) -> None:
     """Write the pairs of some files as one Arrow table; it is there whole or not at all.
 
-    Raises `InputError` naming file and pair for what is no pair (`retriever.pairs`), for a labelled
+    Raises `InputError` naming file and pair for what is no pair (`retriever.mining.pairs`), for a labelled
     pair in pre-training and for a mined one in fine-tuning.
     """
 

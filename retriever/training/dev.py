@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sentence_transformers.base.evaluation import BaseEvaluator
 
-from retriever.pairs import Pair, read_pairs
+from retriever.mining.pairs import Pair, read_pairs
 from retriever.training.config import DevSettings
 from retriever.training.texts import PairTexts
 

@@ -20,8 +20,8 @@ from typing import Any
 import orjson
 from transformers import TrainerCallback
 
-from indexer.progress import progress
-from indexer.terminal import say
+from indexer.base.progress import progress
+from indexer.base.terminal import say
 
 _KEPT = ("loss", "mlm_loss", "learning_rate", "grad_norm")
 _DEV = "eval_"

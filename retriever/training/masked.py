@@ -22,12 +22,12 @@ from transformers import (
 )
 from transformers.modeling_outputs import MaskedLMOutput
 
-from indexer.artifacts import value_sha256
-from indexer.errors import UsageError
+from indexer.base.errors import UsageError
 from indexer.index import Index
 from indexer.passages import PassageStore
-from retriever.biencoder import TextFormat
-from retriever.models import find_model, quiet
+from indexer.store.artifacts import value_sha256
+from retriever.models.biencoder import TextFormat
+from retriever.models.locations import find_model, quiet
 from retriever.training.data import Batches
 from retriever.training.log import Log
 from retriever.training.masked_config import BertSettings, MlmConfig

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from retriever.models import DEFAULT_ENCODER
+from retriever.models.locations import DEFAULT_ENCODER
 from retriever.training.config import Count, OutputSettings, Positive, TrainingSettings
 from retriever.training.settings import Table, read_tables
 

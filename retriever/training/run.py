@@ -17,14 +17,14 @@ from sentence_transformers import SentenceTransformerTrainingArguments
 from transformers import set_seed
 from transformers.integrations import INTEGRATION_TO_CALLBACK, get_available_reporting_integrations
 
-from indexer.artifacts import combined_sha256, file_sha256
-from indexer.errors import InputError, UsageError
-from indexer.options import nearest
-from indexer.progress import progress
-from retriever.bases import bind_adapters, find_base, weights_sha256
-from retriever.biencoder import TextFormat
-from retriever.models import ADAPTER, TITLE_SEPARATOR, quiet, text_prompts
-from retriever.towers import has_two_towers, is_normalized
+from indexer.base.errors import InputError, UsageError
+from indexer.base.options import nearest
+from indexer.base.progress import progress
+from indexer.store.artifacts import combined_sha256, file_sha256
+from retriever.models.bases import bind_adapters, find_base, weights_sha256
+from retriever.models.biencoder import TextFormat
+from retriever.models.locations import ADAPTER, TITLE_SEPARATOR, quiet, text_prompts
+from retriever.models.towers import has_two_towers, is_normalized
 from retriever.training.card import model_card
 from retriever.training.config import TrainConfig
 from retriever.training.data import Batches, PairRows, store_pairs

@@ -16,8 +16,8 @@ from typing import Any, TypeVar, get_args
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from indexer.errors import UsageError
-from indexer.options import nearest
+from indexer.base.errors import UsageError
+from indexer.base.options import nearest
 
 Values = dict[str, Any]
 

@@ -1,6 +1,6 @@
 """Rows to what the model and the loss read: token ids, and keys by which passages are told apart.
 
-Texts get exactly the form in which the encoder gets them later (`retriever.biencoder.TextFormat`).
+Texts get exactly the form in which the encoder gets them later (`retriever.models.biencoder.TextFormat`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.ids import hash_ids
-from retriever.biencoder import TextFormat
+from indexer.store.ids import hash_ids
+from retriever.models.biencoder import TextFormat
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from indexer.errors import UsageError
-from retriever.bases import open_base
-from retriever.models import DEFAULT_ENCODER, PASSAGES
-from retriever.towers import has_two_towers, split_towers, tower, transformers_of
+from indexer.base.errors import UsageError
+from retriever.models.bases import open_base
+from retriever.models.locations import DEFAULT_ENCODER, PASSAGES
+from retriever.models.towers import has_two_towers, split_towers, tower, transformers_of
 from retriever.training.config import ModelSettings
 
 if TYPE_CHECKING:

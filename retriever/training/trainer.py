@@ -21,9 +21,9 @@ from torch.utils.data import DataLoader
 from transformers import PreTrainedModel
 from transformers.trainer_callback import PrinterCallback
 
-from indexer.errors import InputError, MachineError
-from retriever.models import PASSAGES
-from retriever.towers import has_two_towers, tower
+from indexer.base.errors import InputError, MachineError
+from retriever.models.locations import PASSAGES
+from retriever.models.towers import has_two_towers, tower
 from retriever.training import checkpoints
 from retriever.training.checkpoints import Fingerprint
 from retriever.training.config import OutputSettings, TrainingSettings

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tiny_corpus import write_jsonl
 
-from indexer.builder import Plan, build_index
+from indexer.building.builder import Plan, build_index
 from indexer.index import Index
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from indexer.batches import Parallel
-from indexer.builder import Plan, build_index
+from indexer.building.builder import Plan, build_index
+from indexer.encoding.batches import Parallel
 from reranker.candidates import PairFormat
 
 HOSTILE_TITLE = "<script>alert(1)</script> [title](javascript:alert(2)) :red[title] $x^2$"

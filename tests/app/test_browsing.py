@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from linked_index import build_linked, page, random_pages
 
-from app import browsing
-from app.browsing import article_row, passage_number, read_article
-from indexer.errors import InputError
-from retriever.topology import Topology
+from app.around import browsing
+from app.around.browsing import article_row, passage_number, read_article
+from indexer.base.errors import InputError
+from retriever.mining.topology import Topology
 
 
 @pytest.fixture(scope="module")

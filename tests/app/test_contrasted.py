@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from linked_index import build_linked, page, random_pages
 
-from app import contrasted
-from app.contrasted import ContrastMiner, contrast_miners
-from app.mined import Mining
-from indexer.errors import InputError
-from reranker.attentions import Attended
+from app.around import contrasted
+from app.around.contrasted import ContrastMiner, contrast_miners
+from app.around.mined import Mining
+from indexer.base.errors import InputError
+from reranker.mining.attentions import Attended
+from reranker.mining.words import WORD
 from reranker.objectives import Source, all_objectives
 from reranker.objectives.harp import Harp
 from reranker.objectives.prop import Prop
-from reranker.words import WORD
 
 AROUND = [name for name, objective in all_objectives().items() if not objective.needs_whole]
 HARP = [name for name in all_objectives() if name.startswith("harp")]

@@ -16,13 +16,13 @@ from app import evaluate as command
 from app.evaluation.judgements import FIRST_UNKNOWN, Numbers, to_documents
 from app.evaluation.runner import evaluate, run_names, search
 from app.evaluation.table import results_table
-from app.evaluation.testsets import LoadedTestSet
-from indexer.artifacts import file_sha256
-from indexer.errors import InputError, UsageError
-from indexer.ids import hash_ids
+from app.testsets import LoadedTestSet
+from indexer.base.errors import InputError, UsageError
 from indexer.passages import Passage
+from indexer.store.artifacts import file_sha256
+from indexer.store.ids import hash_ids
 from retriever.ranking import Query, Ranking
-from retriever.runs import read_run
+from retriever.search.runs import read_run
 
 TEXTS = {
     "Paris": ["Paris is the capital of France.", "It lies on the Seine."],

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from tiny_corpus import write_jsonl
 
-from app.evidence import Article, CoMention, Evidence
-from indexer.builder import Plan, build_index
+from app.around.evidence import Article, CoMention, Evidence
+from indexer.building.builder import Plan, build_index
 from indexer.index import Index
-from retriever.topology import Topology
+from retriever.mining.topology import Topology
 
 
 def make_index(folder: Path, rows: list[dict[str, Any]], words: int = 100) -> Index:

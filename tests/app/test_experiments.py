@@ -15,10 +15,10 @@ from app.evaluation.cells import Cell, run_experiment
 from app.evaluation.experiment_table import console_table, reasons, table_document
 from app.evaluation.experiments import read_experiment
 from app.evaluation.measures import parse_measure
-from app.evaluation.report.markdown import to_markdown
-from app.evaluation.testsets import LoadedTestSet, all_test_sets
 from app.pipelines import Pipelines, read_pipelines
-from indexer.errors import InputError, UsageError
+from app.report.markdown import to_markdown
+from app.testsets import LoadedTestSet, all_test_sets
+from indexer.base.errors import InputError, UsageError
 from retriever.ranking import Query
 
 FILES = sorted((ROOT / "experiments").glob("*.toml"))

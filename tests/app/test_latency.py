@@ -8,9 +8,9 @@ import pytest
 
 from app.evaluation import latency
 from app.evaluation.latency import measure_latency
-from retriever import stages
 from retriever.ranking import Query, Ranking
-from retriever.stages import stage
+from retriever.search import stages
+from retriever.search.stages import stage
 
 QUERIES = [Query(str(number), f"question {number}") for number in range(1000)]
 

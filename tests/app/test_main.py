@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 
 from app import main, service
-from indexer.errors import InputError
+from indexer.base.errors import InputError
 
 PAGE = str(Path(service.__file__).with_name("main.py"))
 

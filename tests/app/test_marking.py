@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from small_index import build
 
-from app.marking import matched_spans, term
+from app.around.marking import matched_spans, term
 from indexer.index import Index
 from retriever.ranking import Query
-from retriever.searchers import Bm25
+from retriever.search.searchers import Bm25
 
 WIKI = Path(__file__).resolve().parents[2] / "samples" / "wiki"
 

@@ -18,10 +18,10 @@ from app.evaluation.measures import (
     plan_measures,
     recall_curve,
 )
-from indexer.errors import InputError, UsageError
+from indexer.base.errors import InputError, UsageError
 from retriever.queries import read_queries
 from retriever.ranking import Query, Ranking
-from retriever.runs import read_qrels, read_run, run_ranking
+from retriever.search.runs import read_qrels, read_run, run_ranking
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 

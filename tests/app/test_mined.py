@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from linked_index import build_linked, page, random_pages
 
-from app.mined import Mining, pair_miners
+from app.around.mined import Mining, pair_miners
+from retriever.mining.topology import Topology
 from retriever.objectives import Source, all_objectives
-from retriever.topology import Topology
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def test_the_most_linked(index):
 def test_in_degrees_in_blocks(index, monkeypatch):
     expected = Mining(index).in_degree.tolist()
     for block in (1, 2, 7):
-        monkeypatch.setattr("app.mined._BLOCK", block)
+        monkeypatch.setattr("app.around.mined._BLOCK", block)
         assert Mining(index).in_degree.tolist() == expected
 
 

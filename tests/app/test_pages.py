@@ -15,9 +15,9 @@ from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 from test_reports import HOSTILE, results, write
 
-from app import jobs as jobs_module
 from app import main
-from app.jobs import Jobs
+from app.background import jobs as jobs_module
+from app.background.jobs import Jobs
 from app.page import jobs as page_jobs
 
 PAGE = str(Path(main.__file__))

@@ -7,10 +7,10 @@ import pytest
 from small_index import DOCUMENTS, WordEncoder, build
 
 from app.pipelines import STANDARD, Pipelines, read_pipelines
-from indexer.errors import InputError, MismatchError, UsageError
+from indexer.base.errors import InputError, MismatchError, UsageError
 from indexer.index import Index
 from retriever.ranking import Query
-from retriever.stages import recorded_stages
+from retriever.search.stages import recorded_stages
 
 ENTRIES = [
     "bm25",

@@ -9,11 +9,11 @@ import pytest
 from markdown_it import MarkdownIt
 from selectolax.lexbor import LexborHTMLParser
 
-from app.evaluation.report import report, write_report
-from app.evaluation.report.html import to_html
-from app.evaluation.report.markdown import escape, to_markdown
-from app.evaluation.report.results import read_results
 from app.evaluation.runner import evaluate
+from app.report import report, write_report
+from app.report.html import to_html
+from app.report.markdown import escape, to_markdown
+from app.report.results import read_results
 from indexer.index import Index
 from retriever.ranking import Query
 

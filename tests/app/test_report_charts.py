@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from scipy.optimize import isotonic_regression
 from selectolax.lexbor import LexborHTMLParser
 
-from app.evaluation import report
-from app.evaluation.report.bar_chart import Bar, BarChart
-from app.evaluation.report.line_chart import LineChart, Point, Series, frame_of
-from app.evaluation.report.scales import log_ticks, nice_ticks, shorten, spread, text_width, wrap
-from app.evaluation.report.svg import NARROW, WIDE, colour, line_class, marker, swatch
+from app import report
+from app.report.bar_chart import Bar, BarChart
+from app.report.line_chart import LineChart, Point, Series, frame_of
+from app.report.scales import log_ticks, nice_ticks, shorten, spread, text_width, wrap
+from app.report.svg import NARROW, WIDE, colour, line_class, marker, swatch
 
 STYLE = Path(report.__file__).with_name("report.css").read_text("utf-8")
 

@@ -7,8 +7,8 @@ import zipfile
 
 import pytest
 
-from app.reports import list_reports, read_report
-from app.view_report import (
+from app.evaluation.reports import list_reports, read_report
+from app.web.view_report import (
     charts_html,
     differences_html,
     origin_html,
@@ -16,7 +16,7 @@ from app.view_report import (
     reports_html,
     results_html,
 )
-from indexer.errors import InputError, LinkseekError, UsageError
+from indexer.base.errors import InputError, LinkseekError, UsageError
 
 HOSTILE = "<script>alert(1)</script> \u202eesrever"
 

@@ -9,14 +9,14 @@ from small_index import DOCUMENTS, WordEncoder
 
 from app.evaluation.cells import _made_from
 from app.evaluation.provenance import provenance
-from app.evaluation.testsets import LoadedTestSet
 from app.pipelines import STANDARD, Pipelines, RerankEntry, Reranking
-from indexer.errors import InputError, UsageError
+from app.testsets import LoadedTestSet
+from indexer.base.errors import InputError, UsageError
 from indexer.index import Index
 from reranker.candidates import PairFormat
-from retriever.fusion import stretched
 from retriever.ranking import Query
-from retriever.stages import recorded_stages
+from retriever.search.fusion import stretched
+from retriever.search.stages import recorded_stages
 
 QUERIES = [Query("1", "a river in France"), Query("2", "volcano"), Query("3", "zzz")]
 

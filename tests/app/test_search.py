@@ -13,7 +13,7 @@ from small_index import HOSTILE_TITLE, build
 from app import search as command
 from app.pipelines import read_pipelines
 from app.service import Answer, Hit
-from indexer.errors import DamagedIndexError, InputError, LinkseekError, UsageError, exit_on_error
+from indexer.base.errors import DamagedIndexError, InputError, LinkseekError, UsageError, exit_on_error
 
 HIT = Hit(1, 0.5, "a#0", "a", "A title", "A text of words.", "https://a.example/a", ((2, 6),))
 

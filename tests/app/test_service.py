@@ -11,11 +11,11 @@ import pytest
 from small_index import HOSTILE_TEXT, HOSTILE_TITLE, WordEncoder, build
 
 from app import service as module
-from app.known import KnownQuestions
+from app.around.known import KnownQuestions
 from app.pipelines import RerankEntry, Reranking
 from app.service import MAX_QUESTION_CHARACTERS, Failure, SearchService, checked_question, list_indexes
-from indexer.artifacts import index_stamp
-from indexer.errors import DamagedIndexError, InputError, UsageError
+from indexer.base.errors import DamagedIndexError, InputError, UsageError
+from indexer.store.artifacts import index_stamp
 from retriever.ranking import Query, Ranking
 
 
@@ -317,6 +317,6 @@ def test_no_index_and_a_damaged_one(own_index, tmp_path):
 
 
 def test_the_service_does_not_need_streamlit():
-    code = "import sys, app.service, app.view_search, app.view_ranks, app.view_evidence; "
+    code = "import sys, app.service, app.web.view_search, app.web.view_ranks, app.web.view_evidence; "
     code += "print([m for m in sys.modules if m in ('streamlit', 'torch', 'openvino', 'faiss', 'jnius')])"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.state import View, default_pipelines, link_to, read_view, search_address, why_address
+from app.web.state import View, default_pipelines, link_to, read_view, search_address, why_address
 
 AVAILABLE = ["bm25", "ql", "dense", "hybrid", "hybrid-weighted"]
 

@@ -5,7 +5,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from app.state import (
+from app.web.state import (
     PAIRS,
     PARTS,
     ArticleView,

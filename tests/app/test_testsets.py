@@ -7,13 +7,13 @@ from pathlib import Path
 import orjson
 import pytest
 
-from app.evaluation import testsets
+from app import testsets
 from app.evaluation.measures import parse_measure
-from app.evaluation.testsets import listing
-from app.evaluation.testsets.files import Files
+from app.testsets import listing
+from app.testsets.files import Files
+from indexer.base.errors import InputError, UsageError
+from indexer.base.options import parse_options
 from indexer.build import BuildOptions
-from indexer.errors import InputError, UsageError
-from indexer.options import parse_options
 from indexer.readers import all_readers
 from retriever.ranking import Query
 

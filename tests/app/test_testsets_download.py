@@ -10,9 +10,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from command import free_port
 
-from app.evaluation.testsets import download as module
-from app.evaluation.testsets.download import WebFile, check, download
-from indexer.errors import BusyError, InputError, MachineError
+from app.testsets import download as module
+from app.testsets.download import WebFile, check, download
+from indexer.base.errors import BusyError, InputError, MachineError
 
 CONTENT = random.Random(7).randbytes(300_000)
 SHA256 = hashlib.sha256(CONTENT).hexdigest()

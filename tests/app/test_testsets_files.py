@@ -7,10 +7,10 @@ from dataclasses import replace
 import orjson
 import pytest
 
-from app.evaluation import testsets
-from app.evaluation.testsets import letor, open_qa
-from app.evaluation.testsets.download import WebFile
-from indexer.errors import InputError
+from app import testsets
+from app.testsets import letor, open_qa
+from app.testsets.download import WebFile
+from indexer.base.errors import InputError
 from retriever.ranking import Query
 
 SETS = testsets.all_test_sets()
@@ -131,7 +131,7 @@ def test_a_download_is_read_at_once(cache, monkeypatch):
         asked.append((file.url, path))
         path.write_text(CSV, "utf-8")
 
-    monkeypatch.setattr("app.evaluation.testsets.files.download", pretend)
+    monkeypatch.setattr("app.testsets.files.download", pretend)
     with pytest.raises(InputError, match="not found"):
         NQ.load(testsets.places())
     assert asked == []
@@ -318,7 +318,7 @@ def test_letors_topics_come_from_nist(data, cache, monkeypatch):
         lines = "".join(f"{n}:topic {n}\n" for n in range(10001, 10010))
         path.write_bytes(gzip.compress(lines.encode()))
 
-    monkeypatch.setattr("app.evaluation.testsets.letor.download", pretend)
+    monkeypatch.setattr("app.testsets.letor.download", pretend)
     loaded = MQ.load(testsets.places(data), download=True)
     assert loaded.queries[0] == Query("10001", "topic 10001")
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from app.evaluation import testsets
-from app.evaluation.testsets import irds
-from indexer.errors import InputError
+from app import testsets
+from app.testsets import irds
+from indexer.base.errors import InputError
 from retriever.ranking import Query
 
 SETS = testsets.all_test_sets()
@@ -365,7 +365,7 @@ def test_ir_datasets_is_not_imported_before_it_is_needed():
     import subprocess
 
     program = (
-        "import sys; from app.evaluation.testsets import listing; listing.test_set_rows(); "
+        "import sys; from app.testsets import listing; listing.test_set_rows(); "
         "print('ir_datasets' in sys.modules, 'torch' in sys.modules, 'requests' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reading import Reader
 
-from app.marking import matched_spans
-from app.view import (
+from app.around.marking import matched_spans
+from app.web.view import (
     excerpt,
     heading_html,
     invitation_html,

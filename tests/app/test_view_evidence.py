@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from reading import Reader
 from small_index import HOSTILE_TEXT, HOSTILE_TITLE
 
-from app import view_evidence
-from app.evidence import Anchor, Article, CoMention, DualLink, Entity, LinkEvidence
+from app.around.evidence import Anchor, Article, CoMention, DualLink, Entity, LinkEvidence
 from app.service import Answer, Hit, Place, Reason
-from app.view_evidence import evidence_html, graph_svg, passage_html, scores_html
+from app.web import view_evidence
+from app.web.view_evidence import evidence_html, graph_svg, passage_html, scores_html
 
 
 def article(row, title=None):

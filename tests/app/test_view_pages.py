@@ -5,16 +5,16 @@ from linked_index import build_linked, page
 from reading import OWN_ATTRIBUTES, OWN_TAGS, Reader
 from small_index import HOSTILE_TEXT, HOSTILE_TITLE
 
-from app.browsing import read_article
-from app.contrasted import ContrastMiner, contrast_miners
-from app.described import describe, list_descriptions, outcome, read_skipped
-from app.jobs import Job, Stage
-from app.mined import Example, Mined, Mining, Text, pair_miners
-from app.state import ArticleView
-from app.titles import Found, find_articles
-from app.view_article import article_heading_html, article_html, found_html, mined_html, starts_html
-from app.view_index import bytes_text, description_html, indexes_html, no_index_html, skipped_html
-from app.view_jobs import duration, job_html
+from app.around.browsing import read_article
+from app.around.contrasted import ContrastMiner, contrast_miners
+from app.around.mined import Example, Mined, Mining, Text, pair_miners
+from app.around.titles import Found, find_articles
+from app.background.jobs import Job, Stage
+from app.web.described import describe, list_descriptions, outcome, read_skipped
+from app.web.state import ArticleView
+from app.web.view_article import article_heading_html, article_html, found_html, mined_html, starts_html
+from app.web.view_index import bytes_text, description_html, indexes_html, no_index_html, skipped_html
+from app.web.view_jobs import duration, job_html
 from reranker.objectives.prop import Prop
 
 OWN_TAGS |= set("article aside details summary progress tfoot".split())
@@ -67,8 +67,8 @@ def test_the_text_is_whole_and_links_are_where_anchors_are(index):
 
 
 def test_pages_of_a_long_article(tmp_path, monkeypatch):
-    monkeypatch.setattr("app.browsing.PAGE", 2)
-    monkeypatch.setattr("app.view_article.PAGE", 2)
+    monkeypatch.setattr("app.around.browsing.PAGE", 2)
+    monkeypatch.setattr("app.web.view_article.PAGE", 2)
     long = build_linked(tmp_path / "index", [page("A", "word " * 50)], words=10)
     middle = read(article_html(read_article(long, 0, 3), ArticleView(id="A", first=3), "x"))
     assert middle.text.count("Passages 3 to 4 of 5") == 2

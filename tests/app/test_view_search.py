@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from reading import Reader
 from small_index import HOSTILE_TEXT, HOSTILE_TITLE
 
-from app.marking import matched_spans
+from app.around.marking import matched_spans
 from app.service import Answer, Hit, Place
-from app.state import View
-from app.view_ranks import NARROW, WIDE, ranks_svg
-from app.view_search import answer_html, moved
+from app.web.state import View
+from app.web.view_ranks import NARROW, WIDE, ranks_svg
+from app.web.view_search import answer_html, moved
 
 
 def hit(title="A title", text="A text.", url="", question="", document_id="d", **more):

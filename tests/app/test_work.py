@@ -5,10 +5,9 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from app.evaluation.testsets import all_test_sets
-from app.jobs import Jobs
-from app.uploads import safe_path, save_uploads
-from app.work import (
+from app.background.jobs import Jobs
+from app.background.uploads import safe_path, save_uploads
+from app.background.work import (
     BuildChoices,
     EvaluationChoices,
     checked_index_name,
@@ -18,7 +17,8 @@ from app.work import (
     start_sample,
     start_verification,
 )
-from indexer.errors import InputError, MachineError, UsageError
+from app.testsets import all_test_sets
+from indexer.base.errors import InputError, MachineError, UsageError
 
 
 class Recorded(Jobs):
@@ -120,7 +120,7 @@ def test_nothing_and_a_full_disk(tmp_path, monkeypatch):
     def full(source, target, length):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("app.uploads.shutil.copyfileobj", full)
+    monkeypatch.setattr("app.background.uploads.shutil.copyfileobj", full)
     with pytest.raises(MachineError, match="could not be stored"):
         save_uploads([upload("a.md")], tmp_path)
 

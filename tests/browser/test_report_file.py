@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.evaluation.report import write_document
-from app.evaluation.report.document import Document, Section, Table, cell, names, numbers
+from app.report import write_document
+from app.report.document import Document, Section, Table, cell, names, numbers
 
 MEASURES = [f"accuracy@{k} %" for k in (1, 5, 20, 100)] + ["nDCG@10", "MRR@10", "R@20", "R@100"]
 ROW = (cell("hybrid-weighted"), *(cell("100.0", best=True, mark="\u2021") for _ in MEASURES))

@@ -15,7 +15,7 @@ from xml.sax.saxutils import escape
 
 from command import ROOT, WITH_TESTS, Done
 
-from indexer.errors import LinkseekError, exit_on_error
+from indexer.base.errors import LinkseekError, exit_on_error
 from indexer.index import Index
 
 SAMPLE = ROOT / "samples" / "linkseek-sample.xml.bz2"

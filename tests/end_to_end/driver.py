@@ -15,9 +15,9 @@ from pathlib import Path
 
 from fake_encoder import FakeEncoder
 
-from indexer import corpus, stages
-from indexer.builder import Plan, build_index
-from indexer.encoding import Encoder
+from indexer.building import corpus, stages
+from indexer.building.builder import Plan, build_index
+from indexer.encoding.encode import Encoder
 
 
 def open_encoder(seconds: float, more: Sequence[str]) -> Encoder:
@@ -29,7 +29,7 @@ def open_encoder(seconds: float, more: Sequence[str]) -> Encoder:
                 time.sleep(0.01)
 
         return FakeEncoder(shard_rows=25, batch_noise=0.01, seconds_a_batch=seconds, on_batch=wait)
-    from retriever.biencoder import open_biencoder
+    from retriever.models.biencoder import open_biencoder
 
     encoder = open_biencoder("all-MiniLM-L6-v2")
     encoder.shard_rows = 32

@@ -14,11 +14,11 @@ import pytest
 from app.evaluate import EvaluateOptions
 from app.evaluation.experiments import read_experiment
 from app.pipelines import read_pipelines
+from indexer.base.options import parse_options
 from indexer.build import BuildOptions
-from indexer.options import parse_options
 from reranker.mine import MineOptions
-from reranker.pretraining.config import PretrainConfig, read_pretrain_config
 from reranker.training.config import FinetuneConfig, read_finetune_config
+from reranker.training.pretraining.config import PretrainConfig, read_pretrain_config
 from retriever.negatives import NegativesOptions
 
 ROOT = Path(__file__).parents[2]

@@ -12,10 +12,10 @@ from damage import SAMPLE, build, flip, here, kept, told
 from fake_encoder import FakeEncoder
 from tiny_corpus import linked_rows, write_jsonl
 
-from indexer.artifacts import read_json, write_json
-from indexer.builder import Plan, build_index
-from indexer.errors import BusyError
+from indexer.base.errors import BusyError
+from indexer.building.builder import Plan, build_index
 from indexer.index import Index
+from indexer.store.artifacts import read_json, write_json
 
 DRIVER = Path(__file__).with_name("driver.py")
 

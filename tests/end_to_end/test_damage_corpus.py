@@ -25,7 +25,7 @@ from damage import (
     wiki,
 )
 
-from indexer.errors import InputError, UsageError
+from indexer.base.errors import InputError, UsageError
 from indexer.index import Index
 from indexer.readers.jsonl import JsonlReader
 

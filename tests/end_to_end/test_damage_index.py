@@ -18,12 +18,12 @@ from command import WITH_TESTS, Done, run
 from damage import SAMPLE, flip, here, search, told
 from fake_encoder import FakeEncoder
 
-from indexer.artifacts import read_json, write_json
-from indexer.builder import Plan, build_index
-from indexer.errors import DamagedIndexError, InputError, MismatchError, UsageError
+from indexer.base.errors import DamagedIndexError, InputError, MismatchError, UsageError
+from indexer.building.builder import Plan, build_index
 from indexer.index import Index
+from indexer.store.artifacts import read_json, write_json
 from retriever.ranking import Query
-from retriever.searchers import Bm25, Dense
+from retriever.search.searchers import Bm25, Dense
 
 DRIVER = Path(__file__).with_name("driver.py")
 
@@ -220,8 +220,8 @@ def test_a_byte_of_a_faiss_head_is_named_and_costs_neither_time_nor_memory(tmp_p
 import resource, sys
 from pathlib import Path
 import numpy as np
-from indexer.errors import DamagedIndexError
-from indexer.faiss_index import open_faiss
+from indexer.base.errors import DamagedIndexError
+from indexer.search.faiss_index import open_faiss
 from indexer.index import Index
 index = Index.open({str(index)!r})
 manifest, passages = index.parts["dense/fake"], len(index.passages)

@@ -18,11 +18,11 @@ from damage import SAMPLE, WITHOUT_SEARCH, build, kept, search, told, without_pr
 from fake_encoder import FakeEncoder
 from tiny_corpus import linked_rows, write_jsonl
 
-from indexer import stages, workspace
-from indexer.builder import Plan, build_index
-from indexer.errors import InputError, MachineError, exit_on_error
+from indexer.base.errors import InputError, MachineError, exit_on_error
+from indexer.building import stages, workspace
+from indexer.building.builder import Plan, build_index
+from indexer.building.workspace import Workspace
 from indexer.index import Index
-from indexer.workspace import Workspace
 
 BUILD = [sys.executable, ROOT / "indexer" / "build.py", *map(str, WITHOUT_SEARCH)]
 MOUNT_READ_ONLY = 32 | 1  # MS_REMOUNT | MS_RDONLY

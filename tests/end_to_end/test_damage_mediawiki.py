@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from damage import EXPORT, SAMPLE, SKIP, WITHOUT_SEARCH, build, documents, kept, measured, page, told, wiki
 
-from indexer.errors import InputError
+from indexer.base.errors import InputError
 from indexer.index import Index
 
 

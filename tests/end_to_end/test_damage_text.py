@@ -13,7 +13,7 @@ from rich.console import Console
 
 from app.search import print_answer
 from app.service import Answer, SearchService
-from indexer.errors import UsageError
+from indexer.base.errors import UsageError
 
 EVIL = "T\x1b[31m\x9b2J \u202eevil\u202c\x07"
 LONG = "w" * 1_000_000

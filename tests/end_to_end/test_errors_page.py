@@ -15,8 +15,8 @@ import pytest
 from command import ROOT
 from damage import SAMPLE, build, search
 
-from indexer import errors
-from indexer.errors import LinkseekError
+from indexer.base import errors
+from indexer.base.errors import LinkseekError
 
 NO_HINT: dict[str, str] = {}
 """The start of a message that has no hint, and why."""

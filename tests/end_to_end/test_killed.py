@@ -17,10 +17,10 @@ import zstandard
 from command import ROOT, WITH_TESTS
 from tiny_corpus import linked_rows, write_jsonl
 
-from indexer.artifacts import read_json
-from indexer.errors import DamagedIndexError
+from indexer.base.errors import DamagedIndexError
 from indexer.index import Index
-from indexer.lucene_index import BM25
+from indexer.search.lucene_index import BM25
+from indexer.store.artifacts import read_json
 
 Process = subprocess.Popen[str]
 DRIVER = Path(__file__).with_name("driver.py")

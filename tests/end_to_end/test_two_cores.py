@@ -16,8 +16,8 @@ import pytest
 from app.evaluate import EvaluateOptions
 from app.evaluation.experiments import read_experiment
 from app.pipelines import read_pipelines
+from indexer.base.options import parse_options
 from indexer.build import BuildOptions
-from indexer.options import parse_options
 from retriever.mine import MineOptions
 from retriever.negatives import NegativesOptions
 from retriever.training.config import read_config

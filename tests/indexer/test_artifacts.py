@@ -18,8 +18,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexer import workspace as workspace_module
-from indexer.artifacts import (
+from indexer.base.errors import BusyError, DamagedIndexError, LinkseekError, UsageError
+from indexer.building import workspace as workspace_module
+from indexer.building.workspace import Workspace, link_tree
+from indexer.store.artifacts import (
     FORMAT_VERSION,
     combined_sha256,
     dense_part,
@@ -36,8 +38,6 @@ from indexer.artifacts import (
     write_atomically,
     write_json,
 )
-from indexer.errors import BusyError, DamagedIndexError, LinkseekError, UsageError
-from indexer.workspace import Workspace, link_tree
 
 
 def filling(content: str, built: list[str] | None = None) -> Callable[[Path], dict[str, Any]]:

@@ -11,16 +11,16 @@ from command import ROOT, run
 from fake_encoder import FakeEncoder
 
 from indexer import build as build_command
-from indexer.builder import Built, Plan
-from indexer.errors import (
+from indexer.base.errors import (
     BusyError,
     DamagedIndexError,
     InputError,
     LinkseekError,
     UsageError,
 )
+from indexer.building.builder import Built, Plan
+from indexer.building.workspace import Workspace
 from indexer.index import Index
-from indexer.workspace import Workspace
 
 SAMPLE = ROOT / "samples" / "linkseek-sample.xml.bz2"
 
@@ -29,7 +29,8 @@ SAMPLE = ROOT / "samples" / "linkseek-sample.xml.bz2"
 def fake_encoders(monkeypatch: pytest.MonkeyPatch) -> None:
     """No model is opened but in the test that says so."""
     monkeypatch.setattr(
-        "retriever.biencoder.open_biencoder", lambda name, *, title, device: FakeEncoder(name, title=title)
+        "retriever.models.biencoder.open_biencoder",
+        lambda name, *, title, device: FakeEncoder(name, title=title),
     )
 
 

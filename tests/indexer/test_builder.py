@@ -18,16 +18,16 @@ import pytest
 from fake_encoder import FakeEncoder
 from tiny_corpus import linked_rows, write_jsonl
 
-from indexer import stages
-from indexer.artifacts import read_json
-from indexer.builder import Built
-from indexer.encoding import encode_texts
-from indexer.errors import BusyError, DamagedIndexError, InputError, MachineError, UsageError
+from indexer.base.errors import BusyError, DamagedIndexError, InputError, MachineError, UsageError
+from indexer.base.together import Stop
+from indexer.building import stages
+from indexer.building.builder import Built
+from indexer.building.workspace import Workspace
+from indexer.encoding.encode import encode_texts
+from indexer.encoding.shards import open_shards
 from indexer.index import Index
 from indexer.readers import open_reader
-from indexer.together import Stop
-from indexer.vectors import open_shards
-from indexer.workspace import Workspace
+from indexer.store.artifacts import read_json
 
 Build = Callable[..., Built]
 
@@ -419,7 +419,7 @@ def slow_lucene(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         (folder / "ids").write_text("\n".join(ids))
         return len(ids)
 
-    monkeypatch.setattr("indexer.lucene_index.build_lucene", build_lucene)
+    monkeypatch.setattr("indexer.search.lucene_index.build_lucene", build_lucene)
     return settings
 
 

@@ -16,15 +16,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_corpus import linked_rows, write_jsonl
 
-from indexer import corpus as corpus_module
-from indexer.artifacts import segment_paths
-from indexer.corpus import Skipped, write_documents
+from indexer.base.errors import InputError, MachineError
+from indexer.building import corpus as corpus_module
+from indexer.building.corpus import Skipped, write_documents
 from indexer.documents import REDIRECT_SCHEMA, DocumentStore
-from indexer.errors import InputError, MachineError
-from indexer.ids import IdTable
 from indexer.readers import Reader, Record, open_reader
 from indexer.readers.jsonl import JsonlReader
-from indexer.tables import Table
+from indexer.store.artifacts import segment_paths
+from indexer.store.ids import IdTable
+from indexer.store.tables import Table
 
 SAMPLE = Path(__file__).parents[2] / "samples" / "linkseek-sample.xml.bz2"
 

@@ -11,8 +11,9 @@ import faiss
 import numpy as np
 import pytest
 
-from indexer.errors import DamagedIndexError, MachineError, UsageError
-from indexer.faiss_index import (
+from indexer.base.errors import DamagedIndexError, MachineError, UsageError
+from indexer.encoding.shards import Shard, write_shard
+from indexer.search.faiss_index import (
     FLAT,
     FaissIndex,
     _sample,
@@ -21,7 +22,6 @@ from indexer.faiss_index import (
     open_faiss,
     search_parameters,
 )
-from indexer.vectors import Shard, write_shard
 
 ROWS, DIMENSION = 2000, 32
 RANDOM = np.random.default_rng(0)
@@ -92,7 +92,7 @@ def test_pyserini_opens_the_folder_and_finds_the_same(flat):
     np.save(folder / "queries.npy", QUERIES[:5])
     script = f"""
 import numpy as np
-from indexer.jvm import start_java
+from indexer.search.jvm import start_java
 start_java()
 from pyserini.search.faiss import FaissSearcher
 print("IMPORTED")
@@ -210,7 +210,7 @@ def test_training_reads_a_sample_spread_over_all_shards(tmp_path, monkeypatch):
     shards = write_shards(tmp_path / "v", VECTORS)
     assert len(shards) == 3
     np.testing.assert_array_equal(_sample(shards, ROWS, 16), VECTORS.astype(np.float16))
-    monkeypatch.setattr("indexer.faiss_index._TRAIN_VECTORS_AT_LEAST", 500)
+    monkeypatch.setattr("indexer.search.faiss_index._TRAIN_VECTORS_AT_LEAST", 500)
     sample = _sample(shards, ROWS, 1)
     rows = [int(np.argmax((VECTORS.astype(np.float16) == row).all(axis=1))) for row in sample]
     assert len(set(rows)) == 500 and {row // 700 for row in rows} == {0, 1, 2}
@@ -232,8 +232,8 @@ def test_a_truncated_file_is_named_and_never_ends_the_process(tmp_path, factory)
     script = f"""
 from pathlib import Path
 import numpy as np
-from indexer.errors import DamagedIndexError
-from indexer.faiss_index import open_faiss
+from indexer.base.errors import DamagedIndexError
+from indexer.search.faiss_index import open_faiss
 path = Path({str(tmp_path)!r}, "index")
 content = path.read_bytes()
 for size in [0, 1, 4, 10, 50, 100, 200, len(content) // 2, len(content) - 4096, len(content) - 1]:

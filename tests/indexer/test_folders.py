@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from indexer.builder import Built, Plan, build_index
-from indexer.corpus import write_documents
+from indexer.base.errors import InputError
+from indexer.building.builder import Built, Plan, build_index
+from indexer.building.corpus import write_documents
 from indexer.documents import Document, Redirect
-from indexer.errors import InputError
+from indexer.files.listing import Entry, describe_folder, list_folder
 from indexer.index import Index
-from indexer.listing import Entry, describe_folder, list_folder
 from indexer.readers import Ignored, Record, all_readers, open_reader, parse_at
 from indexer.readers.folders import FolderReader
 

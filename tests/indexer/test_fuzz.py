@@ -23,16 +23,16 @@ from pydantic import Field
 from tiny_corpus import linked_rows, write_jsonl
 
 from app.pipelines import read_pipelines
-from indexer.artifacts import read_json, segment_paths
-from indexer.builder import Plan, build_index
-from indexer.corpus import write_documents
+from indexer.base.errors import InputError, LinkseekError
+from indexer.base.options import Options, parse_options
+from indexer.building.builder import Plan, build_index
+from indexer.building.corpus import write_documents
 from indexer.documents import Document, DocumentStore
-from indexer.errors import InputError, LinkseekError
 from indexer.index import Index
-from indexer.options import Options, parse_options
 from indexer.readers import Reader, all_readers, open_reader
+from indexer.store.artifacts import read_json, segment_paths
 from retriever.queries import read_queries
-from retriever.runs import read_qrels, read_run
+from retriever.search.runs import read_qrels, read_run
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "0"))
 

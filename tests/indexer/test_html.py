@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from indexer.base.errors import InputError
 from indexer.documents import Document, Redirect
-from indexer.errors import InputError
 from indexer.readers import Ignored, Outcome, all_readers
 from indexer.readers.html_source import decode
 from indexer.readers.html_text import render, without

@@ -10,11 +10,11 @@ from fake_encoder import FakeEncoder
 from tiny_corpus import linked_rows, write_jsonl
 
 from indexer import build, join
-from indexer.builder import Plan, build_index, encode_share
-from indexer.errors import BusyError, InputError, MismatchError, UsageError
+from indexer.base.errors import BusyError, InputError, MismatchError, UsageError
+from indexer.building.builder import Plan, build_index, encode_share
+from indexer.building.workspace import Workspace
 from indexer.index import Index
 from indexer.join import Joined, join_shards
-from indexer.workspace import Workspace
 
 NOISY = {"batch_noise": 0.01}
 
@@ -153,7 +153,7 @@ def test_a_command_without_folders_shows_how():
 
 def test_the_command_encodes_a_share_and_says_how_to_go_on(corpus, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(
-        "retriever.biencoder.open_biencoder", lambda name, *, title, device: open_encoder(name, title)
+        "retriever.models.biencoder.open_biencoder", lambda name, *, title, device: open_encoder(name, title)
     )
     common = ["--corpus", str(corpus), "--passage-words", "10", "--encoder", "fake", "--no-bm25"]
     for number in (1, 2):

@@ -18,7 +18,7 @@ from indexer import links
 from indexer.documents import REDIRECT_SCHEMA, Document, Link
 from indexer.links import LinkGraph, build_links, resolve_redirects
 from indexer.passages import split_document
-from indexer.tables import Table, TableWriter
+from indexer.store.tables import Table, TableWriter
 
 Redirects = dict[str, str]
 Edge = tuple[int, int, int, int]  # passage row, start, end, target row

@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from indexer.errors import DamagedIndexError, InputError, MachineError, UsageError
-from indexer.jvm import start_java
-from indexer.lucene_index import (
+from indexer.base.errors import DamagedIndexError, InputError, MachineError, UsageError
+from indexer.search.jvm import start_java
+from indexer.search.lucene_index import (
     BM25,
     MAX_QUERY_CHARACTERS,
     Dirichlet,
@@ -129,7 +129,7 @@ def test_pyserini_opens_it(folder, index):
     program = f"""
 import json, os
 os.environ["OPENAI_API_KEY"] = "x"
-from indexer.jvm import start_java
+from indexer.search.jvm import start_java
 start_java()
 from pyserini.search.lucene import LuceneSearcher
 searcher = LuceneSearcher({str(folder)!r})
@@ -303,7 +303,7 @@ def test_any_java_on_the_machine_and_nothing_on_the_terminal(tmp_path):
     program = f"""
 import os, sys, time
 from pathlib import Path
-from indexer.lucene_index import BM25, build_lucene, open_lucene
+from indexer.search.lucene_index import BM25, build_lucene, open_lucene
 assert "jnius" not in sys.modules
 folder = Path({str(tmp_path / "new")!r})
 build_lucene([("a", "amber", "birch")], folder, index_title=True, threads=2)
@@ -333,8 +333,8 @@ assert os.waitstatus_to_exitcode(os.wait()[1]) == 42
 def test_what_is_missing_is_named(missing):
     program = f"""
 import importlib.util
-from indexer.errors import MachineError
-from indexer.jvm import start_java
+from indexer.base.errors import MachineError
+from indexer.search.jvm import start_java
 find = importlib.util.find_spec
 importlib.util.find_spec = lambda name: None if name == {missing!r} else find(name)
 try:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from indexer.base.errors import InputError
 from indexer.documents import Document
-from indexer.errors import InputError
 from indexer.readers import Ignored, Outcome, all_readers, parse_at
 
 MARKDOWN = all_readers()["markdown"]

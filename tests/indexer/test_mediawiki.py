@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from indexer.base.errors import InputError
 from indexer.documents import Document, Redirect
-from indexer.errors import InputError
 from indexer.readers import Ignored, Outcome, all_readers, parse_at
 from indexer.readers.mediawiki import MediawikiReader, Site, _titles
 from indexer.wikitext.read import read_wikitext

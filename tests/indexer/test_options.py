@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field
 
-from indexer.errors import UsageError
-from indexer.options import Options, nearest, parse_options
+from indexer.base.errors import UsageError
+from indexer.base.options import Options, nearest, parse_options
 
 
 class Sample(Options):

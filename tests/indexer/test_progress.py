@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from indexer import progress as progress_module
-from indexer.progress import progress
+from indexer.base import progress as progress_module
+from indexer.base.progress import progress
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 

@@ -16,11 +16,11 @@ from typing import Any, BinaryIO
 import pytest
 import zstandard
 
-from indexer.corpus import write_documents
+from indexer.base.errors import InputError
+from indexer.building.corpus import write_documents
 from indexer.documents import Document, DocumentStore
-from indexer.errors import InputError
+from indexer.files.sources import open_source, read_lines
 from indexer.readers import Ignored, all_readers, open_reader
-from indexer.sources import open_source, read_lines
 
 
 def documents(path: Path, name: str | None = None) -> list[Document]:
@@ -201,7 +201,7 @@ def test_pyserini_folder_as_anserini_reads_it(tmp_path: Path) -> None:
 
 
 def anserini_documents(folder: Path) -> Iterator[tuple[str, str]]:
-    from indexer.jvm import start_java
+    from indexer.search.jvm import start_java
 
     start_java()
     from jnius import autoclass

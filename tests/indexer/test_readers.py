@@ -20,10 +20,10 @@ from pathlib import Path
 import pytest
 import zstandard
 
+from indexer.base.errors import InputError
 from indexer.documents import Document, Redirect
-from indexer.errors import InputError
+from indexer.files.sources import open_source, read_head, read_lines
 from indexer.readers import Outcome, Reader, all_readers, open_reader
-from indexer.sources import open_source, read_head, read_lines
 
 
 @dataclass(frozen=True)

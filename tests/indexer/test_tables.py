@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexer import tables
+from indexer.base.errors import DamagedIndexError
 from indexer.documents import (
     DOCUMENT_SCHEMA,
     Document,
@@ -21,8 +21,8 @@ from indexer.documents import (
     document_from_row,
     document_row,
 )
-from indexer.errors import DamagedIndexError
-from indexer.tables import Table, TableWriter
+from indexer.store import tables
+from indexer.store.tables import Table, TableWriter
 
 SCHEMA = pa.schema([("text", pa.string()), ("number", pa.int32())])
 TEXTS = ["", "Über\u2028\u0085", "𝄞" * 3, "a\nb\tc\0d", "   "]

@@ -7,12 +7,12 @@ import sys
 
 from command import WITH_TESTS
 
-from indexer.terminal import printable, say
+from indexer.base.terminal import printable, say
 
 _THREADS = """
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from indexer.terminal import say
+from indexer.base.terminal import say
 sys.setswitchinterval(1e-6)
 with ThreadPoolExecutor(8) as pool:
     list(pool.map(say, (f"line {n}" for n in range(4000))))

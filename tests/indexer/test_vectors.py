@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from indexer.artifacts import file_sha256, read_json, write_json
-from indexer.errors import DamagedIndexError, InputError
-from indexer.vectors import open_shards, read_shard, shard_count, write_shard
+from indexer.base.errors import DamagedIndexError, InputError
+from indexer.encoding.shards import open_shards, read_shard, shard_count, write_shard
+from indexer.store.artifacts import file_sha256, read_json, write_json
 
 HALVES = arrays.arrays(
     np.float16,

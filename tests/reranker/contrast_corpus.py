@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from tiny_corpus import write_jsonl
 
-from indexer.builder import Plan, build_index
+from indexer.building.builder import Plan, build_index
 from indexer.index import Index
-from reranker.contrasts import Contrast, read_contrasts, write_contrasts
 from reranker.mine import make_mix
-from reranker.mining import Mine
+from reranker.mining.contrasts import Contrast, read_contrasts, write_contrasts
+from reranker.mining.miner import Mine
 
 
 def make_index(folder: Path, rows: list[dict[str, Any]], words: int = 100) -> Index:

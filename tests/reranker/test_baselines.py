@@ -13,7 +13,7 @@ import torch
 from tiny_training import pair_rows, save_normalized, write_pairs
 from torch import Tensor
 
-from indexer.errors import InputError
+from indexer.base.errors import InputError
 from reranker.baselines import is_baseline
 from reranker.baselines.conv_knrm import ConvKnrm
 from reranker.baselines.drmm import histograms
@@ -22,7 +22,7 @@ from reranker.baselines.folders import BASELINES, load_baseline, new_baseline, r
 from reranker.baselines.knrm import Kernels
 from reranker.baselines.shared import Words, cosines, split
 from reranker.finetune import main
-from reranker.scoring import Scorer, open_scorer
+from reranker.models.scoring import Scorer, open_scorer
 from retriever.training.log import read_log
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -11,11 +11,11 @@ import pytest
 from sentence_transformers import SentenceTransformer
 from tiny_models import save_tiny, save_tiny_reranker
 
-from indexer.errors import InputError
-from reranker import bi_encoder
+from indexer.base.errors import InputError
 from reranker.candidates import Candidate
-from reranker.scoring import CROSS_ENCODER, open_scorer, scorer_is_here, scorer_sha256
-from retriever.biencoder import open_biencoder
+from reranker.models import bi_encoder
+from reranker.models.scoring import CROSS_ENCODER, open_scorer, scorer_is_here, scorer_sha256
+from retriever.models.biencoder import open_biencoder
 
 DRAW = random.Random(0)
 QUERIES = ["a b", "c d e", "a b", "z"]
@@ -113,10 +113,12 @@ def test_a_transformer_without_a_head_is_none_either(tiny):
 
 
 def test_what_is_here(tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr("retriever.models._from_cache", lambda repository: None)
+    monkeypatch.setattr("retriever.models.locations._from_cache", lambda repository: None)
     for name in (str(tiny), f"bi-encoder:{tiny}", "bi-encoder:all-MiniLM-L6-v2"):
         assert scorer_is_here(name)
     for name in ("no-such-model", "bi-encoder:no/such", str(tmp_path / "none"), "all-MiniLM-L6-v2"):
         assert not scorer_is_here(name)
-    monkeypatch.setattr("retriever.models._from_cache", lambda repository: repository == "cross-encoder/m")
+    monkeypatch.setattr(
+        "retriever.models.locations._from_cache", lambda repository: repository == "cross-encoder/m"
+    )
     assert scorer_is_here("m") and not scorer_is_here("bi-encoder:m")

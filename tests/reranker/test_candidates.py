@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tiny_models import WORDS
 from transformers import BertTokenizerFast
 
-from indexer.builder import Plan, build_index
-from indexer.errors import InputError
+from indexer.base.errors import InputError
+from indexer.building.builder import Plan, build_index
 from indexer.index import Index
 from reranker.candidates import (
     Candidate,
@@ -23,7 +23,7 @@ from reranker.candidates import (
     RunCandidates,
     windows,
 )
-from retriever.models import ModelFacts
+from retriever.models.locations import ModelFacts
 
 ROWS = [
     {

@@ -14,11 +14,11 @@ import pytest
 from contrast_corpus import document, make_index, mined
 from tiny_corpus import linked_rows
 
-from indexer.errors import InputError, MachineError, UsageError
+from indexer.base.errors import InputError, MachineError, UsageError
 from indexer.index import Index
-from reranker.contrasts import Contrast, TextPair, read_contrasts
 from reranker.mine import main, make_mix
-from reranker.mining import Mine, Statistics, shares
+from reranker.mining.contrasts import Contrast, TextPair, read_contrasts
+from reranker.mining.miner import Mine, Statistics, shares
 from reranker.objectives import Objective, Source, all_objectives
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -141,7 +141,7 @@ def test_several_processes_give_the_same_file(index: Index, monkeypatch: pytest.
     mix = make_mix("prop=2,ict,wlp", {"minimum_count": 2})
     alone = list(Mine(index, mix).lines(100))
     monkeypatch.setattr(Objective, "worth_processes", 1)
-    monkeypatch.setattr("reranker.mining._CHUNK", 10)
+    monkeypatch.setattr("reranker.mining.miner._CHUNK", 10)
     assert list(Mine(index, mix, processes=2).lines(100)) == alone
     assert len(alone) == 100
 
@@ -154,7 +154,7 @@ def test_a_mining_process_that_ends_is_the_machines_fault(
     index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Objective, "worth_processes", 1)
-    monkeypatch.setattr("reranker.mining._lines_there", ends)
+    monkeypatch.setattr("reranker.mining.miner._lines_there", ends)
     with pytest.raises(MachineError, match="a mining process was ended"):
         list(Mine(index, make_mix("wlp", {}), processes=2).lines(100))
 

@@ -15,15 +15,15 @@ from safetensors.torch import load_file, save_file
 from sentence_transformers import CrossEncoder
 from tiny_training import pair_rows, save_bert, save_normalized, write_pairs
 
-from indexer.errors import InputError, UsageError
+from indexer.base.errors import InputError, UsageError
 from reranker.export import main as export
 from reranker.finetune import main
-from reranker.scoring import open_scorer
+from reranker.models.scoring import open_scorer
 from reranker.training import loss as losses
 from reranker.training import trainer as trainers
 from reranker.training.config import read_finetune_config
-from retriever.bases import weights_sha256
-from retriever.runs import read_run
+from retriever.models.bases import weights_sha256
+from retriever.search.runs import read_run
 from retriever.training.log import read_log
 from retriever.training.settings import settings_text
 from retriever.training.trainer import Resumable

@@ -11,9 +11,9 @@ import pytest
 from tiny_models import save_tiny_reranker
 from tiny_training import pair_rows, write_pairs
 
-from indexer.errors import InputError, UsageError
+from indexer.base.errors import InputError, UsageError
 from indexer.index import Index
-from reranker.scoring import open_scorer
+from reranker.models.scoring import open_scorer
 from reranker.training.config import GroupSettings, read_finetune_config
 from reranker.training.data import (
     data_sha256,
@@ -26,7 +26,7 @@ from reranker.training.data import (
 )
 from reranker.training.dev import DevGroups, mean_reciprocal_rank
 from reranker.training.texts import GroupCollator, GroupTexts, PairTokenizer
-from retriever.biencoder import TextFormat
+from retriever.models.biencoder import TextFormat
 
 
 def groups(folder: Path, rows: list[dict], **settings) -> list[dict]:

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from indexer.index import Index
 from indexer.links import LinkGraph
-from reranker.groups import LinkGroups
+from reranker.mining.groups import LinkGroups
+from retriever.mining.topology import Topology
 from retriever.objectives import Source
-from retriever.topology import Topology
 
 Links = list[tuple[int, int]]
 """(passage, target document), in reading order"""
@@ -123,7 +123,7 @@ def test_no_links() -> None:
 
 @pytest.mark.realdata
 def test_counts_on_a_real_corpus(shared_data, tmp_path) -> None:
-    from indexer.builder import Plan, build_index
+    from indexer.building.builder import Plan, build_index
 
     build_index(
         tmp_path / "i", Plan(shared_data / "archwiki/docs.jsonl.zst", bm25=False), lambda name, title: None

@@ -13,18 +13,18 @@ import pytest
 from contrast_corpus import document, make_index
 from tiny_models import save_tiny
 
-from indexer.errors import InputError
-from reranker.attentions import Attended, Span
-from reranker.contrasts import Contrast
+from indexer.base.errors import InputError
 from reranker.mine import make_mix
-from reranker.mining import Mine
+from reranker.mining.attentions import Attended, Span
+from reranker.mining.contrasts import Contrast
+from reranker.mining.miner import Mine
+from reranker.mining.words import WORD, words_of
 from reranker.objectives import Source
 from reranker.objectives.harp import Harp, mention_of, softmax, usable_links, word_weights
 from reranker.objectives.harp_acm import AnchorCoOccurrence
 from reranker.objectives.harp_qdm import QueryDisambiguation
 from reranker.objectives.harp_rdp import RepresentativeDocumentPrediction, importance
 from reranker.objectives.harp_rqp import RepresentativeQueryPrediction
-from reranker.words import WORD, words_of
 
 DOCUMENTS = [
     document("Bruns", "Bruns scored [Aristocats] for Disney. He knew [Sherman] and the [Aristocats] well."),

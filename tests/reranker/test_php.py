@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from contrast_corpus import document, make_index
 
-from reranker.contrasts import Contrast
+from reranker.mining.contrasts import Contrast
 from reranker.objectives import Source
 from reranker.objectives.php import (
     HyperlinkPrediction,

@@ -18,16 +18,16 @@ from tiny_contrasts import write_tiny_contrasts
 from tiny_training import bert_config, pair_rows, save_bert, save_normalized, save_tokenizer, write_pairs
 from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer, BertForMaskedLM
 
-from indexer.errors import InputError, UsageError
+from indexer.base.errors import InputError, UsageError
 from reranker.export import main as export
 from reranker.finetune import main as finetune
+from reranker.models.scoring import open_scorer
 from reranker.pretrain import main
-from reranker.pretraining import trainer as trainers
-from reranker.pretraining.config import read_pretrain_config
-from reranker.pretraining.model import WORTH, open_pretrainable
-from reranker.pretraining.texts import ContrastCollator, ContrastTexts
-from reranker.scoring import open_scorer
 from reranker.training.loss import LOSSES, batch_loss
+from reranker.training.pretraining import trainer as trainers
+from reranker.training.pretraining.config import read_pretrain_config
+from reranker.training.pretraining.model import WORTH, open_pretrainable
+from reranker.training.pretraining.texts import ContrastCollator, ContrastTexts
 from reranker.training.texts import PairTokenizer
 from retriever.training.log import read_log
 from retriever.training.settings import settings_text
@@ -243,7 +243,7 @@ def test_after_kills_in_any_stage_the_same_command_ends_with_the_same_bits(undis
 
 def test_a_finished_stage_is_not_taken_from_other_settings(data, tmp_path, monkeypatch):
     path = write_config(data, tmp_path)
-    monkeypatch.setattr("reranker.pretraining.run.publish", lambda *_: pytest.fail("stop"))
+    monkeypatch.setattr("reranker.training.pretraining.run.publish", lambda *_: pytest.fail("stop"))
     with pytest.raises(pytest.fail.Exception):
         pretrain(path)
     with pytest.raises(
@@ -365,7 +365,7 @@ def test_split_over_micro_batches_gradients_are_those_of_the_whole_batch(passes,
     config = read_pretrain_config(write_config(data, tmp_path), [f"mlm.passes={passes}"])
     torch.manual_seed(1)
     opened = open_pretrainable(config)
-    from reranker.pretraining.data import open_contrasts
+    from reranker.training.pretraining.data import open_contrasts
 
     rows, _ = open_contrasts(config.stages[0].contrasts, tmp_path)
     found = []

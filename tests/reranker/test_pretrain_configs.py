@@ -12,7 +12,7 @@ from tiny_contrasts import write_tiny_contrasts
 from tiny_training import save_normalized
 
 from reranker.pretrain import main
-from reranker.pretraining.config import PretrainConfig, read_pretrain_config
+from reranker.training.pretraining.config import PretrainConfig, read_pretrain_config
 from retriever.training.log import read_log
 from retriever.training.settings import Table
 

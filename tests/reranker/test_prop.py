@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from contrast_corpus import document, make_index, mined
 
-from indexer.errors import InputError, UsageError
+from indexer.base.errors import InputError, UsageError
 from indexer.index import Index
 from reranker.mine import make_mix
-from reranker.mining import Mine
+from reranker.mining.miner import Mine
+from reranker.mining.words import draw_count, stop_words, words_of
 from reranker.objectives import Source
 from reranker.objectives.unigrams import Collection, DocumentModel, Sampler, count_words
-from reranker.words import draw_count, stop_words, words_of
 
 TEXTS = [
     "Moth moth bug LAMP", "moth the lamp", "bug, bug: bug!", "lamp of oil", "tree leaf",

@@ -14,11 +14,11 @@ from sentence_transformers import CrossEncoder
 from tiny_corpus import linked_rows
 from tiny_models import save_tiny, save_tiny_reranker
 
-from indexer.builder import Plan, build_index
-from indexer.errors import InputError, UsageError
+from indexer.base.errors import InputError, UsageError
+from indexer.building.builder import Plan, build_index
 from indexer.index import Index
 from reranker.rerank import main
-from retriever.runs import read_run
+from retriever.search.runs import read_run
 
 QUESTIONS = {"q 1": "word1 of all", "q2": "naïve word2", "q3": "nothing"}
 

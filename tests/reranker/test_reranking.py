@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from sentence_transformers import CrossEncoder
 from tiny_models import save_tiny_reranker
 
-from indexer.errors import InputError, UsageError
+from indexer.base.errors import InputError, UsageError
 from reranker.candidates import Candidate, PairFormat, windows
+from reranker.models.scoring import PairScorer, open_scorer
 from reranker.reranking import Reranker
-from reranker.scoring import PairScorer, open_scorer
 from retriever.ranking import Query, Ranking
 
 NOTHING = -np.inf

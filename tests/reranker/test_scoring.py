@@ -15,12 +15,12 @@ import torch
 from sentence_transformers import CrossEncoder
 from tiny_models import save_tiny_reranker
 
-from indexer.batches import Parallel
-from indexer.errors import InputError
-from reranker import scoring
-from reranker.scoring import CROSS_ENCODER, Scorer, load_cross_encoder, open_scorer
-from retriever.engine import Opened, torch_forward
-from retriever.models import find_model
+from indexer.base.errors import InputError
+from indexer.encoding.batches import Parallel
+from reranker.models import scoring
+from reranker.models.scoring import CROSS_ENCODER, Scorer, load_cross_encoder, open_scorer
+from retriever.models.engine import Opened, torch_forward
+from retriever.models.locations import find_model
 
 DRAW = random.Random(0)
 

@@ -14,12 +14,12 @@ import torch
 from sentence_transformers import SentenceTransformer
 from tiny_models import save_tiny
 
-from indexer.batches import encode_texts
-from indexer.errors import InputError, MismatchError, UsageError
+from indexer.base.errors import InputError, MismatchError, UsageError
+from indexer.encoding.batches import encode_texts
 from indexer.index import Index
-from retriever.bases import base_folder
-from retriever.biencoder import BiEncoder, TextFormat, open_biencoder
-from retriever.models import (
+from retriever.models.bases import base_folder
+from retriever.models.biencoder import BiEncoder, TextFormat, open_biencoder
+from retriever.models.locations import (
     BI_ENCODER,
     DEFAULT_ENCODER,
     PASSAGES,
@@ -29,9 +29,9 @@ from retriever.models import (
     model_sha256,
     shipped_models,
 )
+from retriever.models.towers import split_towers
 from retriever.ranking import Query
-from retriever.searchers import Dense
-from retriever.towers import split_towers
+from retriever.search.searchers import Dense
 from retriever.training.config import ModelSettings
 from retriever.training.towers import open_model
 

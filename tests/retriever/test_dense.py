@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from fake_encoder import FakeEncoder
 
-from indexer.encoding import encode_texts
-from indexer.errors import MismatchError, UsageError
+from indexer.base.errors import MismatchError, UsageError
+from indexer.encoding.encode import encode_texts
 from indexer.index import Index
 from retriever.ranking import Query, Ranking
-from retriever.searchers import Dense
+from retriever.search.searchers import Dense
 
 QUERIES = [Query("a", "word3 word7"), Query("b", "Title 9"), Query("c", "")]
 

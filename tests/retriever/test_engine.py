@@ -15,13 +15,13 @@ import torch
 from sentence_transformers import SentenceTransformer
 from tiny_models import save_tiny
 
-from indexer.batches import Parallel, encode_texts
-from indexer.devices import cuda_devices
-from indexer.errors import MachineError, UsageError
-from retriever import torch_engine
-from retriever.biencoder import BiEncoder, open_biencoder
-from retriever.engine import Opened, on_gpu, padded, torch_forward
-from retriever.models import DEFAULT_ENCODER, find_model, load_bi_encoder
+from indexer.base.devices import cuda_devices
+from indexer.base.errors import MachineError, UsageError
+from indexer.encoding.batches import Parallel, encode_texts
+from retriever.models import torch_engine
+from retriever.models.biencoder import BiEncoder, open_biencoder
+from retriever.models.engine import Opened, on_gpu, padded, torch_forward
+from retriever.models.locations import DEFAULT_ENCODER, find_model, load_bi_encoder
 
 DRAW = random.Random(0)
 TEXTS = [" ".join(DRAW.choices(ascii_lowercase, k=n)) for n in range(60)]
@@ -231,7 +231,7 @@ def test_devices_without_a_gpu():
 
 
 def test_devices_of_a_machine_with_two(monkeypatch):
-    monkeypatch.setattr("indexer.devices.version", lambda name: "2.13.0+cu130")
+    monkeypatch.setattr("indexer.base.devices.version", lambda name: "2.13.0+cu130")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     assert cuda_devices("auto") == cuda_devices("cuda") == ["cuda:0", "cuda:1"]
@@ -288,7 +288,7 @@ class PlayedGpu:
             "empty",
             lambda *a, pin_memory=False, **k: empty(*a, **(k | (on_cpu if "device" in k else {}))),
         )
-        monkeypatch.setattr("retriever.engine.cuda_devices", lambda device: _devices(device))
+        monkeypatch.setattr("retriever.models.engine.cuda_devices", lambda device: _devices(device))
 
 
 def _module_to(to):

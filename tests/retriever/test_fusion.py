@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexer.errors import MismatchError, UsageError
-from retriever.fusion import reciprocal_rank, weighted
+from indexer.base.errors import MismatchError, UsageError
 from retriever.ranking import Ranking
+from retriever.search.fusion import reciprocal_rank, weighted
 
 
 def ranking(*queries: list[tuple[int, float]], k: int = 4) -> Ranking:

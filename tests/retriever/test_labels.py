@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from tiny_corpus import write_jsonl
 
-from indexer.errors import InputError, UsageError
+from indexer.base.errors import InputError, UsageError
+from retriever.mining.pairs import Pair, read_pairs
 from retriever.negatives import main
-from retriever.pairs import Pair, read_pairs
 
 # passages of three words: a#0 "red fox runs", a#1 "over green hills", b#0 "red hen sleeps", ...
 DOCUMENTS = {

@@ -11,9 +11,9 @@ import transformers
 from tiny_training import VOCABULARY, save_tokenizer
 from transformers import AutoModelForMaskedLM
 
-from indexer.errors import UsageError
-from retriever.bases import open_base
+from indexer.base.errors import UsageError
 from retriever.mlm import main
+from retriever.models.bases import open_base
 from retriever.training.log import read_log
 from retriever.training.masked import BertForMaskedLM, Masker, MlmTrainer
 

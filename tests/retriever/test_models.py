@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from indexer.errors import InputError
-from retriever import models
-from retriever.models import DEFAULT_ENCODER, find_model, model_sha256
+from indexer.base.errors import InputError
+from retriever.models import locations as models
+from retriever.models.locations import DEFAULT_ENCODER, find_model, model_sha256
 
 
 @pytest.fixture(autouse=True)

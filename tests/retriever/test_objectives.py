@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from tiny_corpus import linked_rows, write_jsonl
 
-from indexer.builder import Plan, build_index
-from indexer.errors import InputError, MachineError
+from indexer.base.errors import InputError, MachineError
+from indexer.building.builder import Plan, build_index
 from indexer.index import Index
-from retriever.mining import Statistics, mine_pairs
+from retriever.mining.miner import Statistics, mine_pairs
+from retriever.mining.pairs import Pair, read_pairs, write_pairs
 from retriever.objectives import Source, all_objectives, anchor_sentence
-from retriever.pairs import Pair, read_pairs, write_pairs
 
 
 def make_index(folder: Path, rows: list[dict[str, Any]], words: int = 100) -> Index:
@@ -232,8 +232,8 @@ def test_the_same_seed_gives_the_same_file(index: Index, name: str, monkeypatch:
 def test_several_processes_give_the_same_file(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     objective = all_objectives()["hlp"]
     alone = list(mine_pairs(index, objective, negatives="random"))
-    monkeypatch.setattr("retriever.mining._WORTH_PROCESSES", 1)
-    monkeypatch.setattr("retriever.mining._CHUNK", 10)
+    monkeypatch.setattr("retriever.mining.miner._WORTH_PROCESSES", 1)
+    monkeypatch.setattr("retriever.mining.miner._CHUNK", 10)
     assert list(mine_pairs(index, objective, negatives="random", processes=2)) == alone
     assert len(alone) > 50
 
@@ -245,8 +245,8 @@ def ends(*_: object) -> None:
 def test_a_mining_process_that_ends_is_the_machines_fault(
     index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("retriever.mining._WORTH_PROCESSES", 1)
-    monkeypatch.setattr("retriever.mining._lines", ends)
+    monkeypatch.setattr("retriever.mining.miner._WORTH_PROCESSES", 1)
+    monkeypatch.setattr("retriever.mining.miner._lines", ends)
     with pytest.raises(MachineError, match="a mining process was ended"):
         list(mine_pairs(index, all_objectives()["dual-link"], processes=2))
 

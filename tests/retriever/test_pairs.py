@@ -9,9 +9,9 @@ import pytest
 from command import run
 from tiny_corpus import linked_rows, write_jsonl
 
-from indexer.errors import InputError, UsageError
-from retriever.pairs import Context, Pair, pair_line, read_pairs, write_pairs
-from retriever.sentences import sentence_spans
+from indexer.base.errors import InputError, UsageError
+from retriever.mining.pairs import Context, Pair, pair_line, read_pairs, write_pairs
+from retriever.mining.sentences import sentence_spans
 
 PAIR = Pair(
     query="who wrote\u2028it?",

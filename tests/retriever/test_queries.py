@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from indexer.errors import InputError
+from indexer.base.errors import InputError
 from retriever.queries import read_queries
 from retriever.ranking import Query
 

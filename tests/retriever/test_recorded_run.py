@@ -6,12 +6,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from indexer.errors import InputError
-from indexer.ids import IdTable, hash_ids
-from retriever.fusion import reciprocal_rank
+from indexer.base.errors import InputError
+from indexer.store.ids import IdTable, hash_ids
 from retriever.ranking import Query
-from retriever.runs import read_run
-from retriever.searchers import RecordedRun
+from retriever.search.fusion import reciprocal_rank
+from retriever.search.runs import read_run
+from retriever.search.searchers import RecordedRun
 
 PASSAGES = {"a#0": 0, "a#1": 1, "New York#0": 2, "b#0": 3}
 DOCUMENTS = {"a": 0, "New York": 1, "b": 2}

@@ -12,10 +12,10 @@ import orjson
 import pytest
 import zstandard
 
-from indexer.errors import DamagedIndexError, UsageError
-from indexer.lucene_index import BM25, LuceneIndex, build_lucene, open_lucene
+from indexer.base.errors import DamagedIndexError, UsageError
+from indexer.search.lucene_index import BM25, LuceneIndex, build_lucene, open_lucene
 from retriever.ranking import Query
-from retriever.searchers import Bm25, QueryLikelihood, Searcher
+from retriever.search.searchers import Bm25, QueryLikelihood, Searcher
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 

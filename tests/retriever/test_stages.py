@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from retriever import stages
-from retriever.stages import recorded_stages, stage
+from retriever.search import stages
+from retriever.search.stages import recorded_stages, stage
 
 
 def search():

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from tiny_training import pair_rows, write_pairs
 
-from indexer.errors import InputError, UsageError
-from retriever.biencoder import TextFormat
+from indexer.base.errors import InputError, UsageError
+from retriever.models.biencoder import TextFormat
 from retriever.training.config import read_config
 from retriever.training.data import Batches, PairRows, store_pairs
 from retriever.training.settings import settings_text

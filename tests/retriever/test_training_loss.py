@@ -11,12 +11,12 @@ import torch
 from tiny_training import save_bert, save_normalized
 from torch import nn
 
-from indexer.errors import InputError
-from retriever.bases import open_base
-from retriever.biencoder import PassageTokenizer, TextFormat
-from retriever.engine import open_tokenizer
-from retriever.models import model_facts
-from retriever.pairs import Context, Pair
+from indexer.base.errors import InputError
+from retriever.mining.pairs import Context, Pair
+from retriever.models.bases import open_base
+from retriever.models.biencoder import PassageTokenizer, TextFormat
+from retriever.models.engine import open_tokenizer
+from retriever.models.locations import model_facts
 from retriever.training.config import DevSettings
 from retriever.training.dev import AverageRank, gold_ranks
 from retriever.training.loss import InBatchLoss, hidden, in_batch_loss

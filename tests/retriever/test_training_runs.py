@@ -17,10 +17,10 @@ from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 from tiny_training import pair_rows, save_bert, save_normalized, write_pairs
 
-from indexer.errors import InputError, MachineError, UsageError
-from retriever.bases import weights_sha256
-from retriever.biencoder import open_biencoder
+from indexer.base.errors import InputError, MachineError, UsageError
 from retriever.export import main as export
+from retriever.models.bases import weights_sha256
+from retriever.models.biencoder import open_biencoder
 from retriever.train import main
 from retriever.training import trainer as trainers
 from retriever.training.config import read_config

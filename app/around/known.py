@@ -1,0 +1,96 @@
+"""Questions whose answers are known: which of them to suggest, and whether a passage is right.
+
+A passage is right if it holds one of the answers by DPR's rules (`retriever.answers`); for a question
+without answers, if it, or the document that it is a slice of, is judged relevant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from app.around.marking import Span
+from indexer.base.errors import LinkseekError
+from indexer.passages import Passage
+from retriever.answers import AnswerMatcher, answer_spans
+from retriever.queries import read_queries
+from retriever.ranking import Query
+from retriever.search.runs import Qrels, read_qrels
+
+_MOST_MARKED = 20_000  # characters in which answers are marked; whether a text is right looks at all of it
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of one question. relevance: passage or document id -> judgement, 1 and above is good."""
+
+    answers: tuple[str, ...] = ()
+    relevance: Mapping[str, int] | None = None
+
+    @cached_property
+    def _matcher(self) -> AnswerMatcher:
+        return AnswerMatcher(self.answers)
+
+    def is_right(self, passage: Passage) -> bool | None:
+        """Whether a passage answers the question; None where neither answers nor judgements are known."""
+        if self.answers:
+            return self._matcher.matches(passage.text)
+        return self.is_judged_relevant(passage)
+
+    def is_judged_relevant(self, passage: Passage) -> bool | None:
+        """Whether the passage or its document is judged relevant; None without judgements."""
+        if self.relevance is None:
+            return None
+        return max(self.relevance.get(id_, 0) for id_ in (passage.id, passage.document_id)) > 0
+
+    def spans(self, text: str) -> tuple[Span, ...]:
+        """Where answers stand in a text, in characters."""
+        return tuple(answer_spans(text[:_MOST_MARKED], self.answers)) if self.answers else ()
+
+
+NOTHING_KNOWN = Known()
+
+
+class KnownQuestions:
+    """The questions of a test set, found again by their text."""
+
+    def __init__(self, queries: Sequence[Query], qrels: Qrels | None = None) -> None:
+        """qrels: judgements by the queries' ids."""
+        self.queries = tuple(queries)
+        self._qrels = qrels
+        self._by_text = {_folded(query.text): query for query in reversed(self.queries)}
+
+    @classmethod
+    def read(cls, queries: Path, qrels: Path) -> KnownQuestions:
+        """From files; without any questions if they are not there or damaged."""
+        try:
+            return cls(read_queries(queries), read_qrels(qrels) if qrels.is_file() else None)
+        except (LinkseekError, OSError):
+            return cls([])
+
+    def find(self, question: str) -> Known:
+        """What is known of a question; case, and white space more than needed, do not count."""
+        query = self._by_text.get(_folded(question))
+        if query is None:
+            return NOTHING_KNOWN
+        return Known(query.answers, self._qrels.get(query.id, {}) if self._qrels is not None else None)
+
+    def suggestions(self, page: int, first: Sequence[str] = (), count: int = 6) -> list[str]:
+        """A few questions to start with: on page 0 those with the ids `first`, then the others in turn.
+
+        The others are taken from all over the test set, so that neighbours, which are often of one
+        article, do not stand together.
+        """
+        chosen = [query for id_ in first for query in self.queries if query.id == id_]
+        others = [query for query in self.queries if query.id not in first]
+        step = max(len(others) // count, 1)
+        ordered = chosen[:count] + [query for start in range(step) for query in others[start::step]]
+        pages = max(-(-len(ordered) // count), 1)
+        start = page % pages * count
+        return [query.text for query in ordered[start : start + count]]
+
+
+def _folded(question: str) -> str:
+    return " ".join(question.casefold().split())

@@ -1,0 +1,137 @@
+"""python app/background/watcher.py FOLDER: run the command of one job and record its state.
+
+Started by `Jobs.start` and by nobody else. It holds FOLDER/lock, open when it is started, as long as it
+lives. Its command runs in a process group of its own, so that all of it can be ended, and is ended by the
+system should the watcher be killed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from app.background.jobs import (
+    AT_ONCE,
+    CANCEL,
+    JOB,
+    LOCK,
+    LOG,
+    PROGRESS,
+    STATE,
+    UPLOAD,
+    error_in,
+    is_held,
+    read_log,
+)
+from indexer.base.progress import NOTES
+from indexer.store.artifacts import write_json
+
+_LOOK = 0.2  # seconds between looks at whether the command has ended, or should
+_PATIENCE = 3.0  # seconds for a command to end by itself
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
+
+def watch(folder: Path) -> None:
+    """Wait for a turn, run the command, and write down what became of it."""
+    about = orjson.loads((folder / JOB).read_bytes())
+    state: dict[str, Any] = {"state": "waiting"}
+    try:
+        write_json(folder / STATE, state)
+        slot = _turn(folder)
+        if slot is None:
+            state |= {"state": "cancelled"}
+        else:
+            state |= {"state": "running", "began": time.time()}
+            write_json(folder / STATE, state)
+            state |= _run(about["command"], folder)
+    finally:
+        shutil.rmtree(folder / UPLOAD, ignore_errors=True)
+        write_json(folder / STATE, state | {"ended": time.time()})
+
+
+def _turn(folder: Path) -> int | None:
+    """A slot, held till this process ends; None if the job is cancelled first. First come, first served."""
+    while not (folder / CANCEL).exists():
+        if not _waits_before(folder):
+            for number in range(AT_ONCE):
+                handle = os.open(folder.parent / f"slot-{number}", os.O_RDWR | os.O_CREAT, 0o600)
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    return handle
+                except BlockingIOError:
+                    os.close(handle)
+        time.sleep(_LOOK)
+    return None
+
+
+def _waits_before(folder: Path) -> bool:
+    """Whether an older job waits for its turn."""
+    for other in folder.parent.iterdir():
+        if other.name < folder.name and is_held(other / LOCK) and not (other / CANCEL).exists():
+            with suppress(OSError, ValueError, KeyError):
+                if orjson.loads((other / STATE).read_bytes())["state"] == "waiting":
+                    return True
+    return False
+
+
+def _run(command: Sequence[str], folder: Path) -> dict[str, Any]:
+    """Run the command to its end; what became of it."""
+    environment = {name: value for name, value in os.environ.items() if name not in _OF_TERMINALS}
+    environment |= {NOTES: str(folder / PROGRESS), "PYTHONUNBUFFERED": "1", "COLUMNS": "110"}
+    with (folder / LOG).open("wb") as log:
+        try:
+            child = subprocess.Popen(
+                list(command),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                process_group=0,
+                preexec_fn=_end_with_watcher,
+            )
+        except OSError as error:
+            return {"state": "failed", "message": str(error), "hint": "Install Linkseek again."}
+        while child.poll() is None:
+            if (folder / CANCEL).exists():
+                _end(child)
+            time.sleep(_LOOK)
+    if child.returncode == 0:
+        return {"state": "done"}
+    if (folder / CANCEL).exists():
+        return {"state": "cancelled"}
+    message, hint = error_in(read_log(folder), child.returncode)
+    return {"state": "failed", "message": message, "hint": hint}
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """End the command and whatever it has started."""
+    for how in (signal.SIGTERM, signal.SIGKILL):
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, how)
+        with suppress(subprocess.TimeoutExpired):
+            child.wait(_PATIENCE)
+            return
+
+
+def _end_with_watcher() -> None:
+    """In the child, before the command: have Linux end it with its parent."""
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+_OF_TERMINALS = frozenset({"FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"})
+
+if __name__ == "__main__":
+    watch(Path(sys.argv[1]))

@@ -1,0 +1,1 @@
+"""HTML, addresses and state of the pages; no page logic."""

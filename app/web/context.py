@@ -1,0 +1,29 @@
+"""What the shell hands to every page: the index that was chosen, opened once, and the options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.service import SearchService
+from indexer.base.options import Options
+
+
+class AppOptions(Options):
+    """Search an index in the browser: pipelines side by side, articles, evaluations, indexes."""
+
+    index: Path = Path("index/sample")
+    """the folder of the index; those beside it can be chosen on the page"""
+    pipelines_file: Path | None = None
+    """a TOML file with pipelines of your own"""
+    results: Path = Path("results")
+    """the folder of finished evaluations"""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The chosen index's folder, and its service; None where there is no index that could be opened."""
+
+    index: Path
+    service: SearchService | None
+    options: AppOptions

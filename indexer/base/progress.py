@@ -1,0 +1,190 @@
+"""Progress bars with remaining time on stderr; in a log file, a line every ten seconds instead.
+
+What is under way at the same time, in any threads, stands line by line in one display: a terminal can
+have only one that moves. Another program that runs a command reads the same from a file, which the
+environment variable LINKSEEK_PROGRESS names.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import orjson
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TaskProgressColumn,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
+
+from indexer.base.terminal import printable, say
+
+NOTES = "LINKSEEK_PROGRESS"
+
+_LOG_SECONDS = 10.0
+_NOTE_SECONDS = 0.25
+
+
+@contextmanager
+def progress(
+    label: str, total: float | None = None, unit: str = "", done: float = 0
+) -> Iterator[Callable[[float], None]]:
+    """Show how far `label` is; call what it yields with the number of units that were just finished.
+
+    total: units in all, None where unknown. done: units finished by an earlier, interrupted run.
+    """
+    console, label = Console(stderr=True), printable(label)
+    if console.is_terminal:
+        with _display.bar(console, label, total, unit, done) as advance:
+            yield advance
+        return
+    log, file = _Log(label, total, unit, done), os.environ.get(NOTES)
+    if file is None:
+        yield log
+        return
+    with _notes.entry(Path(file), label, total, unit, done) as note:
+
+        def advance(count: float) -> None:
+            log(count)
+            note(count)
+
+        yield advance
+
+
+class _Display:
+    """The live display, which is there as long as it holds a bar that is under way."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._bars: Progress | None = None
+        self._under_way = 0
+
+    @contextmanager
+    def bar(
+        self, console: Console, label: str, total: float | None, unit: str, done: float
+    ) -> Iterator[Callable[[float], None]]:
+        """Show one bar; what is yielded advances it."""
+        with self._lock:
+            if self._bars is None:
+                self._bars = Progress(*_columns(), console=console, speed_estimate_period=60)
+                self._bars.start()
+            bars = self._bars
+            self._under_way += 1
+            task = bars.add_task(label, total=total, unit=unit)
+            bars.advance(task, done)
+        try:
+            yield lambda count: bars.advance(task, count)
+            if total is None:
+                bars.update(task, total=1, completed=1)
+        finally:
+            with self._lock:
+                self._under_way -= 1
+                if not self._under_way:
+                    bars.stop()
+                    self._bars = None
+
+
+_display = _Display()
+
+
+def _columns() -> list[ProgressColumn]:
+    return [
+        TextColumn("{task.description:<24}", markup=False),
+        BarColumn(bar_width=30),
+        TaskProgressColumn(),
+        _CountColumn(),
+        TimeRemainingColumn(),
+        TextColumn("left"),
+    ]
+
+
+class _CountColumn(ProgressColumn):
+    """How many of how many, for what people count: not bytes."""
+
+    def render(self, task: Task) -> Text:
+        """For example "1,024/4,096 passages"."""
+        unit = task.fields["unit"]
+        if not unit or unit == "bytes" or task.total is None:
+            return Text()
+        return Text(f"{task.completed:,.0f}/{task.total:,.0f} {unit}", "progress.download")
+
+
+class _Log:
+    """The same for a stream that is no terminal."""
+
+    def __init__(self, label: str, total: float | None, unit: str, done: float) -> None:
+        self.label, self.total, self.unit = label, total, unit
+        self.first = self.done = done
+        self.started = self.said = time.monotonic()
+
+    def __call__(self, count: float) -> None:
+        self.done += count
+        now = time.monotonic()
+        if now - self.said < _LOG_SECONDS:
+            return
+        self.said = now
+        rate = (self.done - self.first) / (now - self.started)
+        line = f"{self.label}: {self.done:,.0f} {self.unit}, {rate:,.0f}/s"
+        if self.total and rate > 0:
+            line += f", {self.done / self.total:.0%}, {(self.total - self.done) / rate:,.0f} s left"
+        say(line)
+
+
+class _Notes:
+    """The same as JSON, for another program: what is under way, and what has ended.
+
+        [{"label", "unit", "total", "first", "done", "began", "ended"}, ...]
+
+    In the order of their beginning; times are seconds since 1970, `ended` is null till then, `first` is what
+    an earlier run had done. The file is whole at any moment.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._entries: list[dict[str, Any]] = []
+        self._written = 0.0
+
+    @contextmanager
+    def entry(
+        self, path: Path, label: str, total: float | None, unit: str, done: float
+    ) -> Iterator[Callable[[float], None]]:
+        """Note one; what is yielded advances it."""
+        entry: dict[str, Any] = {"label": label, "unit": unit, "total": total, "first": done, "done": done}
+        entry |= {"began": time.time(), "ended": None}
+        with self._lock:
+            self._entries.append(entry)
+            self._write(path)
+
+        def advance(count: float) -> None:
+            with self._lock:
+                entry["done"] += count
+                if time.time() - self._written >= _NOTE_SECONDS:
+                    self._write(path)
+
+        try:
+            yield advance
+        finally:
+            with self._lock:
+                entry["ended"] = time.time()
+                self._write(path)
+
+    def _write(self, path: Path) -> None:
+        self._written = time.time()
+        temporary = path.with_name(f"{path.name}.tmp")
+        with suppress(OSError):  # who looks on must not stop the work
+            temporary.write_bytes(orjson.dumps(self._entries, option=orjson.OPT_SERIALIZE_NUMPY))
+            temporary.replace(path)
+
+
+_notes = _Notes()

@@ -1,0 +1,1 @@
+"""Building an index: the stages, their workspace, atomic publishing."""

@@ -1,0 +1,357 @@
+"""From a source file to stored documents: read, parse (in several processes), check, write.
+
+Documents are written in segments. After each one a small file says how many raw records it took, so
+a build that was killed goes on behind the last whole segment, passing over finished records without
+parsing them, and ends with the same bytes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from indexer.base.errors import DamagedIndexError, InputError, MachineError
+from indexer.base.together import ProcessPool
+from indexer.documents import (
+    DOCUMENT_SCHEMA,
+    REDIRECT_SCHEMA,
+    Document,
+    Redirect,
+    document_row,
+)
+from indexer.files.sources import Reading
+from indexer.readers import Ignored, Reader, Record, parse_at
+from indexer.store.artifacts import combined_sha256, read_json, segment_path, segment_paths, write_json
+from indexer.store.ids import IdTable, SeenIds, hash_ids
+from indexer.store.tables import Row, Table, TableWriter
+
+SEGMENT_RECORDS = 100_000
+_CHUNK_RECORDS = 32
+_EXAMPLES = 20
+
+
+class _Stored(NamedTuple):
+    """A document or a redirect as it will be written; made where it is parsed, which may be another process.
+
+    digest: of all that it holds. size: about its length in characters.
+    """
+
+    id: str
+    is_document: bool
+    row: Row
+    digest: bytes
+    size: int
+
+
+_Found = Sequence[_Stored | Ignored] | InputError
+_Parsed = tuple[Record, _Found]
+
+
+@dataclass
+class Skipped:
+    """What was left out: how many records for each reason, and the first few of each."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    examples: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(self, reason: str, example: str = "") -> None:
+        """Count one record."""
+        self.counts[reason] += 1
+        examples = self.examples.setdefault(reason, [])
+        if example and len(examples) < _EXAMPLES:
+            examples.append(example)
+
+    def to_json(self) -> dict[str, Any]:
+        """For a manifest."""
+        return {
+            reason: {"count": count, "examples": self.examples.get(reason, [])}
+            for reason, count in sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
+        }
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Skipped:
+        """The inverse of `to_json`."""
+        return cls(
+            Counter({reason: entry["count"] for reason, entry in value.items()}),
+            {reason: list(entry["examples"]) for reason, entry in value.items()},
+        )
+
+
+def write_documents(
+    reader: Reader,
+    folder: Path,
+    *,
+    limit: int | None = None,
+    on_error: str = "stop",
+    processes: int = 1,
+    segment_records: int = SEGMENT_RECORDS,
+    on_source: Callable[[Reading], None] = lambda source: None,
+    on_start: Callable[[int], None] = lambda records: None,
+    on_record: Callable[[], None] = lambda: None,
+) -> dict[str, Any]:
+    """Fill `folder` with document and redirect segments and the id table; return what to record.
+
+    limit: stop after this many documents. on_error: "stop" raises at the first bad record, "skip"
+    counts it and goes on. on_start is told how many records an interrupted run had finished.
+    Raises `InputError` naming file and place of a bad record or a duplicate id, or if there is no
+    document at all.
+    """
+    writer = _Writer(reader, folder, limit, on_error)
+    on_start(writer.records)
+    source: list[Reading] = []
+
+    def opened(file: Reading) -> None:
+        source.append(file)
+        on_source(file)
+
+    with _Parser(reader, processes if reader.costly else 1) as parser:
+        records = itertools.islice(writer.tolerant(reader.records(opened)), writer.records, None)
+        outcomes = parser.parse(records)
+        while not writer.ended:
+            writer.write_segment(outcomes, segment_records, on_record)
+        if not source and not writer.at_limit:  # an earlier run wrote all: what is left is the hash
+            deque(records, maxlen=0)
+    if writer.documents == 0:
+        reasons = ", ".join(f"{n:,} {reason}" for reason, n in writer.skipped.counts.items())
+        raise InputError(
+            f"{reader.path}: no documents in it" + (f" ({reasons})" if reasons else ""),
+            f"It was read as {reader.name}; another format can be named with --format.",
+        )
+    _write_ids(folder)
+    return {
+        "documents": writer.documents,
+        "redirects": writer.redirects,
+        "records": writer.records,
+        "content_sha256": combined_sha256(writer.hashes),
+        "source_sha256": None if writer.at_limit else source[0].sha256(),
+        "skipped": writer.skipped.to_json(),
+    }
+
+
+_PROGRESS = "progress.json"
+
+
+class _Writer:
+    """Writes outcomes in segments, and notes after each what has been written so far."""
+
+    def __init__(self, reader: Reader, folder: Path, limit: int | None, on_error: str) -> None:
+        self._reader = reader
+        self._folder = folder
+        self._limit = limit
+        self._stop = on_error == "stop"
+        self._seen = SeenIds()
+        self.ended = False
+        self.segments = self.records = self.documents = self.redirects = 0
+        self.hashes: list[str] = []
+        self.skipped = Skipped()
+        self._damage: InputError | None = None
+        self._resume()
+
+    @property
+    def at_limit(self) -> bool:
+        """Whether no further document is wanted."""
+        return self._limit is not None and self.documents >= self._limit
+
+    def tolerant(self, records: Iterator[Record]) -> Iterator[Record]:
+        """Records; unless bad ones stop the build, damage of the file just ends them."""
+        try:
+            yield from records
+        except InputError as error:
+            if self._stop:
+                raise
+            self._damage = error  # read ahead: counted when the records before it are written
+
+    def write_segment(
+        self, outcomes: Iterator[_Parsed], most_records: int, on_record: Callable[[], None]
+    ) -> None:
+        """Write up to `most_records` records; sets `ended` if there are no more."""
+        digest = sha256()
+        last = self.records + most_records
+        with (
+            TableWriter(segment_path(self._folder, self.segments), DOCUMENT_SCHEMA) as documents,
+            TableWriter(self._redirects_path(), REDIRECT_SCHEMA) as redirects,
+        ):
+            while self.records < last and not self.ended:
+                record, found = next(outcomes, (None, ()))
+                if record is None:
+                    self.ended = True
+                    if self._damage:
+                        self.skipped.add("rest of a damaged file", self._damage.message)
+                    break
+                self.records += 1
+                for stored in self._accepted(record, found):
+                    digest.update(stored.digest)
+                    if stored.is_document:
+                        documents.write(stored.row, stored.size)
+                        self.documents += 1
+                    else:
+                        redirects.write(stored.row)
+                        self.redirects += 1
+                    if self.at_limit:
+                        self.ended = True
+                        break
+                on_record()
+        self.segments += 1
+        self.hashes.append(digest.hexdigest())
+        self._note()
+
+    def _redirects_path(self) -> Path:
+        return segment_path(self._folder, self.segments, "redirects-")
+
+    def _accepted(self, record: Record, found: _Found) -> Iterator[_Stored]:
+        """What is to be stored. Raises or counts what is wrong, and counts what is ignored."""
+        if isinstance(found, InputError):
+            self._refuse("malformed", found)
+            return
+        for outcome in found:
+            if isinstance(outcome, Ignored):
+                self.skipped.add(outcome.reason, record.place)
+            elif not outcome.is_document:
+                yield outcome
+            elif not outcome.id or any(c in outcome.id for c in "\n\r\t\0"):
+                problem = f"the id {outcome.id!r} is empty or holds a line break, tab or NUL"
+                self._refuse("malformed", self._error(record, problem, _LEAVE_OUT))
+            elif not self._seen.add(outcome.id):
+                problem = f"duplicate id {outcome.id!r}"
+                self._refuse("duplicate id", self._error(record, problem, _KEEP_FIRST))
+            else:
+                yield outcome
+
+    def _error(self, record: Record, problem: str, hint: str) -> InputError:
+        return InputError(f"{self._reader.path}, {record.place}: {problem}", hint)
+
+    def _refuse(self, reason: str, error: InputError) -> None:
+        if self._stop:
+            raise error
+        self.skipped.add(reason, error.message)
+
+    def _note(self) -> None:
+        write_json(
+            self._folder / _PROGRESS,
+            {
+                "segments": self.segments,
+                "records": self.records,
+                "documents": self.documents,
+                "redirects": self.redirects,
+                "hashes": self.hashes,
+                "ended": self.ended,
+                "skipped": self.skipped.to_json(),
+            },
+        )
+
+    def _resume(self) -> None:
+        """Take up what an interrupted run noted, unless its files do not agree with it."""
+        try:
+            noted = read_json(self._folder / _PROGRESS)
+            skipped = Skipped.from_json(noted["skipped"])
+            count = noted["segments"]
+            table = Table(segment_paths(self._folder)[:count], DOCUMENT_SCHEMA)
+            redirects = Table(segment_paths(self._folder, "redirects-")[:count], REDIRECT_SCHEMA)
+            if (len(table), len(redirects)) != (noted["documents"], noted["redirects"]):
+                return
+        except (DamagedIndexError, KeyError, TypeError, AttributeError):
+            return
+        self.segments, self.records = noted["segments"], noted["records"]
+        self.documents, self.redirects = noted["documents"], noted["redirects"]
+        self.hashes, self.ended, self.skipped = noted["hashes"], noted["ended"], skipped
+        for (ids,) in table.batches(["id"]):
+            self._seen.add_all(ids.to_pylist())
+
+
+_KEEP_FIRST = "Ids must be unique. Mend the file, or use --on-error skip to keep the first of each."
+_LEAVE_OUT = "Mend the record, or use --on-error skip to leave it out."
+
+
+def _write_ids(folder: Path) -> None:
+    hashes = [np.empty(0, np.uint64)]
+    for (ids,) in Table(segment_paths(folder), DOCUMENT_SCHEMA).batches(["id"]):
+        hashes.append(hash_ids(ids.to_pylist()))
+    joined = np.concatenate(hashes)
+    IdTable.build(joined, np.arange(len(joined), dtype=np.int32)).save(folder)
+
+
+class _Parser:
+    """`reader.parse` over many records in order, here or in other processes, a bounded number ahead."""
+
+    def __init__(self, reader: Reader, processes: int) -> None:
+        self._reader = reader
+        self._processes = processes
+        self._pool: ProcessPool | None = None
+
+    def __enter__(self) -> _Parser:
+        if self._processes > 1:
+            self._pool = ProcessPool(self._processes)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def parse(self, records: Iterable[Record]) -> Iterator[_Parsed]:
+        """(record, what it holds or what is wrong with it), in order."""
+        if self._pool is None:
+            for record in records:
+                yield record, _try_parse(self._reader, record)
+            return
+        iterator = iter(records)
+        chunks = _read_ahead(iter(lambda: list(itertools.islice(iterator, _CHUNK_RECORDS)), []))
+        waiting = deque(
+            (chunk, self._pool.submit(_parse_chunk, self._reader, chunk))
+            for chunk in itertools.islice(chunks, 4 * self._processes)
+        )
+        while waiting:
+            chunk, future = waiting.popleft()
+            try:
+                for following in itertools.islice(chunks, 1):
+                    waiting.append((following, self._pool.submit(_parse_chunk, self._reader, following)))
+                found = future.result()
+            except BrokenProcessPool:
+                raise MachineError(
+                    f"{self._reader.path}: a parsing process was ended at {chunk[0].place} or soon "
+                    "after (out of memory?)",
+                    "Use fewer --processes; the build goes on from the last whole segment.",
+                ) from None
+            yield from zip(chunk, found, strict=True)
+
+
+def _read_ahead(chunks: Iterator[list[Record]]) -> Iterator[list[Record]]:
+    """The same, the next one being read meanwhile: decompressing lets Python's lock go."""
+    with ThreadPoolExecutor(1, "read") as reading:
+        following: Future[list[Record]] = reading.submit(next, chunks, [])
+        while chunk := following.result():
+            following = reading.submit(next, chunks, [])
+            yield chunk
+
+
+def _parse_chunk(reader: Reader, chunk: list[Record]) -> list[_Found]:
+    return [_try_parse(reader, record) for record in chunk]
+
+
+def _try_parse(reader: Reader, record: Record) -> _Found:
+    try:
+        return [found if isinstance(found, Ignored) else _stored(found) for found in parse_at(reader, record)]
+    except InputError as error:
+        return error
+
+
+def _stored(found: Document | Redirect) -> _Stored:
+    digest = sha256(repr(found).encode()).digest()
+    if isinstance(found, Redirect):
+        return _Stored(found.id, False, {"id": found.id, "target": found.target}, digest, 0)
+    size = len(found.text) + 64 * len(found.links)
+    return _Stored(found.id, True, document_row(found), digest, size)
+
+
+def default_processes() -> int:
+    """One process a core."""
+    return os.cpu_count() or 1

@@ -1,0 +1,260 @@
+"""Passages to vectors, a shard at a time: tokenised ahead, batched by a token budget, resumable.
+
+A shard is a fixed range of rows, and its batches (`indexer.encoding.batches`) depend on nothing but its own
+texts,
+the tokenizer and the token budget; none reaches across shards. A build that was killed goes on at the
+first shard that is missing and ends with the same bits on the same machine. For the same reason shards
+can be encoded anywhere: on several devices (one process each, which take the next shard when they are done
+with one) and on several machines (each a fixed share of them, see `indexer.join`).
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from indexer.base.errors import MachineError
+from indexer.base.together import ProcessPool
+from indexer.encoding.batches import BatchModel, Tokens, encode_texts
+from indexer.encoding.shards import Shard, read_shard, shard_count, write_shard
+from indexer.encoding.tokenizing import Texts, TokenizingAhead
+
+if TYPE_CHECKING:
+    from indexer.passages import PassageStore
+    from indexer.store.tables import Table
+
+OnRows = Callable[[float], None]
+
+Share = tuple[int, int]
+"""(i, n): every n-th shard, beginning with the i-th, from 1."""
+
+WHOLE: Share = (1, 1)
+
+
+class Encoder(BatchModel, Protocol):
+    """What turns texts into vectors. `retriever.models.biencoder.BiEncoder` is one."""
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What the vectors depend on: name, weights' hash, text format. Goes into the manifest."""
+
+    @property
+    def location(self) -> str:
+        """By which name or path it can be opened again."""
+
+    @property
+    def execution(self) -> dict[str, Any]:
+        """What their last bits depend on: backend, precision, streams, versions."""
+
+    @property
+    def shard_rows(self) -> int:
+        """Rows in a shard: about half a minute of work."""
+
+    def tokenize_passages(self, titles: Sequence[str], texts: Sequence[str]) -> Sequence[Tokens]:
+        """Token ids of passages, cut to the model's length."""
+
+
+@dataclass(frozen=True)
+class PassageTexts:
+    """Titles and texts of passages, for `indexer.encoding.tokenizing`."""
+
+    table: Table
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def read(self, start: int, stop: int) -> tuple[list[str], list[str]]:
+        """(titles, texts) of rows [start, stop)."""
+        return list(self.table.column("title", start, stop)), list(self.table.column("text", start, stop))
+
+
+def encode_passages(
+    encoder: Encoder,
+    passages: PassageStore,
+    folder: Path,
+    *,
+    share: Share = WHOLE,
+    on_start: Callable[[int, int, int], None] = lambda finished, shards, rows: None,
+    on_rows: OnRows = lambda rows: None,
+) -> list[Shard]:
+    """Encode all passages into shards in `folder`, passing over those that are there and whole.
+
+    share: only these of the shards. on_start is told how many of how many
+    shards were finished before, and their rows; on_rows how many rows were finished since the last call.
+    Raises `InputError` if a vector is not finite, `MachineError` if a process of a device was ended.
+    """
+    size, rows = encoder.shard_rows, len(passages)
+    numbers = shards_of_share(shard_count(rows, size), share)
+    finished = {}
+    for number in numbers:
+        shard = read_shard(folder, number)
+        if shard and shard.first_row == number * size and shard.rows == min(size, rows - number * size):
+            finished[number] = shard
+    on_start(len(finished), len(numbers), sum(shard.rows for shard in finished.values()))
+    missing = [number for number in numbers if number not in finished]
+    texts = PassageTexts(passages.table)
+    with _Devices(encoder, texts, folder, missing, on_rows) as others:
+        for number, shard in _encode_shards(encoder, texts, folder, others.claims(), others.on_rows):
+            finished[number] = shard
+        others.wait()
+    for number in set(missing) - set(finished):  # made on other devices
+        made = read_shard(folder, number, verify=False)
+        if made is None:
+            raise MachineError(f"{folder}: shard {number} has disappeared", "Run the same command again.")
+        finished[number] = made
+    return [finished[number] for number in numbers]
+
+
+def shards_of_share(total: int, share: Share) -> range:
+    """The numbers of the shards of a share."""
+    return range(share[0] - 1, total, share[1])
+
+
+def rows_of_share(rows: int, shard_rows: int, share: Share) -> int:
+    """How many of all rows are in the shards of a share."""
+    numbers = shards_of_share(shard_count(rows, shard_rows), share)
+    return sum(min(shard_rows, rows - number * shard_rows) for number in numbers)
+
+
+def _encode_shards(
+    encoder: Encoder, texts: Texts, folder: Path, numbers: Iterator[int], on_rows: OnRows
+) -> Iterator[tuple[int, Shard]]:
+    """Encode shards one after another; the next one is tokenised and the last one written meanwhile."""
+    size = encoder.shard_rows
+    ranges = ((number * size, min(number * size + size, len(texts))) for number in numbers)
+    ahead = TokenizingAhead(encoder.tokenize_passages, texts, encoder.parallel.tokenizers)
+    writing: tuple[int, Future[Shard]] | None = None
+    with ThreadPoolExecutor(1, "write") as writer, ahead:
+        for (start, _), tokens in ahead.blocks(ranges):
+            vectors = encode_texts(encoder, tokens, on_rows)  # [rows, d]
+            if writing:
+                yield writing[0], writing[1].result()
+            number = start // size
+            writing = number, writer.submit(write_shard, folder, number, start, vectors)
+        if writing:
+            yield writing[0], writing[1].result()
+
+
+# --- further devices ------------------------------------------------------------------------------
+
+
+class _Devices:
+    """The processes of the encoder's further devices, which take shards from the same list.
+
+    Use as a context manager; left by an exception, the processes end after the batch that they work on.
+    """
+
+    def __init__(
+        self, encoder: Encoder, texts: Texts, folder: Path, missing: Sequence[int], on_rows: OnRows
+    ) -> None:
+        self._on_rows = on_rows
+        self._missing = missing
+        self._running: list[Future[None]] = []
+        self._told = 0
+        # A device takes seconds to open: not for the last shards.
+        openers = encoder.parallel.devices[: max(len(missing) - 1, 0)]
+        if openers:
+            context = multiprocessing.get_context("spawn")
+            self._shared = _Shared(*(context.Value("q", 0) for _ in range(3)))
+            self._pool = ProcessPool(len(openers), _share, (self._shared,))
+        for opener in openers:
+            arguments = (opener, encoder.execution, texts, folder, missing)
+            self._running.append(self._pool.submit(_encode_on_device, *arguments))
+
+    def __enter__(self) -> _Devices:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._running:
+            self._shared.stop.value = kind is not None
+            self._pool.shutdown(cancel_futures=True)
+
+    def claims(self) -> Iterator[int]:
+        """Numbers of shards that nobody else has taken or will take."""
+        return self._shared.claims(self._missing) if self._running else iter(self._missing)
+
+    def on_rows(self, rows: float) -> None:
+        """Tell how many rows were finished here and, since the last call, elsewhere."""
+        if self._running:
+            elsewhere = self._shared.rows.value
+            rows += elsewhere - self._told
+            self._told = elsewhere
+        for future in self._running:
+            if future.done():
+                _result(future)
+        self._on_rows(rows)
+
+    def wait(self) -> None:
+        """Until the other devices are done. Raises what one of them has run into."""
+        while wait(self._running, timeout=0.2).not_done:
+            self.on_rows(0)
+        if self._running:
+            self.on_rows(0)
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """Numbers that the processes share: the next place in the list of shards, rows done, whether to stop."""
+
+    next: Any
+    rows: Any
+    stop: Any
+
+    def claims(self, missing: Sequence[int]) -> Iterator[int]:
+        while True:
+            with self.next.get_lock():
+                place = self.next.value
+                self.next.value = place + 1
+            if place >= len(missing):
+                return
+            yield missing[place]
+
+    def add(self, rows: float) -> None:
+        if self.stop.value:
+            raise _StopError
+        with self.rows.get_lock():
+            self.rows.value += int(rows)
+
+
+class _StopError(Exception):
+    pass
+
+
+_held: list[_Shared] = []
+
+
+def _share(shared: _Shared) -> None:
+    _held[:] = [shared]
+
+
+def _encode_on_device(
+    open_encoder: Callable[[], Encoder],
+    execution: dict[str, Any],
+    texts: Texts,
+    folder: Path,
+    missing: Sequence[int],
+) -> None:
+    encoder = open_encoder()
+    if encoder.execution != execution:
+        raise MachineError(
+            f"the devices of this machine differ: {encoder.execution}, {execution}",
+            "Choose devices of one kind with CUDA_VISIBLE_DEVICES.",
+        )
+    [shared] = _held
+    for _ in _encode_shards(encoder, texts, folder, shared.claims(missing), shared.add):
+        pass
+
+
+def _result(future: Future[None]) -> None:
+    try:
+        future.result()
+    except BrokenProcessPool:
+        raise MachineError(
+            "the process of a device was ended (out of memory?)",
+            "Run the same command: it goes on from here.",
+        ) from None

@@ -1,0 +1,121 @@
+"""Vectors in shards: float16 arrays of a fixed range of rows each, checksummed, memory-mapped.
+
+    NNNNN.npy   float16 [rows, d], readable by numpy alone
+    NNNNN.json  first_row, rows, dimension, sha256 of the .npy file; written last
+
+A shard is there whole or not at all, which is what makes encoding resumable.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from indexer.base.errors import DamagedIndexError, InputError
+from indexer.store.artifacts import file_sha256, open_array, read_json, write_atomically, write_json
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Rows [first_row, first_row + rows) of an index, and the SHA-256 of their file."""
+
+    path: Path
+    first_row: int
+    rows: int
+    sha256: str
+
+    def open(self) -> NDArray[np.float16]:
+        """The vectors, float16 [rows, d], memory-mapped."""
+        return open_array(self.path)
+
+    def blocks(self, rows: int = 65_536) -> Iterator[NDArray[np.float16]]:
+        """The vectors a block of rows at a time."""
+        vectors = self.open()
+        for start in range(0, len(vectors), rows):
+            yield vectors[start : start + rows]
+
+
+def shard_count(rows: int, shard_rows: int) -> int:
+    """The number of shards for a number of rows."""
+    return -(-rows // shard_rows)
+
+
+def write_shard(folder: Path, number: int, first_row: int, vectors: NDArray[Any]) -> Shard:
+    """Store vectors [rows, d] as float16. Raises `InputError` if one is not finite as float16."""
+    with np.errstate(over="ignore"):  # told below
+        halves = vectors.astype(np.float16)
+    if not np.isfinite(halves).all():
+        row = first_row + int(np.argmin(np.isfinite(halves).all(axis=1)))
+        raise InputError(
+            f"the encoder's vector of passage {row:,} is not finite or beyond float16's 65,504",
+            "Its weights are damaged, or it is not meant for half precision: use another --encoder.",
+        )
+    buffer = io.BytesIO()
+    np.save(buffer, halves, allow_pickle=False)
+    path = _path(folder, number)
+    write_atomically(path, buffer.getvalue())
+    shard = Shard(path, first_row, len(halves), file_sha256(path))
+    write_json(
+        path.with_suffix(".json"),
+        {
+            "first_row": first_row,
+            "rows": len(halves),
+            "dimension": halves.shape[1],
+            "sha256": shard.sha256,
+        },
+    )
+    return shard
+
+
+def read_shard(folder: Path, number: int, *, verify: bool = True) -> Shard | None:
+    """A finished shard; None if there is none or (with `verify`) its file was altered."""
+    path = _path(folder, number)
+    try:
+        entry = read_json(path.with_suffix(".json"))
+        shard = Shard(path, entry["first_row"], entry["rows"], entry["sha256"])
+        if verify and file_sha256(path) != shard.sha256:
+            return None
+    except (DamagedIndexError, KeyError, TypeError, OSError):
+        return None
+    return shard
+
+
+def adopt_shard(shard: Shard, folder: Path) -> None:
+    """Put a shard of another folder into this one, without copying where the file system can."""
+    path = folder / shard.path.name
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.unlink(missing_ok=True)
+    try:
+        os.link(shard.path, temporary)
+    except OSError:
+        shutil.copyfile(shard.path, temporary)
+    temporary.replace(path)
+    write_atomically(path.with_suffix(".json"), shard.path.with_suffix(".json").read_bytes())
+
+
+def open_shards(folder: Path, rows: int) -> list[Shard]:
+    """All shards of a folder in order. Raises `DamagedIndexError` unless they hold rows 0 to `rows`."""
+    shards: list[Shard] = []
+    expected = 0
+    while expected < rows:
+        shard = read_shard(folder, len(shards), verify=False)
+        if shard is None or shard.first_row != expected or shard.rows < 1:
+            raise DamagedIndexError(
+                f"{_path(folder, len(shards))}: missing or damaged (rows from {expected:,} on)",
+                "Build the index again; whole shards are kept.",
+            )
+        shards.append(shard)
+        expected += shard.rows
+    return shards
+
+
+def _path(folder: Path, number: int) -> Path:
+    return folder / f"{number:05d}.npy"

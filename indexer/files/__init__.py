@@ -1,0 +1,1 @@
+"""Reading compressed files, archives, folders and streamed JSON."""

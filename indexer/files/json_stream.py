@@ -1,0 +1,95 @@
+"""A JSON file of any size as a stream of its entries, each cut out as bytes and not parsed yet.
+
+What is held is one entry. An entry that is not JSON, but closes all that it opens, is cut out like the
+others and found out when it is parsed; it does not end the reading.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from indexer.base.errors import InputError
+
+BLANK = b"\xef\xbb\xbf \t\r\n"
+"""What may stand before the first bracket: a byte order mark and white space."""
+
+_CHUNK = 1 << 18
+_MOST_BYTES = 1 << 26
+
+_INNER = rb'(?:[^"\\]++|\\.)*+'
+_STRING = b'"%b"' % _INNER
+# To the next bracket, or comma between entries; or to the start of a string that has no end yet.
+_IN_ENTRY = re.compile(rb'(?:[^"\[\]{}]++|%b)*+' % _STRING, re.S)
+_BETWEEN = re.compile(rb'(?:[^"\[\]{},]++|%b)*+' % _STRING, re.S)
+_IN_STRING = re.compile(_INNER, re.S)
+
+
+def read_entries(stream: BinaryIO, file: str) -> Iterator[bytes]:
+    """The entries of an array (`b'{"id": 1}'`), or of an object, with their keys (`b'"key": {}'`).
+
+    Raises `InputError` naming `file` and the last whole entry, if the text is neither an array nor an
+    object, has no end, goes on behind it, or if an entry is longer than 64 MB.
+    """
+    read = getattr(stream, "read1", stream.read)  # gives what there is before it raises
+    buffer = b""
+    while not buffer and (chunk := read(_CHUNK)):
+        buffer = chunk.lstrip(BLANK)
+    if not buffer.startswith((b"[", b"{")):
+        raise InputError(f"{file}: neither a JSON array nor a JSON object", _AGAIN)
+    count, depth, start, at, in_string = 0, 1, 1, 1, False
+    while depth:
+        boring = _IN_STRING if in_string else _BETWEEN if depth == 1 else _IN_ENTRY
+        skipped = boring.match(buffer, at)
+        at = skipped.end() if skipped else at
+        found = buffer[at : at + 1]
+        if found == b'"':
+            in_string = not in_string
+            at += 1
+            continue
+        if found in (b"", b"\\"):
+            chunk = read(_CHUNK)
+            if not chunk:
+                raise InputError(f"{file}, after entry {count:,}: the JSON has no end", _AGAIN)
+            buffer, start, at = buffer[start:] + chunk, 0, at - start
+            if len(buffer) > _MOST_BYTES:
+                raise InputError(
+                    f"{file}, after entry {count:,}: an entry of more than {_MOST_BYTES:,} bytes",
+                    "A bracket or a quotation mark is missing near its start. " + _AGAIN,
+                )
+            continue
+        at += 1
+        depth += (found in (b"[", b"{")) - (found in (b"]", b"}"))
+        if depth == 0 or (depth == 1 and found == b","):
+            entry = buffer[start : at - 1].strip()
+            start = at
+            if entry or depth:
+                count += 1
+                yield entry
+    rest = buffer[at:]
+    while rest or (rest := read(_CHUNK)):
+        if rest.strip():
+            raise InputError(f"{file}, after entry {count:,}: the JSON goes on behind its end", _AGAIN)
+        rest = b""
+
+
+_AGAIN = "Download or copy it again, or use --on-error skip to keep what is whole."
+
+_TOKEN = re.compile(rb"(%b)(\s*+:)?|[\[\]{}]" % _STRING, re.S)
+
+
+def first_keys(head: bytes) -> set[bytes]:
+    """The keys (with their quotation marks) of the object that a file begins with, as far as `head` goes."""
+    keys: set[bytes] = set()
+    depth = 0
+    if not head.lstrip(BLANK).startswith(b"{"):
+        return keys
+    for token in _TOKEN.finditer(head):
+        if token[1] is None:
+            depth += 1 if token[0] in b"[{" else -1
+            if depth == 0:
+                break
+        elif depth == 1 and token[2]:
+            keys.add(token[1])
+    return keys

@@ -1,0 +1,237 @@
+"""Source files and folders as byte streams: decompressed, hashed and counted while they are read.
+
+A truncated or damaged stream is an `InputError` that names the file and the byte, never a short
+read: the usual zstd and gzip readers end silently or with a bare EOFError.
+"""
+
+from __future__ import annotations
+
+import bz2
+import hashlib
+import io
+import os
+import zlib
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+import zstandard
+
+from indexer.base.errors import InputError
+from indexer.files.bzip2 import decompress_ahead
+
+_CHUNK = 1 << 18
+_SLICE = 1 << 12
+_LONGEST_LINE = 1 << 27
+
+# The first bytes decide, not the file's name.
+_DECOMPRESSORS: dict[bytes, Callable[[], Any]] = {
+    b"\x1f\x8b": lambda: zlib.decompressobj(wbits=31),
+    b"BZh": bz2.BZ2Decompressor,
+    b"\x28\xb5\x2f\xfd": lambda: zstandard.ZstdDecompressor().decompressobj(),
+}
+
+
+class Reading(Protocol):
+    """How far a file or a folder has been read."""
+
+    @property
+    def position(self) -> int:
+        """Bytes that have been read, as they lie on disk."""
+
+    @property
+    def size(self) -> int:
+        """Bytes that there are."""
+
+    def sha256(self) -> str:
+        """The hexadecimal hash of what has been read."""
+
+
+class Source(io.RawIOBase):
+    """A file's content, decompressed (.gz, .bz2, .zst, also of several streams one after another).
+
+    `position` and `size` are bytes of the file as it lies on disk, for progress; `sha256()` is the
+    hash of those bytes up to `position`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open a file. Raises `InputError` if it does not exist, or is a folder, a pipe or a device."""
+        if not path.is_file():
+            raise _no_file(path)
+        self.path = path
+        self.name = str(path)  # which a buffered stream over this one has, too
+        self.position = 0
+        self._file: BinaryIO = path.open("rb")
+        self._status = self._look()
+        self.size = self._status[0]
+        self._hash = hashlib.sha256()
+        self._pieces = self._decompressed(self._file.read(4))
+        self._file.seek(0)
+        self._ready = memoryview(b"")
+
+    def readable(self) -> bool:
+        """Always true."""
+        return True
+
+    def sha256(self) -> str:
+        """The hexadecimal hash of the bytes read so far."""
+        return self._hash.hexdigest()
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill `buffer`. Raises `InputError` for a damaged or truncated compressed stream."""
+        while not self._ready:
+            piece = next(self._pieces, None)
+            if piece is None:
+                return 0
+            self._ready = memoryview(piece)
+        count = min(len(buffer), len(self._ready))
+        buffer[:count] = self._ready[:count]
+        self._ready = self._ready[count:]
+        return count
+
+    def close(self) -> None:
+        """Close the file."""
+        if not self.closed:
+            self._pieces.close()
+            self._file.close()
+        super().close()
+
+    def _chunks(self) -> Iterator[bytes]:
+        while data := self._file.read(_CHUNK):
+            self.position += len(data)
+            self._hash.update(data)
+            yield data
+        if self._look() != self._status:
+            raise InputError(
+                f"{self.path}: the file has changed while it was read",
+                "Wait until it is written, and run the same command again.",
+            )
+
+    def _look(self) -> tuple[int, int]:
+        status = os.fstat(self._file.fileno())
+        return status.st_size, status.st_mtime_ns
+
+    def _decompressed(self, head: bytes) -> Generator[bytes, None, None]:
+        new = next((new for magic, new in _DECOMPRESSORS.items() if head.startswith(magic)), None)
+        if new is None:
+            yield from self._chunks()
+            return
+        pieces: Iterable[tuple[bytes, bytes | None]]
+        if new is bz2.BZ2Decompressor:
+            pieces = decompress_ahead(self._chunks())
+        else:
+            pieces = ((data, None) for data in self._chunks())
+        stream: Any = None  # until it begins
+        try:
+            for data, content in pieces:
+                if content is not None and (stream is None or stream.eof):
+                    yield content
+                    continue
+                # In slices, since a slice of a very compressible file can grow a thousandfold.
+                for at in range(0, len(data), _SLICE):
+                    piece = data[at : at + _SLICE]
+                    while piece:
+                        if stream is None or stream.eof:
+                            if not piece.strip(b"\0"):
+                                break  # padding behind the last stream
+                            stream = new()
+                        yield stream.decompress(piece)
+                        piece = stream.unused_data if stream.eof else b""
+        except (OSError, zlib.error, zstandard.ZstdError, ValueError) as error:
+            raise InputError(
+                f"{self.path}: damaged compressed data before byte {self.position:,} ({error})", _AGAIN
+            ) from error
+        if stream is not None and not stream.eof:
+            raise InputError(
+                f"{self.path}: the file is cut off (its compressed data ends at byte "
+                f"{self.position:,} without an end mark)",
+                _AGAIN,
+            )
+
+
+_AGAIN = "Download or copy it again, or use --on-error skip to keep what is whole."
+
+
+def _no_file(path: Path) -> InputError:
+    if path.exists() and not path.is_dir():
+        return InputError(
+            f"{path}: a pipe or a device, not a file",
+            "Write what it gives into a file first: it is read more than once.",
+        )
+    return InputError(f"{path}: no such file", "Check the path.")
+
+
+def open_source(path: Path) -> tuple[Source, BinaryIO]:
+    """The source, and a buffered stream over it (closing the stream closes the source)."""
+    source = Source(path)
+    return source, io.BufferedReader(source, _CHUNK)
+
+
+class FolderSource:
+    """The files of a folder as byte streams, one after another, counted and hashed together.
+
+    `sha256()` is the hash of "NAME\\0BYTES\\0SHA256\\n" of each file in the order of reading.
+    """
+
+    def __init__(self, path: Path, size: int) -> None:
+        self.path = path
+        self.size = size
+        self._finished = 0
+        self._hash = hashlib.sha256()
+        self._open: Source | None = None
+
+    @property
+    def position(self) -> int:
+        """Bytes read so far of all files."""
+        return self._finished + (self._open.position if self._open else 0)
+
+    def sha256(self) -> str:
+        """The hexadecimal hash of the files that are read."""
+        return self._hash.hexdigest()
+
+    @contextmanager
+    def open(self, name: str) -> Iterator[BinaryIO]:
+        """A file's content, decompressed. Raises `InputError` or `OSError` if it cannot be opened."""
+        source, stream = open_source(self.path / name)
+        self._open = source
+        try:
+            with stream:
+                yield stream
+        finally:
+            self._open = None
+            self._finished += source.position
+            line = f"{name}\0{source.position}\0{source.sha256()}\n"
+            self._hash.update(line.encode("utf-8", "surrogateescape"))
+
+
+def read_head(path: Path, size: int = 1 << 16) -> bytes:
+    """Up to `size` decompressed bytes from the start of a file (of a damaged one, what there is)."""
+    pieces: list[bytes] = []
+    with Source(path) as source:
+        try:
+            while size > 0 and (piece := source.read(size)):
+                pieces.append(piece)
+                size -= len(piece)
+        except InputError as error:
+            if not pieces:
+                raise InputError(error.message, "Nothing of it can be read. Get it again.") from None
+    return b"".join(pieces)
+
+
+def read_lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """(number from 1, line without its end), skipping blank lines.
+
+    Lines end at "\\n" alone: real texts hold U+0085 and U+2028, at which str.splitlines would break.
+    Raises `InputError` for a line longer than 128 MB, which nobody wrote: it would fill the memory.
+    """
+    for number, line in enumerate(iter(partial(stream.readline, _LONGEST_LINE), b""), start=1):
+        if len(line) == _LONGEST_LINE:
+            raise InputError(
+                f"{stream.name}, line {number:,}: longer than {_LONGEST_LINE:,} bytes",
+                "Check that it is a text file with one record a line.",
+            )
+        line = line.rstrip(b"\r\n")
+        if line.strip():
+            yield number, line

@@ -1,0 +1,1 @@
+"""Search engines under the index: FAISS, exact search on GPUs, Lucene."""

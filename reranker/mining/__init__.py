@@ -1,0 +1,1 @@
+"""Contrasts for pre-training cross-encoders: mining and their records."""

@@ -1,0 +1,178 @@
+"""Contrasts: a pair of query and document that should score higher than others, as JSON lines.
+
+    {"objective": "php-hp", "better": PAIR, "worse": [PAIR, ...], "evidence": {...}}
+    PAIR: {"query": "...", "title": "...", "document": "...", "anchors": [[start, end], ...]}
+
+One object a line. PROP and HARP set one worse pair against a better one, PHP many. What a worse pair has
+in common with the better one is left out of its object: "query" where the document alone differs, "title"
+and "document" where the query alone does. Empty titles, anchors and evidence are left out as well. A
+title is kept apart from its document, since whether it is read is decided in training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from indexer.base.errors import InputError
+from indexer.files.sources import open_source, read_lines
+from retriever.mining.pairs import write_pairs
+
+
+@dataclass(frozen=True, slots=True)
+class TextPair:
+    """What a cross-encoder reads together.
+
+    anchors: in characters of the query, half-open, ascending, apart from each other: what of the query
+    leads to the document.
+    """
+
+    query: str
+    document: str
+    title: str = ""
+    anchors: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """A pair that should score higher than all the worse ones.
+
+    objective: what made it. evidence: from which documents, links and numbers, for people.
+    """
+
+    better: TextPair
+    worse: tuple[TextPair, ...]
+    objective: str
+    evidence: dict[str, Any] = field(default_factory=dict)
+
+
+def contrast_line(contrast: Contrast) -> bytes:
+    """One line of JSON, with its line break."""
+    better = contrast.better
+    row: dict[str, Any] = {
+        "objective": contrast.objective,
+        "better": {"query": better.query} | _document(better) | _anchors(better),
+        "worse": [_worse(better, pair) for pair in contrast.worse],
+    }
+    if contrast.evidence:
+        row["evidence"] = contrast.evidence
+    return orjson.dumps(row) + b"\n"
+
+
+def _worse(better: TextPair, pair: TextPair) -> dict[str, Any]:
+    row: dict[str, Any] = {} if pair.query == better.query else {"query": pair.query}
+    if (pair.title, pair.document) != (better.title, better.document):
+        row |= _document(pair)
+    return row | _anchors(pair)
+
+
+def _document(pair: TextPair) -> dict[str, str]:
+    return ({"title": pair.title} if pair.title else {}) | {"document": pair.document}
+
+
+def _anchors(pair: TextPair) -> dict[str, list[list[int]]]:
+    return {"anchors": [[start, end] for start, end in pair.anchors]} if pair.anchors else {}
+
+
+def write_contrasts(path: Path, lines: Iterable[bytes]) -> int:
+    """Write lines of `contrast_line` (compressed if the name ends in .zst), and return how many.
+
+    The file is there whole or not at all.
+    """
+    return write_pairs(path, lines)
+
+
+def read_contrasts(path: Path, known: Iterable[str] | None = None) -> Iterator[Contrast]:
+    """The contrasts of a file, streaming.
+
+    known: the objectives that there may be; any by default. Raises `InputError` naming file, line and
+    field for whatever is not as above: a field that is missing or of another type, an empty text, anchors
+    outside the query, no worse pair, an unknown objective; and for a file without a contrast.
+    """
+    empty = True
+    for _, contrast in number_contrasts(path, known):
+        yield contrast
+        empty = False
+    if empty:
+        raise InputError(f"{path}: there are no contrasts in it", _EXPECTED)
+
+
+def number_contrasts(path: Path, known: Iterable[str] | None = None) -> Iterator[tuple[int, Contrast]]:
+    """The same with their lines, from 1, of a file that may have none."""
+    names = None if known is None else sorted(known)
+    _, stream = open_source(path)
+    with stream:
+        for number, line in read_lines(stream):
+            yield number, _contrast(line, f"{path}, line {number:,}", names)
+
+
+def _contrast(line: bytes, place: str, known: list[str] | None) -> Contrast:
+    try:
+        row = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise InputError(f"{place}: not JSON ({error})", _EXPECTED) from None
+    if not isinstance(row, dict):
+        raise InputError(f"{place}: expected a JSON object, found {type(row).__name__}", _EXPECTED)
+    objective = _text(row, "objective", place, "")
+    if known is not None and objective not in known:
+        raise InputError(
+            f'{place}: "objective" is {objective!r}, which is unknown',
+            f"Known ones: {', '.join(known)}. Mine the contrasts again, or remove the line.",
+        )
+    better = _pair(row.get("better"), None, f'{place}: "better"')
+    worse = row.get("worse")
+    if not isinstance(worse, list) or not worse:
+        raise InputError(f'{place}: "worse" is no list with at least one pair', _EXPECTED)
+    evidence = row.get("evidence", {})
+    if not isinstance(evidence, dict):
+        raise InputError(f'{place}: "evidence" is {type(evidence).__name__}, expected an object', _EXPECTED)
+    pairs = tuple(_pair(pair, better, f'{place}: "worse" {n}') for n, pair in enumerate(worse, start=1))
+    return Contrast(better, pairs, objective, evidence)
+
+
+def _pair(row: Any, better: TextPair | None, place: str) -> TextPair:
+    if not isinstance(row, dict):
+        raise InputError(f"{place} is {type(row).__name__}, expected an object", _EXPECTED)
+    query = better.query if better and "query" not in row else _text(row, "query", place)
+    if better and "document" not in row and "title" not in row:
+        title, document = better.title, better.document
+    else:
+        title = _text(row, "title", place, "") if "title" in row else ""
+        document = _text(row, "document", place, "" if title else None)
+    return TextPair(query, document, title, _spans(row, query, place))
+
+
+def _text(row: dict[str, Any], name: str, place: str, empty: str | None = None) -> str:
+    """A text, which must hold something unless `empty` is given."""
+    value = row.get(name)
+    if not isinstance(value, str):
+        found = "missing" if name not in row else type(value).__name__
+        raise InputError(f'{place}: "{name}" is {found}, expected a text', _EXPECTED)
+    if empty is None and not value.strip():
+        raise InputError(f'{place}: "{name}" is empty', _EXPECTED)
+    return value
+
+
+def _spans(row: dict[str, Any], query: str, place: str) -> tuple[tuple[int, int], ...]:
+    spans, last = [], 0
+    anchors = row.get("anchors", [])
+    for span in anchors if isinstance(anchors, list) else [anchors]:
+        fits = isinstance(span, list) and len(span) == 2 and all(type(bound) is int for bound in span)
+        if not fits or not last <= span[0] < span[1] <= len(query):
+            raise InputError(
+                f'{place}: "anchors" holds {span!r}',
+                f"Expected ascending [start, end] within the {len(query)} characters of the query.",
+            )
+        last = span[1]
+        spans.append((span[0], span[1]))
+    return tuple(spans)
+
+
+_EXPECTED = (
+    'Expected one contrast a line: {"objective": ..., "better": {"query", "document"}, '
+    '"worse": [{"document"}, ...]}; python -m reranker.mine writes them.'
+)

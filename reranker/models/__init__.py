@@ -1,0 +1,1 @@
+"""Cross-encoders: bases, heads and scoring."""

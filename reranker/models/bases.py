@@ -1,0 +1,195 @@
+"""What a cross-encoder is made from: its own folder, another model with a head on top, or adapters on either.
+
+Any transformer becomes a cross-encoder by a head of one number, which is random until it is trained. Low-rank
+adapters (Hu et al. 2021) are stored beside the whole head, in 16 bits, with a hash of the weights that they
+belong to; they are merged when a model is opened, so nothing else needs to know of them.
+"""
+
+from __future__ import annotations
+
+import copy
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from indexer.base.errors import InputError
+from retriever.models.bases import (
+    ADAPTER_WEIGHTS,
+    base_name,
+    bind_adapters,
+    check_base,
+    find_base,
+    must_fit,
+    open_base,
+    weights_sha256,
+)
+from retriever.models.locations import (
+    ADAPTER,
+    Kind,
+    find_model,
+    is_cross_encoder,
+    load_library_model,
+    quiet,
+    shipped_models,
+)
+
+if TYPE_CHECKING:
+    from sentence_transformers import CrossEncoder
+
+
+def open_cross_encoder(kind: Kind, folder: Path, name: str) -> CrossEncoder:
+    """The model in torch, on the CPU, in float32; adapters are merged into the weights of their base.
+
+    kind: `reranker.models.scoring.CROSS_ENCODER`. Raises `InputError` for a bi-encoder, which has no head
+    and would
+    get a random one, for adapters whose base is another one, and for what cannot be read.
+    """
+    if not is_cross_encoder(folder):
+        raise InputError(
+            f"{kind.word} {name}: {folder} holds no head that scores pairs",
+            "A bi-encoder or a bare transformer becomes a re-ranker by training: python -m reranker.finetune "
+            "with model.base set to it.",
+        )
+    if (folder / ADAPTER).is_file():
+        return _open_merged(kind, folder)
+    model: CrossEncoder = load_library_model(kind, folder, name)
+    return model
+
+
+def open_start(kind: Kind, name: str, max_tokens: int) -> CrossEncoder:
+    """The cross-encoder that training starts from: one as it is, or any other transformer with a new head.
+
+    max_tokens: what longer pairs are cut to, later too. The head is drawn from torch's generator. Raises
+    `InputError` if the base cannot be had or read or reads fewer tokens.
+    """
+    folder = find_start(kind, name)
+    if is_cross_encoder(folder):
+        model = open_cross_encoder(kind, folder, name)
+    else:
+        base: Any = open_base(name)
+        if not hasattr(base[0], "model"):
+            raise InputError(f"{name} has two towers", "Export one: python -m retriever.export --tower.")
+        model = _as_cross_encoder(kind, name, _with_head(base[0].model), base.tokenizer.save_pretrained)
+    return _cut_to(max_tokens, model, name)
+
+
+def _cut_to(max_tokens: int, model: CrossEncoder, name: str) -> CrossEncoder:
+    positions = getattr(model.config, "max_position_embeddings", None)
+    if positions and max_tokens > positions:
+        raise InputError(
+            f"{name} reads {positions} tokens, and pairs may have {max_tokens}",
+            f"Set texts.tokens to {positions} at most.",
+        )
+    model.max_seq_length = max_tokens
+    return model
+
+
+def are_reranker_adapters(folder: Path) -> bool:
+    """Whether a folder holds adapters with a head that scores pairs."""
+    return (folder / ADAPTER).is_file() and is_cross_encoder(folder)
+
+
+def open_adapters(kind: Kind, folder: Path, max_tokens: int) -> tuple[CrossEncoder, str]:
+    """Adapters on their base, not merged, to be trained further; and the hash of the base's weights.
+
+    Raises `InputError` as `open_start`, and if they do not fit.
+    """
+    from peft import LoraConfig, set_peft_model_state_dict
+    from safetensors.torch import load_file
+
+    name = base_name(folder)
+    start = _open_base_of(kind, folder, name)
+    model = _cut_to(max_tokens, _beside_adapters(kind, folder, start), str(folder))
+    transformer: Any = model[0].model
+    transformer.name_or_path = name
+    weights = {
+        key.removeprefix("base_model.model."): tensor.float()
+        for key, tensor in load_file(folder / ADAPTER_WEIGHTS).items()
+    }
+    with must_fit(folder, name), quiet():
+        transformer.add_adapter(LoraConfig.from_pretrained(str(folder)))
+        set_peft_model_state_dict(transformer, weights)
+    return model, weights_sha256(find_base(name))
+
+
+def find_start(kind: Kind, name: str) -> Path:
+    """The folder of what `open_start` opens. Raises `InputError` if it cannot be had."""
+    is_named = name in shipped_models(kind) or name.startswith(f"{kind.namespace}/")
+    if is_named and not Path(name).is_dir():
+        return find_model(name, kind)
+    return find_base(name)
+
+
+def save_cross_encoder(model: CrossEncoder, folder: Path, base_sha256: str) -> None:
+    """Write a folder: of all weights, or of adapters and head, those in 16 bits."""
+    transformer: Any = model[0].model
+    with quiet():
+        model.save_pretrained(str(folder), create_model_card=False)
+    if (folder / ADAPTER).is_file():
+        bind_adapters(folder, base_sha256, in_16_bits=True)
+        transformer.config.save_pretrained(folder)
+
+
+def _with_head(transformer: Any) -> Any:
+    """A transformer's weights below a new head of one number."""
+    from transformers import AutoModelForSequenceClassification
+
+    config = copy.deepcopy(transformer.config)
+    config.num_labels = 1
+    with quiet():
+        model = AutoModelForSequenceClassification.from_config(config)
+    body = model.base_model
+    kept = {name: value for name, value in transformer.state_dict().items() if name in body.state_dict()}
+    missing = [name for name in body.load_state_dict(kept, strict=False).missing_keys if "pooler" not in name]
+    if missing:
+        raise InputError(
+            f"base {transformer.config.model_type}: {len(missing)} weights are missing, such as {missing[0]}",
+            "Choose a transformer that the library can classify with.",
+        )
+    return model.eval()
+
+
+def _as_cross_encoder(kind: Kind, name: str, model: Any, save_rest: Callable[[Path], Any]) -> CrossEncoder:
+    """A model of the transformers library as sentence-transformers has it; save_rest writes its tokenizer."""
+    from safetensors.torch import save_file
+
+    model.config.architectures = [type(model).__name__]
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "model"
+        with quiet():  # and without the library's `save_pretrained`, which writes in the first process alone
+            save_rest(folder)
+            model.config.save_pretrained(folder)
+            weights = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+            save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+        found: CrossEncoder = load_library_model(kind, folder, name)
+    return found
+
+
+def _open_merged(kind: Kind, folder: Path) -> CrossEncoder:
+    from peft import PeftModel
+
+    name = base_name(folder)
+    start = _open_base_of(kind, folder, name)
+    with must_fit(folder, name), quiet():
+        merged: Any = PeftModel.from_pretrained(start, str(folder)).merge_and_unload()
+    return _beside_adapters(kind, folder, merged)
+
+
+def _open_base_of(kind: Kind, folder: Path, name: str) -> Any:
+    """The transformer that adapters are for. Raises `InputError` if it is another one."""
+    check_base(folder, name)
+    return open_start(kind, name, 1)[0].model
+
+
+def _beside_adapters(kind: Kind, folder: Path, transformer: Any) -> CrossEncoder:
+    """A transformer with the tokenizer and the settings that lie beside adapters."""
+    from transformers import AutoConfig
+
+    def save_rest(target: Path) -> None:
+        shutil.copytree(folder, target, ignore=shutil.ignore_patterns("*.safetensors", ADAPTER))
+
+    with must_fit(folder, base_name(folder)), quiet():
+        transformer.config = AutoConfig.from_pretrained(folder)
+    return _as_cross_encoder(kind, str(folder), transformer, save_rest)

@@ -1,0 +1,57 @@
+"""A bi-encoder as a re-ranker: a score is the dot product of two vectors that are made for it.
+
+It ranks candidates as a search over the vectors of all passages would, without such vectors: the baseline of
+re-rankers that read query and text together, and a way to re-rank any run with any encoder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from indexer.encoding.batches import TokenRows, encode_texts
+from reranker.candidates import PairFormat, Readable
+from reranker.models.scoring import BI_ENCODER_PREFIX, OnRows
+from retriever.models.biencoder import BiEncoder
+from retriever.models.engine import Engine
+
+_BLOCK_PAIRS = 8_192
+
+
+class BiEncoderScorer:
+    """Dot products as the scores of pairs."""
+
+    def __init__(self, encoder: BiEncoder) -> None:
+        own = encoder.text_format
+        self.text_format = PairFormat(own.title, own.passage_prompt, own.query_prompt, own.title_separator)
+        self.identity = encoder.identity | {"name": BI_ENCODER_PREFIX + encoder.name}
+        self._encoder = encoder
+        self._readable = Readable(encoder.facts)
+
+    def score(
+        self, queries: Iterable[str], texts: Iterable[str], on_rows: OnRows = lambda rows: None
+    ) -> NDArray[np.float32]:
+        """See `PairScorer`. Each query of a block is encoded once."""
+        pairs = zip(queries, map(self._readable.start, texts), strict=True)
+        scores = [np.empty(0, np.float32)]
+        while block := list(islice(pairs, _BLOCK_PAIRS)):
+            place = {query: n for n, query in enumerate(dict.fromkeys(query for query, _ in block))}
+            found = self._encode(self._encoder.queries, [*place])  # [Q, d]
+            beside = found[[place[query] for query, _ in block]]  # [b, d]
+            passages = self._encode(self._encoder, [text for _, text in block], on_rows)  # [b, d]
+            scores.append(np.einsum("bd,bd->b", beside, passages))
+        return np.concatenate(scores)
+
+    def windows(self, query: str, head: str, text: str) -> list[str]:
+        """See `PairScorer`; the query takes no room."""
+        return self._readable.windows(head, text)
+
+    def _encode(
+        self, tower: Engine, texts: list[str], on_rows: OnRows = lambda rows: None
+    ) -> NDArray[np.float32]:
+        """Vectors [n, d]."""
+        tokens = TokenRows.of(encoding.ids for encoding in tower.tokenizer.encode_batch_fast(texts))
+        return encode_texts(tower, tokens, on_rows)

@@ -1,0 +1,125 @@
+"""The head that predicts masked tokens, beside the one that scores pairs: made, found in a folder, stored.
+
+A folder of all weights has both heads in one model.safetensors, under the names of the transformers library,
+so its classes for either head find theirs and pass over the other. Beside adapters lies MLM_HEAD, of the same
+names, in 16 bits. The head's last layer is the table of word embeddings and is stored with them alone.
+"""
+
+from __future__ import annotations
+
+import copy
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from indexer.base.errors import InputError
+from retriever.models.locations import ADAPTER, quiet
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+MLM_HEAD = "mlm_head.safetensors"
+_WEIGHTS = "model.safetensors"
+
+
+@dataclass(frozen=True)
+class MlmHead:
+    """From the vectors of tokens [m, H] to scores of all words [m, vocabulary].
+
+    name: what the library calls it within its model, such as cls. is_new: whether it is untrained.
+    """
+
+    name: str
+    module: nn.Module
+    own: dict[str, nn.Parameter]
+    """Its weights by their names in a folder, without the word embeddings."""
+    is_new: bool
+
+
+def new_mlm_head(transformer: Any) -> MlmHead:
+    """A head on a transformer's word embeddings, drawn from torch's generator.
+
+    Raises `InputError` for a kind of transformer that has none, or one in several parts.
+    """
+    from transformers import AutoModelForMaskedLM
+
+    config = copy.deepcopy(transformer.config)
+    try:
+        with quiet():
+            model = AutoModelForMaskedLM.from_config(config)
+    except ValueError:
+        model = None
+    names = [name for name, _ in model.named_children() if name != model.base_model_prefix] if model else []
+    if model is None or len(names) != 1:
+        raise InputError(
+            f"a {config.model_type} has no head that predicts masked tokens by itself",
+            "Use a base of the kind of BERT or RoBERTa, or set mlm.weight = 0.",
+        )
+    module = getattr(model, names[0])
+    embeddings = transformer.get_input_embeddings().weight
+    model.get_output_embeddings().weight = embeddings
+    own = {
+        f"{names[0]}.{name}": weights
+        for name, weights in module.named_parameters()
+        if weights is not embeddings
+    }
+    return MlmHead(names[0], module, own, is_new=True)
+
+
+def open_mlm_head(transformer: Any, folder: Path) -> MlmHead:
+    """The head that a folder holds, on its transformer, or a new one if it holds none.
+
+    Raises `InputError` as `new_mlm_head`.
+    """
+    import torch
+
+    head = new_mlm_head(transformer)
+    stored = _stored(folder)
+    if not head.own.keys() <= stored.keys():
+        return head
+    with torch.no_grad():
+        for name, weights in head.own.items():
+            weights.copy_(stored[name])
+    return MlmHead(head.name, head.module, head.own, is_new=False)
+
+
+def _stored(folder: Path) -> dict[str, Tensor]:
+    """Weights of a folder by name; of adapters those of the head alone, which may be none."""
+    from safetensors.torch import load_file
+
+    if (folder / ADAPTER).is_file():
+        return dict(load_file(folder / MLM_HEAD)) if (folder / MLM_HEAD).is_file() else {}
+    if not (folder / "config.json").is_file():
+        return {}
+    from transformers import AutoModelForMaskedLM
+
+    with quiet():  # by the library, which knows older names of weights
+        model, found = AutoModelForMaskedLM.from_pretrained(
+            folder, use_safetensors=True, output_loading_info=True, dtype="float32"
+        )
+    missing = set(found["missing_keys"])
+    return {name: tensor for name, tensor in model.state_dict().items() if name not in missing}
+
+
+def copy_mlm_head(transformer: Any, folder: Path, target: Path) -> None:
+    """Add a folder's head, if it holds one for its transformer, to another folder of the same weights."""
+    with suppress(InputError):  # that this kind of transformer has none
+        head = open_mlm_head(transformer, folder)
+        if not head.is_new:
+            save_mlm_head(head, target)
+
+
+def save_mlm_head(head: MlmHead, folder: Path) -> None:
+    """Add a head to a folder that `reranker.models.bases.save_cross_encoder` wrote."""
+    import torch
+    from safetensors.torch import load_file, save_file
+
+    weights = {name: tensor.detach().cpu().contiguous() for name, tensor in head.own.items()}
+    if (folder / ADAPTER).is_file():
+        path, weights = folder / MLM_HEAD, {name: t.to(torch.float16) for name, t in weights.items()}
+    else:
+        path = folder / _WEIGHTS
+        weights |= load_file(path)
+    save_file(weights, path, metadata={"format": "pt"})
+    path.chmod(0o644)

@@ -1,0 +1,140 @@
+"""Contrasts from files to rows that training reaches in any order, and which of them an epoch has."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from indexer.base.progress import progress
+from indexer.store.artifacts import combined_sha256, file_sha256
+from indexer.store.tables import Row, Table, TableWriter
+from reranker.mining.contrasts import Contrast, TextPair, number_contrasts
+from reranker.objectives import all_objectives
+from reranker.training.config import LossKind
+from reranker.training.data import existing
+
+_PAIR = pa.struct(
+    [
+        ("query", pa.string()),
+        ("title", pa.string()),
+        ("document", pa.string()),
+        ("anchors", pa.list_(pa.list_(pa.int32()))),
+    ]
+)
+CONTRAST_SCHEMA = pa.schema(
+    [
+        ("place", pa.string()),
+        ("file", pa.int32()),
+        ("objective", pa.string()),
+        ("better", _PAIR),
+        ("worse", pa.list_(_PAIR)),
+    ]
+)
+
+
+class ContrastRows:
+    """Stored contrasts by row; a row is a dictionary of `CONTRAST_SCHEMA` and its number, `row`."""
+
+    def __init__(self, path: Path) -> None:
+        """Open what `store_contrasts` wrote. Raises `DamagedIndexError` if it is cut off."""
+        self._table = Table([path], CONTRAST_SCHEMA)
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def __getitem__(self, row: int) -> dict[str, Any]:
+        return self._table.row(int(row)) | {"row": int(row)}
+
+    def files(self) -> NDArray[np.int64]:
+        """The file of each row, from 0, int64 [N]."""
+        pieces = [column.to_numpy() for (column,) in self._table.batches(["file"])]
+        return np.concatenate([np.empty(0, np.int64), *pieces]).astype(np.int64)
+
+    def objectives(self) -> NDArray[np.str_]:
+        """The objective of each row [N]."""
+        pieces = [column.to_pylist() for (column,) in self._table.batches(["objective"])]
+        return np.array([name for piece in pieces for name in piece], np.str_)
+
+
+def open_contrasts(paths: Sequence[Path], folder: Path) -> tuple[ContrastRows, str]:
+    """The contrasts of some files as a table in the folder, made if it is not there yet, and their hash.
+
+    Raises `InputError` naming file and line for what is none, or of an objective that is unknown; a file
+    without a contrast is said on stderr.
+    """
+    sha256 = combined_sha256([file_sha256(path) for path in existing(paths)])
+    stored = folder / f"contrasts-{sha256[:16]}.arrow"
+    if not stored.is_file():
+        with progress("reading contrasts", unit="contrasts") as advance:
+            store_contrasts(paths, stored, lambda: advance(1))
+    return ContrastRows(stored), sha256
+
+
+def store_contrasts(paths: Sequence[Path], target: Path, on_contrast: Callable[[], None]) -> None:
+    """Write the contrasts of some files as one Arrow table; it is there whole or not at all."""
+    known = all_objectives()
+    temporary = target.with_name(target.name + ".tmp")
+    with TableWriter(temporary, CONTRAST_SCHEMA) as writer:
+        for file, path in enumerate(paths):
+            before = writer.rows
+            for line, contrast in number_contrasts(path, known):
+                writer.write(_row(contrast, file, f"{path.name}, line {line:,}"), _size(contrast))
+                on_contrast()
+            if writer.rows == before:
+                print(f"{path} has no contrasts and is passed over", file=sys.stderr)
+    temporary.replace(target)
+
+
+def _row(contrast: Contrast, file: int, place: str) -> Row:
+    return {
+        "place": place,
+        "file": file,
+        "objective": contrast.objective,
+        "better": asdict(contrast.better),
+        "worse": [asdict(pair) for pair in contrast.worse],
+    }
+
+
+def _size(contrast: Contrast) -> int:
+    return sum(_characters(pair) for pair in (contrast.better, *contrast.worse))
+
+
+def _characters(pair: TextPair) -> int:
+    return len(pair.query) + len(pair.title) + len(pair.document)
+
+
+def draw_mix(files: NDArray[np.int64], weights: Sequence[float], seed: int) -> NDArray[np.int64]:
+    """The rows of an epoch, int64 [n] ascending: with weights, as many as the scarcest file allows.
+
+    files: int64 [N], of each row; one without a row counts for nothing.
+    """
+    if not weights:
+        return np.arange(len(files))
+    counts = Counter(files.tolist())
+    scarcest = min(count / weights[file] for file, count in counts.items())
+    generator = np.random.default_rng(seed)
+    chosen = [
+        generator.permutation(np.flatnonzero(files == file))[: max(round(scarcest * weights[file]), 1)]
+        for file in sorted(counts)
+    ]
+    return np.sort(np.concatenate(chosen))
+
+
+def by_loss(
+    objectives: NDArray[np.str_], rows: NDArray[np.int64], loss: LossKind | None
+) -> dict[str, NDArray[np.int64]]:
+    """Rows, int64 [n], by the loss that they are learnt with: a batch has one (`retriever.training.data`).
+
+    objectives: of all rows [N]. loss: of all of them; by default each objective's own.
+    """
+    names, known = objectives[rows].tolist(), all_objectives()
+    found = np.array([loss or known[name].loss for name in names], np.str_)
+    return {name: rows[found == name] for name in sorted(set(found.tolist()))}

@@ -1,0 +1,108 @@
+"""The model that is pre-trained: an encoder, a head that scores pairs and one that predicts masked tokens."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from indexer.base.errors import InputError
+from reranker.models.bases import find_start
+from reranker.models.mlm_heads import MlmHead, open_mlm_head, save_mlm_head
+from reranker.models.scoring import CROSS_ENCODER
+from reranker.training.model import Trainable, open_trainable_cross_encoder
+from reranker.training.pretraining.config import MaskSettings, PretrainConfig
+from reranker.training.pretraining.masks import Masks
+from reranker.training.pretraining.texts import LABELS, MASKED_IDS
+from retriever.training.masked import masked_cost
+
+WORTH = "worth"
+"""Among the features: what the loss of one masked token counts for in that of the step."""
+
+
+class TwoHeads(nn.Module):
+    """A transformer that scores pairs, and the head of masked tokens on the same vectors.
+
+    transformer: of the library, with the head that scores. mlm: None if no token is predicted. head_alone:
+    whether it is all that is trained; then nothing is scored.
+    """
+
+    def __init__(self, transformer: Any, mlm: nn.Module | None, *, head_alone: bool = False) -> None:
+        super().__init__()
+        self.transformer, self.mlm, self._head_alone = transformer, mlm, head_alone
+        if head_alone:
+            transformer.requires_grad_(False)
+        self.mlm_loss = torch.zeros(())
+        """What masked tokens have added to the losses since it was set to zero."""
+
+    def forward(self, features: dict[str, Tensor]) -> dict[str, Tensor]:
+        """int64 [P, L] each -> {"scores": [P, 1], "added": []}; the latter with labels and gradients."""
+        inputs = {name: features[name] for name in features if name not in (LABELS, MASKED_IDS, WORTH)}
+        is_predicting = LABELS in features and torch.is_grad_enabled()
+        in_one_pass = is_predicting and MASKED_IDS not in features
+        vectors = None  # [P, L, H]
+        if self._head_alone:
+            scores = torch.zeros(len(inputs["input_ids"]), device=inputs["input_ids"].device)
+        else:
+            scored = self.transformer(**inputs, output_hidden_states=in_one_pass)
+            scores = scored.logits
+            vectors = scored.hidden_states[-1] if in_one_pass else None
+        if not is_predicting:
+            return {"scores": scores}
+        if vectors is None:
+            inputs["input_ids"] = features.get(MASKED_IDS, inputs["input_ids"])
+            vectors = self.transformer.base_model(**inputs).last_hidden_state
+        assert self.mlm is not None
+        added = masked_cost(self.mlm, vectors, features[LABELS])[0] * features[WORTH]
+        self.mlm_loss = self.mlm_loss.to(added.device) + added.detach()
+        return {"scores": scores, "added": added}
+
+
+@dataclass(frozen=True)
+class Pretrainable(Trainable):
+    """A model of two heads as training starts. head, masks: None if no token is predicted."""
+
+    head: MlmHead | None
+    masks: Masks | None
+
+
+def open_pretrainable(config: PretrainConfig, *, head_alone: bool = False) -> Pretrainable:
+    """The model that the settings name; what is random in it is drawn from torch's generator.
+
+    Raises `InputError` as `open_trainable_cross_encoder`, and for a base that cannot predict masked tokens.
+    """
+    start = open_trainable_cross_encoder(config.model, config.texts)
+    cross_encoder: Any = start.model
+    transformer, head = cross_encoder[0].model, None
+    if config.mlm.weight:
+        head = open_mlm_head(transformer, find_start(CROSS_ENCODER, config.model.base))
+
+    def save(trained: Any, folder: Path) -> None:
+        start.save(cross_encoder, folder)
+        if head is not None:
+            save_mlm_head(head, folder)
+
+    return Pretrainable(
+        TwoHeads(transformer, head.module if head else None, head_alone=head_alone),
+        start.facts,
+        start.text_format,
+        start.base_sha256,
+        save,
+        head,
+        _masks(config.mlm, cross_encoder.tokenizer, config.model.base) if head else None,
+    )
+
+
+def _masks(settings: MaskSettings, tokenizer: Any, name: str) -> Masks:
+    if tokenizer.mask_token_id is None:
+        raise InputError(f"{name}: its tokenizer has no token for masks", "Set mlm.weight = 0.")
+    return Masks(
+        tokenizer.mask_token_id,
+        len(tokenizer),
+        settings.share,
+        settings.anchors,
+        alike=settings.passes == "one",
+    )

@@ -1,0 +1,1 @@
+"""Training pairs from the link graph: topology, mining, pairs and labels."""

@@ -1,0 +1,162 @@
+"""Training pairs, and the JSON lines in which DPR and HLP keep them.
+
+    {"question", "answers", "positive_ctxs", "negative_ctxs", "hard_negative_ctxs": [{"title", "text",
+     "passage_id"}], "objective", "question_title", "question_passage_id", "evidence": {...}}
+
+The first five are DPR's (Karpukhin et al. 2020) and what its readers look at; the others say where a
+mined pair is from. Titles are kept apart from texts, since whether they are read is decided in training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+import zstandard
+
+from indexer.base.errors import InputError
+from indexer.files.sources import open_source, read_lines
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A passage as training sees it. id: of the passage in the index; empty where unknown."""
+
+    title: str
+    text: str
+    id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A query and the passage that should be found for it.
+
+    negatives: passages that should not. objective: what made the pair; empty for labelled ones.
+    evidence: which links made it, for people. query_title, query_id: of the passage that holds the query.
+    """
+
+    query: str
+    positive: Context
+    negatives: tuple[Context, ...] = ()
+    hard_negatives: tuple[Context, ...] = ()
+    objective: str = ""
+    answers: tuple[str, ...] = ()
+    query_title: str = ""
+    query_id: str = ""
+    evidence: dict[str, Any] = field(default_factory=dict)
+
+
+def pair_line(pair: Pair) -> bytes:
+    """One line of JSON, with its line break."""
+    row: dict[str, Any] = {
+        "question": pair.query,
+        "answers": list(pair.answers),
+        "positive_ctxs": [_context_row(pair.positive)],
+        "negative_ctxs": [_context_row(context) for context in pair.negatives],
+        "hard_negative_ctxs": [_context_row(context) for context in pair.hard_negatives],
+    }
+    if pair.objective:
+        row["objective"] = pair.objective
+    if pair.query_id:
+        row["question_title"], row["question_passage_id"] = pair.query_title, pair.query_id
+    if pair.evidence:
+        row["evidence"] = pair.evidence
+    return orjson.dumps(row) + b"\n"
+
+
+def _context_row(context: Context) -> dict[str, str]:
+    row = {"title": context.title, "text": context.text}
+    return row | {"passage_id": context.id} if context.id else row
+
+
+def write_pairs(path: Path, lines: Iterable[bytes]) -> int:
+    """Write lines of `pair_line` (compressed if the name ends in .zst), and return how many.
+
+    The file is there whole or not at all.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(path.name + ".tmp")
+    count = 0
+    try:
+        with temporary.open("wb") as raw:
+            file = zstandard.ZstdCompressor().stream_writer(raw) if path.suffix == ".zst" else raw
+            for line in lines:
+                file.write(line)
+                count += 1
+            if file is not raw:
+                file.close()
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return count
+
+
+def read_pairs(path: Path) -> Iterator[Pair]:
+    """The pairs of a file, ours, DPR's or HLP's, streaming; also a JSON array as DPR publishes them.
+
+    Only the first positive is taken. Raises `InputError` naming file and line for a line that is not
+    such an object, a missing or empty question, and a pair without any positive.
+    """
+    _, stream = open_source(path)
+    with stream:
+        empty = True
+        for number, line in read_lines(stream):
+            place = f"{path}, line {number:,}"
+            if number == 1 and line.strip() == b"[":
+                raise InputError(
+                    f"{place}: a JSON array over several lines",
+                    "Expected JSON lines; convert it: jq -c '.[]' FILE > FILE.jsonl",
+                )
+            yield _pair(line, place)
+            empty = False
+        if empty:
+            raise InputError(f"{path}: there are no pairs in it", _EXPECTED)
+
+
+def _pair(line: bytes, place: str) -> Pair:
+    try:
+        row = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise InputError(f"{place}: not JSON ({error})", _EXPECTED) from None
+    if not isinstance(row, dict):
+        raise InputError(f"{place}: expected a JSON object, found {type(row).__name__}", _EXPECTED)
+    query = row.get("question")
+    if not isinstance(query, str) or not query.strip():
+        raise InputError(f'{place}: "question" is missing or empty', _EXPECTED)
+    positives = _contexts(row, "positive_ctxs", place)
+    if not positives:
+        raise InputError(f"{place}: no positive passage", "Leave the pair out, or give it one.")
+    answers = row.get("answers", [])
+    return Pair(
+        query=query,
+        positive=positives[0],
+        negatives=_contexts(row, "negative_ctxs", place),
+        hard_negatives=_contexts(row, "hard_negative_ctxs", place),
+        objective=str(row.get("objective", "")),
+        answers=tuple(map(str, answers)) if isinstance(answers, list) else (),
+        query_title=str(row.get("question_title", "")),
+        query_id=str(row.get("question_passage_id", "")),
+        evidence=row["evidence"] if isinstance(row.get("evidence"), dict) else {},
+    )
+
+
+def _contexts(row: dict[str, Any], name: str, place: str) -> tuple[Context, ...]:
+    found = row.get(name, [])
+    if not isinstance(found, list):
+        raise InputError(f'{place}: "{name}" is {type(found).__name__}, expected a list', _EXPECTED)
+    contexts = []
+    for context in found:
+        if not isinstance(context, dict) or not isinstance(context.get("text"), str):
+            raise InputError(f'{place}: a passage of "{name}" has no text', _EXPECTED)
+        id_ = context.get("passage_id", context.get("psg_id", ""))
+        contexts.append(Context(str(context.get("title") or ""), context["text"], str(id_)))
+    return tuple(contexts)
+
+
+_EXPECTED = (
+    'Expected one pair a line, as DPR has them: {"question": ..., "positive_ctxs": [{"title", "text"}], '
+    '"negative_ctxs": [...], "hard_negative_ctxs": [...]}.'
+)

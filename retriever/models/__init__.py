@@ -1,0 +1,1 @@
+"""Encoders: where models come from, how they are opened, on which engine they run."""

@@ -1,0 +1,127 @@
+"""The bi-encoder: any sentence-transformers model, for passages and queries.
+
+A vector differs from `SentenceTransformer.encode` in float32 by precision alone (1 - cosine below 1e-3).
+Where and how the model runs is told in `retriever.models.engine`; batching is the caller's
+(`indexer.encoding.batches`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from indexer.encoding.batches import Tokens, encode_texts
+from retriever.models.engine import Engine, Opened, open_engine
+from retriever.models.locations import BI_ENCODER, QUERY_TOWER, Precision
+
+
+@dataclass(frozen=True)
+class TextFormat:
+    """How a title and a text become the one text that the model reads.
+
+    Prompts and the separator are the model's own (`config_sentence_transformers.json`), such as E5's
+    "query: " and DPR's " [SEP] ".
+    """
+
+    title: bool = True
+    passage_prompt: str = ""
+    query_prompt: str = ""
+    title_separator: str = " "
+
+    def passage(self, title: str, text: str) -> str:
+        """The text of a passage; a passage without a title is its text alone."""
+        head = title + self.title_separator if self.title and title else ""
+        return self.passage_prompt + head + text
+
+    def query(self, text: str) -> str:
+        """The text of a query; a typographic apostrophe becomes a plain one, as in DPR and HLP."""
+        return self.query_prompt + text.replace("\u2019", "'")
+
+
+@dataclass(frozen=True)
+class PassageTokenizer:
+    """(titles, texts) -> token ids of passages. Can be sent to another process."""
+
+    tokenizer: Tokenizer
+    text_format: TextFormat
+
+    def __call__(self, titles: Sequence[str], texts: Sequence[str]) -> list[Tokens]:
+        """Special tokens included, at most as many as the model reads."""
+        whole = [self.text_format.passage(*pair) for pair in zip(titles, texts, strict=True)]
+        return _token_ids(self.tokenizer, whole)
+
+
+def _token_ids(tokenizer: Tokenizer, texts: list[str]) -> list[Tokens]:
+    return [encoding.ids for encoding in tokenizer.encode_batch_fast(texts)]
+
+
+class BiEncoder(Engine):
+    """An encoder for passages and queries. Make one with `open_biencoder`."""
+
+    def __init__(
+        self, opened: Opened, title: bool = True, open_queries: Callable[[], Engine] | None = None
+    ) -> None:
+        """title: whether passages are read with their title.
+
+        open_queries: opens the tower of queries where there are two; it is opened for the first query.
+        """
+        super().__init__(opened)
+        facts = opened.facts
+        self._open_queries = open_queries
+        self.text_format = TextFormat(title, facts.passage_prompt, facts.query_prompt, facts.title_separator)
+        self.tokenize_passages = PassageTokenizer(self.tokenizer, self.text_format)
+        self.identity = {
+            "name": self.name,
+            "sha256": opened.sha256,
+            "dimension": self.dimension,
+            "max_tokens": self.max_tokens,
+            "title": title,
+            "passage_prompt": facts.passage_prompt,
+            "query_prompt": facts.query_prompt,
+            "title_separator": facts.title_separator,
+        }
+
+    @cached_property
+    def queries(self) -> Engine:
+        """What encodes queries: this, or the other of two towers."""
+        return self._open_queries() if self._open_queries else self
+
+    def tokenize_queries(self, texts: Sequence[str]) -> list[Tokens]:
+        """Token ids of queries."""
+        return _token_ids(self.queries.tokenizer, [self.text_format.query(text) for text in texts])
+
+    def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Vectors of queries, float32 [Q, d]."""
+        return encode_texts(self.queries, self.tokenize_queries(texts))
+
+
+def open_biencoder(
+    name: str,
+    *,
+    title: bool = True,
+    device: str = "auto",
+    precision: Precision = "auto",
+    threads: int | None = None,
+    streams: int | None = None,
+) -> BiEncoder:
+    """Load a sentence-transformers model by path or name.
+
+    title: whether passages are read with their title. device: see `indexer.base.devices`. threads: of the
+    CPU, default all cores. streams: batches at the same time on a CPU, default one for each thread; with 1, a
+    single question is answered soonest. Raises `InputError` if the model cannot be had or read,
+    `UsageError` for a device that is not there.
+    """
+
+    def reopen(other: str) -> Callable[[], BiEncoder]:
+        return partial(open_biencoder, name, title=title, device=other, precision=precision)
+
+    def open_queries() -> Engine:
+        return Engine(open_engine(QUERY_TOWER, name, device, precision, threads, streams))
+
+    opened = open_engine(BI_ENCODER, name, device, precision, threads, streams, reopen)
+    return BiEncoder(opened, title, open_queries if opened.facts.two_towers else None)

@@ -1,0 +1,127 @@
+"""A model in OpenVINO, on the CPU, by default on one stream a core.
+
+Each core then works on a batch of its own that stays in its cache, and none waits for another: on two cores
+a sixth faster than both on one batch. A batch's bits do not depend on what the other streams do. A single
+question is answered sooner by all cores together, on one stream.
+
+A conversion takes several seconds and imports torch and sentence-transformers, so it is kept in the user's
+cache folder, under the hash of the model's files: a search starts without either.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import shutil
+import tempfile
+from contextlib import suppress
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from indexer.store.artifacts import file_sha256
+from retriever.models.locations import Kind, ModelFacts, cache_folder, quiet
+
+if TYPE_CHECKING:
+    from retriever.models.engine import Features
+    from retriever.models.torch_engine import Whole
+
+
+class OpenVinoForward:
+    """A converted model as a function of padded token ids. May be called from any thread."""
+
+    def __init__(self, converted: Any, precision: str, threads: int, streams: int) -> None:
+        """precision: float32, bfloat16, or auto: bfloat16 where the processor multiplies it."""
+        import openvino
+
+        core = openvino.Core()
+        if precision == "auto":
+            capable = "BF16" in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+            precision = "bfloat16" if capable else "float32"
+        settings = {
+            "INFERENCE_PRECISION_HINT": "bf16" if precision == "bfloat16" else "f32",
+            "INFERENCE_NUM_THREADS": str(threads),
+            "NUM_STREAMS": str(streams),
+        }
+        compiled = core.compile_model(converted, "CPU", settings)
+        # The first array made of a tensor sets something up, once. Two threads that are both the first
+        # wait for ever: one for the other's set-up, which waits for Python's lock, which the one holds.
+        np.array(openvino.Tensor(openvino.Type.i64, openvino.Shape([1])).data)
+        self._requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        for _ in range(streams):
+            self._requests.put(compiled.create_infer_request())
+        self.execution: dict[str, Any] = {
+            "backend": f"openvino {version('openvino')}",
+            "device": "cpu",
+            "precision": precision,
+            "threads": threads,
+            "streams": streams,
+        }
+
+    def __call__(self, features: Features) -> NDArray[np.float32]:
+        """Arrays int64 [B, L] -> float32 [B, d]."""
+        request = self._requests.get()
+        try:
+            return np.array(request.infer(features)[0])
+        finally:
+            self._requests.put(request)
+
+
+def open_on_cpu(
+    kind: Kind, folder: Path, name: str, sha256: str, precision: str, threads: int, streams: int
+) -> tuple[ModelFacts, OpenVinoForward]:
+    """A model's facts, and the model; converted, unless that was done before."""
+    made_by = f"{_CONVERSION}-openvino-{version('openvino')}"
+    kept = cache_folder() / f"{sha256[:32]}-{kind.library}-{made_by}"
+    converted: Any = None
+    # A cache that is damaged or cannot be written is as good as none.
+    with suppress(OSError, RuntimeError, ValueError, TypeError, KeyError):
+        converted, facts = _read_conversion(kept)
+    if converted is None:
+        whole, facts = kind.load(folder, name)
+        converted = _convert(whole, facts)
+        with suppress(OSError, RuntimeError):
+            _write_conversion(kept, converted, facts)
+    return facts, OpenVinoForward(converted, precision, threads, streams)
+
+
+_CONVERSION = 2  # another number whenever the same files are converted into another model
+_CONVERTED = ("model.xml", "model.bin")
+
+
+def _read_conversion(folder: Path) -> tuple[Any, ModelFacts]:
+    noted = json.loads((folder / "facts.json").read_bytes())
+    if any(file_sha256(folder / file) != noted["sha256"][file] for file in _CONVERTED):
+        raise ValueError(f"{folder}: altered")
+    import openvino
+
+    return openvino.Core().read_model(folder / "model.xml"), ModelFacts(**noted["facts"])
+
+
+def _write_conversion(folder: Path, converted: Any, facts: ModelFacts) -> None:
+    import openvino
+
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(dir=folder.parent))
+    try:
+        openvino.save_model(converted, temporary / "model.xml", compress_to_fp16=False)
+        hashes = {file: file_sha256(temporary / file) for file in _CONVERTED}
+        (temporary / "facts.json").write_text(json.dumps({"facts": asdict(facts), "sha256": hashes}), "utf-8")
+        shutil.rmtree(folder, ignore_errors=True)
+        temporary.rename(folder)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _convert(whole: Whole, facts: ModelFacts) -> Any:
+    import torch
+
+    example = {name: torch.ones((2, 16), dtype=torch.int64) for name in facts.inputs}
+    with quiet(), torch.no_grad():
+        import openvino
+
+        return openvino.convert_model(whole.eval(), example_input=example)

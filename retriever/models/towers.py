@@ -1,0 +1,73 @@
+"""One encoder for queries and passages, or one for each.
+
+Two towers are a sentence-transformers Router with the routes "query" and "document", so that
+`SentenceTransformer(folder)` opens both and `encode_query` and `encode_document` take the right one.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, cast
+
+from retriever.models.locations import PASSAGES, QUERIES, quiet
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+    from torch import nn
+
+
+def is_normalized(model: SentenceTransformer) -> bool:
+    """Whether vectors have length 1."""
+    from sentence_transformers.sentence_transformer.modules import Normalize
+
+    return any(isinstance(module, Normalize) for module in model.modules())
+
+
+def has_two_towers(model: SentenceTransformer) -> bool:
+    """Whether queries and passages have encoders of their own."""
+    from sentence_transformers.sentence_transformer.modules import Router
+
+    return isinstance(model[0], Router)
+
+
+def split_towers(
+    model: SentenceTransformer, document: SentenceTransformer | None = None
+) -> SentenceTransformer:
+    """Two towers that start alike, or with a passage tower from elsewhere."""
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Router
+
+    query: list[Any] = list(model.children())
+    passage: list[Any] = copy.deepcopy(query) if document is None else list(document.children())
+    prompts: Any = model.prompts
+    with quiet():
+        return SentenceTransformer(
+            modules=[Router.for_query_document(query, passage)],
+            device="cpu",
+            prompts=prompts,
+            similarity_fn_name=model.similarity_fn_name,
+        )
+
+
+def tower(model: SentenceTransformer, route: str) -> nn.Module:
+    """The modules of one route; the whole model where there is but one tower."""
+    router: Any = model[0]
+    return cast("nn.Module", router.sub_modules[route]) if has_two_towers(model) else model
+
+
+def transformers_of(model: SentenceTransformer) -> Iterator[Any]:
+    """The Transformer module of each tower."""
+    for route in (QUERIES, PASSAGES) if has_two_towers(model) else (QUERIES,):
+        yield next(iter(tower(model, route).children()))
+
+
+def one_tower(model: SentenceTransformer, route: str) -> SentenceTransformer:
+    """The encoder of queries, or that of passages, as a model of its own."""
+    from sentence_transformers import SentenceTransformer
+
+    modules: Any = list(tower(model, route).children())
+    prompts: Any = model.prompts
+    return SentenceTransformer(
+        modules=modules, device="cpu", prompts=prompts, similarity_fn_name=model.similarity_fn_name
+    )

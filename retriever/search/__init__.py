@@ -1,0 +1,1 @@
+"""First-stage search: searchers, fusion, runs."""

@@ -1,0 +1,85 @@
+"""Fusion: several rankings of the same queries -> one.
+
+Both methods take rankings of any depth, with empty places. A passage that one ranking lacks gets
+nothing from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from indexer.base.errors import MismatchError, UsageError
+from retriever.ranking import Ranking
+
+
+def reciprocal_rank(rankings: Sequence[Ranking], k: int, constant: float = 60.0) -> Ranking:
+    """Reciprocal rank fusion (Cormack, Clarke and Buettcher 2009): sum of 1 / (constant + rank).
+
+    Ranks count from 1; scores do not matter. rankings: of the same queries in the same order,
+    depths may differ. Returns the k best, scores in float32 of a float64 sum. Raises
+    `MismatchError` if the queries differ, `UsageError` without rankings or for constant <= -1.
+    """
+    if constant <= -1:
+        raise UsageError(f"fusion with a constant of {constant}", "It must be above -1.")
+    shares = []
+    for ranking in rankings:
+        ranks = np.arange(1, ranking.depth + 1)  # [k_i]
+        shares.append(np.broadcast_to(1.0 / (constant + ranks), ranking.rows.shape))  # [Q, k_i]
+    return _sum(rankings, shares, k)
+
+
+def weighted(rankings: Sequence[Ranking], weights: Sequence[float], k: int) -> Ranking:
+    """Weighted sum of scores, each ranking's scores first stretched to [0, 1] for each query.
+
+    The worst passage that a ranking holds gets 0 from it, and so does one that it lacks; where all
+    scores of a query are equal (or there is one passage), all get 1. rankings: of the same queries
+    in the same order, depths may differ. weights: one a ranking, not negative. Returns the k best,
+    scores in float32 of a float64 sum. Raises `MismatchError` if the queries differ, `UsageError`
+    without rankings or for weights that do not fit.
+    """
+    if len(weights) != len(rankings) or not all(0 <= weight < np.inf for weight in weights):
+        raise UsageError(
+            f"{len(rankings)} rankings with the weights {list(weights)}",
+            "There is one weight for each ranking, 0 or above.",
+        )
+    shares = [weight * stretched(ranking) for ranking, weight in zip(rankings, weights, strict=True)]
+    return _sum(rankings, shares, k)
+
+
+def stretched(ranking: Ranking) -> NDArray[np.float64]:
+    """Min-max normalised scores [Q, k]; 0 in empty places."""
+    scores, found = ranking.scores.astype(np.float64), ranking.rows >= 0  # [Q, k]
+    low = np.min(scores, axis=1, keepdims=True, where=found, initial=np.inf)  # [Q, 1]
+    high = np.max(scores, axis=1, keepdims=True, where=found, initial=-np.inf)  # [Q, 1]
+    span = np.where(high > low, high - low, 1.0)  # [Q, 1]
+    stretched = np.where(high > low, (np.where(found, scores, 0.0) - low) / span, 1.0)  # [Q, k]
+    return np.where(found, stretched, 0.0)
+
+
+def _sum(rankings: Sequence[Ranking], shares: Sequence[NDArray[np.float64]], k: int) -> Ranking:
+    """Add up the shares [Q, k_i] of equal rows, query by query, and rank."""
+    if not rankings:
+        raise UsageError("fusion of no rankings", "Name at least one.")
+    query_ids = rankings[0].query_ids
+    for number, ranking in enumerate(rankings[1:], start=2):
+        if ranking.query_ids != query_ids:
+            raise MismatchError(
+                f"rankings 1 and {number} are of other queries, or of another order",
+                "Fuse rankings of the same queries.",
+            )
+    rows = np.concatenate([ranking.rows for ranking in rankings], axis=1)  # [Q, m]
+    share = np.concatenate(shares, axis=1)  # [Q, m]
+    # Stable: shares of a row stay in the order of the rankings, and so does the sum's rounding.
+    order = np.argsort(rows, axis=1, kind="stable")  # [Q, m]
+    rows, share = np.take_along_axis(rows, order, 1), np.take_along_axis(share, order, 1)
+    first = np.ones(rows.shape, bool)  # [Q, m], where a row's shares begin
+    first[:, 1:] = rows[:, 1:] != rows[:, :-1]
+    fused = np.zeros(rows.shape)  # [Q, m]
+    if rows.size:  # every query's first place is a beginning: no sum runs into the next query
+        fused[first] = np.add.reduceat(share.ravel(), np.flatnonzero(first))
+    rows = np.where(first, rows, -1)
+    missing = ((0, 0), (0, max(k - rows.shape[1], 0)))
+    return Ranking.of(query_ids, np.pad(rows, missing, constant_values=-1), np.pad(fused, missing), k)
