@@ -28,7 +28,7 @@ from app.report import write_document
 from app.testsets import LoadedTestSet, open_test_set
 from indexer.base.errors import InputError, UsageError, exit_on_error
 from indexer.base.options import Options, parse_options
-from indexer.base.terminal import say
+from indexer.base.progress import log_line
 from indexer.index import Index
 from indexer.store.artifacts import write_json
 
@@ -142,7 +142,7 @@ def tell(cell: Cell) -> None:
     text = f"{cell.test_set}, {cell.pipeline}: {cell.status}"
     if cell.seconds is not None:
         text += f", {cell.seconds:,.1f} s"
-    say(text + (f" ({cell.reason})" if cell.reason else ""))
+    log_line(text + (f" ({cell.reason})" if cell.reason else ""))
 
 
 if __name__ == "__main__":

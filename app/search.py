@@ -19,7 +19,7 @@ from rich.text import Text
 from app.service import Answer, Hit, SearchService
 from indexer.base.errors import UsageError, exit_on_error
 from indexer.base.options import Options, parse_options
-from indexer.base.terminal import printable
+from indexer.base.text import counted, printable
 
 PROGRAM = "python app/search.py"
 
@@ -69,8 +69,7 @@ def print_answer(answer: Answer, console: Console) -> None:
             console.print(Text(f"    {printable(hit.url)}", style="cyan"), soft_wrap=True)
         console.print(marked(hit), soft_wrap=not console.is_terminal)
         console.print()
-    plural = "" if len(answer.hits) == 1 else "s"
-    found = f"{len(answer.hits)} passage{plural}" if answer.hits else "nothing found"
+    found = counted(len(answer.hits), "passage") if answer.hits else "nothing found"
     console.print(Text(f"{answer.pipeline}: {found} in {answer.seconds * 1000:.0f} ms", style="dim"))
 
 

@@ -27,6 +27,7 @@ from app.pipelines import (
     WeightedEntry,
 )
 from indexer.base.errors import InputError, LinkseekError, UsageError
+from indexer.base.text import without_hidden
 from indexer.index import Index
 from indexer.store.artifacts import read_index_manifest
 from retriever.ranking import Query, Ranking
@@ -37,11 +38,6 @@ MAX_QUESTION_CHARACTERS = 10_000
 
 DEPTH = 100
 """How far down a passage is looked for that another pipeline has found."""
-
-# Soft hyphens, zero-width spaces, directions of writing; not the joiners, which make another word.
-_INVISIBLE = dict.fromkeys(
-    [0xAD, 0x200B, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2060, 0x206A), 0xFEFF]
-)
 
 SAMPLE_CORPUS = "linkseek-sample.xml.bz2"
 SAMPLE_QUESTIONS = Path(__file__).parents[1] / "samples" / "questions.jsonl"
@@ -313,7 +309,7 @@ def checked_question(question: str) -> str:
     What is no Unicode text, such as a broken byte of a command line, becomes a question mark. Marks that
     nobody sees, which come along when a text is copied, are removed: Lucene takes them for a part of a word.
     """
-    question = question.encode("utf-8", "replace").decode().translate(_INVISIBLE).strip()
+    question = without_hidden(question.encode("utf-8", "replace").decode()).strip()
     if not question:
         raise UsageError("the question is empty", "Ask something.")
     if len(question) > MAX_QUESTION_CHARACTERS:

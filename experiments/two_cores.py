@@ -23,7 +23,7 @@ from pathlib import Path
 import orjson
 
 from indexer.base.errors import UsageError, exit_on_error
-from indexer.base.terminal import say
+from indexer.base.progress import log_line
 from indexer.files.sources import open_source, read_lines
 from indexer.index import Index
 
@@ -61,7 +61,7 @@ class Commands:
         if result is not None and result.exists():
             return
         command = [PYTHON, *map(str, words)]
-        say(f"+ {shlex.join(['python', *command[1:]])}")
+        log_line(f"+ {shlex.join(['python', *command[1:]])}")
         if subprocess.run(command, cwd=ROOT).returncode:
             raise UsageError(f"{words[1] if words[0] == '-m' else words[0]} did not finish", "See above.")
 

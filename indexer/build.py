@@ -20,7 +20,7 @@ from rich.text import Text
 from indexer.base.errors import UsageError, exit_on_error
 from indexer.base.options import Options, parse_options
 from indexer.base.progress import progress
-from indexer.base.terminal import printable
+from indexer.base.text import byte_size, printable
 from indexer.building.builder import Built, OpenEncoder, Plan, build_index, encode_share
 from indexer.encoding.encode import Encoder
 from indexer.index import Index
@@ -156,7 +156,7 @@ def print_summary(index: Path, built: Built) -> None:
     console = Console(highlight=False)
     opened = Index.open(index)
     heading = Text("\n").append(printable(str(index)), style="bold")
-    console.print(heading.append(f" is ready: {_bytes(opened.bytes)}"), soft_wrap=True)
+    console.print(heading.append(f" is ready: {byte_size(opened.bytes)}"), soft_wrap=True)
     counts = Table(box=None, show_header=False, padding=(0, 2))
     for name, label in _COUNTS.items():
         counts.add_row(label, f"{built.manifest['counts'][name]:,}")
@@ -165,7 +165,7 @@ def print_summary(index: Path, built: Built) -> None:
     for name, manifest in opened.parts.items():
         size = sum(file["bytes"] for file in manifest["files"].values())
         taken = name in built.taken_over or name in built.kept
-        parts.add_row(name, _bytes(size), "taken over" if taken else "")
+        parts.add_row(name, byte_size(size), "taken over" if taken else "")
     console.print(parts)
     times = ", ".join(f"{name} {s:.1f} s" for name, s in built.seconds.items() if s >= 0.05)
     console.print(f"time: {printable(times)}", markup=False)
@@ -178,15 +178,6 @@ def print_summary(index: Path, built: Built) -> None:
         markup=False,
         soft_wrap=True,
     )
-
-
-def _bytes(count: int) -> str:
-    size = float(count)
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if size < 1000 or unit == "GB":
-            break
-        size /= 1000
-    return f"{size:,.0f} {unit}" if unit == "bytes" else f"{size:,.1f} {unit}"
 
 
 BuildOptions.model_fields[

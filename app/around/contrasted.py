@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from app.around.marking import Span
 from app.around.mined import MOST_DRAW, Example, Mined, Near, Text, passage_text, span_in, spread
 from indexer.base.errors import LinkseekError
+from indexer.base.text import WORD
 from reranker.mining.contrasts import Contrast, TextPair
-from reranker.mining.words import WORD
 from reranker.objectives import Objective, Source, all_objectives
 from reranker.objectives.from_pairs import FromPairs
 from reranker.objectives.harp import Harp

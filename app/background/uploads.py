@@ -15,13 +15,14 @@ from typing import BinaryIO
 
 from app.background.jobs import FILES
 from indexer.base.errors import MachineError, UsageError
+from indexer.base.text import CONTROLS, DIRECTIONS, SURROGATES
 
 Upload = tuple[str, BinaryIO]
 """The name that the browser gives, and the content."""
 
 _LONGEST_PART = 120  # characters; a file system takes 255 bytes
 _MOST_PARTS = 16
-_NO_NAME = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff/\\:]+")
+_NO_NAME = re.compile(rf"[{CONTROLS}{DIRECTIONS}{SURROGATES}/\:]+")
 
 
 def save_uploads(uploads: Sequence[Upload], folder: Path) -> Path:

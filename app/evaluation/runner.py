@@ -28,10 +28,10 @@ from app.evaluation.latency import measure_latency
 from app.evaluation.measured import Measured, measure_rankings
 from app.evaluation.measures import SEED, Plan, Values, bootstrap_interval, plan_measures
 from app.evaluation.significance import compare
-from app.report.text import count
 from indexer.base.errors import InputError, UsageError
 from indexer.base.options import nearest
 from indexer.base.progress import progress
+from indexer.base.text import counted
 from indexer.documents import Document
 from retriever.answers import AnswerKind
 from retriever.ranking import Query, Ranking
@@ -318,12 +318,12 @@ def _notes(
             notes.append(f"{name}: found nothing for any question")
     without = sum(not query.answers for query in queries)
     if plan.accuracy and without:
-        left_out = count(without, "question without answers is", "questions without answers are")
+        left_out = counted(without, "question without answers is", "questions without answers are")
         notes.append(f"accuracy: {left_out} left out")
     if judgements is not None:
         if len(judgements.relevance) < len(queries):
             without = len(queries) - len(judgements.relevance)
-            left_out = count(without, "question without judgements is", "questions without judgements are")
+            left_out = counted(without, "question without judgements is", "questions without judgements are")
             notes.append(f"{left_out} left out")
         if judgements.unknown:
             notes.append(f"{judgements.unknown:,} judged ids are not in the index; nothing can find them")

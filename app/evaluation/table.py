@@ -11,6 +11,7 @@ from rich.text import Text
 
 from app.report import text
 from app.testsets.listing import TestSetRow
+from indexer.base.text import counted
 
 SIGNIFICANT = 0.05
 _STAR = "*"
@@ -84,7 +85,7 @@ def _row(
 
 
 def _caption(results: dict[str, Any]) -> str:
-    parts = [text.count(results["counts"]["queries"], "question"), f"{results['depth']} results each"]
+    parts = [counted(results["counts"]["queries"], "question"), f"{results['depth']} results each"]
     if results["judged_level"] == "documents":
         parts.append("judgements on documents: each counts where its best passage stands")
     lines = ["; ".join([*parts, f"under {results['main_measure']} its 95 % interval"])]

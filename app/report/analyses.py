@@ -21,6 +21,7 @@ from app.report.document import (
 )
 from app.report.line_chart import LineChart, Point, Series
 from app.report.results import Bin, Binned, Curves, Group, Results, Share
+from indexer.base.text import counted
 
 _SHOWN = frozenset(digit * 10**power for power in range(7) for digit in (1, 2, 5))
 
@@ -121,7 +122,7 @@ def _binned(results: Results, binned: Binned, title: str, percent: bool) -> tupl
     figure = Figure(title, f"{said}; the table below has the values.", chart, table)
     if not binned.left_out:
         return (figure,)
-    of = text.count(binned.left_out, "question is", "questions are")
+    of = counted(binned.left_out, "question is", "questions are")
     return (figure, Paragraph((f"{of} in no bin: no passage is known, or no word can be compared.",), "note"))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from app.report import text
 from app.report.document import Block, Case, Cases, Data, Folded, Paragraph, Section, Side, Strong
 from app.report.results import Difference, Results, Top
+from indexer.base.text import counted
 
 _TITLE, _TEXT, _ANSWERS = 120, 240, 8
 
@@ -24,7 +25,7 @@ def differences_section(results: Results) -> Section | None:
             Strong(Data(b, "name")),
             " beside ",
             Strong(Data(a, "name")),
-            f": {text.count(len(cases), 'question')}, {better} better and {worse} worse",
+            f": {counted(len(cases), 'question')}, {better} better and {worse} worse",
         )
         blocks.append(Folded(summary, (Cases(tuple(_case(case, results.depth) for case in cases)),)))
     return Section("differences", "Where they differ most", tuple(blocks))

@@ -34,7 +34,8 @@ from app.report.document import (
     Table,
 )
 from app.report.svg import NARROW, WIDE, Drawing, swatch
-from app.report.text import clean, harmless
+from app.report.text import clean
+from indexer.base.text import harmless
 
 _WHOLE = r'<span class="whole">\g<0></span>'  # not to be broken into lines
 _UNBROKEN = re.compile(r"[\d.]+–[\d.]+|\b[nkp] (?:=|&lt;) [\d.,]*\d")

@@ -28,7 +28,8 @@ from app.report.document import (
     Strong,
     Table,
 )
-from app.report.text import clean, harmless
+from app.report.text import clean
+from indexer.base.text import harmless
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|~$&#!])")
 _LINK = re.compile(r"(?<=:)(?=//)|(?<=www)(?=\.)", re.IGNORECASE)

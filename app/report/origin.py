@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from app.report import text
 from app.report.document import Block, Bullets, Data, Facts, Heading, Line, Section
 from app.report.results import Results
+from indexer.base.text import counted
 
 _COUNTS = {
     "queries": "questions",
@@ -44,7 +44,7 @@ def _counts(results: Results) -> list[Line]:
     lines: list[Line] = [(f"{_COUNTS.get(key, _words(key))}: {n:,}",) for key, n in results.counts.items()]
     for name, pipeline in results.pipelines.items():
         if pipeline.queries_without_results:
-            empty = text.count(pipeline.queries_without_results, "question")
+            empty = counted(pipeline.queries_without_results, "question")
             lines.append((Data(name, "name"), f": {empty} without any result"))
     return lines
 

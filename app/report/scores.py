@@ -21,6 +21,7 @@ from app.report.document import (
     numbers,
 )
 from app.report.results import Comparison, Results
+from indexer.base.text import counted
 
 BETTER, WORSE = "†", "‡"
 
@@ -114,14 +115,14 @@ def significance_section(results: Results) -> Section | None:
         blocks += [
             _pairs(results.main, against, f"Pairs with the baseline, by {results.main}"),
             Folded(
-                (f"{results.main}: {text.count(len(others), 'pair')} without the baseline",),
+                (f"{results.main}: {counted(len(others), 'pair')} without the baseline",),
                 (_pairs(results.main, others, f"Pairs without the baseline, by {results.main}"),),
             ),
         ]
     elif main:
         blocks.append(_pairs(results.main, main, f"All pairs, by {results.main}"))
     for measure, pairs in by_measure.items():
-        summary = f": {text.count(len(pairs), 'pair')}"
+        summary = f": {counted(len(pairs), 'pair')}"
         if any(found.tested for found in pairs):
             summary += f", {sum(found.significant for found in pairs)} significant"
         table = _pairs(measure, pairs, f"All pairs, by {measure}")

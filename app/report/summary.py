@@ -11,6 +11,7 @@ from typing import Any
 from app.report import text
 from app.report.document import Block, Data, Facts, Line, Paragraph, Strong
 from app.report.results import Comparison, Results, Score
+from indexer.base.text import counted
 
 
 def title_of(results: Results) -> Line:
@@ -55,7 +56,7 @@ def _facts(results: Results) -> list[tuple[str, tuple[Line, ...]]]:
 def _corpus(corpus: Any) -> Line:
     counts = corpus if isinstance(corpus, dict) else {}
     found = [
-        text.count(counts[f"{noun}s"], noun)
+        counted(counts[f"{noun}s"], noun)
         for noun in ("passage", "document")
         if isinstance(counts.get(f"{noun}s"), int)
     ]

@@ -6,18 +6,10 @@ import math
 import re
 from datetime import datetime
 
+from indexer.base.text import harmless
+
 MINUS = "\N{MINUS SIGN}"
 NOTHING = "-"
-
-# Embeddings, overrides and isolates of direction make a text read as another one.
-_CHARACTERS = dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A)], "")
-_CHARACTERS |= dict.fromkeys([*range(32), *range(0x7F, 0xA0), 0x2028, 0x2029], " ")
-_CHARACTERS |= dict.fromkeys(range(0xD800, 0xE000), "\N{REPLACEMENT CHARACTER}")  # UTF-8 has no surrogates
-
-
-def harmless(text: str) -> str:
-    """Any text without controls, overrides of direction and lone surrogates."""
-    return text.translate(_CHARACTERS)
 
 
 def clean(text: str) -> str:
@@ -96,11 +88,6 @@ def milliseconds(seconds: float | None) -> str:
         return "0"
     places = max(0, min(3, 2 - math.floor(math.log10(ms))))
     return f"{ms:,.{places}f}"
-
-
-def count(number: int, noun: str, plural: str = "") -> str:
-    """1 question, 3,610 questions."""
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def day(date: str) -> str:

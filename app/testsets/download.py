@@ -22,8 +22,7 @@ from urllib.parse import urlsplit
 from rich.filesize import decimal
 
 from indexer.base.errors import BusyError, InputError, MachineError
-from indexer.base.progress import progress
-from indexer.base.terminal import say
+from indexer.base.progress import log_line, progress
 from indexer.store.artifacts import file_sha256, write_atomically
 
 _SCHEMES = frozenset({"https"})
@@ -69,7 +68,7 @@ def download(file: WebFile, path: Path) -> None:
                 )
             size = f"{decimal(total)}" if total is not None else "size unknown"
             going_on = f", {decimal(done)} of it are here" if done else ""
-            say(f"downloading {file.url} ({size}{going_on}) to {path}")
+            log_line(f"downloading {file.url} ({size}{going_on}) to {path}")
             digest = hashlib.sha256()
             target.seek(0)
             _hash(target, digest, done)

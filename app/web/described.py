@@ -14,6 +14,7 @@ from typing import Any
 from app.background.jobs import Jobs
 from app.report.text import day
 from indexer.base.errors import LinkseekError
+from indexer.base.text import counted
 from indexer.index import Index
 from indexer.store.artifacts import DENSE, Manifest, read_index_manifest
 
@@ -98,12 +99,8 @@ def outcome(path: Path) -> str:
     if listed.problem:
         return ""
     skipped = sum(count for count, _ in read_skipped(read_index_manifest(path)).values())
-    counts = [_counted(listed.documents, "document"), _counted(listed.passages, "passage")]
-    return ", ".join(counts) + (f"; {_counted(skipped, 'record')} left out" if skipped else "")
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    counts = [counted(listed.documents, "document"), counted(listed.passages, "passage")]
+    return ", ".join(counts) + (f"; {counted(skipped, 'record')} left out" if skipped else "")
 
 
 def read_skipped(manifest: Manifest) -> dict[str, tuple[int, tuple[str, ...]]]:

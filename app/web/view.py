@@ -15,20 +15,17 @@ from urllib.parse import urlsplit
 
 from app.around.marking import Span
 from app.web.state import link_to
+from indexer.base.text import harmless
 
 MAX_PASSAGE_CHARACTERS = 2_000
 """What is shown of a passage; passages of whole documents can be books."""
 
 _CONTEXT = 200  # characters before the first marked word of a long passage
 
-# Embeddings, overrides and isolates of direction; line, paragraph and other control characters.
-_INVISIBLE = dict.fromkeys([*range(0x202A, 0x202F), *range(0x2066, 0x206A)], "")
-_INVISIBLE |= dict.fromkeys([*range(32), *range(0x7F, 0xA0), 0x2028, 0x2029], " ")
-
 
 def safe_text(text: str) -> str:
     """Any text as HTML that shows it and does nothing else."""
-    return escape(text.translate(_INVISIBLE))
+    return escape(harmless(text))
 
 
 def safe_url(url: str) -> str:
@@ -184,4 +181,4 @@ def plain_label(text: str) -> str:
     Shortcodes such as `:smile:` are replaced after Markdown has been read, so a backslash does not stop
     them; an invisible word joiner behind the colon does.
     """
-    return _PUNCTUATION.sub(r"\\\1", " ".join(text.translate(_INVISIBLE).split())).replace(":", ":\u2060")
+    return _PUNCTUATION.sub(r"\\\1", " ".join(harmless(text).split())).replace(":", ":\u2060")

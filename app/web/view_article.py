@@ -11,6 +11,7 @@ from app.around.mined import Example, Mined, Text
 from app.around.titles import Found
 from app.web.state import ArticleView, article_address, article_view_address, passage_address
 from app.web.view import linked_text, marked_text, safe_text, source_html, title_html, unseen
+from indexer.base.text import counted
 
 _EXCERPT, _SHORT = 360, 180  # characters of a text in an example, and of one that is not what is to be found
 
@@ -51,9 +52,9 @@ def _link(found: Found, index: str) -> str:
 def article_heading_html(article: Article) -> str:
     """Title, source, and how much there is."""
     facts = [
-        _count(article.count, "passage"),
-        _count(article.links, "link"),
-        f"linked with {_count(_linked(article), 'article')}",
+        counted(article.count, "passage"),
+        counted(article.links, "link"),
+        f"linked with {counted(_linked(article), 'article')}",
     ]
     return (
         f'<header class="ls-article-head"><h2><bdi>{safe_text(article.title)}</bdi></h2>'
@@ -186,12 +187,8 @@ def _neighbour_html(neighbour: Neighbour, kind: str, index: str) -> str:
             f"{unseen(f', {to} links to it, {from_} from it')}"
         )
     else:
-        count = f'<span class="ls-count">{_count(max(to, from_), "link")}</span>'
+        count = f'<span class="ls-count">{counted(max(to, from_), "link")}</span>'
     return f"<li>{_link(neighbour.target, index)}{count}</li>"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 # --- what is mined --------------------------------------------------------------------------------
@@ -206,21 +203,21 @@ def mined_html(mined: Sequence[Mined], document_id: str, index: str) -> str:
 def _objective_html(mined: Mined, document_id: str, index: str) -> str:
     name = safe_text(mined.objective)
     total = sum(mined.count.values())
-    counted = _count(total, mined.unit)
+    amount = counted(total, mined.unit)
     if mined.unit != "pair":
-        counted = f"up to {counted}"  # some candidates give nothing
+        amount = f"up to {amount}"  # some candidates give nothing
     if len(mined.count) > 1:
-        counted += ": " + ", ".join(f"{count:,} {safe_text(kind)}" for kind, count in mined.count.items())
+        amount += ": " + ", ".join(f"{count:,} {safe_text(kind)}" for kind, count in mined.count.items())
     several = len(mined.count) > 1
     items = "".join(_example_html(example, several, document_id, index) for example in mined.examples)
     nothing = f'<p class="ls-nothing">Nothing is mined from this article. {safe_text(mined.why)}</p>'
     body = f"<ol>{items}</ol>" if items else nothing
     if 0 < len(mined.examples) < total:
-        more = f"Shown: {len(mined.examples)} of {counted}. {mined.why}"
+        more = f"Shown: {len(mined.examples)} of {amount}. {mined.why}"
         body += f'<p class="ls-quiet">{safe_text(more)}</p>'
     label = f"Mined by {name}" if mined.unit == "pair" else f"Contrasts of {name}"
     return (
-        f'<section aria-label="{label}"><header><h3>{name}</h3><span class="ls-time">{counted}</span>'
+        f'<section aria-label="{label}"><header><h3>{name}</h3><span class="ls-time">{amount}</span>'
         f'<p class="ls-about">{safe_text(mined.summary)}</p></header><div>{body}</div></section>'
     )
 

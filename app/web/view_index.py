@@ -9,6 +9,7 @@ from app.report.text import day
 from app.web.described import Description, Listed
 from app.web.state import index_address
 from app.web.view import safe_text
+from indexer.base.text import byte_size
 
 
 def no_index_html(address: str) -> str:
@@ -52,7 +53,7 @@ def _counts_html(of: Description) -> str:
 def _parts_html(of: Description) -> str:
     rows = "".join(
         f'<tr><th scope="row"><bdi>{safe_text(part.name)}</bdi></th>'
-        f'<td class="ls-figure">{part.files:,}</td><td class="ls-figure">{bytes_text(part.bytes)}</td></tr>'
+        f'<td class="ls-figure">{part.files:,}</td><td class="ls-figure">{byte_size(part.bytes)}</td></tr>'
         for part in of.parts
     )
     total = sum(part.bytes for part in of.parts)
@@ -62,7 +63,7 @@ def _parts_html(of: Description) -> str:
     table = (
         f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody>"
         f'<tfoot><tr><th scope="row">together</th><td class="ls-figure">{files:,}</td>'
-        f'<td class="ls-figure">{bytes_text(total)}</td></tr></tfoot></table>'
+        f'<td class="ls-figure">{byte_size(total)}</td></tr></tfoot></table>'
     )
     return _section("Parts and sizes", table)
 
@@ -142,13 +143,3 @@ def _listed_html(each: Listed, current: str) -> str:
         f"<td><bdi>{safe_text(', '.join(each.encoders) or 'none')}</bdi></td>"
         f"<td>{safe_text(day(each.created))}</td></tr>"
     )
-
-
-def bytes_text(count: float) -> str:
-    """A size for people: 950 bytes, 12.3 MB."""
-    size = float(count)
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if size < 1000 or unit == "GB":
-            break
-        size /= 1000
-    return f"{size:,.0f} {unit}" if unit == "bytes" else f"{size:,.1f} {unit}"

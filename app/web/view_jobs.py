@@ -6,7 +6,7 @@ from html import escape
 
 from app.background.jobs import Job, Stage
 from app.web.view import safe_text
-from app.web.view_index import bytes_text
+from indexer.base.text import byte_size, duration
 
 _STATES = {
     "waiting": "waiting for its turn",
@@ -58,7 +58,7 @@ def _far(stage: Stage, now: float) -> str:
     parts = []
     if stage.total:
         if stage.unit == "bytes":
-            parts.append(f"{bytes_text(stage.done)} of {bytes_text(stage.total)}")
+            parts.append(f"{byte_size(stage.done)} of {byte_size(stage.total)}")
         else:
             parts.append(f"{stage.done:,.0f} of {stage.total:,.0f} {safe_text(stage.unit)}")
     left = stage.seconds_left(now)
@@ -71,13 +71,3 @@ def _took(job: Job, now: float) -> str:
     if job.began is None:
         return ""
     return duration((job.ended if job.ended is not None else now) - job.began)
-
-
-def duration(seconds: float) -> str:
-    """A time for people: 8 s, 2 min 05 s, 3 h 20 min."""
-    whole = max(round(seconds), 0)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02} s"
-    return f"{whole // 3600:,} h {whole % 3600 // 60:02} min"

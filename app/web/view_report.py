@@ -18,6 +18,7 @@ from app.report.scores import scores_section, significance_section
 from app.report.summary import opening, title_of
 from app.web.state import EvaluationView, View, evaluation_address, search_address
 from app.web.view import safe_text
+from indexer.base.text import counted
 
 _TEXT = 240  # characters of a passage that are shown
 
@@ -116,7 +117,7 @@ def differences_html(results: Results, found: Sequence[Difference], index: str, 
     a, b = (found[0].a, found[0].b) if found else ("", "")
     told = (
         f"<b><bdi>{safe_text(b)}</bdi></b> beside <b><bdi>{safe_text(a)}</bdi></b>: "
-        f"{text.count(len(found), 'question')}, {better:,} better and {worse:,} worse"
+        f"{counted(len(found), 'question')}, {better:,} better and {worse:,} worse"
     )
     cases = "".join(_case_html(results, each, index) for each in found)
     note = f'<p class="ls-quiet">{safe_text(note)}</p>' if note else ""

@@ -8,6 +8,7 @@ from html import escape
 from app.service import Answer, Hit
 from app.web.state import View, article_address, why_address
 from app.web.view import marked_text, safe_text, source_html, title_html, unseen
+from indexer.base.text import counted, short_duration
 
 _WIDE_CHARACTERS, _NARROW_CHARACTERS = 2_000, 420
 """How much of a passage is shown, in one or two columns and in more."""
@@ -27,11 +28,9 @@ def answer_html(
     """
     view = view or View(answer.question, (answer.pipeline,))
     name = safe_text(answer.pipeline)
-    count = len(answer.hits)
-    passages = f"{count} passage{'s' if count != 1 else ''}"
     heading = (
         f'<header><h2><bdi>{name}</bdi></h2><span class="ls-time">'
-        f"{passages} in {_time(answer.seconds)}</span>"
+        f"{counted(len(answer.hits), 'passage')} in {short_duration(answer.seconds)}</span>"
         f'<p class="ls-about"><bdi>{safe_text(description)}</bdi></p>{_stages_html(answer)}'
         f"{_verdict_html(answer)}</header>"
     )
@@ -164,19 +163,12 @@ def moved(before: int, after: int) -> str:
 # --- parts of the heading -------------------------------------------------------------------------
 
 
-def _time(seconds: float) -> str:
-    milliseconds = seconds * 1000
-    if seconds >= 0.9995:
-        return f"{seconds:.1f} s"
-    return f"{milliseconds:.0f} ms" if milliseconds >= 9.5 else f"{milliseconds:.1f} ms"
-
-
 def _stages_html(answer: Answer) -> str:
     """What each stage took."""
     if not answer.stages:
         return ""
     parts = "".join(
-        f"<div><dt>{safe_text(name)}</dt><dd>{_time(seconds)}</dd></div>"
+        f"<div><dt>{safe_text(name)}</dt><dd>{short_duration(seconds)}</dd></div>"
         for name, seconds in answer.stages.items()
     )
     return f'<dl class="ls-stages" aria-label="Time of each stage">{parts}</dl>'

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import ClassVar
 
-from indexer.base.terminal import printable
+from indexer.base.text import printable
 
 
 class LinkseekError(Exception):

@@ -8,6 +8,7 @@ environment variable LINKSEEK_PROGRESS names.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -28,12 +29,18 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from indexer.base.terminal import printable, say
+from indexer.base.text import printable
 
 NOTES = "LINKSEEK_PROGRESS"
 
 _LOG_SECONDS = 10.0
 _NOTE_SECONDS = 0.25
+
+
+def log_line(line: str) -> None:
+    """Write a line to stderr in one piece, whatever other threads write: print writes its end apart."""
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
 
 
 @contextmanager
@@ -138,7 +145,7 @@ class _Log:
         line = f"{self.label}: {self.done:,.0f} {self.unit}, {rate:,.0f}/s"
         if self.total and rate > 0:
             line += f", {self.done / self.total:.0%}, {(self.total - self.done) / rate:,.0f} s left"
-        say(line)
+        log_line(line)
 
 
 class _Notes:

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from indexer.base.errors import DamagedIndexError, InputError
-from indexer.base.progress import progress
-from indexer.base.terminal import say
+from indexer.base.progress import log_line, progress
 from indexer.base.together import Stop, run_together
 from indexer.building.corpus import default_processes, write_documents
 from indexer.building.workspace import Workspace, link_tree
@@ -88,7 +87,7 @@ class Stages:
         self._stop.check()
         manifest = self._workspace.part(name, *details, **options)
         if name in self._workspace.taken_over:
-            say(f"{name}: unchanged, taken over")
+            log_line(f"{name}: unchanged, taken over")
         return manifest
 
     @contextmanager
@@ -126,7 +125,7 @@ class Stages:
         def build(folder: Path) -> Manifest:
             def on_start(records: int) -> None:
                 if records:
-                    say(f"documents: going on after {records:,} finished records")
+                    log_line(f"documents: going on after {records:,} finished records")
 
             sources: list[Reading] = []
             with progress(f"reading {plan.corpus.name}", state["bytes"], "bytes") as advance:
@@ -272,7 +271,7 @@ class Stages:
 
                 def on_start(finished: int, total: int, rows: int) -> None:
                     if finished:
-                        say(f"{part}: {finished} of {total} shards are there, going on at the next")
+                        log_line(f"{part}: {finished} of {total} shards are there, going on at the next")
                         advance(rows)
 
                 shards = encode_passages(

@@ -7,7 +7,6 @@ listed with the reason why it is left out. What is hidden (a name that begins wi
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -93,12 +92,3 @@ def describe_folder(folder: Path) -> str:
     """What a folder holds, for a message: "12 .png, 3 .txt"; "nothing" if it is empty."""
     counts = Counter(suffix_of(entry.name) for entry in list_folder(folder))
     return ", ".join(f"{count:,} {suffix}" for suffix, count in counts.most_common(5)) or "nothing"
-
-
-# Control characters, the other line ends, and bytes of a name that is not UTF-8.
-_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-
-
-def shown(name: str) -> str:
-    """A name as it can be printed on one line: line breaks and the like are escaped."""
-    return _UNPRINTABLE.sub(lambda match: ascii(match.group())[1:-1], name)

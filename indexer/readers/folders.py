@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
 
 from indexer.base.errors import InputError
+from indexer.base.text import escaped
 from indexer.documents import Redirect
-from indexer.files.listing import Entry, list_folder, shown, suffix_of
+from indexer.files.listing import Entry, list_folder, suffix_of
 from indexer.files.sources import FolderSource, Reading, read_head
 from indexer.readers import Ignored, Outcome, Reader, Record, all_readers
 from indexer.readers.targets import Targets
@@ -80,7 +81,7 @@ class FolderReader(Reader):
 
     def path_of(self, name: str) -> str:
         """A file's path, for messages."""
-        return f"{self.path}/{shown(name)}" if self.path.is_dir() else str(self.path)
+        return f"{self.path}/{escaped(name)}" if self.path.is_dir() else str(self.path)
 
     def alias(self, entry: Entry) -> Outcome:
         """What a symbolic link to another file of the folder is."""
@@ -103,7 +104,7 @@ class FolderReader(Reader):
         if on_open:
             on_open(source)
         for entry in self.entries():
-            place = shown(entry.name)
+            place = escaped(entry.name)
             if entry.problem:
                 problem = InputError(f"{self.path_of(entry.name)}: {entry.problem}", _UNREADABLE)
                 yield Record(place, problem)
@@ -144,10 +145,10 @@ class FolderReader(Reader):
             with source.open(name) as stream:
                 yield from self.read_file(name, stream)
         except InputError as error:
-            yield Record(shown(name), error)
+            yield Record(escaped(name), error)
         except OSError as error:
             problem = f"{self.path_of(name)}: {error.strerror or error}"
-            yield Record(shown(name), InputError(problem, _UNREADABLE))
+            yield Record(escaped(name), InputError(problem, _UNREADABLE))
 
 
 _UNREADABLE = "Check it and its permissions, or use --on-error skip to leave it out."
@@ -186,13 +187,13 @@ class PageReader(FolderReader):
 
     def alias(self, entry: Entry) -> Outcome:
         """Another name of the same page."""
-        if any(name != shown(name) for name in (entry.name, entry.same_as)):
+        if any(name != escaped(name) for name in (entry.name, entry.same_as)):
             return Ignored("symbolic link whose name cannot be printed")
         return Redirect(entry.name, entry.same_as)
 
     def read_file(self, name: str, stream: BinaryIO) -> Iterator[Record]:
         """One record. Raises `InputError` for a name that cannot be an id, or a file that is too large."""
-        if name != shown(name):
+        if name != escaped(name):
             raise InputError(
                 f"{self.path_of(name)}: the name holds a line break or another character that "
                 "cannot be printed, or is not UTF-8",

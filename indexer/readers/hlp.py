@@ -26,9 +26,9 @@ from typing import Any, BinaryIO
 import orjson
 
 from indexer.base.errors import InputError
+from indexer.base.text import escaped
 from indexer.documents import Document, Link
 from indexer.files.json_stream import BLANK, read_entries
-from indexer.files.listing import shown
 from indexer.readers import Ignored, Outcome, Record
 from indexer.readers.folders import FolderReader
 from indexer.readers.jsonl import load_object
@@ -57,7 +57,7 @@ class HlpReader(FolderReader):
 
     def read_file(self, name: str, stream: BinaryIO) -> Iterator[Record]:
         """One record a page: the entries of its passages, as an object again."""
-        inside = f"{shown(name)}, " if self.path.is_dir() else ""
+        inside = f"{escaped(name)}, " if self.path.is_dir() else ""
         place, entries = "", list[bytes]()
         title, part = "", -1
         for number, entry in enumerate(read_entries(stream, self.path_of(name)), start=1):

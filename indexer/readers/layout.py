@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from indexer.base.text import ZERO_WIDTH
 from indexer.documents import Link, Section
 
 # Soft hyphens and the like would split words; control characters are no text.
 _INVISIBLE: dict[int, str | None] = (
     dict.fromkeys((*range(9), 11, *range(14, 28), *range(127, 133), *range(134, 160)))
-    | {ord(c): None for c in "\u00ad\u200b\u200e\u200f\u2060\ufeff"}
+    | {ord(c): None for c in ZERO_WIDTH}
     | {ord(c): " " for c in "\xa0\u202f"}
 )
 

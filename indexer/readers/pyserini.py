@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from indexer.base.errors import InputError
+from indexer.base.text import escaped
 from indexer.documents import Document
 from indexer.files.json_stream import BLANK, first_keys, read_entries
-from indexer.files.listing import shown
 from indexer.files.sources import read_lines
 from indexer.readers import Outcome, Record
 from indexer.readers.folders import FolderReader
@@ -49,7 +49,7 @@ class PyseriniReader(FolderReader):
 
     def read_file(self, name: str, stream: BinaryIO) -> Iterator[Record]:
         """One record a line, or an entry of the array, or the whole file."""
-        inside = f"{shown(name)}, " if self.path.is_dir() else ""
+        inside = f"{escaped(name)}, " if self.path.is_dir() else ""
         head = cast(BufferedReader, stream).peek().lstrip(BLANK)  # what `open_source` gives
         if head.startswith(b"["):
             for number, entry in enumerate(read_entries(stream, self.path_of(name)), start=1):

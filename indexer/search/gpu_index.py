@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexer.base.errors import LinkseekError, UsageError
-from indexer.base.terminal import say
+from indexer.base.progress import log_line
 from indexer.search.faiss_index import FaissIndex, Found, import_faiss, padded_result, search_parameters
 
 _FAISS_DEEPEST = 2048  # how deep FAISS searches on a GPU
@@ -48,7 +48,7 @@ def on_gpus(index: FaissIndex, gpus: Sequence[str], *, needed: bool) -> VectorSe
             f"this {index.manifest['factory']} index cannot be searched on a GPU ({'; '.join(reasons)})",
             "Build it with --faiss Flat, install the [gpu] extra, or search on the CPU.",
         )
-    say(f"searching vectors on the CPU ({'; '.join(reasons)})")
+    log_line(f"searching vectors on the CPU ({'; '.join(reasons)})")
     return index
 
 

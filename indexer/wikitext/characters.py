@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import re
 
+from indexer.base.text import ZERO_WIDTH
+
 KEPT, KEPT_END = "\x01", "\x02"  # around the number of a piece that is no markup
 GAP = "\x03"  # something was taken out here: a word behind it is no part of the link before it
 ITEM = "\x04"  # a list item begins
@@ -26,7 +28,7 @@ _RAISED = str.maketrans("0123456789+-−–", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻
 _INVISIBLE = str.maketrans(
     {after: chr(before) for before, after in _LITERALS.items()}
     | dict.fromkeys("\xa0\u2007\u2009\u200a\u202f\u3000", " ")
-    | dict.fromkeys(f"{GAP}\u00ad\u200b\u200e\u200f\u2060\ufeff")
+    | dict.fromkeys(GAP + ZERO_WIDTH)
 )
 
 

@@ -10,13 +10,10 @@ import zipfile
 from functools import cache
 
 import numpy as np
-import regex  # type: ignore[import-untyped]
 
 from indexer.base.errors import UsageError
+from indexer.base.text import WORD
 from indexer.search.jvm import anserini_jar
-
-WORD = regex.compile(r"[\p{L}\p{N}\p{M}]+")
-"""A word: letters, digits and the marks on them."""
 
 _LISTS = {
     "da": "danish", "de": "german", "en": "english", "es": "spanish", "fi": "finnish", "fr": "french",

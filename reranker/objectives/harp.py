@@ -22,9 +22,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from indexer.base.text import WORD
 from reranker.mining.attentions import Attended, Attentions, Span, open_attentions
 from reranker.mining.contrasts import Contrast, TextPair
-from reranker.mining.words import WORD, draw_count, stop_words, words_of
+from reranker.mining.words import draw_count, stop_words, words_of
 from reranker.objectives import Objective, Source
 from retriever.models.locations import DEFAULT_ENCODER
 

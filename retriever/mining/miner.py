@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import regex  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from indexer.base.errors import InputError, MachineError
+from indexer.base.text import WORD
 from indexer.base.together import ProcessPool
 from indexer.index import Index
 from retriever.mining.pairs import Context, Pair, pair_line
@@ -298,11 +298,8 @@ def _lines(path: str, language: str, objective: str, job: _Job) -> list[_Line]:
     return found
 
 
-_WORD = regex.compile(r"[\p{L}\p{N}\p{M}]+")
-
-
 def _words(text: str) -> list[str]:
-    return [word.lower() for word in _WORD.findall(text)]
+    return [word.lower() for word in WORD.findall(text)]
 
 
 def _context(source: Source, row: int, text: str | None = None) -> Context:

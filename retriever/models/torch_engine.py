@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from transformers import AttentionInterface, PreTrainedModel
 
 from indexer.base.errors import MachineError
-from indexer.base.terminal import say
+from indexer.base.progress import log_line
 
 if TYPE_CHECKING:
     from retriever.models.engine import Features
@@ -261,7 +261,7 @@ class TorchForward:
             )
         with self._lock:
             if self._most == sys.maxsize:
-                say(f"a batch of {count * length:,} tokens does not fit the GPU's memory: in halves")
+                log_line(f"a batch of {count * length:,} tokens does not fit the GPU's memory: in halves")
             self._most = min(self._most, count * length // 2)
             self._halved += 1
         if self._cuda:
@@ -288,7 +288,7 @@ class TorchForward:
                 reason = self._difference(probe, expected)
                 if not reason:
                     if self._cuda and reasons:
-                        say(f"attention is {name} ({'; '.join(reasons)})")
+                        log_line(f"attention is {name} ({'; '.join(reasons)})")
                     return name
                 reasons.append(f"{name}: {reason}")
         except Exception as error:  # its `encoder` is called in another way than BERT's
@@ -297,7 +297,7 @@ class TorchForward:
             self._whole.to(precision)
         self._attend = None
         model.set_attn_implementation(own)
-        say(f"attention is {PADDED} ({'; '.join(reasons)})")
+        log_line(f"attention is {PADDED} ({'; '.join(reasons)})")
         return PADDED
 
     def _difference(self, probe: Features, expected: NDArray[np.float32]) -> str:

@@ -20,8 +20,7 @@ from typing import Any
 import orjson
 from transformers import TrainerCallback
 
-from indexer.base.progress import progress
-from indexer.base.terminal import say
+from indexer.base.progress import log_line, progress
 
 _KEPT = ("loss", "mlm_loss", "learning_rate", "grad_norm")
 _DEV = "eval_"
@@ -89,7 +88,7 @@ class Log(TrainerCallback):  # type: ignore[misc]
         if values:
             with self.path.open("ab") as file:
                 file.write(orjson.dumps(place | values) + b"\n")
-            say(told)
+            log_line(told)
 
     def close(self) -> None:
         """Take the bar away; also after an error."""

@@ -10,8 +10,8 @@ from app.around import contrasted
 from app.around.contrasted import ContrastMiner, contrast_miners
 from app.around.mined import Mining
 from indexer.base.errors import InputError
+from indexer.base.text import WORD
 from reranker.mining.attentions import Attended
-from reranker.mining.words import WORD
 from reranker.objectives import Source, all_objectives
 from reranker.objectives.harp import Harp
 from reranker.objectives.prop import Prop

@@ -13,8 +13,9 @@ from app.background.jobs import Job, Stage
 from app.web.described import describe, list_descriptions, outcome, read_skipped
 from app.web.state import ArticleView
 from app.web.view_article import article_heading_html, article_html, found_html, mined_html, starts_html
-from app.web.view_index import bytes_text, description_html, indexes_html, no_index_html, skipped_html
-from app.web.view_jobs import duration, job_html
+from app.web.view_index import description_html, indexes_html, no_index_html, skipped_html
+from app.web.view_jobs import job_html
+from indexer.base.text import byte_size
 from reranker.objectives.prop import Prop
 
 OWN_TAGS |= set("article aside details summary progress tfoot".split())
@@ -149,7 +150,7 @@ def test_an_index_is_described(index):
     assert sum(part.bytes for part in described.parts) == index.bytes
     html = read(description_html(described))
     assert "built without vectors" in html.text and "Nothing was skipped" in html.text
-    assert "index.jsonl" in html.text and bytes_text(index.bytes) in html.text
+    assert "index.jsonl" in html.text and byte_size(index.bytes) in html.text
 
 
 def test_vectors_are_described(built_index):
@@ -199,14 +200,6 @@ def test_damaged_manifests_have_nothing_skipped(manifest):
     assert read_skipped(manifest) == {}
 
 
-@pytest.mark.parametrize(
-    "count, said",
-    [(0, "0 bytes"), (999, "999 bytes"), (1000, "1.0 kB"), (12_345_678, "12.3 MB"), (5e12, "5,000.0 GB")],
-)
-def test_sizes(count, said):
-    assert bytes_text(count) == said
-
-
 # --- jobs -----------------------------------------------------------------------------------------
 
 
@@ -247,11 +240,3 @@ def test_the_result_of_a_job_is_linked_when_it_is_done():
     done = read(job_html(job("done", began=1.0, ended=3.0), 5.0, ("index?index=a&b", "Look <at> it")))
     assert done.hrefs == ["index?index=a&b"] and "Look <at> it" in done.text
     assert read(job_html(job("failed", began=1.0, ended=3.0), 5.0, ("x", "y"))).hrefs == []
-
-
-@pytest.mark.parametrize(
-    "seconds, said",
-    [(-1, "0 s"), (7.6, "8 s"), (59.6, "1 min 00 s"), (125, "2 min 05 s"), (12_000, "3 h 20 min")],
-)
-def test_times(seconds, said):
-    assert duration(seconds) == said

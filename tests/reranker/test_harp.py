@@ -14,11 +14,12 @@ from contrast_corpus import document, make_index
 from tiny_models import save_tiny
 
 from indexer.base.errors import InputError
+from indexer.base.text import WORD
 from reranker.mine import make_mix
 from reranker.mining.attentions import Attended, Span
 from reranker.mining.contrasts import Contrast
 from reranker.mining.miner import Mine
-from reranker.mining.words import WORD, words_of
+from reranker.mining.words import words_of
 from reranker.objectives import Source
 from reranker.objectives.harp import Harp, mention_of, softmax, usable_links, word_weights
 from reranker.objectives.harp_acm import AnchorCoOccurrence
