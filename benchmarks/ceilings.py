@@ -1,7 +1,7 @@
-"""What a machine can do at best: how fast it reads its memory, and how fast it multiplies matrices.
+"""The machine's ceilings: how fast it reads its memory, and how fast it multiplies matrices.
 
-Measured by the plainest work there is, in torch: the sum of a large array, and the product of two large
-square matrices. A limit that is computed from these is one that no program on this machine gets below.
+Measured by the simplest possible work in torch: the sum of a large array, and the product of two large square
+matrices. No program on this machine can beat a limit computed from these.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Exact dense search: `FaissIndex.search` beside raw FAISS on the same file.
+"""Exact dense search: `FaissIndex.search` compared with raw FAISS on the same file.
 
-Vectors are made up: normal, of unit length, as many and as wide as asked for. The limit, for a Flat index, is
-reading each vector once for all queries of a batch, or the products in float32, whichever is slower.
+The vectors are synthetic: normally distributed, of unit length, in the requested number and width. The limit
+for a Flat index is one pass over all vectors for each batch of queries, or the matrix products in float32,
+whichever is slower.
 """
 
 from __future__ import annotations

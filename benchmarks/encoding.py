@@ -1,8 +1,9 @@
-"""Encoding passages: the bi-encoder's own engine beside `SentenceTransformer.encode` in float32.
+"""Encoding passages: the bi-encoder's own engine compared with `SentenceTransformer.encode` in float32.
 
-Same texts (title and 100 words), same model, same cores. 1 - cosine is the largest over all passages. The
-limit is the operations of the model's layers over the fastest matrix product in the engine's precision. Below
-it, where the time goes: tokenising, and the model alone, also on one core and in float32.
+Same texts (title and 100 words), same model, same cores. "1 - cosine" is the largest over all passages. The
+limit is the number of operations in the model's layers divided by the fastest matrix product in the engine's
+precision. The last rows show where the time goes: tokenising, and the model alone, also on one core and in
+float32.
 """
 
 from __future__ import annotations
@@ -28,21 +29,21 @@ def measure(options: argparse.Namespace) -> list[Figure]:
     titles, texts = _texts(options)
     encoder = open_biencoder(DEFAULT_ENCODER)
     peer = load_sentence_transformer(find_model(DEFAULT_ENCODER), DEFAULT_ENCODER)
-    whole = [encoder.text_format.passage(*pair) for pair in zip(titles, texts, strict=True)]
+    inputs = [encoder.text_format.passage(*pair) for pair in zip(titles, texts, strict=True)]
     vectors: dict[str, Any] = {}
 
     def ours() -> None:
         vectors["ours"] = encode_texts(encoder, encoder.tokenize_passages(titles, texts))
 
     def theirs() -> None:
-        vectors["peer"] = peer.encode(whole, batch_size=32, show_progress_bar=False)
+        vectors["peer"] = peer.encode(inputs, batch_size=32, show_progress_bar=False)
 
     tokens = encoder.tokenize_passages(titles, texts)
     lengths = [len(sequence) for sequence in tokens]
     product = multiplying(precision=encoder.execution["precision"])
     needs = [(MINILM.operations(lengths), product)]
     figures = [
-        as_rate(compare("encode", "", ours, theirs, options.rounds, 1, needs), "passages/s", len(whole))
+        as_rate(compare("encode", "", ours, theirs, options.rounds, 1, needs), "passages/s", len(inputs))
     ]
     a, b = vectors["ours"], vectors["peer"]
     cosine = (a * b).sum(axis=1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
@@ -53,14 +54,14 @@ def measure(options: argparse.Namespace) -> list[Figure]:
     seconds = compare(
         "tokenising", "", lambda: encoder.tokenize_passages(titles, texts), None, options.rounds
     )
-    figures.append(as_rate(seconds, "passages/s", len(whole)))
+    figures.append(as_rate(seconds, "passages/s", len(inputs)))
     for name, other in (
         ("model alone", encoder),
         ("model alone, on one core", open_biencoder(DEFAULT_ENCODER, threads=1)),
         ("model alone, in float32", open_biencoder(DEFAULT_ENCODER, precision="float32")),
     ):
         seconds = compare(name, "", lambda other=other: encode_texts(other, tokens), None, options.rounds)
-        figures.append(as_rate(seconds, "passages/s", len(whole)))
+        figures.append(as_rate(seconds, "passages/s", len(inputs)))
     return figures
 
 

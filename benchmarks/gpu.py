@@ -38,13 +38,13 @@ def main() -> None:
 
 
 def needed_files() -> list[str]:
-    """The files of this project that the two scripts have imported, relative to its folder."""
-    paths = [Path(found) for module in sys.modules.values() if (found := getattr(module, "__file__", None))]
+    """The files of this project that the two scripts import, relative to its folder."""
+    paths = [Path(file) for module in sys.modules.values() if (file := getattr(module, "__file__", None))]
     inside = {path.resolve() for path in paths} | {Path(__file__).resolve()}
-    kept = (
+    ours = (
         path for path in inside if path.is_relative_to(_ROOT) and ".venv" not in path.parts and path.exists()
     )
-    return sorted(str(path.relative_to(_ROOT)) for path in kept)
+    return sorted(str(path.relative_to(_ROOT)) for path in ours)
 
 
 if __name__ == "__main__":

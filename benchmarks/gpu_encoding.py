@@ -1,9 +1,11 @@
-"""Encoding passages on a GPU: the bi-encoder's own engine beside `SentenceTransformer.encode` in bfloat16.
+"""Encoding passages on a GPU: the bi-encoder's engine compared with `SentenceTransformer.encode` in
+bfloat16.
 
-Models of random weights in the shapes of BERT-base and MiniLM, on made-up texts: of 128 tokens each, and as
-long as Wikipedia's passages. Ours goes from texts to vectors in memory, tokenising in other processes
-included; the limit is the model's operations over the fastest matrix product. Below: the parts of it, what
-other batches and other attentions would give, and the time that DPR's 21,015,324 passages would take.
+Models with random weights in the shapes of BERT-base and MiniLM, on synthetic texts: 128 tokens each, and as
+long as Wikipedia's passages. Ours includes everything from texts to vectors in memory, with tokenising in
+other processes; the limit is the model's operations divided by the fastest matrix product. Further rows: the
+parts of the time, other batch sizes and attention implementations, and the time that DPR's 21,015,324
+passages would take.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Exact dense search on a GPU, `indexer.search.exact`, against one `torch.topk` over blocks of scores.
+"""Exact dense search on a GPU, `indexer.search.exact`, compared with `torch.topk` over blocks of scores.
 
-As many made-up vectors as DPR's Wikipedia has passages, 768 wide, in float16 on the GPU; fewer where its
-memory is smaller. The limit is reading each vector once, or the products of all vectors and queries,
+As many synthetic vectors as DPR's Wikipedia has passages, 768 wide, in float16 on the GPU; fewer where its
+memory is smaller. The limit is one pass over all vectors, or the products of all vectors and queries,
 whichever is slower. The rows are compared with those of a search in float32.
 """
 
@@ -37,8 +37,8 @@ def measure(options: argparse.Namespace) -> Iterator[Figure]:
     search = ExactSearch(vectors, [device])
     queries = _unit(torch.Generator().manual_seed(1), max(options.batches), options.dimension)
     wanted = _in_blocks(vectors, queries[:8].to(device), options.k, torch.float32)
-    found, _ = search.search(queries[:8].numpy(), options.k)
-    yield Figure("rows that a search in float32 has not", "", float((found != wanted.cpu().numpy()).sum()))
+    rows, _ = search.search(queries[:8].numpy(), options.k)
+    yield Figure("rows missing from a search in float32", "", float((rows != wanted.cpu().numpy()).sum()))
     for count in options.batches:
         batch = queries[:count]
         on_device = batch.to(device)
@@ -74,12 +74,12 @@ def _unit(chance: torch.Generator, rows: int, dimension: int) -> Tensor:
 
 def _in_blocks(vectors: Tensor, queries: Tensor, k: int, precision: torch.dtype) -> Tensor:
     """The plain way: int64 [Q, k]."""
-    kept: list[tuple[Tensor, Tensor]] = []
+    blocks: list[tuple[Tensor, Tensor]] = []
     for start in range(0, len(vectors), _BLOCK):
         scores = queries.to(precision) @ vectors[start : start + _BLOCK].to(precision).T  # [Q, b]
         best = torch.topk(scores, min(k, scores.shape[1]), dim=1)
-        kept.append((best.values, best.indices + start))
-    scores, rows = (torch.cat(pieces, 1) for pieces in zip(*kept, strict=True))
+        blocks.append((best.values, best.indices + start))
+    scores, rows = (torch.cat(pieces, 1) for pieces in zip(*blocks, strict=True))
     return rows.gather(1, torch.topk(scores, k, dim=1).indices)
 
 

@@ -1,11 +1,11 @@
-"""What every benchmark shares: runs in turn, ratios, a table, and a dated record of machine and result.
+"""Shared by all benchmarks: alternating rounds, ratios, a table, and a dated record of machine and results.
 
 A figure is ours and the peer's, measured in the same process in alternating rounds, of which the median
-counts, and the limit: what the work would take if nothing but the machine's memory or arithmetic limited it,
-by ceilings measured in the same rounds. Seconds of one machine say little, so it is ratios that are quoted.
+counts, and the limit: the time the work would take if nothing but the machine's memory or arithmetic limited
+it, from ceilings measured in the same rounds. Seconds depend on the machine, so ratios are quoted.
 
-Some benchmarks run where little more than torch is installed: what they import, this module included, imports
-only the standard library, numpy, torch and transformers at its top.
+Some benchmarks run where little more than torch is installed: their modules, this one included, import only
+the standard library, numpy, torch and transformers at the top.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ class Benchmark:
 def run(benchmark: Benchmark, argv: Sequence[str] | None = None) -> None:
     """Parse options, measure, print the table, append to NAME.jsonl in the folder of results.
 
-    Each figure is written as soon as it is there, to NAME.partial.json, so that a run that is ended leaves
-    what it had.
+    Each figure is written to NAME.partial.json as soon as it is measured, so an interrupted run leaves its
+    figures so far.
     """
     parser = argparse.ArgumentParser(f"python -m benchmarks.{benchmark.name}", description=benchmark.summary)
     parser.add_argument("--corpus", type=Path, default=SAMPLE, help="texts to measure with, in any format")
@@ -212,7 +212,7 @@ def machine() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "memory_gb": round(memory / 2**30),
         "python": platform.python_version(),
-        "libraries": {name: found for name in _LIBRARIES if (found := _version(name))},
+        "libraries": {name: version for name in _LIBRARIES if (version := _version(name))},
         **_gpus(),
     }
 

@@ -1,8 +1,7 @@
-"""Lucene through us beside raw Anserini, on the same passages and in the same Java.
+"""Lucene through Linkseek compared with raw Anserini, on the same passages and the same Java.
 
-Building: ours from passages in memory; `IndexCollection` from a JSONL that is there already, in as
-many files as threads (one thread reads one file). Searching: ours, ids and scores read; and
-`SimpleSearcher` through pyjnius, ids and scores read.
+Building: ours reads passages from memory; `IndexCollection` reads existing JSONL files, one for each thread
+(a thread reads one file). Searching: both read ids and scores; the peer is `SimpleSearcher` through pyjnius.
 """
 
 from __future__ import annotations
@@ -131,8 +130,8 @@ def _raw_batch(searcher: Any, queries: list[str], k: int, threads: int) -> list[
     for number, query in enumerate(queries):
         texts.add(query)
         ids.add(str(number))
-    found = searcher.batch_search(texts, ids, k, threads)
-    hits = [found.get(str(number)) for number in range(len(queries))]
+    results = searcher.batch_search(texts, ids, k, threads)
+    hits = [results.get(str(number)) for number in range(len(queries))]
     return [([hit.docid for hit in one], [hit.score for hit in one]) for one in hits]
 
 

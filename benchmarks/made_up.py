@@ -1,12 +1,12 @@
-"""A made-up wiki of any size, as a MediaWiki export: Wikipedia's shape, nobody's text.
+"""A synthetic wiki of any size, as a MediaWiki export with the shape of Wikipedia.
 
     python -m benchmarks.made_up 2000000 wiki.xml
 
-What is like Wikipedia: how links are spread (the in-degree is a power law with exponent 2.1: a few articles
-have hundreds of thousands of links in two million, half of them fewer than five), a third of the pages being
-redirects, some of which nothing is behind, and words by Zipf's law. What is smaller: 60 to 200 words an
-article and 10 to 15 links, where Wikipedia has about 500 and 25. The same number of articles makes the same
-bytes, and a smaller wiki is not the beginning of a larger one.
+Like Wikipedia: the distribution of links (in-degrees follow a power law with exponent 2.1: a few articles of
+two million have hundreds of thousands of links, half have fewer than five), the share of redirects (a third
+of the pages, some of them dangling), and word frequencies (Zipf's law). Smaller than Wikipedia: 60 to 200
+words and 10 to 15 links an article, where Wikipedia has about 500 and 25. The same number of articles always
+gives the same bytes; a smaller wiki is not a prefix of a larger one.
 """
 
 from __future__ import annotations

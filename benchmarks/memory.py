@@ -1,8 +1,8 @@
-"""Peak memory of a build over growing parts of one corpus, each in a process of its own.
+"""Peak memory of a build over growing parts of one corpus, each in its own process.
 
-What may grow with the corpus: FAISS's vectors, the ids and the offsets. Below the peak stands how much the
-vectors of the index take in memory. The encoder "one-layer" is the default one cut off behind its first
-layer: as wide, and done in minutes.
+FAISS's vectors, the ids and the offsets may grow with the corpus. The row under each peak is the size of the
+index's vectors in memory. The encoder "one-layer" is the default one truncated after its first layer: as
+wide, and done in minutes.
 """
 
 from __future__ import annotations

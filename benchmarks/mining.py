@@ -1,8 +1,8 @@
-"""Finding dual links and co-mentions in made-up link graphs of growing size: time and peak memory.
+"""Mining dual links and co-mentions from synthetic link graphs of growing size: time and peak memory.
 
-Each passage has eight links: half to documents nearby, which link back often, half to documents drawn
-with Wikipedia's kind of in-degrees, so that there are hubs. Each size is measured in a process of its
-own. The line for 22 million passages, Wikipedia's number in HLP, is projected from the two largest sizes.
+Each passage has eight links: half to nearby documents, which often link back, half to documents drawn with
+in-degrees distributed as in Wikipedia, so that there are hubs. Each size is measured in its own process. The
+row for 22 million passages, the size of HLP's Wikipedia, is extrapolated from the two largest sizes.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ def measure(options: argparse.Namespace) -> list[Figure]:
     figures, peaks = [], {}
     for passages in options.passages:
         command = [sys.executable, "-m", "benchmarks.mining", "--one", str(passages)]
-        found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        result = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
         name = f"{passages:,} passages"
         figures += [
-            Figure(f"{name}, {found['links']:,} links", "s", found["seconds"]),
-            Figure("  microseconds a link", "µs", found["seconds"] / found["links"] * 1e6),
-            Figure("  dual links", "pairs", found["dual_links"]),
-            Figure("  co-mentions", "pairs", found["co_mentions"]),
-            Figure("  peak memory", "GB", found["peak_gb"]),
+            Figure(f"{name}, {result['links']:,} links", "s", result["seconds"]),
+            Figure("  microseconds a link", "µs", result["seconds"] / result["links"] * 1e6),
+            Figure("  dual links", "pairs", result["dual_links"]),
+            Figure("  co-mentions", "pairs", result["co_mentions"]),
+            Figure("  peak memory", "GB", result["peak_gb"]),
         ]
-        peaks[passages] = found["peak_gb"]
+        peaks[passages] = result["peak_gb"]
     (less, low), (more, high) = sorted(peaks.items())[-2:]
     projected = high + (high - low) / (more - less) * (_WIKIPEDIA - more)
     figures.append(Figure(f"{_WIKIPEDIA:,} passages, projected: peak memory", "GB", projected))

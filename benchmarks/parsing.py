@@ -1,8 +1,8 @@
-"""Parsing Wikipedia's articles on one core: the MediaWiki reader beside mwparserfromhell alone.
+"""Parsing Wikipedia articles on one core: the MediaWiki reader compared with mwparserfromhell alone.
 
-Ours makes clean text, links with their places, and sections; the peer is `parse(wikitext).strip_code()`,
-which makes text alone and leaves references and captions in it. Times are of the processor. Reading the XML
-is not part of either.
+Ours produces clean text, links with their positions, and sections; the peer is
+`parse(wikitext).strip_code()`, which produces text only and leaves references and captions in it. Times are
+processor time. Reading the XML is not included.
 """
 
 from __future__ import annotations

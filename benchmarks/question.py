@@ -1,6 +1,6 @@
-"""One question at a time, end to end, through the pipelines of an index that is open and warm.
+"""One question at a time, end to end, through the pipelines of an open, warm index.
 
-A question goes from its text to ranked passages with titles, texts and marked terms.
+The time runs from the question's text to ranked passages with titles, texts and marked terms.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Encoders of random weights and texts of random words, for machines that have neither models nor corpora.
+"""Encoders with random weights and texts of random words, for machines without models or corpora.
 
-How fast a model is does not depend on its weights. The texts are as long as Wikipedia's passages: how many
-tokens the titles and 100 words of 20,000 passages of wikispeedia's articles have is noted below.
+A model's speed does not depend on its weights. The texts are as long as Wikipedia's passages: below is the
+distribution of tokens in titles and 100 words over 20,000 passages of wikispeedia's articles.
 """
 
 from __future__ import annotations

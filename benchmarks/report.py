@@ -1,6 +1,6 @@
-"""python -m benchmarks.report: benchmarks/README.md from the recorded results, and nothing else.
+"""python -m benchmarks.report: write benchmarks/README.md from the recorded results.
 
-Of each benchmark the last record with the same settings counts.
+The last record of a benchmark with the same settings counts.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ README = Path(__file__).with_name("README.md")
 
 _HEAD = """# Benchmarks
 
-Made from `benchmarks/results/` by `python -m benchmarks.report`; measured again by `make bench`. Ours and the
-peer's run in turn in one process, and the median round counts. The ratio is ours over the peer's: of times
-and memory, less is better; of rates, more. The limit is what the machine allows at best, by its memory or its
-arithmetic, measured in the same run; beside it stands ours over the limit.
+Generated from `benchmarks/results/` by `python -m benchmarks.report`; `make bench` measures again. Ours and
+the peer's run in alternating rounds in one process, and the median round counts. "Ratio" is ours over the
+peer's: less is better for times and memory, more for rates. "Limit" is the best that the machine's memory or
+arithmetic allows, measured in the same run, and "of it" is ours over the limit.
 """
 
 
@@ -40,11 +40,11 @@ def report() -> str:
 
 def latest(lines: Iterable[bytes]) -> list[dict[str, Any]]:
     """The last record of each group with the same settings."""
-    found: dict[bytes, dict[str, Any]] = {}
+    records: dict[bytes, dict[str, Any]] = {}
     for line in lines:
         record = orjson.loads(line)
-        found[orjson.dumps(record["settings"])] = record
-    return list(found.values())
+        records[orjson.dumps(record["settings"])] = record
+    return list(records.values())
 
 
 def _section(name: str, record: dict[str, Any]) -> str:

@@ -1,11 +1,12 @@
-"""Building and opening an index of a made-up wiki (`benchmarks.made_up`) of any size: does it stay linear?
+"""Building and opening an index of a synthetic wiki (`benchmarks.made_up`) of any size: does it stay
+linear?
 
-Three builds, each in a process of its own that takes over what the one before has made: documents, passages
-and links; Lucene; vectors of a trivial encoder of 16 dimensions, which shows what a build does around a real
-one. Processor time is of all processes together; seconds are quoted beside it since other programs do
-not disturb it. Memory is without the pages of mapped files, which the system takes back when it needs
-them, except where they are named. Cold means that the system was asked to forget the index's files. An
-article takes 5 kB of the temporary folder (TMPDIR).
+Three builds, each in its own process and each reusing the parts of the one before: documents, passages and
+links; Lucene; vectors of a trivial encoder with 16 dimensions, which shows the cost of a build around a real
+encoder. Processor time is the sum over all processes, and is less disturbed by other programs than wall-clock
+time. Memory excludes the pages of mapped files, which the system reclaims when needed, except in the rows
+that name them. "Cold" means that the system was asked to drop the index's files from its cache. An article
+takes 5 kB of the temporary folder (TMPDIR).
 """
 
 from __future__ import annotations

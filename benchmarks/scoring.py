@@ -1,10 +1,9 @@
-"""Re-ranking with a cross-encoder: our engine beside `CrossEncoder.predict` in float32.
+"""Re-ranking with a cross-encoder: our engine compared with `CrossEncoder.predict` in float32.
 
-Questions with the passages of a corpus that share most words with them, rare words counting more. The model
-is the one that comes with the project or, where none is, the default encoder with a last layer of random
-weights; `--model` names another. The difference is the largest of all scores, and orders are compared by the
-first ten of each question. The limit is the operations of the model's layers over the fastest matrix product
-in the engine's precision.
+Each question comes with the passages of a corpus that share the most words with it, weighted by rarity. The
+model is the one shipped with the project; `--model` names another. "Difference" is the largest over all
+scores, and orders are compared over the first ten of each question. The limit is the number of operations in
+the model's layers divided by the fastest matrix product in the engine's precision.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ def measure(options: argparse.Namespace) -> list[Figure]:
     # A small corpus comes repeated, and equal texts have no order.
     texts = dict.fromkeys(p.text for p in passages(options.corpus, options.passages))
     lists = candidates(questions, list(texts), options.depth)
-    pairs = [pair for found in lists for pair in found]
+    pairs = [pair for listed in lists for pair in listed]
     with tempfile.TemporaryDirectory() as scratch:
         name = options.model or next(iter(shipped_models(CROSS_ENCODER)), None)
         name = name or str(_write_reranker(Path(scratch)))
@@ -70,7 +69,7 @@ def measure(options: argparse.Namespace) -> list[Figure]:
             100 * same_order(scores["ours"], scores["peer"], options.depth),
         ),
         Figure("tokens a pair", "", float(np.mean(lengths))),
-        *(_latency([found[:n] for found in lists], ours, theirs) for n in _LATENCIES if n <= options.depth),
+        *(_latency([listed[:n] for listed in lists], ours, theirs) for n in _LATENCIES if n <= options.depth),
     ]  # fmt: skip
 
 
@@ -78,14 +77,14 @@ def candidates(questions: Sequence[str], texts: Sequence[str], depth: int) -> li
     """Each question with the `depth` texts that share most words with it, rare ones counting more."""
     words = [set(re.findall(r"\w+", text.lower())) for text in texts]
     in_texts = Counter(word for of_text in words for word in of_text)
-    found = []
+    lists = []
     for question in questions:
         wanted = {word for word in re.findall(r"\w+", question.lower()) if in_texts[word]}
         weights = {word: math.log(1 + len(texts) / in_texts[word]) for word in sorted(wanted)}
         shared = [sum(weight for word, weight in weights.items() if word in of_text) for of_text in words]
         best = np.argsort(-np.array(shared), kind="stable")[:depth]
-        found.append([(question, texts[place]) for place in best])
-    return found
+        lists.append([(question, texts[place]) for place in best])
+    return lists
 
 
 def same_order(ours: np.ndarray, peer: np.ndarray, depth: int) -> float:
@@ -101,11 +100,11 @@ def _latency(
 ) -> Figure:
     """The median over questions that are asked one by one, after two that do not count."""
     taken: list[list[float]] = []
-    for found in lists:
+    for listed in lists:
         taken.append([])
         for score in (ours, theirs):
             began = time.perf_counter()
-            score(found)
+            score(listed)
             taken[-1].append(1000 * (time.perf_counter() - began))
     mine, peers = (statistics.median(column) for column in zip(*(taken[2:] or taken), strict=True))
     return Figure(f"one question, {len(lists[0])} passages, p50", "ms", mine, peers, mine / peers)

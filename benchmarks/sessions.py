@@ -1,12 +1,11 @@
-"""Questions from 1, 10 and 50 visitors at once, each in a session of the running application.
+"""Questions from 1, 10 and 50 visitors at once, each with their own session in the running application.
 
-Every visitor has a connection of their own, as a browser has, and asks by the address of the search page:
-bm25 and hybrid side by side, ten passages each. The time of a question goes from its being sent to the
-first column, and to the whole page, ranks beside each other included. "At once": each asks again as soon as
-the answer is there, so that all of the machine's cores work all the time; what is told is how long one
-waits in that queue. "Reading": each reads for a while before every question, at random, with the same mean;
-of several visitors, since one alone waits for nobody. The defaults take some three minutes, most of it
-spent on reading.
+Each visitor has their own connection, as a browser has, and asks through the address of the search page: bm25
+and hybrid side by side, ten passages each. Times run from sending the question to the first column, and to
+the complete page with the ranks compared. "At once": each visitor asks again as soon as the answer arrives,
+so all cores are always busy, and the time includes waiting for the others. "Reading": each visitor pauses
+before every question, for a random time with the same mean; measured for several visitors only. The defaults
+take about three minutes, most of it pauses.
 """
 
 from __future__ import annotations
@@ -85,15 +84,15 @@ class Visitor:
         await self._connection.send(message.SerializeToString())
         while True:
             data = await asyncio.wait_for(self._connection.recv(), _ANSWERS_WITHIN)
-            told = ForwardMsg.FromString(data)
-            body = told.delta.new_element.html.body
-            if 'class="ls-notice"' in body or told.delta.new_element.HasField("exception"):
-                raise RuntimeError(f"the page says: {body or told.delta.new_element.exception.message}")
+            message = ForwardMsg.FromString(data)
+            body = message.delta.new_element.html.body
+            if 'class="ls-notice"' in body or message.delta.new_element.HasField("exception"):
+                raise RuntimeError(f"the page says: {body or message.delta.new_element.exception.message}")
             if first is None and 'class="ls-answer"' in body:
                 first = time.perf_counter() - started
-            if told.HasField("script_finished"):
-                whole = time.perf_counter() - started
-                return (whole if first is None else first), whole
+            if message.HasField("script_finished"):
+                complete = time.perf_counter() - started
+                return (complete if first is None else first), complete
 
 
 async def visit(
@@ -115,7 +114,7 @@ async def visit(
             subprotocols=["streamlit"],  # type: ignore[list-item]
             max_size=None,
             compression=None,
-            ping_interval=None,  # a machine that is busy elsewhere answers late, and that is told
+            ping_interval=None,  # a machine that is busy elsewhere answers late, and that counts
         ) as connection:
             visitor = Visitor(connection)
             await visitor.ask({})

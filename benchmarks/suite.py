@@ -17,8 +17,8 @@ ON_GPU = ("gpu_encoding", "gpu_search")
 
 def benchmark(name: str) -> Benchmark:
     """Import a script; each imports what it compares."""
-    found: Benchmark = importlib.import_module(f"benchmarks.{name}").BENCHMARK
-    return found
+    benchmark: Benchmark = importlib.import_module(f"benchmarks.{name}").BENCHMARK
+    return benchmark
 
 
 def description(name: str) -> str:

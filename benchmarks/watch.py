@@ -1,4 +1,4 @@
-"""A process seen from outside, with its children: processor time and memory, sampled from /proc (Linux)."""
+"""Observes a process and its children from outside: processor time and memory, sampled from /proc (Linux)."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ class Watch:
         used = [sample.cpu for sample in self.samples]
         return float(np.interp(end, moments, used) - np.interp(start, moments, used))
 
-    def peak(self, what: str, start: float = -np.inf, end: float = np.inf) -> float:
+    def peak(self, field: str, start: float = -np.inf, end: float = np.inf) -> float:
         """The largest of a field of `Sample` between two moments."""
-        found = [getattr(s, what) for s in self.samples if start - _SECONDS <= s.moment <= end + _SECONDS]
-        return max(found, default=0.0)
+        values = [getattr(s, field) for s in self.samples if start - _SECONDS <= s.moment <= end + _SECONDS]
+        return max(values, default=0.0)
 
     def _run(self) -> None:
         while True:

@@ -1,10 +1,10 @@
-"""python experiments/contrasts.py --data DIR: what PROP, HARP and PHP do for a re-ranker, on two cores.
+"""python experiments/contrasts.py --data DIR: compare PROP, HARP and PHP for a re-ranker, on two cores.
 
-From one start, all-MiniLM-L6-v2 with low-rank adapters, a re-ranker is pre-trained on contrasts of each kind,
-as many contrasts and steps for all, then fine-tuned on few and on more questions of SQuAD's training set
-beside BM25's best wrong paragraphs. All of them re-rank the same candidates, and experiments/contrasts.toml
-makes the table. Every step is a command of this project, printed before it is run, and left out if its result
-is there: interrupted, the same command goes on.
+All re-rankers start from all-MiniLM-L6-v2 with low-rank adapters. Each is pre-trained on contrasts of one
+kind, with the same number of contrasts and steps, then fine-tuned on few and on more questions of SQuAD's
+training set, with BM25's best non-relevant paragraphs as negatives. All of them re-rank the same
+candidates, and experiments/contrasts.toml makes the table. Every step is a command of this project, printed
+before it runs and skipped if its result exists: after an interruption, the same command resumes.
 
 DIR holds wikispeedia, squad, msmarco-dl19 and qa, as `python app/evaluate.py --list-test-sets` names them.
 """

@@ -1,11 +1,11 @@
-"""python experiments/two_cores.py --data DIR: what link objectives do for a model that knows nothing.
+"""python experiments/two_cores.py --data DIR: compare link objectives from scratch, on two cores.
 
 A small BERT is trained from scratch by masked language modelling; from this one start, it is trained by
 every objective with the same number of pairs and steps, then fine-tuned on a few labels. All of them encode
 the same 30,000 passages, and experiments/two-cores.toml makes the table. --start minilm does the same, with
 fewer objectives, from a model that has seen a billion pairs (experiments/two-cores-minilm.toml). Every step
-is a command of this project, printed before it is run, and left out if its result is there: interrupted,
-the same command goes on.
+is a command of this project, printed before it runs and skipped if its result exists: after an interruption,
+the same command resumes.
 
 DIR holds wikispeedia, squad, 2wiki-corpus and qa, as `python app/evaluate.py --list-test-sets` names them.
 """
@@ -40,7 +40,7 @@ MINILM = "all-MiniLM-L6-v2"
 
 
 class Commands:
-    """Commands of this project, each run if what it makes is not there. overrides: of every training."""
+    """Runs commands of this project whose results do not exist yet. overrides: settings of every training."""
 
     def __init__(self, data: Path, work: Path, overrides: list[str]) -> None:
         self.data, self.work = data, work
@@ -97,7 +97,7 @@ class Steps(Commands):
         self._search("two-cores", "scratch-", [*starts.values(), *tuned])
 
     def from_minilm(self) -> None:
-        """all-MiniLM-L6-v2 with low-rank adapters, and with half of what these change."""
+        """all-MiniLM-L6-v2 with low-rank adapters, and with half of their change."""
         self._build("links", ["--no-dense"])
         self._pairs()
         self._labels()
@@ -239,7 +239,7 @@ def read_rows(path: Path) -> Iterator[dict[str, str]]:
 
 
 def write_lines(path: Path, rows: Iterator[dict[str, object]]) -> None:
-    """Objects as a JSONL file, which is there whole or not."""
+    """Write objects as a JSONL file, atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(path.name + ".tmp")
     with temporary.open("wb") as file:
