@@ -7,11 +7,14 @@ parts are opened when they are first used, once for all threads.
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from indexer.base.errors import DamagedIndexError, UsageError
 from indexer.base.options import nearest
@@ -20,11 +23,37 @@ from indexer.links import LinkGraph
 from indexer.passages import PassageStore
 from indexer.store import artifacts
 from indexer.store.artifacts import BM25, DENSE, DOCUMENTS, LINKS, PASSAGES, Manifest
-from indexer.store.ids import IdTable
+from indexer.store.ids import IdTable, hash_ids
 
 if TYPE_CHECKING:
     from indexer.search.faiss_index import FaissIndex
     from indexer.search.lucene_index import LuceneIndex
+
+Level = Literal["passages", "documents"]
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedIds:
+    """The rows of n ids of a run or of judgements, read both ways; int64 [n], -1 where unknown."""
+
+    passages: NDArray[np.int64]
+    documents: NDArray[np.int64]
+
+    @property
+    def level(self) -> Level:
+        """Passages, unless more of the ids are ids of documents."""
+        return "documents" if (self.documents >= 0).sum() > (self.passages >= 0).sum() else "passages"
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """The rows at that level, int64 [n]."""
+        return self.documents if self.level == "documents" else self.passages
+
+
+def resolve_ids(index: Index, ids: Sequence[str]) -> ResolvedIds:
+    """The rows of ids that may be those of passages or of documents."""
+    documents = index.document_ids.rows(hash_ids(ids)).astype(np.int64)  # [n]
+    return ResolvedIds(index.passages.rows_of(ids), documents)
 
 
 class Index:

@@ -20,13 +20,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy as np
 from tokenizers import Tokenizer
 
 from indexer.base.errors import InputError
-from indexer.index import Index
+from indexer.index import Index, resolve_ids
 from indexer.store.artifacts import PASSAGES
-from indexer.store.ids import hash_ids
 from retriever.models.biencoder import TextFormat
 from retriever.models.locations import ModelFacts
 
@@ -111,11 +109,8 @@ class RunCandidates:
 
         Raises `InputError` if the index holds none of the ids.
         """
-        passages = index.passages.rows_of(ids)  # [n]
-        documents = index.document_ids.rows(hash_ids(ids)).astype(np.int64)  # [n]
-        are_documents = (documents >= 0).sum() > (passages >= 0).sum()
-        self.level = "documents" if are_documents else "passages"
-        self._rows = documents if are_documents else passages
+        resolved = resolve_ids(index, ids)
+        self.level, self._rows = resolved.level, resolved.rows  # [n]
         self.known = self._rows >= 0
         if not self.known.any():
             raise InputError(
@@ -123,7 +118,9 @@ class RunCandidates:
                 "Use the index that the run was made with.",
             )
         self._ids = ids
-        self._candidates: Candidates = (DocumentCandidates if are_documents else PassageCandidates)(index)
+        self._candidates: Candidates = (
+            DocumentCandidates if self.level == "documents" else PassageCandidates
+        )(index)
 
     def read(self, row: int) -> Candidate:
         """The candidate that an id names."""

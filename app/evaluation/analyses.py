@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.around.marking import term
-from app.evaluation.judgements import FIRST_UNKNOWN, Judgements, Passages
+from app.evaluation.judgements import FIRST_UNKNOWN, Judgements
 from app.evaluation.measured import Measured
 from app.evaluation.measures import SEED, Values, bootstrap_intervals, mean_of
-from indexer.passages import Passage
+from indexer.passages import Passage, PassageStore
 from retriever.ranking import Query
 
 OVERLAP_BINS = 5
@@ -51,7 +51,7 @@ def gold_texts(
     queries: Sequence[Query],
     measured: Mapping[str, Measured],
     judgements: Judgements | None,
-    passages: Passages,
+    passages: PassageStore,
 ) -> dict[str, list[str]]:
     """Query id -> title and text of its passage, or of all that are judged equally relevant."""
     rows: dict[str, list[int]] = {}

@@ -1,53 +1,26 @@
-"""Runs and judgements from files in the numbers of an index: rows of passages or of documents.
+"""Runs and judgements from files, in the numbers of an index: rows of passages or of documents.
 
-A test set judges passages or whole documents, and a foreign run ranks the one or the other; the ids
-decide which. Ids that the index does not hold keep their place: an unknown passage in a run takes
-up its rank, an unknown relevant document stays missing in the recall.
+A test set judges passages or whole documents, and the run of another system ranks either; the ids decide
+which. Ids that the index does not hold keep their place: an unknown passage in a run takes up its rank,
+an unknown relevant document stays missing in the recall.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from indexer.base.errors import InputError
-from indexer.passages import Passage
-from indexer.store.ids import hash_ids
+from indexer.index import Index, Level, resolve_ids
+from indexer.passages import PassageStore
 from retriever.ranking import Ranking
 from retriever.search.runs import run_ranking
 
-Level = Literal["passages", "documents"]
-
 FIRST_UNKNOWN = 1 << 40
 """Numbers from here on stand for ids that the index does not hold."""
-
-
-class Passages(Protocol):
-    """What is needed of `indexer.passages.PassageStore`."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, row: int) -> Passage: ...
-
-    def ids(self, rows: NDArray[np.int64]) -> list[str]:
-        """Passage ids of rows."""
-
-    def rows_of(self, ids: Sequence[str]) -> NDArray[np.int64]:
-        """Rows of passage ids, int64 [n], -1 for an unknown id."""
-
-    def document_rows(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Rows of the documents of passages, int64 of the same shape."""
-
-
-class DocumentIds(Protocol):
-    """What is needed of `indexer.store.ids.IdTable`."""
-
-    def rows(self, hashes: NDArray[np.uint64]) -> NDArray[np.int32]:
-        """The rows of document ids by their hashes, int32 [n]; -1 for unknown ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +44,8 @@ class ForeignRun:
 class Numbers:
     """Ids of one index as numbers. The same unknown id always gets the same number."""
 
-    def __init__(self, passages: Passages, document_ids: DocumentIds) -> None:
-        self._passages = passages
-        self._document_ids = document_ids
+    def __init__(self, index: Index) -> None:
+        self._index = index
         self._unknown: dict[str, int] = {}
 
     def judgements(
@@ -91,21 +63,16 @@ class Numbers:
                 "Give the judgements that belong to the questions.",
             )
         ids = list(dict.fromkeys(id_ for query in judged for id_ in qrels[query]))
-        level, numbers = self._resolve(ids, f"{name}: none of the judged ids is in the index")
-        number_of = dict(zip(ids, numbers.tolist(), strict=True))
+        level, number_of, unknown = self._resolve(ids, f"{name}: none of the judged ids is in the index")
         relevance: dict[str, dict[int, int]] = {}
         for query in judged:
             values = relevance.setdefault(query, {})
             for id_, value in qrels[query].items():  # several ids (redirects) may be one document
                 values[number_of[id_]] = max(value, values.get(number_of[id_], value))
-        return Judgements(level, relevance, int((numbers >= FIRST_UNKNOWN).sum()))
+        return Judgements(level, relevance, unknown)
 
     def run(
-        self,
-        run: Mapping[str, Mapping[str, float]],
-        query_ids: Sequence[str],
-        depth: int,
-        name: str,
+        self, run: Mapping[str, Mapping[str, float]], query_ids: Sequence[str], depth: int, name: str
     ) -> ForeignRun:
         """The first `depth` results of these queries.
 
@@ -119,8 +86,7 @@ class Numbers:
                 "Give a run of the same questions.",
             )
         ids = list(dict.fromkeys(id_ for query in present for id_ in run[query]))
-        level, numbers = self._resolve(ids, f"{name}: none of the run's ids is in the index")
-        number_of = dict(zip(ids, numbers.tolist(), strict=True))
+        level, number_of, unknown = self._resolve(ids, f"{name}: none of the run's ids is in the index")
         longest = max(len(run[query]) for query in present)
         ranking = run_ranking(
             run,
@@ -128,54 +94,55 @@ class Numbers:
             lambda ids: np.array([number_of[i] for i in ids], np.int64),
             min(depth, longest),
         )
-        return ForeignRun(level, ranking, int((numbers >= FIRST_UNKNOWN).sum()))
+        return ForeignRun(level, ranking, unknown)
 
-    def _resolve(self, ids: list[str], nothing: str) -> tuple[Level, NDArray[np.int64]]:
-        """Which of the two these ids are, and their numbers, int64 [n]."""
-        rows = self._passages.rows_of(ids)  # [n]
-        documents = self._document_ids.rows(hash_ids(ids)).astype(np.int64)  # [n]
-        as_passages, as_documents = int((rows >= 0).sum()), int((documents >= 0).sum())
-        if not as_passages and not as_documents:
-            few = self._passages.ids(np.arange(min(3, len(self._passages))))
+    def _resolve(self, ids: list[str], nothing: str) -> tuple[Level, dict[str, int], int]:
+        """The level of these ids, their numbers by id, and how many the index does not hold.
+
+        nothing: the message of the `InputError` if it holds none of them.
+        """
+        resolved = resolve_ids(self._index, ids)
+        rows = resolved.rows.tolist()
+        unknown = [id_ for id_, row in zip(ids, rows, strict=True) if row < 0]
+        if len(unknown) == len(ids):
+            few = self._index.passages.ids(np.arange(min(3, len(self._index.passages))))
             raise InputError(
                 f"{nothing} (the file has {_first(ids)}; the index has {_first(few)})",
                 "Give the file that belongs to this index. White space and % in ids must be "
                 "percent-encoded (%20, %25).",
             )
-        level: Level = "passages" if as_passages >= as_documents else "documents"
-        numbers = rows if level == "passages" else documents
-        for place in np.flatnonzero(numbers < 0).tolist():
-            next_number = FIRST_UNKNOWN + len(self._unknown)
-            numbers[place] = self._unknown.setdefault(ids[place], next_number)
-        return level, numbers
+        for id_ in unknown:
+            self._unknown.setdefault(id_, FIRST_UNKNOWN + len(self._unknown))
+        number_of = {id_: self._unknown[id_] if row < 0 else row for id_, row in zip(ids, rows, strict=True)}
+        return resolved.level, number_of, len(unknown)
 
 
 def relevant_results(ranking: Ranking, relevance: Mapping[str, Mapping[int, int]]) -> NDArray[np.bool_]:
-    """Which results are relevant, bool [Q, k]; one that stands there twice, only at its better rank.
+    """Which results are relevant, bool [Q, k]; a result that occurs twice, only at its better rank.
 
     relevance: query id -> number -> relevance, in the numbers of the ranking's rows; relevant is 1 and
     above.
     """
-    found = np.zeros(ranking.rows.shape, np.bool_)  # [Q, k]
+    relevant = np.zeros(ranking.rows.shape, np.bool_)  # [Q, k]
     for query, query_id in enumerate(ranking.query_ids):
         wanted = {number for number, value in relevance.get(query_id, {}).items() if value > 0}
         if not wanted:
             continue
         for rank, row in enumerate(ranking.rows[query].tolist()):
             if row in wanted:
-                found[query, rank] = True
+                relevant[query, rank] = True
                 wanted.remove(row)
-    return found
+    return relevant
 
 
-def document_numbers(rows: NDArray[np.int64], passages: Passages) -> NDArray[np.int64]:
-    """The documents of passages, int64 of the same shape; what is no row of a passage stays as it is."""
+def document_numbers(rows: NDArray[np.int64], passages: PassageStore) -> NDArray[np.int64]:
+    """The documents of passages, int64 of the same shape; numbers that are no passage's row stay."""
     known = (rows >= 0) & (rows < len(passages))
     return np.where(known, passages.document_rows(np.clip(rows, 0, len(passages) - 1)), rows)
 
 
-def to_documents(ranking: Ranking, passages: Passages) -> Ranking:
-    """A ranking of passages as one of documents: each stands where its best passage stood."""
+def to_documents(ranking: Ranking, passages: PassageStore) -> Ranking:
+    """A ranking of passages as one of documents: each has the rank order and score of its best passage."""
     documents = document_numbers(ranking.rows, passages)  # [Q, k]
     by_document = np.argsort(documents, axis=1, kind="stable")  # [Q, k], best passage first
     ordered = np.take_along_axis(documents, by_document, axis=1)  # [Q, k]
@@ -184,10 +151,10 @@ def to_documents(ranking: Ranking, passages: Passages) -> Ranking:
     best = np.empty_like(first)  # [Q, k], in the order of ranks
     np.put_along_axis(best, by_document, first, axis=1)
     best &= documents >= 0
-    kept = np.argsort(~best, axis=1, kind="stable")  # [Q, k], the best ones to the left
-    nothing = ~np.take_along_axis(best, kept, axis=1)  # [Q, k]
-    documents = np.take_along_axis(documents, kept, axis=1)
-    scores = np.take_along_axis(ranking.scores, kept, axis=1)
+    to_left = np.argsort(~best, axis=1, kind="stable")  # [Q, k]
+    nothing = ~np.take_along_axis(best, to_left, axis=1)  # [Q, k]
+    documents = np.take_along_axis(documents, to_left, axis=1)
+    scores = np.take_along_axis(ranking.scores, to_left, axis=1)
     documents[nothing], scores[nothing] = -1, -np.inf
     return Ranking(ranking.query_ids, documents, scores)
 

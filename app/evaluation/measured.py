@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from app.evaluation.judgements import (
     Judgements,
-    Level,
-    Passages,
     document_numbers,
     relevant_results,
     to_documents,
@@ -25,6 +23,8 @@ from app.evaluation.measures import (
     recall_curve,
 )
 from indexer.base.progress import progress
+from indexer.index import Level
+from indexer.passages import PassageStore
 from retriever.answers import AnswerKind, find_answers
 from retriever.ranking import Query, Ranking
 
@@ -53,7 +53,7 @@ class Measured:
 
 
 def measure_rankings(
-    passages: Passages,
+    passages: PassageStore,
     queries: Sequence[Query],
     rankings: Mapping[str, tuple[Ranking, Level]],
     judgements: Judgements | None,
@@ -92,7 +92,7 @@ def measure_rankings(
 
 
 def _find_answers(
-    passages: Passages,
+    passages: PassageStore,
     queries: Sequence[Query],
     rankings: Mapping[str, Ranking],
     kind: AnswerKind,

@@ -10,19 +10,16 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from app.evaluation import analyses
 from app.evaluation.judgements import (
     FIRST_UNKNOWN,
-    DocumentIds,
     ForeignRun,
     Judgements,
-    Level,
     Numbers,
-    Passages,
 )
 from app.evaluation.latency import measure_latency
 from app.evaluation.measured import Measured, measure_rankings
@@ -32,35 +29,13 @@ from indexer.base.errors import InputError, UsageError
 from indexer.base.options import nearest
 from indexer.base.progress import progress
 from indexer.base.text import counted
-from indexer.documents import Document
+from indexer.index import Index, Level
 from retriever.answers import AnswerKind
 from retriever.ranking import Query, Ranking
 from retriever.search.runs import Qrels, read_run, write_run
 
 Pipeline = Callable[[Sequence[Query], int], Ranking]
 """(Q queries, k) -> a `Ranking` of Q queries and at most k columns."""
-
-
-class Documents(Protocol):
-    """What is needed of `indexer.documents.DocumentStore`."""
-
-    def __getitem__(self, row: int) -> Document: ...
-
-
-class Corpus(Protocol):
-    """What is needed of `indexer.index.Index`."""
-
-    @property
-    def passages(self) -> Passages:
-        """The passages by row and id."""
-
-    @property
-    def document_ids(self) -> DocumentIds:
-        """Document ids to rows."""
-
-    @property
-    def documents(self) -> Documents:
-        """The documents by row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +71,7 @@ def run_names(pipelines: Sequence[str], runs: Sequence[Path]) -> list[str]:
 
 def evaluate(
     *,
-    index: Corpus,
+    index: Index,
     queries: Sequence[Query],
     pipelines: Mapping[str, Pipeline],
     runs: Sequence[Path] = (),
@@ -133,7 +108,7 @@ def evaluate(
         raise UsageError(f"--baseline {baseline}: it is not evaluated", nearest(baseline, names))
     plan = plan_measures(measures, queries, qrels is not None, depth, usual)
     query_ids = [query.id for query in queries]
-    numbers = Numbers(index.passages, index.document_ids)
+    numbers = Numbers(index)
     judgements = None if qrels is None else numbers.judgements(qrels, query_ids, qrels_name)
     foreign = {path: numbers.run(read_run(path), query_ids, depth, str(path)) for path in runs}
     if not pipelines:
@@ -248,7 +223,7 @@ def _curves(measured: Mapping[str, Measured], plan: Plan) -> dict[str, Any]:
 
 
 def _analyses(
-    index: Corpus,
+    index: Index,
     queries: Sequence[Query],
     measured: Mapping[str, Measured],
     judgements: Judgements | None,
@@ -269,7 +244,7 @@ def _analyses(
 
 
 def _differences(
-    index: Corpus, queries: Sequence[Query], measured: Mapping[str, Measured], baseline: str
+    index: Index, queries: Sequence[Query], measured: Mapping[str, Measured], baseline: str
 ) -> list[dict[str, Any]]:
     def text_of(name: str, row: int) -> tuple[str, str]:
         if row >= FIRST_UNKNOWN:

@@ -22,8 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexer.base.errors import InputError
-from indexer.index import Index
-from indexer.store.ids import hash_ids
+from indexer.index import Index, resolve_ids
 from retriever.answers import AnswerKind, find_answers
 from retriever.mining.pairs import Context, Pair
 from retriever.ranking import Query, Ranking
@@ -62,10 +61,8 @@ def pairs_from_judgements(
     """
     wanted = {query.id for query in queries}
     ids = list(dict.fromkeys(id_ for query in wanted & qrels.keys() for id_ in qrels[query]))
-    passages = index.passages.rows_of(ids)  # [n]
-    documents = index.document_ids.rows(hash_ids(ids)).astype(np.int64)  # [n]
-    by_document = int((documents >= 0).sum()) > int((passages >= 0).sum())
-    numbers = documents if by_document else passages
+    resolved = resolve_ids(index, ids)
+    by_document, numbers = resolved.level == "documents", resolved.rows  # [n]
     if not (numbers >= 0).any():
         raise InputError(
             "none of the judged ids is in the index" + (f", such as {ids[0]!r}" if ids else ""),

@@ -18,9 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexer.base.errors import DamagedIndexError, InputError, MismatchError, UsageError
-from indexer.search.faiss_index import FaissIndex
-from indexer.search.lucene_index import BM25, Dirichlet, LuceneIndex, Similarity
-from indexer.store.ids import hash_ids
+from indexer.index import Index, resolve_ids
+from indexer.search.lucene_index import BM25, Dirichlet, Similarity
 from retriever.ranking import Query, Ranking
 from retriever.search.runs import read_run, run_ranking
 from retriever.search.stages import stage
@@ -34,31 +33,10 @@ class Searcher(Protocol):
         ...
 
 
-class PassageRows(Protocol):
-    """The part of a passage store that a text search needs."""
-
-    def rows_of(self, ids: Sequence[str]) -> NDArray[np.int64]:
-        """The rows of passage ids, int64 [n]; -1 for unknown ones."""
-        ...
-
-
-class TextIndex(Protocol):
-    """The part of an index that a text search needs."""
-
-    @property
-    def passages(self) -> PassageRows:
-        """The passages, by row."""
-        ...
-
-    def lucene(self) -> LuceneIndex:
-        """Its Lucene index, open."""
-        ...
-
-
 class LuceneSearcher:
     """What `Bm25` and `QueryLikelihood` share: one Lucene index, one similarity."""
 
-    def __init__(self, index: TextIndex, similarity: Similarity) -> None:
+    def __init__(self, index: Index, similarity: Similarity) -> None:
         self.similarity = similarity
         self._passages = index.passages
         self._lucene = index.lucene()
@@ -91,7 +69,7 @@ class LuceneSearcher:
 class Bm25(LuceneSearcher):
     """Okapi BM25 (Robertson et al. 1994) with Anserini's defaults."""
 
-    def __init__(self, index: TextIndex, k1: float = 0.9, b: float = 0.4) -> None:
+    def __init__(self, index: Index, k1: float = 0.9, b: float = 0.4) -> None:
         """k1: how slowly repetition saturates, >= 0. b: how much length counts, 0 to 1."""
         if not (0 <= k1 < float("inf") and 0 <= b <= 1):
             raise UsageError(f"BM25 with k1 = {k1}, b = {b}", "k1 is at least 0, b is from 0 to 1.")
@@ -101,19 +79,11 @@ class Bm25(LuceneSearcher):
 class QueryLikelihood(LuceneSearcher):
     """Query likelihood with Dirichlet smoothing (Zhai and Lafferty 2001)."""
 
-    def __init__(self, index: TextIndex, mu: float = 1000.0) -> None:
+    def __init__(self, index: Index, mu: float = 1000.0) -> None:
         """mu: how many words of the collection every passage is smoothed with, > 0."""
         if not 0 < mu < float("inf"):
             raise UsageError(f"query likelihood with mu = {mu}", "mu is a number above 0.")
         super().__init__(index, Dirichlet(mu))
-
-
-class VectorIndex(Protocol):
-    """The part of an index that a dense search needs."""
-
-    def dense(self, encoder: str | None = None) -> FaissIndex:
-        """The vectors of an encoder, by its name in the index."""
-        ...
 
 
 class QueryEncoder(Protocol):
@@ -134,7 +104,7 @@ class Dense:
 
     def __init__(
         self,
-        index: VectorIndex,
+        index: Index,
         encoder: QueryEncoder,
         name: str | None = None,
         device: str = "auto",
@@ -171,43 +141,22 @@ class Dense:
             return Ranking.of(query_ids, rows, scores)
 
 
-class DocumentRows(Protocol):
-    """The part of a table of document ids that a recorded run needs."""
-
-    def rows(self, hashes: NDArray[np.uint64]) -> NDArray[np.int32]:
-        """The rows of document ids by their hashes, int32 [n]; -1 for unknown ones."""
-        ...
-
-
-class RecordedIndex(Protocol):
-    """The part of an index that a recorded run needs."""
-
-    @property
-    def passages(self) -> PassageRows:
-        """The passages, by row."""
-        ...
-
-    @property
-    def document_ids(self) -> DocumentRows:
-        """Document ids to rows."""
-        ...
-
-
 class RecordedRun:
     """Results of another system from a TREC run of passages, looked up by the query's id.
 
     Ids that the index does not hold are dropped, and the results below move up; `unknown` counts them.
     """
 
-    def __init__(self, index: RecordedIndex, path: Path) -> None:
+    def __init__(self, index: Index, path: Path) -> None:
         """Raises what `read_run` raises, and `InputError` for a run of other passages or of documents."""
         self.path = path
         run = read_run(path)
         ids = list(dict.fromkeys(id_ for results in run.values() for id_ in results))
-        row_of = dict(zip(ids, index.passages.rows_of(ids).tolist(), strict=True))
+        resolved = resolve_ids(index, ids)
+        row_of = dict(zip(ids, resolved.passages.tolist(), strict=True))
         unknown = [id_ for id_ in ids if row_of[id_] < 0]
         self.unknown = len(unknown)
-        documents = int((index.document_ids.rows(hash_ids(unknown)) >= 0).sum())
+        documents = int(((resolved.documents >= 0) & (resolved.passages < 0)).sum())
         if documents > len(ids) - len(unknown):
             raise InputError(
                 f"{path}: ranks documents (such as {unknown[0]!r}); a pipeline ranks passages",

@@ -471,7 +471,7 @@ def test_a_run_of_something_else(tmp_path, text, message):
 
 
 def test_numbers_of_unknown_ids_are_the_same_everywhere():
-    numbers = Numbers(FakePassages(), FakeIds())
+    numbers = Numbers(SimpleNamespace(passages=FakePassages(), document_ids=FakeIds()))
     judgements = numbers.judgements({"1": {"Paris#0": 1, "a": 1, "b": 1}}, ["1"], "qrels")
     found = numbers.run({"1": {"b": 2.0, "Paris#0": 1.0, "c": 0.0}}, ["1"], 10, "run")
     relevant = judgements.relevance["1"]
