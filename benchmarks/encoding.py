@@ -20,8 +20,9 @@ from benchmarks.harness import Benchmark, Figure, as_rate, compare, passages, ru
 from benchmarks.random_models import MINILM
 from indexer.encoding.batches import encode_texts
 from indexer.index import Index
+from retriever.models.bases import load_sentence_transformer
 from retriever.models.biencoder import open_biencoder
-from retriever.models.locations import DEFAULT_ENCODER, find_model, load_sentence_transformer
+from retriever.models.locations import DEFAULT_ENCODER, find_model
 
 
 def measure(options: argparse.Namespace) -> list[Figure]:

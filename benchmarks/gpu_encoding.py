@@ -35,9 +35,9 @@ from benchmarks.random_models import (
 from indexer.encoding.batches import Parallel, TokenRows, encode_texts
 from indexer.encoding.tokenizing import TokenizingAhead
 from retriever.models import torch_engine
-from retriever.models.biencoder import BiEncoder
+from retriever.models.bases import load_sentence_transformer
+from retriever.models.biencoder import BiEncoder, load_tower
 from retriever.models.engine import Opened, on_gpu, torch_forward
-from retriever.models.locations import load_bi_encoder, load_sentence_transformer
 
 _WIKIPEDIA = 21_015_324
 _BUDGETS = (16_384, 32_768, 65_536, 131_072, 262_144)
@@ -111,7 +111,7 @@ def _model(
 
 def open_encoder(folder: Path, device: str) -> BiEncoder:
     """What `open_biencoder` opens on a GPU; on a CPU the same in torch."""
-    whole, facts = load_bi_encoder(folder, folder.name)
+    whole, facts = load_tower(folder, folder.name)
     forward = torch_forward(whole, facts, device, "bfloat16")
     parallel = Parallel(batches=2) if device == "cpu" else on_gpu(1)
     return BiEncoder(Opened(str(folder), "", facts, forward, parallel))

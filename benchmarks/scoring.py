@@ -24,9 +24,10 @@ import numpy as np
 from benchmarks.ceilings import multiplying
 from benchmarks.harness import SAMPLE, Benchmark, Figure, as_rate, compare, passages, run
 from benchmarks.random_models import MINILM
-from reranker.models.bases import open_cross_encoder
-from reranker.models.scoring import CROSS_ENCODER, open_scorer
-from retriever.models.locations import DEFAULT_ENCODER, find_model, quiet, shipped_models
+from reranker.models.bases import CROSS_ENCODER, open_cross_encoder
+from reranker.models.scoring import open_scorer
+from retriever.models.library import quiet
+from retriever.models.locations import DEFAULT_ENCODER, find_model, shipped_models
 from retriever.queries import read_queries
 
 _QUESTIONS = SAMPLE.with_name("questions.jsonl")
@@ -47,7 +48,7 @@ def measure(options: argparse.Namespace) -> list[Figure]:
         name = options.model or next(iter(shipped_models(CROSS_ENCODER)), None)
         name = name or str(_write_reranker(Path(scratch)))
         scorer = open_scorer(name, device="cpu", precision=options.precision)
-        peer = open_cross_encoder(CROSS_ENCODER, find_model(name, CROSS_ENCODER), name)
+        peer = open_cross_encoder(find_model(name, CROSS_ENCODER), name)
     scores: dict[str, Any] = {}
 
     def ours(pairs: Pairs = pairs) -> None:

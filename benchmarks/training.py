@@ -23,7 +23,8 @@ from transformers import TrainerCallback, set_seed
 from benchmarks.harness import Benchmark, Figure, passages, run
 from indexer.passages import Passage
 from retriever.mining.pairs import Context, Pair, pair_line, write_pairs
-from retriever.models.locations import DEFAULT_ENCODER, find_model, load_sentence_transformer
+from retriever.models.bases import load_sentence_transformer
+from retriever.models.locations import DEFAULT_ENCODER, find_model
 from retriever.training.config import (
     DataSettings,
     DevSettings,

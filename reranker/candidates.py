@@ -26,7 +26,7 @@ from indexer.base.errors import InputError
 from indexer.index import Index, resolve_ids
 from indexer.store.artifacts import PASSAGES
 from retriever.models.biencoder import TextFormat
-from retriever.models.locations import ModelFacts
+from retriever.models.facts import ModelFacts
 
 URL_SEPARATOR = "url_separator"
 """Among a model's prompts: what it reads between a document's address and its title."""

@@ -26,13 +26,12 @@ def main(argv: Sequence[str]) -> None:
     )
     parser.add_argument("--output", type=Path, required=True, help="where the full folder goes")
     options = parser.parse_args(argv)
-    from reranker.models.bases import open_cross_encoder
+    from reranker.models.bases import CROSS_ENCODER, open_cross_encoder
     from reranker.models.mlm_heads import copy_mlm_head
-    from reranker.models.scoring import CROSS_ENCODER
     from retriever.models.locations import find_model
 
     folder = find_model(options.model, CROSS_ENCODER)
-    model = open_cross_encoder(CROSS_ENCODER, folder, options.model)
+    model = open_cross_encoder(folder, options.model)
     save_model(
         model,
         options.output,

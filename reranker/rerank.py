@@ -19,7 +19,9 @@ from indexer.base.options import Options, parse_options
 from indexer.base.progress import progress
 from indexer.index import Index
 from reranker.candidates import RunCandidates
-from reranker.models.scoring import BI_ENCODER_PREFIX, CROSS_ENCODER, open_scorer
+from reranker.models.bases import CROSS_ENCODER
+from reranker.models.bi_encoder import BI_ENCODER_PREFIX
+from reranker.models.scoring import open_scorer
 from reranker.reranking import DEPTH, Long, Reranker
 from retriever.models.locations import DEFAULT_ENCODER, Precision, shipped_models
 from retriever.queries import read_queries

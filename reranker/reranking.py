@@ -21,8 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexer.base.errors import InputError, UsageError
+from indexer.encoding.encode import OnRows
 from reranker.candidates import Candidates
-from reranker.models.scoring import OnRows, PairScorer
+from reranker.models.scoring import PairScorer
 from retriever.ranking import Query, Ranking
 from retriever.search.fusion import stretched
 from retriever.search.runs import strictly_decreasing

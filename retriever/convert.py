@@ -102,7 +102,7 @@ def build_model(
     question: Weights, passage: Weights, tokenizer: str, max_tokens: int, path: Path
 ) -> SentenceTransformer:
     """One tower or two as a sentence-transformers model, [CLS], dot product."""
-    from retriever.models.locations import TITLE_SEPARATOR
+    from retriever.models.library import TITLE_SEPARATOR
     from retriever.models.towers import split_towers
 
     equal = question.keys() == passage.keys() and all(
@@ -119,7 +119,8 @@ def _tower(weights: Weights, tokenizer: str, max_tokens: int, path: Path) -> Sen
     from transformers import AutoTokenizer, BertModel
 
     from retriever.models.bases import open_base
-    from retriever.models.locations import find_model, quiet
+    from retriever.models.library import quiet
+    from retriever.models.locations import find_model
 
     config = bert_config(weights, path)
     if max_tokens > config.max_position_embeddings:

@@ -36,7 +36,8 @@ def main(argv: Sequence[str]) -> None:
     options = parser.parse_args(argv)
     if not 0 < options.share <= 1:
         raise UsageError(f"--share {options.share}", "It is above 0, and 1 at most.")
-    from retriever.models.bases import find_base, open_base
+    from retriever.models.bases import open_base
+    from retriever.models.locations import find_base
     from retriever.models.towers import has_two_towers, one_tower
 
     model = open_base(options.model)
@@ -58,8 +59,9 @@ def _draw_back(model: SentenceTransformer, name: str, share: float) -> None:
     """
     import torch
 
-    from retriever.models.bases import base_name, find_base, open_base
-    from retriever.models.locations import ADAPTER
+    from retriever.models.bases import open_base
+    from retriever.models.folders import base_name
+    from retriever.models.locations import ADAPTER, find_base
 
     folder = find_base(name)
     if not (folder / ADAPTER).is_file():
@@ -83,7 +85,7 @@ def save_model(
     card: a README.md to copy; text: one to write. add: writes what else belongs to it. Raises `UsageError` if
     the folder is there already.
     """
-    from retriever.models.locations import quiet
+    from retriever.models.library import quiet
 
     if output.exists():
         raise UsageError(f"{output} is there already", "Remove it, or choose another --output.")

@@ -20,7 +20,9 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from torch import Tensor
 
+from indexer.base.devices import cuda_devices
 from indexer.base.errors import DamagedIndexError, InputError
+from indexer.encoding.batches import Parallel
 from indexer.store.artifacts import read_json, write_json
 from reranker.baselines import KIND
 from reranker.baselines.conv_knrm import ConvKnrm
@@ -28,12 +30,26 @@ from reranker.baselines.drmm import Drmm
 from reranker.baselines.duet import Duet
 from reranker.baselines.knrm import Knrm
 from reranker.baselines.shared import Baseline
-from retriever.models.locations import ModelFacts
+from retriever.models.engine import Opened, torch_forward
+from retriever.models.facts import ModelFacts
+from retriever.models.folders import model_sha256
+from retriever.models.torch_engine import Whole
 
 BASELINES: dict[str, type[Baseline]] = {model.kind: model for model in (Knrm, ConvKnrm, Drmm, Duet)}
 
 _CONFIG, _WEIGHTS, _TOKENIZER = "config.json", "model.safetensors", "tokenizer.json"
 _UNKNOWN = "[UNK]"
+
+
+def open_baseline(folder: str, device: str = "auto") -> Opened:
+    """One of them on a device (see `indexer.base.devices`), in float32.
+
+    Raises `InputError` if it is damaged.
+    """
+    model, facts = load_baseline(Path(folder))
+    device = next(iter(cuda_devices(device)), "cpu")
+    forward = torch_forward(Whole([model], "scores"), facts, device, "float32")
+    return Opened(folder, model_sha256(Path(folder)), facts, forward, Parallel())
 
 
 def load_baseline(folder: Path) -> tuple[Baseline, ModelFacts]:

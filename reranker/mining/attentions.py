@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from indexer.base.errors import InputError
 from retriever.models.bases import open_base
-from retriever.models.locations import quiet
+from retriever.models.library import quiet
 
 _MOST_WEIGHTS = 1 << 20  # B * L * L of a batch; a layer of twelve heads has 48 MB of them
 

@@ -1,8 +1,9 @@
-"""What a cross-encoder is made from: its own folder, another model with a head on top, or adapters on either.
+"""Opens cross-encoders: a folder of their own, another model with a new head on top, or adapters on either.
 
 Any transformer becomes a cross-encoder by a head of one number, which is random until it is trained. Low-rank
-adapters (Hu et al. 2021) are stored beside the whole head, in 16 bits, with a hash of the weights that they
-belong to; they are merged when a model is opened, so nothing else needs to know of them.
+adapters (Hu et al. 2021) are stored together with the complete head, in 16 bits, and with a hash of the
+weights that they belong to. They are merged when a model is opened, so no other module needs to know about
+them.
 """
 
 from __future__ import annotations
@@ -15,67 +16,61 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from indexer.base.errors import InputError
-from retriever.models.bases import (
-    ADAPTER_WEIGHTS,
-    base_name,
-    bind_adapters,
-    check_base,
-    find_base,
-    must_fit,
-    open_base,
-    weights_sha256,
-)
-from retriever.models.locations import (
-    ADAPTER,
-    Kind,
-    find_model,
-    is_cross_encoder,
-    load_library_model,
-    quiet,
-    shipped_models,
-)
+from retriever.models.bases import ADAPTER_WEIGHTS, bind_adapters, check_base, must_fit, open_base
+from retriever.models.folders import base_name, is_cross_encoder, weights_sha256
+from retriever.models.library import load_library_model, quiet
+from retriever.models.locations import ADAPTER, Kind, find_base, find_model, shipped_models
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
 
+CROSS_ENCODER = Kind(
+    "cross-encoder",
+    "CrossEncoder",
+    "cross-encoder",
+    "config.json",
+    shipped=Path(__file__).parents[1] / "adapters",
+    # In bfloat16 scores are off by up to a twentieth of their spread: close candidates change places.
+    cpu_precision="float32",
+)
 
-def open_cross_encoder(kind: Kind, folder: Path, name: str) -> CrossEncoder:
+
+def open_cross_encoder(folder: Path, name: str) -> CrossEncoder:
     """The model in torch, on the CPU, in float32; adapters are merged into the weights of their base.
 
-    kind: `reranker.models.scoring.CROSS_ENCODER`. Raises `InputError` for a bi-encoder, which has no head
-    and would
-    get a random one, for adapters whose base is another one, and for what cannot be read.
+    Raises `InputError` for a bi-encoder, which has no head and would get a random one, for adapters of
+    another base, and for a folder that cannot be read.
     """
     if not is_cross_encoder(folder):
         raise InputError(
-            f"{kind.word} {name}: {folder} holds no head that scores pairs",
+            f"cross-encoder {name}: {folder} holds no head that scores pairs",
             "A bi-encoder or a bare transformer becomes a re-ranker by training: python -m reranker.finetune "
             "with model.base set to it.",
         )
     if (folder / ADAPTER).is_file():
-        return _open_merged(kind, folder)
-    model: CrossEncoder = load_library_model(kind, folder, name)
+        return _open_merged(folder)
+    model: CrossEncoder = load_library_model(CROSS_ENCODER, folder, name)
     return model
 
 
-def open_start(kind: Kind, name: str, max_tokens: int) -> CrossEncoder:
+def open_start(name: str, max_tokens: int) -> CrossEncoder:
     """The cross-encoder that training starts from: one as it is, or any other transformer with a new head.
 
-    max_tokens: what longer pairs are cut to, later too. The head is drawn from torch's generator. Raises
-    `InputError` if the base cannot be had or read or reads fewer tokens.
+    max_tokens: longer pairs are truncated to this length, now and later. The head is drawn from torch's
+    generator. Raises `InputError` if the base cannot be located or read, or reads fewer tokens.
     """
-    folder = find_start(kind, name)
+    folder = find_start(name)
     if is_cross_encoder(folder):
-        model = open_cross_encoder(kind, folder, name)
+        model = open_cross_encoder(folder, name)
     else:
         base: Any = open_base(name)
         if not hasattr(base[0], "model"):
             raise InputError(f"{name} has two towers", "Export one: python -m retriever.export --tower.")
-        model = _as_cross_encoder(kind, name, _with_head(base[0].model), base.tokenizer.save_pretrained)
-    return _cut_to(max_tokens, model, name)
+        model = _as_cross_encoder(name, _with_head(base[0].model), base.tokenizer.save_pretrained)
+    return _truncated_to(max_tokens, model, name)
 
 
-def _cut_to(max_tokens: int, model: CrossEncoder, name: str) -> CrossEncoder:
+def _truncated_to(max_tokens: int, model: CrossEncoder, name: str) -> CrossEncoder:
     positions = getattr(model.config, "max_position_embeddings", None)
     if positions and max_tokens > positions:
         raise InputError(
@@ -91,7 +86,7 @@ def are_reranker_adapters(folder: Path) -> bool:
     return (folder / ADAPTER).is_file() and is_cross_encoder(folder)
 
 
-def open_adapters(kind: Kind, folder: Path, max_tokens: int) -> tuple[CrossEncoder, str]:
+def open_adapters(folder: Path, max_tokens: int) -> tuple[CrossEncoder, str]:
     """Adapters on their base, not merged, to be trained further; and the hash of the base's weights.
 
     Raises `InputError` as `open_start`, and if they do not fit.
@@ -100,8 +95,8 @@ def open_adapters(kind: Kind, folder: Path, max_tokens: int) -> tuple[CrossEncod
     from safetensors.torch import load_file
 
     name = base_name(folder)
-    start = _open_base_of(kind, folder, name)
-    model = _cut_to(max_tokens, _beside_adapters(kind, folder, start), str(folder))
+    start = _open_base_of(folder, name)
+    model = _truncated_to(max_tokens, _with_rest_of(folder, start), str(folder))
     transformer: Any = model[0].model
     transformer.name_or_path = name
     weights = {
@@ -114,16 +109,16 @@ def open_adapters(kind: Kind, folder: Path, max_tokens: int) -> tuple[CrossEncod
     return model, weights_sha256(find_base(name))
 
 
-def find_start(kind: Kind, name: str) -> Path:
-    """The folder of what `open_start` opens. Raises `InputError` if it cannot be had."""
-    is_named = name in shipped_models(kind) or name.startswith(f"{kind.namespace}/")
+def find_start(name: str) -> Path:
+    """The folder of the model that `open_start` opens. Raises `InputError` if it cannot be located."""
+    is_named = name in shipped_models(CROSS_ENCODER) or name.startswith(f"{CROSS_ENCODER.namespace}/")
     if is_named and not Path(name).is_dir():
-        return find_model(name, kind)
+        return find_model(name, CROSS_ENCODER)
     return find_base(name)
 
 
 def save_cross_encoder(model: CrossEncoder, folder: Path, base_sha256: str) -> None:
-    """Write a folder: of all weights, or of adapters and head, those in 16 bits."""
+    """Write a folder of all weights, or of adapters and head in 16 bits."""
     transformer: Any = model[0].model
     with quiet():
         model.save_pretrained(str(folder), create_model_card=False)
@@ -141,8 +136,10 @@ def _with_head(transformer: Any) -> Any:
     with quiet():
         model = AutoModelForSequenceClassification.from_config(config)
     body = model.base_model
-    kept = {name: value for name, value in transformer.state_dict().items() if name in body.state_dict()}
-    missing = [name for name in body.load_state_dict(kept, strict=False).missing_keys if "pooler" not in name]
+    known = body.state_dict()
+    weights = {name: value for name, value in transformer.state_dict().items() if name in known}
+    missing = body.load_state_dict(weights, strict=False).missing_keys
+    missing = [name for name in missing if "pooler" not in name]
     if missing:
         raise InputError(
             f"base {transformer.config.model_type}: {len(missing)} weights are missing, such as {missing[0]}",
@@ -151,40 +148,40 @@ def _with_head(transformer: Any) -> Any:
     return model.eval()
 
 
-def _as_cross_encoder(kind: Kind, name: str, model: Any, save_rest: Callable[[Path], Any]) -> CrossEncoder:
-    """A model of the transformers library as sentence-transformers has it; save_rest writes its tokenizer."""
+def _as_cross_encoder(name: str, model: Any, save_rest: Callable[[Path], Any]) -> CrossEncoder:
+    """A model of the transformers library as one of sentence-transformers; save_rest writes its tokenizer."""
     from safetensors.torch import save_file
 
     model.config.architectures = [type(model).__name__]
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "model"
-        with quiet():  # and without the library's `save_pretrained`, which writes in the first process alone
+        with quiet():  # not by the library's `save_pretrained`, which writes in the first process alone
             save_rest(folder)
             model.config.save_pretrained(folder)
             weights = {name: tensor.clone() for name, tensor in model.state_dict().items()}
             save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-        found: CrossEncoder = load_library_model(kind, folder, name)
-    return found
+        cross_encoder: CrossEncoder = load_library_model(CROSS_ENCODER, folder, name)
+    return cross_encoder
 
 
-def _open_merged(kind: Kind, folder: Path) -> CrossEncoder:
+def _open_merged(folder: Path) -> CrossEncoder:
     from peft import PeftModel
 
     name = base_name(folder)
-    start = _open_base_of(kind, folder, name)
+    start = _open_base_of(folder, name)
     with must_fit(folder, name), quiet():
         merged: Any = PeftModel.from_pretrained(start, str(folder)).merge_and_unload()
-    return _beside_adapters(kind, folder, merged)
+    return _with_rest_of(folder, merged)
 
 
-def _open_base_of(kind: Kind, folder: Path, name: str) -> Any:
-    """The transformer that adapters are for. Raises `InputError` if it is another one."""
+def _open_base_of(folder: Path, name: str) -> Any:
+    """The transformer that adapters belong to. Raises `InputError` if the one of this name is another."""
     check_base(folder, name)
-    return open_start(kind, name, 1)[0].model
+    return open_start(name, 1)[0].model
 
 
-def _beside_adapters(kind: Kind, folder: Path, transformer: Any) -> CrossEncoder:
-    """A transformer with the tokenizer and the settings that lie beside adapters."""
+def _with_rest_of(folder: Path, transformer: Any) -> CrossEncoder:
+    """A transformer with the tokenizer and the settings in a folder of adapters."""
     from transformers import AutoConfig
 
     def save_rest(target: Path) -> None:
@@ -192,4 +189,4 @@ def _beside_adapters(kind: Kind, folder: Path, transformer: Any) -> CrossEncoder
 
     with must_fit(folder, base_name(folder)), quiet():
         transformer.config = AutoConfig.from_pretrained(folder)
-    return _as_cross_encoder(kind, str(folder), transformer, save_rest)
+    return _as_cross_encoder(str(folder), transformer, save_rest)

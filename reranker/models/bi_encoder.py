@@ -1,7 +1,7 @@
-"""A bi-encoder as a re-ranker: a score is the dot product of two vectors that are made for it.
+"""A bi-encoder as a re-ranker: a score is the dot product of the vectors of query and text.
 
-It ranks candidates as a search over the vectors of all passages would, without such vectors: the baseline of
-re-rankers that read query and text together, and a way to re-rank any run with any encoder.
+It ranks candidates as a search over the vectors of all passages would, without storing vectors: the baseline
+of re-rankers that read query and text together, and a way to re-rank any run with any encoder.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexer.encoding.batches import TokenRows, encode_texts
+from indexer.encoding.encode import OnRows
 from reranker.candidates import PairFormat, Readable
-from reranker.models.scoring import BI_ENCODER_PREFIX, OnRows
+from reranker.models.cross_encoder import BLOCK_PAIRS
 from retriever.models.biencoder import BiEncoder
 from retriever.models.engine import Engine
 
-_BLOCK_PAIRS = 8_192
+BI_ENCODER_PREFIX = "bi-encoder:"
+"""Marks the name of an encoder whose dot products are the scores."""
 
 
 class BiEncoderScorer:
@@ -34,19 +36,19 @@ class BiEncoderScorer:
     def score(
         self, queries: Iterable[str], texts: Iterable[str], on_rows: OnRows = lambda rows: None
     ) -> NDArray[np.float32]:
-        """See `PairScorer`. Each query of a block is encoded once."""
+        """See `reranker.models.scoring.PairScorer`. Each query of a block is encoded once."""
         pairs = zip(queries, map(self._readable.start, texts), strict=True)
         scores = [np.empty(0, np.float32)]
-        while block := list(islice(pairs, _BLOCK_PAIRS)):
+        while block := list(islice(pairs, BLOCK_PAIRS)):
             place = {query: n for n, query in enumerate(dict.fromkeys(query for query, _ in block))}
-            found = self._encode(self._encoder.queries, [*place])  # [Q, d]
-            beside = found[[place[query] for query, _ in block]]  # [b, d]
+            distinct = self._encode(self._encoder.queries, [*place])  # [Q, d]
+            of_queries = distinct[[place[query] for query, _ in block]]  # [b, d]
             passages = self._encode(self._encoder, [text for _, text in block], on_rows)  # [b, d]
-            scores.append(np.einsum("bd,bd->b", beside, passages))
+            scores.append(np.einsum("bd,bd->b", of_queries, passages))
         return np.concatenate(scores)
 
     def windows(self, query: str, head: str, text: str) -> list[str]:
-        """See `PairScorer`; the query takes no room."""
+        """See `reranker.models.scoring.PairScorer`; the query takes no space of the text."""
         return self._readable.windows(head, text)
 
     def _encode(

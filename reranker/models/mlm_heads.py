@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from indexer.base.errors import InputError
-from retriever.models.locations import ADAPTER, quiet
+from retriever.models.library import quiet
+from retriever.models.locations import ADAPTER
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -19,12 +19,14 @@ from reranker.models.bases import (
     open_start,
     save_cross_encoder,
 )
-from reranker.models.scoring import CROSS_ENCODER, cross_encoder_facts
+from reranker.models.cross_encoder import cross_encoder_facts
 from reranker.training.config import CrossEncoderSettings, FinetuneConfig, PairTextSettings
 from reranker.training.data import URL_BEFORE_TITLE, existing
-from retriever.models.bases import weights_sha256
 from retriever.models.biencoder import TextFormat
-from retriever.models.locations import DEFAULT_ENCODER, TITLE_SEPARATOR, ModelFacts
+from retriever.models.facts import ModelFacts
+from retriever.models.folders import weights_sha256
+from retriever.models.library import TITLE_SEPARATOR
+from retriever.models.locations import DEFAULT_ENCODER
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
@@ -63,13 +65,13 @@ def open_trainable_cross_encoder(
     Adapters upon adapters would need both to be opened, so those that the base is made of are trained further
     instead: what comes out is one set of adapters on the base of the first. Raises as `open_trainable`.
     """
-    folder = find_start(CROSS_ENCODER, settings.base)
+    folder = find_start(settings.base)
     base_sha256 = adapted_sha256 = weights_sha256(folder)
     if settings.train == "lora" and are_reranker_adapters(folder):
-        model, adapted_sha256 = open_adapters(CROSS_ENCODER, folder, texts.tokens)
+        model, adapted_sha256 = open_adapters(folder, texts.tokens)
         _check_rank(model, settings)
     else:
-        model = open_start(CROSS_ENCODER, settings.base, texts.tokens)
+        model = open_start(settings.base, texts.tokens)
         if settings.train == "lora":
             add_adapters(model, settings)
     # Scores far from zero still differ where their sigmoids are all 1.
@@ -113,8 +115,8 @@ def _open_baseline(config: FinetuneConfig) -> Trainable:
         base_sha256 = file_sha256(existing([given])[0])
         tokenizer, vectors = read_embeddings(given)
     else:
-        base_sha256 = weights_sha256(find_start(CROSS_ENCODER, config.model.base))
-        tokenizer, vectors = pieces_of(open_start(CROSS_ENCODER, config.model.base, config.texts.tokens))
+        base_sha256 = weights_sha256(find_start(config.model.base))
+        tokenizer, vectors = pieces_of(open_start(config.model.base, config.texts.tokens))
     facts = baseline_facts(tokenizer, config.texts.tokens)
     return Trainable(
         new_baseline(config.model.kind, vectors, config.texts.tokens),

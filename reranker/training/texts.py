@@ -16,10 +16,9 @@ from tokenizers import Encoding
 from torch import Tensor
 
 from indexer.encoding.batches import TokenRows
-from reranker.models.scoring import pair_tokens
+from reranker.models.cross_encoder import pair_tokens
 from retriever.models.biencoder import TextFormat
-from retriever.models.engine import open_tokenizer, padded
-from retriever.models.locations import ModelFacts
+from retriever.models.facts import ModelFacts, open_tokenizer, padded
 
 Context = Mapping[str, str]
 Pairs = list[tuple[str, str]]

@@ -1,7 +1,7 @@
-"""What a model is trained from: a sentence-transformers folder, a bare transformer, or adapters on either.
+"""Opens what training starts from: a sentence-transformers folder, a bare transformer, or adapters on them.
 
-Adapters (Hu et al. 2021) are small weights beside those of their base, and hold a hash of the base that they
-belong to. They are merged into it when a model is opened, so nothing else needs to know of them.
+Adapters (Hu et al. 2021) are small weights next to those of their base, stored with a hash of that base. They
+are merged into it when a model is opened, so no other module needs to know about them.
 """
 
 from __future__ import annotations
@@ -13,58 +13,26 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from indexer.base.errors import DamagedIndexError, InputError, LinkseekError
-from indexer.store.artifacts import combined_sha256, file_sha256, read_json
-from retriever.models.locations import (
-    ADAPTER,
-    BI_ENCODER,
-    find_model,
-    load_library_model,
-    load_sentence_transformer,
-    quiet,
-)
+from indexer.base.errors import InputError
+from retriever.models.folders import base_name, weights_sha256
+from retriever.models.library import first_line, load_library_model, quiet
+from retriever.models.locations import ADAPTER, BI_ENCODER, find_base
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
+
+ADAPTER_WEIGHTS = "adapter_model.safetensors"
+_BASE_SHA256 = "base_sha256"
 
 
 def open_base(name: str) -> SentenceTransformer:
     """A sentence-transformers model, or a bare transformer with [CLS] as its vector.
 
-    name: a folder, or a name of the Hugging Face Hub. Raises `InputError` if it cannot be had or read.
+    name: a folder, or a name of the Hugging Face Hub. Raises `InputError` if it cannot be located or read.
     """
     folder = find_base(name)
-    is_bare = not (folder / BI_ENCODER.marker).is_file()
-    return _open_bare(folder, name) if is_bare else load_sentence_transformer(folder, name)
-
-
-def find_base(name: str) -> Path:
-    """The folder of what `open_base` opens. Raises `InputError` if it cannot be had."""
-    if Path(name).is_dir() and not (Path(name) / BI_ENCODER.marker).is_file():
-        return Path(name)
-    try:
-        return find_model(name)
-    except LinkseekError:
-        bare = _fetched_transformer(name)
-        if bare is None:
-            raise
-        return bare
-
-
-def _fetched_transformer(name: str) -> Path | None:
-    """Where a bare transformer lies that is in the Hub's cache, such as one that was fetched just now."""
-    from huggingface_hub import try_to_load_from_cache
-    from huggingface_hub.errors import HFValidationError
-
-    try:
-        config = try_to_load_from_cache(name, "config.json")
-        modules = try_to_load_from_cache(name, "modules.json")
-    except HFValidationError:
-        return None
-    return Path(config).parent if isinstance(config, str) and not isinstance(modules, str) else None
-
-
-def _open_bare(folder: Path, name: str) -> SentenceTransformer:
+    if (folder / BI_ENCODER.marker).is_file():
+        return load_sentence_transformer(folder, name)
     with quiet():
         from sentence_transformers import SentenceTransformer
         from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
@@ -73,24 +41,33 @@ def _open_bare(folder: Path, name: str) -> SentenceTransformer:
             transformer = Transformer(str(folder), model_kwargs={"use_safetensors": True, "dtype": "float32"})
             pooling = Pooling(transformer.get_embedding_dimension(), pooling_mode="cls")
             return SentenceTransformer(modules=[transformer, pooling], device="cpu", similarity_fn_name="dot")
-        except Exception as error:  # whatever a broken folder makes transformers raise
-            reason = str(error).splitlines()[0] if str(error) else ""
+        except Exception as error:  # a broken folder makes transformers raise anything
             raise InputError(
-                f"base {name}: cannot be loaded ({type(error).__name__}: {reason})",
+                f"base {name}: cannot be loaded ({type(error).__name__}: {first_line(error)})",
                 "Expected a sentence-transformers folder, or a transformer's with config.json, "
                 "model.safetensors and tokenizer.json.",
             ) from None
 
 
-def open_merged(folder: Path) -> SentenceTransformer:
-    """Adapters merged into the weights of their base. Raises `InputError` if that is another one."""
+def load_sentence_transformer(folder: Path, name: str) -> SentenceTransformer:
+    """The model in torch, on the CPU, in float32; adapters are merged into the weights of their base.
+
+    Raises `InputError` if it cannot be read, or if the adapters belong to another base.
+    """
+    if (folder / ADAPTER).is_file():
+        return _open_merged(folder)
+    model: SentenceTransformer = load_library_model(BI_ENCODER, folder, name)
+    return model
+
+
+def _open_merged(folder: Path) -> SentenceTransformer:
     from peft import PeftModel
 
     name = base_name(folder)
     check_base(folder, name)
     base: Any = open_base(name)[0]
     with tempfile.TemporaryDirectory() as scratch:
-        plain = Path(scratch) / "model"  # the modules around the transformer, and its tokenizer
+        plain = Path(scratch) / "model"  # the tokenizer, and the modules around the transformer
         shutil.copytree(folder, plain, ignore=shutil.ignore_patterns("adapter_*"))
         with quiet():
             base.model.save_pretrained(plain)
@@ -102,34 +79,7 @@ def open_merged(folder: Path) -> SentenceTransformer:
     return model
 
 
-def base_folder(folder: Path) -> Path:
-    """Where the base of adapters lies. Raises `InputError` if it cannot be had or they do not name it."""
-    return find_base(base_name(folder))
-
-
-def base_name(folder: Path) -> str:
-    """What adapters call their base. Raises `InputError` if they do not."""
-    try:
-        name = read_json(folder / ADAPTER)["base_model_name_or_path"]
-    except (DamagedIndexError, KeyError, TypeError):
-        name = None
-    if not isinstance(name, str):
-        raise InputError(f'{folder / ADAPTER}: "base_model_name_or_path" is missing', "Train it again.")
-    return name
-
-
 # --- adapters and the weights that they belong to ---------------------------------------------------
-
-ADAPTER_WEIGHTS = "adapter_model.safetensors"
-_BASE_SHA256 = "base_sha256"
-
-
-def weights_sha256(folder: Path) -> str:
-    """One hash of the weights of a folder; of adapters, also of their base's."""
-    hashes = [file_sha256(path) for path in sorted(folder.rglob("*.safetensors"))]
-    if (folder / ADAPTER).is_file():
-        hashes.append(weights_sha256(base_folder(folder)))
-    return combined_sha256(hashes)
 
 
 def bind_adapters(folder: Path, base_sha256: str, *, in_16_bits: bool = False) -> None:
@@ -142,11 +92,11 @@ def bind_adapters(folder: Path, base_sha256: str, *, in_16_bits: bool = False) -
     if in_16_bits:
         weights = {name: tensor.to(torch.float16) for name, tensor in weights.items()}
     save_file(weights, path, metadata={_BASE_SHA256: base_sha256})  # several would be in random order
-    path.chmod(0o644)  # the library writes for its user alone, and this file is given to others
+    path.chmod(0o644)  # the library lets only its user read the file, which is meant to be shared
 
 
 def check_base(folder: Path, name: str) -> None:
-    """Raises `InputError` if adapters belong to another base than the one of this name that is here."""
+    """Raises `InputError` if the base that this name locates is not the one that adapters belong to."""
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -163,7 +113,7 @@ def check_base(folder: Path, name: str) -> None:
 
 @contextmanager
 def must_fit(folder: Path, name: str) -> Iterator[None]:
-    """What the libraries raise for adapters of another shape, as `InputError`."""
+    """Turns what the libraries raise for adapters of another shape into an `InputError`."""
     try:
         yield
     except (ValueError, RuntimeError, OSError, KeyError) as error:

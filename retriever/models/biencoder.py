@@ -1,23 +1,31 @@
 """The bi-encoder: any sentence-transformers model, for passages and queries.
 
 A vector differs from `SentenceTransformer.encode` in float32 by precision alone (1 - cosine below 1e-3).
-Where and how the model runs is told in `retriever.models.engine`; batching is the caller's
+`retriever.models.engine` decides where and how the model runs; batching is up to the caller
 (`indexer.encoding.batches`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from indexer.base.errors import InputError
 from indexer.encoding.batches import Tokens, encode_texts
 from retriever.models.engine import Engine, Opened, open_engine
-from retriever.models.locations import BI_ENCODER, QUERY_TOWER, Precision
+from retriever.models.facts import ModelFacts
+from retriever.models.folders import holds_two_towers, is_cross_encoder, makes_vectors
+from retriever.models.locations import BI_ENCODER, PASSAGES, QUERIES, QUERY_TOWER, Precision
+
+if TYPE_CHECKING:
+    from retriever.models.torch_engine import Whole
 
 
 @dataclass(frozen=True)
@@ -113,15 +121,38 @@ def open_biencoder(
 
     title: whether passages are read with their title. device: see `indexer.base.devices`. threads: of the
     CPU, default all cores. streams: batches at the same time on a CPU, default one for each thread; with 1, a
-    single question is answered soonest. Raises `InputError` if the model cannot be had or read,
-    `UsageError` for a device that is not there.
+    single question is answered soonest. Raises `InputError` if the model cannot be located or read,
+    `UsageError` for a missing device.
     """
 
     def reopen(other: str) -> Callable[[], BiEncoder]:
         return partial(open_biencoder, name, title=title, device=other, precision=precision)
 
     def open_queries() -> Engine:
-        return Engine(open_engine(QUERY_TOWER, name, device, precision, threads, streams))
+        load = partial(load_tower, route=QUERIES)
+        return Engine(open_engine(QUERY_TOWER, load, name, device, precision, threads, streams))
 
-    opened = open_engine(BI_ENCODER, name, device, precision, threads, streams, reopen)
+    opened = open_engine(BI_ENCODER, load_tower, name, device, precision, threads, streams, reopen)
     return BiEncoder(opened, title, open_queries if opened.facts.two_towers else None)
+
+
+def load_tower(folder: Path, name: str, route: str = PASSAGES) -> tuple[Whole, ModelFacts]:
+    """A bi-encoder from token ids to vectors; of two towers, that of passages or queries.
+
+    Raises `InputError` if it cannot be read.
+    """
+    from retriever.models.bases import load_sentence_transformer
+    from retriever.models.library import model_facts
+    from retriever.models.torch_engine import Whole
+    from retriever.models.towers import one_tower
+
+    if is_cross_encoder(folder) and not makes_vectors(folder):
+        raise InputError(
+            f"encoder {name}: it is a cross-encoder, which scores pairs and makes no vectors",
+            "It can re-rank the results of another pipeline: see docs/pipelines.md.",
+        )
+    model = load_sentence_transformer(folder, name)
+    two_towers = holds_two_towers(folder)
+    if two_towers:
+        model = one_tower(model, route)
+    return Whole(list(model), "sentence_embedding"), replace(model_facts(model, name), two_towers=two_towers)

@@ -1,11 +1,12 @@
 """A model in OpenVINO, on the CPU, by default on one stream a core.
 
-Each core then works on a batch of its own that stays in its cache, and none waits for another: on two cores
-a sixth faster than both on one batch. A batch's bits do not depend on what the other streams do. A single
-question is answered sooner by all cores together, on one stream.
+Each core then works on a batch of its own that stays in its cache, and none waits for another: on two cores a
+sixth faster than both on one batch. The bits of a batch do not depend on the other streams. A single question
+is answered sooner by all cores together, on one stream.
 
-A conversion takes several seconds and imports torch and sentence-transformers, so it is kept in the user's
-cache folder, under the hash of the model's files: a search starts without either.
+Converting a model takes several seconds and imports torch and sentence-transformers. The result is therefore
+stored in the user's cache folder, under the hash of the model's files, so that a search starts without
+either.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import json
 import queue
 import shutil
 import tempfile
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from importlib.metadata import version
@@ -24,11 +26,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexer.store.artifacts import file_sha256
-from retriever.models.locations import Kind, ModelFacts, cache_folder, quiet
+from retriever.models.facts import Features, ModelFacts
+from retriever.models.library import quiet
+from retriever.models.locations import cache_folder
 
 if TYPE_CHECKING:
-    from retriever.models.engine import Features
     from retriever.models.torch_engine import Whole
+
+_CONVERSION = 2  # to be raised whenever the same files are converted into another model
+_CONVERTED = ("model.xml", "model.bin")
 
 
 class OpenVinoForward:
@@ -48,8 +54,8 @@ class OpenVinoForward:
             "NUM_STREAMS": str(streams),
         }
         compiled = core.compile_model(converted, "CPU", settings)
-        # The first array made of a tensor sets something up, once. Two threads that are both the first
-        # wait for ever: one for the other's set-up, which waits for Python's lock, which the one holds.
+        # The first array made from a tensor initialises OpenVINO's binding, once. Two threads that do this at
+        # the same time deadlock: one waits for the other's initialisation, which waits for the GIL.
         np.array(openvino.Tensor(openvino.Type.i64, openvino.Shape([1])).data)
         self._requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
         for _ in range(streams):
@@ -72,34 +78,32 @@ class OpenVinoForward:
 
 
 def open_on_cpu(
-    kind: Kind, folder: Path, name: str, sha256: str, precision: str, threads: int, streams: int
+    load: Callable[[], tuple[Whole, ModelFacts]], key: str, precision: str, threads: int, streams: int
 ) -> tuple[ModelFacts, OpenVinoForward]:
-    """A model's facts, and the model; converted, unless that was done before."""
-    made_by = f"{_CONVERSION}-openvino-{version('openvino')}"
-    kept = cache_folder() / f"{sha256[:32]}-{kind.library}-{made_by}"
+    """A model's facts, and the model itself: from the cache, or loaded and converted.
+
+    key: its name in the cache, of which the hash of the model's files is a part.
+    """
+    cached = cache_folder() / f"{key}-{_CONVERSION}-openvino-{version('openvino')}"
     converted: Any = None
-    # A cache that is damaged or cannot be written is as good as none.
+    # A cache that is damaged or cannot be written is treated as missing.
     with suppress(OSError, RuntimeError, ValueError, TypeError, KeyError):
-        converted, facts = _read_conversion(kept)
+        converted, facts = _read_conversion(cached)
     if converted is None:
-        whole, facts = kind.load(folder, name)
+        whole, facts = load()
         converted = _convert(whole, facts)
         with suppress(OSError, RuntimeError):
-            _write_conversion(kept, converted, facts)
+            _write_conversion(cached, converted, facts)
     return facts, OpenVinoForward(converted, precision, threads, streams)
 
 
-_CONVERSION = 2  # another number whenever the same files are converted into another model
-_CONVERTED = ("model.xml", "model.bin")
-
-
 def _read_conversion(folder: Path) -> tuple[Any, ModelFacts]:
-    noted = json.loads((folder / "facts.json").read_bytes())
-    if any(file_sha256(folder / file) != noted["sha256"][file] for file in _CONVERTED):
+    record = json.loads((folder / "facts.json").read_bytes())
+    if any(file_sha256(folder / file) != record["sha256"][file] for file in _CONVERTED):
         raise ValueError(f"{folder}: altered")
     import openvino
 
-    return openvino.Core().read_model(folder / "model.xml"), ModelFacts(**noted["facts"])
+    return openvino.Core().read_model(folder / "model.xml"), ModelFacts(**record["facts"])
 
 
 def _write_conversion(folder: Path, converted: Any, facts: ModelFacts) -> None:

@@ -29,7 +29,7 @@ from indexer.base.errors import MachineError
 from indexer.base.progress import log_line
 
 if TYPE_CHECKING:
-    from retriever.models.engine import Features
+    from retriever.models.facts import Features
 
 
 class Whole(nn.Module):

@@ -27,7 +27,8 @@ from indexer.index import Index
 from indexer.passages import PassageStore
 from indexer.store.artifacts import value_sha256
 from retriever.models.biencoder import TextFormat
-from retriever.models.locations import find_model, quiet
+from retriever.models.library import quiet
+from retriever.models.locations import find_model
 from retriever.training.data import Batches
 from retriever.training.log import Log
 from retriever.training.masked_config import BertSettings, MlmConfig

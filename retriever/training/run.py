@@ -21,9 +21,11 @@ from indexer.base.errors import InputError, UsageError
 from indexer.base.options import nearest
 from indexer.base.progress import progress
 from indexer.store.artifacts import combined_sha256, file_sha256
-from retriever.models.bases import bind_adapters, find_base, weights_sha256
+from retriever.models.bases import bind_adapters
 from retriever.models.biencoder import TextFormat
-from retriever.models.locations import ADAPTER, TITLE_SEPARATOR, quiet, text_prompts
+from retriever.models.folders import weights_sha256
+from retriever.models.library import TITLE_SEPARATOR, quiet, text_prompts
+from retriever.models.locations import ADAPTER, find_base
 from retriever.models.towers import has_two_towers, is_normalized
 from retriever.training.card import model_card
 from retriever.training.config import TrainConfig

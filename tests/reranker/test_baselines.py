@@ -22,7 +22,8 @@ from reranker.baselines.folders import BASELINES, load_baseline, new_baseline, r
 from reranker.baselines.knrm import Kernels
 from reranker.baselines.shared import Words, cosines, split
 from reranker.finetune import main
-from reranker.models.scoring import Scorer, open_scorer
+from reranker.models.cross_encoder import Scorer
+from reranker.models.scoring import open_scorer
 from retriever.training.log import read_log
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -14,7 +14,8 @@ from tiny_models import save_tiny, save_tiny_reranker
 from indexer.base.errors import InputError
 from reranker.candidates import Candidate
 from reranker.models import bi_encoder
-from reranker.models.scoring import CROSS_ENCODER, open_scorer, scorer_is_here, scorer_sha256
+from reranker.models.bases import CROSS_ENCODER
+from reranker.models.scoring import open_scorer, scorer_is_here, scorer_sha256
 from retriever.models.biencoder import open_biencoder
 
 DRAW = random.Random(0)
@@ -33,7 +34,7 @@ def pairs() -> tuple[list[str], list[str]]:
 
 
 def test_scores_are_dot_products(tiny, monkeypatch):
-    monkeypatch.setattr(bi_encoder, "_BLOCK_PAIRS", 5)
+    monkeypatch.setattr(bi_encoder, "BLOCK_PAIRS", 5)
     scorer = open_scorer(f"bi-encoder:{tiny}", device="cpu", precision="float32")
     peer = SentenceTransformer(str(tiny), device="cpu")
     queries, texts = pairs()
@@ -102,7 +103,7 @@ def test_a_cross_encoder_is_no_bi_encoder(tmp_path):
         for open_it in (lambda name: open_scorer(f"bi-encoder:{name}"), open_biencoder):
             with pytest.raises(InputError, match="it is a cross-encoder") as caught:
                 open_it(str(folder))
-            assert "re-ranks" in caught.value.hint
+            assert "re-rank" in caught.value.hint
 
 
 def test_a_transformer_without_a_head_is_none_either(tiny):

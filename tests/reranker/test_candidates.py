@@ -23,7 +23,7 @@ from reranker.candidates import (
     RunCandidates,
     windows,
 )
-from retriever.models.locations import ModelFacts
+from retriever.models.facts import ModelFacts
 
 ROWS = [
     {

@@ -22,7 +22,7 @@ from reranker.models.scoring import open_scorer
 from reranker.training import loss as losses
 from reranker.training import trainer as trainers
 from reranker.training.config import read_finetune_config
-from retriever.models.bases import weights_sha256
+from retriever.models.folders import weights_sha256
 from retriever.search.runs import read_run
 from retriever.training.log import read_log
 from retriever.training.settings import settings_text

@@ -19,7 +19,7 @@ from reranker.training.pretraining.masks import NOT_PREDICTED, Masks
 from reranker.training.pretraining.texts import ContrastCollator, ContrastTexts
 from reranker.training.texts import PairTokenizer
 from retriever.models.biencoder import TextFormat
-from retriever.models.locations import ModelFacts
+from retriever.models.facts import ModelFacts
 
 MASK = 4
 QUERY = " ".join(WORDS[:6])

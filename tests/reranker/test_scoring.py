@@ -17,8 +17,10 @@ from tiny_models import save_tiny_reranker
 
 from indexer.base.errors import InputError
 from indexer.encoding.batches import Parallel
-from reranker.models import scoring
-from reranker.models.scoring import CROSS_ENCODER, Scorer, load_cross_encoder, open_scorer
+from reranker.models import cross_encoder
+from reranker.models.bases import CROSS_ENCODER
+from reranker.models.cross_encoder import Scorer, load_cross_encoder
+from reranker.models.scoring import open_scorer
 from retriever.models.engine import Opened, torch_forward
 from retriever.models.locations import find_model
 
@@ -126,7 +128,7 @@ def test_a_query_of_less_than_half_the_length_is_never_cut(scorer):
 
 
 def test_pairs_are_a_stream_of_which_only_blocks_are_held(scorer, expected, monkeypatch):
-    monkeypatch.setattr(scoring, "_BLOCK_PAIRS", 16)
+    monkeypatch.setattr(cross_encoder, "BLOCK_PAIRS", 16)
     drawn, told = 0, []
 
     def texts() -> Iterator[str]:
@@ -177,7 +179,7 @@ def test_what_is_missing_is_named(tiny, tmp_path, monkeypatch):
     with pytest.raises(InputError, match=r"cross-encoder \./none: no such folder"):
         open_scorer("./none")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match=r"\(no config.json\)") as caught:
+    with pytest.raises(InputError, match=r"\(config.json is missing\)") as caught:
         open_scorer(str(tmp_path / "empty"))
     assert "CrossEncoder(...).save_pretrained" in caught.value.hint
     broken = Path(shutil.copytree(tiny, tmp_path / "broken"))
@@ -186,6 +188,6 @@ def test_what_is_missing_is_named(tiny, tmp_path, monkeypatch):
         open_scorer(str(broken))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with pytest.raises(InputError, match="Hub does not give it") as caught:
+    with pytest.raises(InputError, match="Hub failed") as caught:
         find_model("no-such-model", CROSS_ENCODER)
     assert "all-MiniLM" not in caught.value.hint

@@ -17,16 +17,15 @@ from tiny_models import save_tiny
 from indexer.base.errors import InputError, MismatchError, UsageError
 from indexer.encoding.batches import encode_texts
 from indexer.index import Index
-from retriever.models.bases import base_folder
+from retriever.models.bases import load_sentence_transformer
 from retriever.models.biencoder import BiEncoder, TextFormat, open_biencoder
+from retriever.models.folders import base_folder, model_sha256
 from retriever.models.locations import (
     BI_ENCODER,
     DEFAULT_ENCODER,
     PASSAGES,
     QUERIES,
     find_model,
-    load_sentence_transformer,
-    model_sha256,
     shipped_models,
 )
 from retriever.models.towers import split_towers
@@ -215,7 +214,7 @@ def holding(name: str, content: bytes):
     ("spoil", "message"),
     [
         (without("model.safetensors"), "no safetensors weights"),
-        (without("modules.json"), r"no sentence-transformers model \(no modules.json\)"),
+        (without("modules.json"), r"not a sentence-transformers model \(modules.json is missing\)"),
         (without("config.json"), "cannot be loaded"),
         (holding("model.safetensors", b"x" * 1000), "cannot be loaded"),
         (holding("modules.json", b"{"), "cannot be loaded"),

@@ -19,9 +19,10 @@ from indexer.base.devices import cuda_devices
 from indexer.base.errors import MachineError, UsageError
 from indexer.encoding.batches import Parallel, encode_texts
 from retriever.models import torch_engine
-from retriever.models.biencoder import BiEncoder, open_biencoder
-from retriever.models.engine import Opened, on_gpu, padded, torch_forward
-from retriever.models.locations import DEFAULT_ENCODER, find_model, load_bi_encoder
+from retriever.models.biencoder import BiEncoder, load_tower, open_biencoder
+from retriever.models.engine import Opened, on_gpu, torch_forward
+from retriever.models.facts import padded
+from retriever.models.locations import DEFAULT_ENCODER, find_model
 
 DRAW = random.Random(0)
 TEXTS = [" ".join(DRAW.choices(ascii_lowercase, k=n)) for n in range(60)]
@@ -29,7 +30,7 @@ TEXTS = [" ".join(DRAW.choices(ascii_lowercase, k=n)) for n in range(60)]
 
 def open_in_torch(folder: Path, precision: str, batches: int = 1) -> BiEncoder:
     """What `open_biencoder` does where there is a GPU, on the CPU."""
-    whole, facts = load_bi_encoder(folder, folder.name)
+    whole, facts = load_tower(folder, folder.name)
     forward = torch_forward(whole, facts, "cpu", precision)
     return BiEncoder(Opened(str(folder), "0" * 64, facts, forward, Parallel(batches=batches)))
 

@@ -19,8 +19,8 @@ from tiny_training import pair_rows, save_bert, save_normalized, write_pairs
 
 from indexer.base.errors import InputError, MachineError, UsageError
 from retriever.export import main as export
-from retriever.models.bases import weights_sha256
 from retriever.models.biencoder import open_biencoder
+from retriever.models.folders import weights_sha256
 from retriever.train import main
 from retriever.training import trainer as trainers
 from retriever.training.config import read_config

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from indexer.base.errors import InputError
 from reranker.models.bases import find_start
 from reranker.models.mlm_heads import MlmHead, open_mlm_head, save_mlm_head
-from reranker.models.scoring import CROSS_ENCODER
 from reranker.training.model import Trainable, open_trainable_cross_encoder
 from reranker.training.pretraining.config import MaskSettings, PretrainConfig
 from reranker.training.pretraining.masks import Masks
@@ -78,7 +77,7 @@ def open_pretrainable(config: PretrainConfig, *, head_alone: bool = False) -> Pr
     cross_encoder: Any = start.model
     transformer, head = cross_encoder[0].model, None
     if config.mlm.weight:
-        head = open_mlm_head(transformer, find_start(CROSS_ENCODER, config.model.base))
+        head = open_mlm_head(transformer, find_start(config.model.base))
 
     def save(trained: Any, folder: Path) -> None:
         start.save(cross_encoder, folder)

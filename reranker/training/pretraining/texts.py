@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from reranker.mining.contrasts import TextPair
-from reranker.models.scoring import token_rows
+from reranker.models.cross_encoder import token_rows
 from reranker.objectives import all_objectives
 from reranker.training.config import LossKind
 from reranker.training.pretraining.masks import NOT_PREDICTED, Masks

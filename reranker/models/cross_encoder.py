@@ -1,0 +1,146 @@
+"""The cross-encoder on our engine: scores of (query, text) pairs, equal to those of `CrossEncoder.predict`.
+
+The model's own activation is included, whether that is a sigmoid or nothing. Pairs that are too long are
+truncated as there, from the end of the longer text, so that a query of less than half the model's length is
+never truncated. Pairs come in as a stream and are scored a block at a time, sorted by length within it;
+memory does not grow with their number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Encoding, Tokenizer
+
+from indexer.base.errors import InputError
+from indexer.encoding.batches import TokenRows, encode_texts
+from indexer.encoding.encode import OnRows
+from reranker.candidates import URL_SEPARATOR, PairFormat, Readable
+from reranker.models.bases import open_cross_encoder
+from retriever.models.engine import Engine, Opened
+from retriever.models.facts import ModelFacts
+from retriever.models.folders import is_cross_encoder, makes_vectors
+from retriever.models.library import fast_tokenizer, text_prompts
+
+if TYPE_CHECKING:
+    from sentence_transformers import CrossEncoder
+
+    from retriever.models.torch_engine import Whole
+
+BLOCK_PAIRS = 8_192
+"""Pairs in memory at the same time."""
+
+
+class Scorer(Engine):
+    """A cross-encoder, or a neural baseline. Make one with `reranker.models.scoring.open_scorer`."""
+
+    def __init__(self, opened: Opened) -> None:
+        super().__init__(opened)
+        facts = opened.facts
+        self.text_format = PairFormat(
+            title_separator=facts.title_separator, url_separator=facts.url_separator
+        )
+        self.identity = {"name": self.name, "sha256": opened.sha256, "max_tokens": self.max_tokens}
+        self._readable = Readable(facts)
+
+    def score(
+        self, queries: Iterable[str], texts: Iterable[str], on_rows: OnRows = lambda rows: None
+    ) -> NDArray[np.float32]:
+        """See `reranker.models.scoring.PairScorer`. Raises ValueError if their numbers differ."""
+        both = zip(queries, texts, strict=True)
+        pairs = ((query, self._readable.start(text, query)) for query, text in both)
+        blocks = iter(lambda: list(islice(pairs, BLOCK_PAIRS)), [])
+        scores = [encode_texts(self, tokens, on_rows)[:, 0] for tokens in self._tokenized(blocks)]  # [b]
+        return np.concatenate([np.empty(0, np.float32), *scores])
+
+    def windows(self, query: str, head: str, text: str) -> list[str]:
+        """See `reranker.models.scoring.PairScorer`."""
+        return self._readable.windows(head, text, query)
+
+    def _tokenized(self, blocks: Iterator[list[tuple[str, str]]]) -> Iterator[TokenRows]:
+        """The tokens of each block, the next one being made meanwhile."""
+        with ThreadPoolExecutor(1, "tokenize") as ahead:
+            waiting = [ahead.submit(self.tokenize_pairs, block) for block in islice(blocks, 1)]
+            while waiting:
+                tokens = waiting.pop().result()
+                waiting += [ahead.submit(self.tokenize_pairs, block) for block in islice(blocks, 1)]
+                yield tokens
+
+    def tokenize_pairs(self, pairs: list[tuple[str, str]]) -> TokenRows:
+        """See `pair_tokens`."""
+        return pair_tokens(self.tokenizer, pairs)
+
+
+def pair_tokens(tokenizer: Tokenizer, pairs: list[tuple[str, str]]) -> TokenRows:
+    """Token ids of pairs, those of the second text as ~id (see `retriever.models.engine.padded`)."""
+    return token_rows(tokenizer.encode_batch_fast(pairs))
+
+
+def token_rows(encodings: Iterable[Encoding]) -> TokenRows:
+    """The same of pairs that are encoded already."""
+    rows = []
+    for encoding in encodings:
+        ids = np.array(encoding.ids, np.int32)  # [L]
+        rows.append(np.where(np.array(encoding.type_ids) == 1, ~ids, ids))
+    return TokenRows.of(rows)
+
+
+# --- the model in torch ----------------------------------------------------------------------------
+
+
+def load_cross_encoder(folder: Path, name: str) -> tuple[Whole, ModelFacts]:
+    """A cross-encoder from token ids to one score. Raises `InputError` if it is none."""
+    from reranker.models.first_token import read_first_token
+    from retriever.models.torch_engine import Whole
+
+    if not is_cross_encoder(folder) and makes_vectors(folder):
+        raise bi_encoder_error(name)
+    model = open_cross_encoder(folder, name)
+    if model.num_labels != 1 or len(model) != 1:
+        raise InputError(
+            f"cross-encoder {name}: {model.num_labels} numbers in {len(model)} steps, not one score",
+            "A re-ranker is a sequence classification model with num_labels = 1.",
+        )
+    if model.default_prompt_name is not None:
+        raise InputError(
+            f"cross-encoder {name}: it needs the prompt {model.default_prompt_name!r}",
+            "Prompts of cross-encoders are not supported: use another model.",
+        )
+    facts = cross_encoder_facts(model, name)
+    transformer: Any = model[0]
+    read_first_token(transformer.model)
+    activation: Any = model.activation_fn
+    return Whole(list(model), "scores", activation), facts
+
+
+def cross_encoder_facts(model: CrossEncoder, name: str) -> ModelFacts:
+    """Raises `InputError` if the model's tokenizer has no fast version."""
+    return ModelFacts(
+        dimension=1,
+        max_tokens=int(model.max_seq_length or 512),
+        pad_token=int(model.tokenizer.pad_token_id or 0),
+        passage_prompt="",
+        query_prompt="",
+        tokenizer=fast_tokenizer(model, f"cross-encoder {name}"),
+        title_separator=text_prompts(model)["title_separator"],
+        url_separator=model.prompts.get(URL_SEPARATOR) or "",
+        inputs=[
+            name
+            for name in ("input_ids", "attention_mask", "token_type_ids")
+            if name in model.tokenizer.model_input_names
+        ],
+    )
+
+
+def bi_encoder_error(name: str) -> InputError:
+    """The error for a bi-encoder in place of a cross-encoder."""
+    return InputError(
+        f"cross-encoder {name}: it is a bi-encoder, which makes vectors and no scores of pairs",
+        f"To re-rank by dot products of its vectors, name it bi-encoder:{name}.",
+    )

@@ -1,0 +1,61 @@
+"""The facts of a model next to its forward pass, and the arrays that it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from indexer.encoding.batches import Tokens
+
+Features = dict[str, NDArray[np.int64]]
+"""What a model reads: arrays [B, L] by name."""
+
+# Lengths are rounded up: a backend plans each new shape once, and 8 numbers fill a vector register.
+_LENGTH_STEP = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFacts:
+    """Everything that an engine knows of a model except how to compute it.
+
+    dimension: numbers in a row of its output. inputs: the arrays that it reads. tokenizer: a tokenizer.json.
+    title_separator: the text between a title and what follows it. two_towers: whether queries have a model of
+    their own. url_separator: of a cross-encoder, see `reranker.candidates`.
+    """
+
+    dimension: int
+    max_tokens: int
+    pad_token: int
+    passage_prompt: str
+    query_prompt: str
+    tokenizer: str
+    inputs: Sequence[str] = ("input_ids", "attention_mask")
+    title_separator: str = " "
+    two_towers: bool = False
+    url_separator: str = ""
+
+
+def open_tokenizer(facts: ModelFacts) -> Tokenizer:
+    """The model's tokenizer, which truncates texts to its length and pads nothing."""
+    tokenizer = Tokenizer.from_str(facts.tokenizer)
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(facts.max_tokens)
+    return tokenizer
+
+
+def padded(batch: Sequence[Tokens], facts: ModelFacts) -> Features:
+    """The arrays that a model reads, int64 [B, L] each. Tokens of a second text are given as ~id."""
+    lengths = np.array([len(tokens) for tokens in batch])  # [B]
+    longest = int(lengths.max())
+    length = min(-(-longest // _LENGTH_STEP) * _LENGTH_STEP, max(facts.max_tokens, longest))
+    is_token = np.arange(length) < lengths[:, None]  # [B, L]
+    signed = np.zeros(is_token.shape, np.int64)  # [B, L]
+    signed[is_token] = np.concatenate([np.asarray(tokens, np.int64) for tokens in batch])
+    is_second = signed < 0
+    ids = np.where(is_token, np.where(is_second, ~signed, signed), facts.pad_token)
+    arrays = {"input_ids": ids, "attention_mask": is_token, "token_type_ids": is_second}
+    return {name: arrays[name].astype(np.int64) for name in facts.inputs}
