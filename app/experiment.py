@@ -115,7 +115,7 @@ def with_index(experiment: Experiment, index: Path) -> Experiment:
     """The experiment on another index. Raises `UsageError` if it has several."""
     if len(experiment.indexes) > 1:
         raise UsageError("--index: this experiment has several indexes", "Change them in a copy of its file.")
-    indexes = {name: IndexSource(path=index) for name in experiment.indexes}
+    indexes = {name: IndexSource(path=index, build=[]) for name in experiment.indexes}
     return experiment.model_copy(update={"indexes": indexes})
 
 

@@ -8,17 +8,16 @@ opened once and shared between pipelines.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BeforeValidator, Field
 
 from indexer.base.errors import UsageError
-from indexer.base.options import nearest
 from indexer.base.progress import progress
+from indexer.base.settings import Settings, nearest, read_toml, validate
 from indexer.index import Index
 from reranker.candidates import PassageCandidates
 from reranker.models.scoring import PairScorer, open_scorer, scorer_is_here
@@ -45,15 +44,11 @@ Device = Literal["auto", "cpu", "cuda"]
 STANDARD = Path(__file__).with_name("pipelines.toml")
 
 
-class _Entry(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
 def _listed(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
-class Bm25Entry(_Entry):
+class Bm25Entry(Settings):
     """Lucene's BM25."""
 
     searcher: Literal["bm25"]
@@ -61,30 +56,30 @@ class Bm25Entry(_Entry):
     b: float = 0.4
 
 
-class QueryLikelihoodEntry(_Entry):
+class QueryLikelihoodEntry(Settings):
     """Lucene's query likelihood with Dirichlet smoothing."""
 
     searcher: Literal["query-likelihood"]
     mu: float = 1000.0
 
 
-class DenseEntry(_Entry):
+class DenseEntry(Settings):
     """FAISS, with the vectors of one encoder."""
 
     searcher: Literal["dense"]
     encoder: str | None = None
     query_encoder: str | None = None
     device: Device = "auto"
-    search: dict[str, int] = {}
+    search: dict[str, int] = Field({})
 
 
-class RunEntry(_Entry):
+class RunEntry(Settings):
     """A TREC run of passages; its path is relative to the file that names it."""
 
     run: Path
 
 
-class ReciprocalRankEntry(_Entry):
+class ReciprocalRankEntry(Settings):
     """Fusion by ranks. Every pipeline in `of` is searched `depth` deep, or deeper if asked."""
 
     fusion: Literal["reciprocal-rank"]
@@ -93,7 +88,7 @@ class ReciprocalRankEntry(_Entry):
     depth: Annotated[int, Field(ge=1)] = 100
 
 
-class WeightedEntry(_Entry):
+class WeightedEntry(Settings):
     """Fusion by scores, scaled to 0..1 for each query."""
 
     fusion: Literal["weighted"]
@@ -102,7 +97,7 @@ class WeightedEntry(_Entry):
     depth: Annotated[int, Field(ge=1)] = 100
 
 
-class RerankEntry(_Entry):
+class RerankEntry(Settings):
     """The best `depth` of another pipeline, re-ranked by a model, or by several together."""
 
     rerank: Annotated[list[str], Field(min_length=1), BeforeValidator(_listed)]
@@ -137,11 +132,7 @@ def read_pipelines(path: Path | None = None) -> dict[str, Entry]:
     """The standard entries, and those of a file, which win. Raises `UsageError` for a bad entry."""
     entries: dict[str, Entry] = {}
     for source in [STANDARD, path] if path else [STANDARD]:
-        try:
-            tables = tomllib.loads(source.read_text("utf-8"))
-        except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise UsageError(f"{source}: {error}", "It must be a TOML file of pipelines.") from None
-        for name, table in tables.items():
+        for name, table in read_toml(source, "It must be a TOML file of pipelines.").items():
             entries[name] = _entry(source, name, table)
     return entries
 
@@ -156,16 +147,7 @@ def _entry(source: Path, name: str, table: Any) -> Entry:
     if model is None:
         kinds = ", ".join([*(f'{key} = "{kind}"' for key, kind in _KINDS), 'rerank = "MODEL"'])
         raise UsageError(f"{where} has no known searcher or fusion", f'One of: {kinds}, run = "FILE".')
-    for key in table:
-        if key not in model.model_fields:
-            raise UsageError(f'{where}: unknown key "{key}"', nearest(key, set(model.model_fields)))
-    try:
-        entry = TypeAdapter(model).validate_python(table)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise UsageError(
-            f"{where}: {'.'.join(map(str, first['loc']))}: {first['msg']}", "docs/pipelines.md has examples."
-        ) from None
+    entry = validate(model, table, file=source, table=name, hint="docs/pipelines.md has examples.")
     if isinstance(entry, RunEntry):
         return RunEntry(run=source.parent / entry.run)
     if isinstance(entry, RerankEntry):

@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from indexer.base.errors import UsageError, exit_on_error
-from indexer.base.options import Options, parse_options
+from indexer.base.options import MoreHelp, Options, parse_options
 from indexer.base.progress import progress
 from indexer.base.text import byte_size, printable
 from indexer.building.builder import Built, OpenEncoder, Plan, build_index, encode_share
@@ -41,8 +41,8 @@ class BuildOptions(Options):
 
     corpus: Path | None = None
     """the file (plain, .gz, .bz2 or .zst) or folder to read; the bundled sample if not given"""
-    format: str | None = None
-    """its format; recognised by looking at the file if not given"""
+    format: Annotated[str | None, MoreHelp(lambda: ", ".join(all_readers()))] = None
+    """its format, recognised by looking at the file if not given"""
     index: Path | None = None
     """the folder of the index; index/sample for the sample"""
     encoder: list[str] = Field(["all-MiniLM-L6-v2"])
@@ -179,10 +179,6 @@ def print_summary(index: Path, built: Built) -> None:
         soft_wrap=True,
     )
 
-
-BuildOptions.model_fields[
-    "format"
-].description = f"its format, recognised by looking at it if not given: {', '.join(all_readers())}"
 
 if __name__ == "__main__":
     with exit_on_error("build", resumes=True):

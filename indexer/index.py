@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexer.base.errors import DamagedIndexError, UsageError
-from indexer.base.options import nearest
+from indexer.base.settings import nearest
 from indexer.documents import DocumentStore
 from indexer.links import LinkGraph
 from indexer.passages import PassageStore

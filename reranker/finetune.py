@@ -11,18 +11,15 @@ import sys
 from collections.abc import Sequence
 
 from indexer.base.errors import exit_on_error
-from reranker.training.config import read_finetune_config
-from retriever.training.settings import read_command
+from indexer.base.options import parse_config
+from reranker.training.config import FinetuneConfig
 
 PROGRAM = "python -m reranker.finetune"
 
 
 def main(argv: Sequence[str]) -> None:
     """Run the command."""
-    about = __doc__.partition("\n")[0]
-    config = read_command(
-        PROGRAM, about, "configs/ and docs/reranking-training.md", argv, read_finetune_config
-    )
+    config = parse_config(FinetuneConfig, argv, PROGRAM)
     from reranker.training.run import finetune  # torch takes seconds to import; errors above do not
 
     finetune(config)

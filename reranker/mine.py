@@ -15,8 +15,9 @@ import orjson
 from pydantic import Field
 
 from indexer.base.errors import UsageError, exit_on_error
-from indexer.base.options import Options, nearest, parse_options
+from indexer.base.options import MoreHelp, Options, parse_options
 from indexer.base.progress import progress
+from indexer.base.settings import nearest
 from indexer.building.corpus import default_processes
 from indexer.index import Index
 from reranker.mining.contrasts import write_contrasts
@@ -24,6 +25,11 @@ from reranker.mining.miner import Mine, Mix, Statistics
 from reranker.objectives import MIXES, all_objectives
 
 PROGRAM = "python -m reranker.mine"
+
+
+def _objectives() -> str:
+    objectives = [f"{name}, {objective.summary}" for name, objective in all_objectives().items()]
+    return "; ".join(objectives + [f"{name}: {', '.join(parts)}" for name, parts in MIXES.items()])
 
 
 class MineOptions(Options):
@@ -34,8 +40,8 @@ class MineOptions(Options):
 
     index: Path
     """the index folder"""
-    objective: str
-    """what makes a contrast"""
+    objective: Annotated[str, MoreHelp(_objectives)]
+    """what makes a contrast, or several with weights as NAME=WEIGHT,NAME=WEIGHT"""
     contrasts: Annotated[int, Field(ge=1)] | None = None
     """how many, drawn at random; all by default, of several objectives what the scarcest allows"""
     seed: int = 1
@@ -151,12 +157,6 @@ def _weight(number: str, text: str) -> float:
 def _settings(objective: type[Any]) -> set[str]:
     return {field.name for field in fields(objective)}
 
-
-MineOptions.model_fields["objective"].description = (
-    "what makes a contrast, or several with weights as NAME=WEIGHT,NAME=WEIGHT: "
-    + "; ".join(f"{name}, {objective.summary}" for name, objective in all_objectives().items())
-    + "".join(f"; {name}: {', '.join(parts)}" for name, parts in MIXES.items())
-)
 
 if __name__ == "__main__":
     with exit_on_error("mine"):

@@ -12,18 +12,15 @@ import sys
 from collections.abc import Sequence
 
 from indexer.base.errors import exit_on_error
-from reranker.training.pretraining.config import read_pretrain_config
-from retriever.training.settings import read_command
+from indexer.base.options import parse_config
+from reranker.training.pretraining.config import PretrainConfig
 
 PROGRAM = "python -m reranker.pretrain"
 
 
 def main(argv: Sequence[str]) -> None:
     """Run the command."""
-    about = __doc__.partition("\n")[0]
-    config = read_command(
-        PROGRAM, about, "configs/ and docs/pretraining-rerankers.md", argv, read_pretrain_config
-    )
+    config = parse_config(PretrainConfig, argv, PROGRAM)
     from reranker.training.pretraining.run import (
         pretrain,  # torch takes seconds to import; errors above do not
     )

@@ -14,8 +14,9 @@ import orjson
 from pydantic import Field
 
 from indexer.base.errors import UsageError, exit_on_error
-from indexer.base.options import Options, nearest, parse_options
+from indexer.base.options import MoreHelp, Options, parse_options
 from indexer.base.progress import progress
+from indexer.base.settings import nearest
 from indexer.building.corpus import default_processes
 from indexer.index import Index
 from retriever.mining.miner import NegativeKind, Statistics, count_topologies, mine_pairs
@@ -23,6 +24,10 @@ from retriever.mining.pairs import write_pairs
 from retriever.objectives import Source, all_objectives
 
 PROGRAM = "python -m retriever.mine"
+
+
+def _objectives() -> str:
+    return "; ".join(f"{name}, {objective.summary}" for name, objective in all_objectives().items())
 
 
 class MineOptions(Options):
@@ -33,7 +38,7 @@ class MineOptions(Options):
 
     index: Path
     """the index folder"""
-    objective: str = "hlp"
+    objective: Annotated[str, MoreHelp(_objectives)] = "hlp"
     """what makes a pair"""
     pairs: Annotated[int, Field(ge=1)] | None = None
     """how many, drawn at random; all by default"""
@@ -103,10 +108,6 @@ def _mine(index: Index, options: MineOptions, output: Path) -> dict[str, Any]:
         print(f"{statistics.without_negative:,} pairs without a negative", file=sys.stderr)
     return found
 
-
-MineOptions.model_fields["objective"].description = "what makes a pair: " + "; ".join(
-    f"{name}, {objective.summary}" for name, objective in all_objectives().items()
-)
 
 if __name__ == "__main__":
     with exit_on_error("mine"):

@@ -12,16 +12,15 @@ import sys
 from collections.abc import Sequence
 
 from indexer.base.errors import exit_on_error
-from retriever.training.masked_config import read_mlm_config
-from retriever.training.settings import read_command
+from indexer.base.options import parse_config
+from retriever.training.masked_config import MlmConfig
 
 PROGRAM = "python -m retriever.mlm"
 
 
 def main(argv: Sequence[str]) -> None:
     """Run the command."""
-    about = __doc__.partition("\n")[0]
-    config = read_command(PROGRAM, about, "configs/small-mlm.toml", argv, read_mlm_config)
+    config = parse_config(MlmConfig, argv, PROGRAM)
     from retriever.training.masked import train_masked  # torch takes seconds to import; errors above do not
 
     train_masked(config)

@@ -11,16 +11,15 @@ import sys
 from collections.abc import Sequence
 
 from indexer.base.errors import exit_on_error
-from retriever.training.config import read_config
-from retriever.training.settings import read_command
+from indexer.base.options import parse_config
+from retriever.training.config import TrainConfig
 
 PROGRAM = "python -m retriever.train"
 
 
 def main(argv: Sequence[str]) -> None:
     """Run the command."""
-    about = __doc__.partition("\n")[0]
-    config = read_command(PROGRAM, about, "configs/ and docs/training.md", argv, read_config)
+    config = parse_config(TrainConfig, argv, PROGRAM)
     from retriever.training.run import train  # torch takes seconds to import; errors above do not
 
     train(config)

@@ -17,7 +17,7 @@ from app.background.jobs import UPLOAD, Draft, Job, Jobs, Order
 from app.background.uploads import Upload, safe_path, save_uploads
 from app.testsets import all_test_sets, places
 from indexer.base.errors import InputError, LinkseekError, UsageError
-from indexer.base.options import nearest
+from indexer.base.settings import nearest
 from indexer.readers import all_readers, open_reader
 from indexer.store.artifacts import Manifest, value_sha256
 from retriever.models.locations import DEFAULT_ENCODER

@@ -21,29 +21,24 @@ no expected figures.
 from __future__ import annotations
 
 import math
-import tomllib
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
 from app.evaluation.measures import parse_measure
 from indexer.base.errors import UsageError
-from indexer.base.options import nearest
+from indexer.base.settings import Settings, nearest, read_toml, validate
 
 
-class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class IndexSource(_Table):
+class IndexSource(Settings):
     """An index folder, and how it is made if it is not there; "{data}": the folder of --data."""
 
     path: Path
-    build: list[str] = []
+    build: list[str] = Field([])
 
 
-class Column(_Table):
+class Column(Settings):
     """One test set, or a group of its questions, with the measures of its column."""
 
     test_set: str
@@ -52,7 +47,7 @@ class Column(_Table):
     label: str = ""
     group: str = ""
     limit: Annotated[int, Field(ge=1)] | None = None
-    fill: dict[str, str] = {}
+    fill: dict[str, str] = Field({})
 
     @property
     def title(self) -> str:
@@ -60,13 +55,13 @@ class Column(_Table):
         return self.label or self.test_set
 
 
-class Row(_Table):
+class Row(Settings):
     """One method: a pipeline under the name that the paper gives it."""
 
     name: str
     pipeline: str = ""
     group: str = ""
-    expected: list[list[float]] = []
+    expected: list[list[float]] = Field([])
 
     def pipelines(self, column: Column, seeds: list[int]) -> list[str]:
         """The pipelines of one cell: none, one, or one a seed."""
@@ -78,8 +73,10 @@ class Row(_Table):
         return [name] if name else []
 
 
-class Experiment(_Table):
+class Experiment(Settings):
     """What a file says; see the module's description."""
+
+    hint: ClassVar[str] = "See experiments/ for examples."
 
     title: str
     source: str
@@ -87,7 +84,7 @@ class Experiment(_Table):
     indexes: Annotated[dict[str, IndexSource], Field(min_length=1)]
     depth: Annotated[int, Field(ge=1)] = 100
     limit: Annotated[int, Field(ge=1)] | None = None
-    seeds: Annotated[list[int], Field(min_length=1)] = [1]
+    seeds: list[int] = Field([1], min_length=1)
     baseline: str = ""
     columns: Annotated[list[Column], Field(min_length=1)]
     rows: Annotated[list[Row], Field(min_length=1)]
@@ -114,12 +111,7 @@ def read_experiment(path: Path, *, small: bool = False) -> Experiment:
     Raises `UsageError` naming file and key for an unreadable file, an unknown key, a value of the
     wrong type, an unknown measure, a number of expected figures that does not fit the columns.
     """
-    try:
-        values = tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}", "Name a file of experiments/.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: not TOML: {error}", "See experiments/ for examples.") from None
+    values = read_toml(path, Experiment.hint)
     smaller = values.pop("small", None)
     if small:
         if not isinstance(smaller, dict):
@@ -127,26 +119,9 @@ def read_experiment(path: Path, *, small: bool = False) -> Experiment:
         values = {**values, **smaller}
         for row in values.get("rows", []):
             row.pop("expected", None)
-    _check_keys(path, "", values, Experiment)
-    for name, table in values.get("indexes", {}).items() if isinstance(values.get("indexes"), dict) else ():
-        _check_keys(path, f"[indexes.{name}]: ", table, IndexSource)
-    for name, model in (("columns", Column), ("rows", Row)):
-        for number, table in enumerate(values.get(name, []), start=1):
-            _check_keys(path, f"[[{name}]] number {number}: ", table, model)
-    try:
-        experiment = Experiment.model_validate(values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
-        raise UsageError(f"{path}: {place}: {first['msg']}", "See experiments/ for examples.") from None
+    experiment = validate(Experiment, values, file=path)
     _check(path, experiment)
     return experiment
-
-
-def _check_keys(path: Path, place: str, table: Any, model: type[_Table]) -> None:
-    for key in table if isinstance(table, dict) else ():
-        if key not in model.model_fields:
-            raise UsageError(f'{path}: {place}unknown key "{key}"', nearest(key, set(model.model_fields)))
 
 
 def _check(path: Path, experiment: Experiment) -> None:

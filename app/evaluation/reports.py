@@ -21,7 +21,7 @@ from app.report.html import to_html
 from app.report.markdown import to_markdown
 from app.report.results import Difference, Results, read_results
 from indexer.base.errors import InputError, LinkseekError, UsageError
-from indexer.base.options import nearest
+from indexer.base.settings import nearest
 
 RESULTS = "results.json"
 

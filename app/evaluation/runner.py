@@ -26,8 +26,8 @@ from app.evaluation.measured import Measured, measure_rankings
 from app.evaluation.measures import SEED, Plan, Values, bootstrap_interval, plan_measures
 from app.evaluation.significance import compare
 from indexer.base.errors import InputError, UsageError
-from indexer.base.options import nearest
 from indexer.base.progress import progress
+from indexer.base.settings import nearest
 from indexer.base.text import counted
 from indexer.index import Index, Level
 from retriever.answers import AnswerKind

@@ -24,7 +24,7 @@ from typing import ClassVar, Literal
 import orjson
 
 from indexer.base.errors import InputError, UsageError
-from indexer.base.options import nearest
+from indexer.base.settings import nearest
 from retriever.models.locations import cache_folder
 from retriever.ranking import Query
 from retriever.search.runs import Qrels

@@ -1,65 +1,58 @@
-"""Options of the commands: one typed model gives the command line, the config file and the errors.
+"""Command lines: one typed model gives the flags of a command, its `--help`, and the keys of its TOML file.
 
-A command declares its options once, as a subclass of `Options` whose fields carry their help text as
-docstrings. Every option is a flag (`--passage-words 100`) and a key of a TOML file given with
-`--config` (`passage_words = 100`); the command line wins. Configuration ends here: what is called
+`parse_options` reads the options of a command, a subclass of `Options`: each field is a flag
+(`--passage-words 100`) and a key of the file of `--config` (`passage_words = 100`). `parse_config` reads the
+settings of a training, a tree of tables: CONFIG.toml with any value replaced by `--table.key VALUE` or
+`--set table.key=VALUE`. The command line wins over the file in both. Configuration ends here: what is called
 gets plain keyword arguments.
 """
 
 from __future__ import annotations
 
 import argparse
-import difflib
 import inspect
 import re
-import tomllib
-from collections.abc import Sequence
+import shutil
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, get_origin
 
-from pydantic import ValidationError
-from pydantic_settings import (
-    BaseSettings,
-    CliApp,
-    CliSettingsSource,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-)
+from pydantic_settings import BaseSettings, CliPositionalArg, CliSettingsSource, SettingsConfigDict
 from pydantic_settings.exceptions import SettingsError
 
 from indexer.base.errors import UsageError
+from indexer.base.settings import (
+    Settings,
+    Values,
+    flag,
+    is_table,
+    nearest,
+    override,
+    read_toml,
+    table_in,
+    validate,
+)
 
 
-class Options(BaseSettings):
-    """The options of one command. Unknown keys and values of the wrong type are errors."""
-
-    model_config = SettingsConfigDict(
-        extra="forbid",
-        frozen=True,
-        use_attribute_docstrings=True,
-        cli_kebab_case=True,
-        cli_implicit_flags="toggle",
-        cli_hide_none_type=True,
-        cli_exit_on_error=False,
-    )
+class Options(Settings):
+    """The options of one command."""
 
     config: Path | None = None
     """a TOML file with any of these options as keys; the command line wins"""
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Only the file and the command line: an environment variable `INDEX` must not count."""
-        return (init_settings,)
+
+@dataclass(frozen=True)
+class MoreHelp:
+    """Metadata of a field whose help text ends with what is only known at run time, such as all readers."""
+
+    text: Callable[[], str]
+    """called when `--help` is asked for"""
 
 
 T = TypeVar("T", bound=Options)
+Config = TypeVar("Config", bound=Settings)
 
 
 def parse_options(options: type[T], argv: Sequence[str], program: str) -> T:
@@ -67,54 +60,104 @@ def parse_options(options: type[T], argv: Sequence[str], program: str) -> T:
 
     Raises `UsageError` with the nearest known name for an unknown one. `--help` prints and exits.
     """
-    known = {field.alias or name for name, field in options.model_fields.items()}
-    named = {"__doc__": inspect.cleandoc(options.__doc__ or ""), "__module__": __name__}
-    options = type(options.__name__, (options,), named)
-    source: CliSettingsSource[Any] = CliSettingsSource(
-        options, cli_prog_name=program, formatter_class=_HelpFormatter
-    )
-    arguments = _repeat_list_flags(options, argv)
-    from_file = _read_config(arguments, known)
+
+    class Command(options, BaseSettings):  # type: ignore[valid-type, misc]
+        __doc__ = inspect.cleandoc(options.__doc__ or "")
+        model_config = SettingsConfigDict(cli_kebab_case=True, cli_implicit_flags="toggle")
+
+    given = _read_arguments(Command, argv, program)
+    hint = f"See {program} --help."
+    file = Path(given["config"]) if "config" in given else None
+    values = read_toml(file, "Write name = value, one a line.") if file else {}
+    values = {key.replace("-", "_"): value for key, value in values.items()}
+    if "config" in values:
+        raise UsageError(f'{file}: unknown key "config"', "A file of options cannot name another one.")
+    return validate(options, values | given, file=file, given=given, hint=hint)
+
+
+def parse_config(model: type[Config], argv: Sequence[str], program: str) -> Config:
+    """The settings of a training command: CONFIG.toml, and values given on the command line.
+
+    Raises `UsageError` as `read_settings` does.
+    """
+
+    class Command(model, BaseSettings):  # type: ignore[valid-type, misc]
+        __doc__ = inspect.cleandoc(model.__doc__ or "") + _help_of_lists(model)
+        model_config = SettingsConfigDict(cli_use_class_docs_for_groups=True, cli_avoid_json=True)
+
+        config: CliPositionalArg[Path]
+        """the settings file"""
+        set: list[str] = []
+        """TABLE.KEY=VALUE, or TABLE.NUMBER.KEY=VALUE in a list of tables; may be repeated"""
+
+    overrides, others = [], []  # a list option of pydantic-settings would split values at their commas
+    words = iter(argv)
+    for word in words:
+        if word == "--set" or word.startswith("--set="):
+            overrides.append(word.partition("=")[2] or next(words, ""))
+        else:
+            others.append(word)
+    given = _read_arguments(Command, others, program)
+    file = Path(given.pop("config"))
+    values = override(read_toml(file, model.hint), overrides)
+    return validate(model, _merge(values, given), file=file, given=given)
+
+
+def _merge(values: Values, given: Values) -> Values:
+    """Both, the given ones where both have a value; tables are merged key by key."""
+    merged = dict(values)
+    for key, value in given.items():
+        both = isinstance(value, dict) and isinstance(merged.get(key), dict)
+        merged[key] = _merge(merged[key], value) if both else value
+    return merged
+
+
+def _read_arguments(command: type[BaseSettings], argv: Sequence[str], program: str) -> Values:
+    """The values given on a command line, by field and nested as the model is."""
+    kebab = command.model_config.get("cli_kebab_case")
+    arguments = []
+    for argument in argv:
+        name, equals, value = argument.partition("=")
+        if re.match(r"--[A-Za-z]", name):
+            name = name.replace("_", "-") if kebab else "--" + name[2:].replace("-", "_")
+            argument = name + equals + value
+        arguments.append(argument)
+    if {"-h", "--help"} & set(argv):
+        for field in command.model_fields.values():
+            more = [extra.text() for extra in field.metadata if isinstance(extra, MoreHelp)]
+            field.description = ": ".join([field.description or "", *more])
     try:
-        return CliApp.run(options, cli_args=arguments, cli_settings_source=source, **from_file)
+        source: CliSettingsSource[Any] = CliSettingsSource(
+            command,
+            cli_prog_name=program,
+            cli_hide_none_type=True,
+            cli_exit_on_error=False,
+            cli_parse_args=_repeat_list_flags(command, arguments),
+            formatter_class=_HelpFormatter,
+        )
+        return source()
     except SettingsError as error:
-        raise UsageError(_command_line_error(str(error), known), f"See {program} --help.") from None
-    except ValidationError as error:
-        lines = [
-            f"{_flag(str(e['loc'][0])) if e['loc'] else 'options'}: {e['msg']}"
-            + (f" (given: {e['input']!r})" if e["type"] != "missing" else "")
-            for e in error.errors()
-        ]
-        raise UsageError("; ".join(lines), f"See {program} --help.") from None
+        message = str(error).removeprefix("error parsing CLI: ")
+        unknown = message.partition("unrecognized arguments: ")[2].split()
+        if unknown and unknown[0].startswith("--"):
+            name = unknown[0].partition("=")[0]
+            known = [flag(field) for field, _ in _flat(command)]
+            message = f"unknown option {name}. {nearest(name, known)}"
+        raise UsageError(message, f"See {program} --help.") from None
 
 
-class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Says NAME instead of list[str], and nothing of a default that is no value."""
-
-    _METAVARS: ClassVar = {
-        "list[str]": "NAME",
-        "list[Path]": "FILE",
-        "Path": "PATH",
-        "str": "NAME",
-        "int": "N",
-    }
-
-    def _metavar_formatter(self, action: argparse.Action, default_metavar: str) -> Any:
-        if isinstance(action.metavar, str):
-            action.metavar = self._METAVARS.get(action.metavar, action.metavar)
-        return super()._metavar_formatter(action, default_metavar)
-
-    def _get_help_string(self, action: argparse.Action) -> str | None:
-        return re.sub(r" \(default: (null|False|True|\[\])\)$", "", action.help or "")
+def _flat(model: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """The fields of a tree of settings as TABLE.KEY, with what they hold."""
+    for name, field in model.model_fields.items():
+        if is_table(field.annotation):
+            yield from _flat(field.annotation, f"{prefix}{name}.")
+        else:
+            yield prefix + (field.alias or name), field.annotation
 
 
-def _flag(field: str) -> str:
-    return ("-" if len(field) == 1 else "--") + field.replace("_", "-")
-
-
-def _repeat_list_flags(options: type[Options], argv: Sequence[str]) -> list[str]:
+def _repeat_list_flags(command: Any, argv: Sequence[str]) -> list[str]:
     """`--pipeline a b` as `--pipeline a --pipeline b`: both are accepted for list options."""
-    lists = {_flag(n) for n, f in options.model_fields.items() if get_origin(f.annotation) is list}
+    lists = {flag(name) for name, annotation in _flat(command) if get_origin(annotation) is list}
     out: list[str] = []
     current = ""  # the list flag whose further values we are reading
     for argument in argv:
@@ -126,35 +169,54 @@ def _repeat_list_flags(options: type[Options], argv: Sequence[str]) -> list[str]
     return out
 
 
-def _read_config(arguments: list[str], known: set[str]) -> dict[str, Any]:
-    parser = argparse.ArgumentParser(add_help=False, exit_on_error=False, allow_abbrev=False)
-    parser.add_argument("--config", type=Path)
-    path = parser.parse_known_args(arguments)[0].config
-    if path is None:
-        return {}
-    try:
-        values = tomllib.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise UsageError(f"--config {path}: {error.strerror}", "Check the path.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: not TOML: {error}", "Write name = value, one a line.") from None
-    values = {key.replace("-", "_"): value for key, value in values.items()}
-    for key in values:
-        if key not in known - {"config"}:
-            raise UsageError(f'{path}: unknown key "{key}"', nearest(key, known - {"config"}))
-    return values
+def _help_of_lists(model: type[Settings]) -> str:
+    """What a settings file may say in its lists of tables, which have no flags of their own."""
+    text = ""
+    for name, field in model.model_fields.items():
+        table = table_in(field.annotation)
+        if table and not is_table(field.annotation):
+            text += f"\n\n[[{name}]]: {table.__doc__}\n"
+            for key, setting in table.model_fields.items():
+                text += "\n" + textwrap.fill(
+                    " ".join(f"{key}: {setting.description or ''}".split()),
+                    shutil.get_terminal_size().columns - 2,
+                    initial_indent="  ",
+                    subsequent_indent="      ",
+                    break_on_hyphens=False,
+                )
+    return text
 
 
-def nearest(name: str, known: set[str] | Sequence[str]) -> str:
-    """A hint that names the known name most like a misspelt one, or all of them."""
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return f"Did you mean {close[0]}?" if close else f"Known: {', '.join(sorted(known))}."
+class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Says NAME instead of list[str], omits defaults that are not values, and names groups like tables."""
 
+    _METAVARS: ClassVar = {
+        "list[str]": "NAME",
+        "list[Path]": "FILE",
+        "Path": "PATH",
+        "str": "NAME",
+        "int": "N",
+        "float": "X",
+        "list[JSON]": "JSON",
+        "bool": "{true,false}",
+    }
 
-def _command_line_error(message: str, known: set[str]) -> str:
-    message = message.removeprefix("error parsing CLI: ")
-    unknown = message.partition("unrecognized arguments: ")[2].split()
-    if unknown and unknown[0].startswith("--"):
-        name = unknown[0].partition("=")[0]
-        return f"unknown option {name}. {nearest(name, [_flag(field) for field in known])}"
-    return message
+    def _metavar_formatter(self, action: argparse.Action, default_metavar: str) -> Any:
+        if isinstance(action.metavar, str):
+            action.metavar = self._METAVARS.get(action.metavar, action.metavar)
+        return super()._metavar_formatter(action, default_metavar)
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        switch = "|False|True" if action.nargs == 0 else ""
+        default = rf" ?\(default(: (null|None|\[\]{switch})| factory: list)\)$"
+        return re.sub(default, "", action.help or "").replace("True)", "true)").replace("False)", "false)")
+
+    def start_section(self, heading: str | None) -> None:
+        """A group of settings is a table of the file."""
+        super().start_section(re.sub(r"^(\w+) options$", r"[\1]", heading or ""))
+
+    def add_usage(self, usage: str | None, actions: Any, groups: Any, prefix: str | None = None) -> None:
+        """The pattern alone, where settings are too many to be listed."""
+        if any("." in option for action in actions for option in action.option_strings):
+            usage = "%(prog)s CONFIG [--set TABLE.KEY=VALUE] [--TABLE.KEY VALUE]"
+        super().add_usage(usage, actions, groups, prefix)

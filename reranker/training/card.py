@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from indexer.base.settings import settings_text
 from reranker.training.config import CrossEncoderSettings, FinetuneConfig
 from retriever.training.card import public_name
-from retriever.training.settings import settings_text
 
 if TYPE_CHECKING:
     from reranker.training.pretraining.config import PretrainConfig

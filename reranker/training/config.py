@@ -7,21 +7,20 @@ are wrong. Defaults are those of a cross-encoder on a base of BERT's size; what 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from indexer.base.settings import Settings
 from retriever.training.config import Count, OutputSettings, Positive, TrainingSettings
-from retriever.training.settings import Table, read_tables
 
 ModelKind = Literal["cross-encoder", "knrm", "conv-knrm", "drmm", "duet"]
 LossKind = Literal["lce", "pointwise", "hinge"]
 
 
-class CrossEncoderSettings(Table):
-    """[model]."""
+class CrossEncoderSettings(Settings):
+    """The model that is trained, and how much of it."""
 
     base: str = "google-bert/bert-base-uncased"
     """what to start from: a folder, or a name of the Hugging Face Hub; a bi-encoder, a bare transformer or a
@@ -29,12 +28,15 @@ class CrossEncoderSettings(Table):
     train: Literal["all", "lora"] = "all"
     """all weights, or low-rank adapters and the head; a base that is such adapters is then trained further"""
     lora_rank: Positive = 16
+    """rank of the adapters"""
     lora_alpha: Positive = 32
+    """the adapters' change is scaled by lora_alpha / lora_rank"""
     lora_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """dropout before the adapters"""
 
 
 class RerankerSettings(CrossEncoderSettings):
-    """[model]."""
+    """The model that is trained, and how much of it."""
 
     kind: ModelKind = "cross-encoder"
     """a transformer that reads query and text together, or one of the neural baselines of the papers"""
@@ -42,8 +44,8 @@ class RerankerSettings(CrossEncoderSettings):
     """of a baseline: word embeddings as text, WORD NUMBER NUMBER ..., instead of the base's"""
 
 
-class GroupSettings(Table):
-    """[data]: pairs, or a run with judgements."""
+class GroupSettings(Settings):
+    """Labelled pairs, or a run with judgements."""
 
     pairs: list[Path] = Field(default_factory=list)
     """labelled pairs, as `retriever.negatives` writes them, or DPR's"""
@@ -52,6 +54,7 @@ class GroupSettings(Table):
     run: Path | None = None
     """a TREC run of any first stage; its passages that are not relevant are the negatives"""
     queries: Path | None = None
+    """the run's queries: JSON lines, TSV or DPR's CSV"""
     qrels: Path | None = None
     """judgements of the run's passages"""
     depth: Positive = 100
@@ -64,8 +67,8 @@ class GroupSettings(Table):
     """by which these are drawn, and the folds"""
 
 
-class PairTextSettings(Table):
-    """[texts]."""
+class PairTextSettings(Settings):
+    """How a query and a text become tokens."""
 
     title: bool = True
     """whether texts are read with their title"""
@@ -76,14 +79,14 @@ class PairTextSettings(Table):
 
 
 class CandidateTextSettings(PairTextSettings):
-    """[texts]."""
+    """How a query and a text become tokens."""
 
     url: bool = False
     """whether documents are read with their address before the title; a run's index knows it, pairs do not"""
 
 
-class RerankLossSettings(Table):
-    """[loss]."""
+class RerankLossSettings(Settings):
+    """How a group is scored."""
 
     kind: LossKind = "lce"
     """lce: the right one against the others of its group; pointwise: each on its own, right or wrong; hinge:
@@ -91,20 +94,22 @@ class RerankLossSettings(Table):
 
 
 class GroupTrainingSettings(TrainingSettings):
-    """[training]."""
+    """Batches, steps and the optimiser (AdamW)."""
 
     batch: Positive = 32
     """queries in a step, each with its group, over all processes"""
     mini_batch: Count = 0
     """pairs in memory at a time, gradients staying exact; 0: all. Less than a group costs a second pass"""
     epochs: Positive = 2
+    """passes over the queries"""
     learning_rate: Annotated[float, Field(gt=0)] = 1e-5
+    """the highest learning rate"""
     clip: Annotated[float, Field(ge=0)] = 1.0
     """the largest norm of a gradient; 0: any"""
 
 
-class RerankDevSettings(Table):
-    """[dev]."""
+class RerankDevSettings(Settings):
+    """The pairs that choose the best checkpoint."""
 
     pairs: list[Path] = Field(default_factory=list)
     """labelled pairs to choose the best checkpoint by; without them, and without folds, the last is kept"""
@@ -114,16 +119,23 @@ class RerankDevSettings(Table):
     """so many queries at most, the first of the files"""
 
 
-class FoldSettings(Table):
-    """[folds]: cross-validation, for collections with few queries."""
+class FoldSettings(Settings):
+    """Cross-validation, for collections with few queries."""
 
     count: Annotated[int, Field(ge=3)] | None = None
     """parts of the queries: each is ranked by a model that was trained on the others, of which one chooses
     the checkpoint (PROP, section 4.4.3: 5)"""
 
 
-class FinetuneConfig(Table):
-    """All of it."""
+class FinetuneConfig(Settings):
+    """Fine-tune a re-ranker on labelled pairs or a judged run.
+
+    CONFIG is a TOML file with the tables below; configs/*reranker.toml are examples. Started again after an
+    interruption, the same command resumes from the last checkpoint. On several GPUs:
+    accelerate launch -m reranker.finetune CONFIG
+    """
+
+    hint = "See docs/reranking-training.md for all settings."
 
     model: RerankerSettings
     data: GroupSettings
@@ -151,8 +163,3 @@ class FinetuneConfig(Table):
         if self.model.kind != "cross-encoder" and self.model.train == "lora":
             raise ValueError('model.train = "lora" is for cross-encoders')
         return self
-
-
-def read_finetune_config(path: Path, overrides: Sequence[str] = ()) -> FinetuneConfig:
-    """A settings file. Raises `UsageError` naming file and key for what is unknown or does not fit."""
-    return read_tables(FinetuneConfig, path, overrides)

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from indexer.base.progress import progress
+from indexer.base.settings import settings_text
 from indexer.index import Index
 from indexer.store.artifacts import write_atomically
 from reranker.models.scoring import open_scorer
@@ -28,7 +29,6 @@ from retriever.ranking import Ranking
 from retriever.search.runs import write_run
 from retriever.training.data import PairRows
 from retriever.training.run import SETTINGS
-from retriever.training.settings import settings_text
 
 
 def cross_validate(

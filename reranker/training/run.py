@@ -16,6 +16,7 @@ from transformers import TrainingArguments, set_seed
 
 from indexer.base.errors import InputError
 from indexer.base.progress import progress
+from indexer.base.settings import Settings, settings_text
 from indexer.store.artifacts import combined_sha256, file_sha256
 from reranker.training.card import reranker_card
 from reranker.training.config import FinetuneConfig
@@ -28,7 +29,6 @@ from reranker.training.trainer import GroupTrainer
 from retriever.training.data import Batches, PairRows
 from retriever.training.log import Log, read_log
 from retriever.training.run import SETTINGS, check_trackers, is_finished, leave_group, quiet_libraries
-from retriever.training.settings import Table, settings_text
 from retriever.training.trainer import library_arguments
 
 
@@ -147,7 +147,7 @@ def _measured(step: int, log: Path) -> dict[str, Any]:
 
 
 def publish(
-    settings: Table, opened: Trainable, model: nn.Module, folder: Path, work: Path, card: str
+    settings: Settings, opened: Trainable, model: nn.Module, folder: Path, work: Path, card: str
 ) -> None:
     """Put a model, its card, settings and the log of `work` into a folder, which is there whole or not."""
     finished = work / "model"

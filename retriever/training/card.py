@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from indexer.base.settings import settings_text
 from retriever.training.config import TrainConfig
-from retriever.training.settings import settings_text
 
 _STAGES = {
     "pretrain": "pre-trained on pairs that were mined from hyperlinks",

@@ -13,14 +13,12 @@ with the settings of pre-training loses accuracy.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from indexer.base.errors import UsageError
-from retriever.training.settings import Table, check_values, read_values
+from indexer.base.settings import Settings
 
 Kind = Literal["pretrain", "finetune"]
 Masking = Literal["documents", "passages", "off"]
@@ -29,20 +27,20 @@ Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
 
 
-class StageSettings(Table):
-    """[stage]."""
+class StageSettings(Settings):
+    """Which of the two trainings this is."""
 
     kind: Kind
     """pretrain: on mined pairs; finetune: on labelled pairs"""
 
 
-class ModelSettings(Table):
-    """[model]."""
+class ModelSettings(Settings):
+    """The model that is trained, and how much of it."""
 
     base: str = "google-bert/bert-base-uncased"
     """what to start from: a folder, or a name of the Hugging Face Hub"""
     towers: Literal["shared", "two"] = "shared"
-    """one encoder for queries and passages, or one for each"""
+    """one encoder for queries and passages, or one for each; two by default in fine-tuning"""
     pooling: Literal["own", "cls", "mean"] = "own"
     """how tokens become a vector; own: as the base does, [CLS] if it is a bare transformer"""
     normalize: bool | None = None
@@ -50,38 +48,44 @@ class ModelSettings(Table):
     train: Literal["all", "lora", "query"] = "all"
     """all weights; low-rank adapters; the query tower only, so that an index of passages stays valid"""
     lora_rank: Positive = 16
+    """rank of the adapters"""
     lora_alpha: Positive = 32
+    """the adapters' change is scaled by lora_alpha / lora_rank"""
     lora_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """dropout before the adapters"""
 
 
-class DataSettings(Table):
-    """[data]."""
+class DataSettings(Settings):
+    """The pairs to train on."""
 
     pairs: Annotated[list[Path], Field(min_length=1)]
     """files of pairs, as `retriever.mine` and `retriever.negatives` write them, or DPR's"""
     negatives: Count = 0
-    """how many of a pair's negatives join its batch"""
+    """how many of a pair's negatives join its batch; 1 by default in pre-training"""
     hard_negatives: Count = 0
-    """how many of its hard negatives"""
+    """how many of its hard negatives; 1 by default in fine-tuning"""
     shots: Positive | None = None
     """train on so many pairs only; the first 16 of 128 are those of 16"""
     seed: int = 1
     """by which these are drawn"""
 
 
-class TextSettings(Table):
-    """[texts]."""
+class TextSettings(Settings):
+    """How queries and passages become tokens."""
 
     title: bool = True
-    """whether passages are read with their title, as `indexer/build.py` gives it to encoders"""
+    """whether passages are read with their title, as `indexer/build.py` gives it to encoders; false by
+    default in pre-training"""
     query_tokens: Positive = 256
+    """longer queries are cut; 150 by default in pre-training"""
     passage_tokens: Positive = 256
+    """longer passages are cut"""
     separator: str | None = None
     """what stands between title and passage, such as " [SEP] "; by default as the base does, else a space"""
 
 
-class LossSettings(Table):
-    """[loss]."""
+class LossSettings(Settings):
+    """How a batch is scored."""
 
     scale: Annotated[float, Field(gt=0)] | None = None
     """what scores are multiplied with; by default 1, or 20 for vectors of length 1"""
@@ -90,79 +94,66 @@ class LossSettings(Table):
     document as the right one, or off: all others are, as in DPR and HLP"""
 
 
-class TrainingSettings(Table):
-    """[training]."""
+class TrainingSettings(Settings):
+    """Batches, steps and the optimiser (AdamW)."""
 
     batch: Positive = 256
-    """pairs in a batch, over all processes"""
+    """pairs in a batch, over all processes; 400 by default in pre-training"""
     mini_batch: Count = 0
     """texts that are in memory at a time, gradients staying exact (GradCache); 0: all at once"""
     epochs: Positive = 40
+    """passes over the pairs; 5 by default in pre-training"""
     steps: Positive | None = None
     """stop after so many batches, whatever `epochs` says"""
     learning_rate: Annotated[float, Field(gt=0)] = 2e-5
+    """the highest learning rate"""
     warmup: Annotated[float, Field(ge=0, lt=1)] = 0.1
     """the share of the steps in which the learning rate rises; it falls linearly to 0 afterwards"""
     weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    """of all weights but biases and layer norms"""
     adam_epsilon: Annotated[float, Field(gt=0)] = 1e-8
+    """added to the denominator of Adam's update"""
     clip: Annotated[float, Field(ge=0)] = 2.0
     """the largest norm of a gradient; 0: any"""
     seed: int = 12345
+    """of the order of the pairs, of dropout, and of new weights"""
     precision: Precision = "auto"
     """auto: bfloat16 on a GPU that has it, else float32"""
     device: Literal["auto", "cpu"] = "auto"
+    """auto: a GPU if there is one"""
 
 
-class DevSettings(Table):
-    """[dev]."""
+class DevSettings(Settings):
+    """The pairs that choose the best checkpoint."""
 
     pairs: list[Path] = Field(default_factory=list)
     """labelled or mined pairs to choose the best checkpoint by; without them the last one is kept"""
     negatives: Count = 30
     """how many of a pair's negatives join the passages that are ranked"""
     hard_negatives: Count = 30
+    """how many of its hard negatives"""
     title: bool = True
     """whether these passages are read with their title"""
     most: Positive = 10_000
     """so many pairs at most, the first of the files"""
 
 
-class OutputSettings(Table):
-    """[output]."""
+class OutputSettings(Settings):
+    """What is written."""
 
     folder: Path
     """where the model goes; what is needed to go on after an interruption lies in FOLDER.training"""
     checkpoint_steps: Positive | None = None
     """steps between two checkpoints, each with its dev measure; by default one an epoch"""
     log_steps: Positive = 50
+    """steps between two lines of the log"""
     report_to: list[str] = Field(default_factory=list)
     """trackers of the transformers library, such as tensorboard or wandb"""
     licence: str = "apache-2.0"
     """of the trained model, for its card"""
 
 
-class TrainConfig(Table):
-    """All of it."""
-
-    stage: StageSettings
-    model: ModelSettings
-    data: DataSettings
-    texts: TextSettings
-    loss: LossSettings
-    training: TrainingSettings
-    dev: DevSettings
-    output: OutputSettings
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if self.model.train == "lora" and self.model.towers == "two":
-            raise ValueError('model.train = "lora" needs model.towers = "shared"')
-        if self.model.train == "query" and self.model.towers == "shared":
-            raise ValueError('model.train = "query" needs model.towers = "two"')
-        return self
-
-
-_DEFAULTS: dict[Kind, dict[str, dict[str, Any]]] = {
+_DEFAULTS: dict[str, dict[str, dict[str, Any]]] = {
     "pretrain": {
         "model": {"towers": "shared"},
         "data": {"negatives": 1},
@@ -178,22 +169,39 @@ _DEFAULTS: dict[Kind, dict[str, dict[str, Any]]] = {
 }
 
 
-def read_config(path: Path, overrides: Sequence[str] = ()) -> TrainConfig:
-    """A settings file, completed by the defaults of its stage.
+class TrainConfig(Settings):
+    """Pre-train or fine-tune a bi-encoder on pairs.
 
-    Raises `UsageError` naming file and key for whatever is unknown, missing or does not fit.
+    CONFIG is a TOML file with the tables below; configs/hlp-pretrain.toml, configs/hlp-finetune.toml and the
+    other files of configs/ are examples. Started again after an interruption, the same command resumes from
+    the last checkpoint. On several GPUs: accelerate launch -m retriever.train CONFIG
     """
-    values = read_values(path, overrides)
-    stage = values.get("stage")
-    kind = stage.get("kind") if isinstance(stage, dict) else None
-    if kind not in _DEFAULTS:
-        raise UsageError(
-            f"{path}: [stage] kind is {kind!r}",
-            'Expected kind = "pretrain" (mined pairs) or kind = "finetune" (labelled pairs).',
-        )
-    for name in TrainConfig.model_fields:
-        values.setdefault(name, {})
-    for name, defaults in _DEFAULTS[kind].items():
-        if isinstance(values[name], dict):
-            values[name] = defaults | values[name]
-    return check_values(TrainConfig, values, path)
+
+    hint = "See docs/training.md for all settings."
+
+    stage: StageSettings
+    model: ModelSettings
+    data: DataSettings
+    texts: TextSettings
+    loss: LossSettings
+    training: TrainingSettings
+    dev: DevSettings
+    output: OutputSettings
+
+    @model_validator(mode="before")
+    @classmethod
+    def _defaults_of_the_stage(cls, values: Any) -> Any:
+        stage = values.get("stage") if isinstance(values, dict) else None
+        kind = stage.get("kind") if isinstance(stage, dict) else None
+        for name, defaults in _DEFAULTS.get(kind or "", {}).items():
+            table = values.get(name, {})
+            values = {**values, name: {**defaults, **table} if isinstance(table, dict) else table}
+        return values
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.model.train == "lora" and self.model.towers == "two":
+            raise ValueError('model.train = "lora" needs model.towers = "shared"')
+        if self.model.train == "query" and self.model.towers == "shared":
+            raise ValueError('model.train = "query" needs model.towers = "two"')
+        return self

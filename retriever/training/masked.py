@@ -23,6 +23,7 @@ from transformers import (
 from transformers.modeling_outputs import MaskedLMOutput
 
 from indexer.base.errors import UsageError
+from indexer.base.settings import settings_text
 from indexer.index import Index
 from indexer.passages import PassageStore
 from indexer.store.artifacts import value_sha256
@@ -33,7 +34,6 @@ from retriever.training.data import Batches
 from retriever.training.log import Log
 from retriever.training.masked_config import BertSettings, MlmConfig
 from retriever.training.run import SETTINGS, is_finished, quiet_libraries
-from retriever.training.settings import settings_text
 from retriever.training.trainer import Resumable, library_arguments
 
 _HEAD = 64

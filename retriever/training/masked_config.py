@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 
+from indexer.base.settings import Settings
 from retriever.models.locations import DEFAULT_ENCODER
 from retriever.training.config import Count, OutputSettings, Positive, TrainingSettings
-from retriever.training.settings import Table, read_tables
 
 
-class BertSettings(Table):
-    """[model]."""
+class BertSettings(Settings):
+    """The size of the model."""
 
     layers: Positive = 4
+    """how many transformer layers"""
     width: Positive = 256
     """the size of a token's vector; a multiple of 64, or less"""
     tokenizer: str = DEFAULT_ENCODER
@@ -27,8 +27,8 @@ class BertSettings(Table):
     """of its hidden states and attention, also when it is trained further"""
 
 
-class PassageSettings(Table):
-    """[data]."""
+class PassageSettings(Settings):
+    """The texts to train on."""
 
     index: Path
     """the index whose passages are read"""
@@ -39,24 +39,30 @@ class PassageSettings(Table):
 
 
 class MlmTrainingSettings(TrainingSettings):
-    """[training], with BERT's own defaults."""
+    """Batches, steps and the optimiser (AdamW), with BERT's own defaults."""
 
     batch: Positive = 64
+    """passages in a batch, over all processes"""
     epochs: Positive = 1
+    """passes over the passages"""
     learning_rate: float = Field(5e-4, gt=0)
+    """the highest learning rate"""
     weight_decay: float = Field(0.01, ge=0)
+    """of all weights but biases and layer norms"""
     clip: float = Field(1.0, ge=0)
+    """the largest norm of a gradient; 0: any"""
 
 
-class MlmConfig(Table):
-    """All of it."""
+class MlmConfig(Settings):
+    """Train a small BERT from scratch, by masked language modelling.
+
+    CONFIG is a TOML file with the tables below; configs/small-mlm.toml is an example. Started again after an
+    interruption, the same command resumes from the last checkpoint.
+    """
+
+    hint = "See docs/training.md for all settings."
 
     model: BertSettings
     data: PassageSettings
     training: MlmTrainingSettings
     output: OutputSettings
-
-
-def read_mlm_config(path: Path, overrides: Sequence[str] = ()) -> MlmConfig:
-    """A settings file. Raises `UsageError` naming file and key for what is unknown or does not fit."""
-    return read_tables(MlmConfig, path, overrides)

@@ -18,8 +18,8 @@ from transformers import set_seed
 from transformers.integrations import INTEGRATION_TO_CALLBACK, get_available_reporting_integrations
 
 from indexer.base.errors import InputError, UsageError
-from indexer.base.options import nearest
 from indexer.base.progress import progress
+from indexer.base.settings import Settings, nearest, settings_text
 from indexer.store.artifacts import combined_sha256, file_sha256
 from retriever.models.bases import bind_adapters
 from retriever.models.biencoder import TextFormat
@@ -33,7 +33,6 @@ from retriever.training.data import Batches, PairRows, store_pairs
 from retriever.training.dev import MEASURE, AverageRank, read_dev_pairs
 from retriever.training.log import Log, read_log
 from retriever.training.loss import InBatchLoss
-from retriever.training.settings import Table, settings_text
 from retriever.training.texts import Collator, PairTexts
 from retriever.training.towers import open_model
 from retriever.training.trainer import PairTrainer, library_arguments
@@ -76,7 +75,7 @@ SETTINGS = "training.toml"
 """Beside a finished model: the settings that it was made with, all of them."""
 
 
-def is_finished(folder: Path, settings: Table) -> bool:
+def is_finished(folder: Path, settings: Settings) -> bool:
     """Whether a model with these settings is in the folder; says so on stderr.
 
     Raises `UsageError` if there is something else.

@@ -279,8 +279,8 @@ def test_a_group_that_the_test_set_lacks(write, pipelines, tmp_path) -> None:
     ("old", "new", "message"),
     [
         ("title =", "titel =", 'unknown key "titel"'),
-        ("group = \"words\"", "gruop = 1", "[[rows]] number 1: unknown key"),
-        ('label = "Rivers"', 'lable = "R"', "[[columns]] number 1: unknown key"),
+        ("group = \"words\"", "gruop = 1", 'unknown key "gruop" in [rows.1]'),
+        ('label = "Rivers"', 'lable = "R"', 'unknown key "lable" in [columns.1]'),
         ('path = "nowhere"', 'path = 3', "indexes.tiny.path"),
         ('"nDCG@5"', '"nDCG@"', 'column "Rivers"'),
         ("[[50.0, 0.4472], [nan]]", "[[50.0], [nan]]", 'row "BM25": expected has lists of [1, 1]'),

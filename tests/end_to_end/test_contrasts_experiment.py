@@ -14,11 +14,11 @@ import pytest
 from app.evaluate import EvaluateOptions
 from app.evaluation.experiments import read_experiment
 from app.pipelines import read_pipelines
-from indexer.base.options import parse_options
+from indexer.base.options import parse_config, parse_options
 from indexer.build import BuildOptions
 from reranker.mine import MineOptions
-from reranker.training.config import FinetuneConfig, read_finetune_config
-from reranker.training.pretraining.config import PretrainConfig, read_pretrain_config
+from reranker.training.config import FinetuneConfig
+from reranker.training.pretraining.config import PretrainConfig
 from retriever.negatives import NegativesOptions
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +28,7 @@ OPTIONS = {
     "reranker.mine": MineOptions,
     "retriever.negatives": NegativesOptions,
 }
-SETTINGS = {"reranker.pretrain": read_pretrain_config, "reranker.finetune": read_finetune_config}
+SETTINGS = {"reranker.pretrain": PretrainConfig, "reranker.finetune": FinetuneConfig}
 
 
 @pytest.fixture
@@ -42,9 +42,7 @@ def understood(command: list[str]) -> Any:
     name, *rest = command[1:] if command[0] == "-m" else command
     if name in OPTIONS:
         return parse_options(OPTIONS[name], rest, name)
-    config, *words = rest
-    assert words[::2] == ["--set"] * (len(words) // 2)
-    return SETTINGS[name](Path(config), words[1::2])
+    return parse_config(SETTINGS[name], rest, name)
 
 
 def test_every_step_is_understood_and_what_is_there_is_not_made_again(script, tmp_path, monkeypatch, capsys):

@@ -16,12 +16,12 @@ import pytest
 from app.evaluate import EvaluateOptions
 from app.evaluation.experiments import read_experiment
 from app.pipelines import read_pipelines
-from indexer.base.options import parse_options
+from indexer.base.options import parse_config, parse_options
 from indexer.build import BuildOptions
 from retriever.mine import MineOptions
 from retriever.negatives import NegativesOptions
-from retriever.training.config import read_config
-from retriever.training.masked_config import read_mlm_config
+from retriever.training.config import TrainConfig
+from retriever.training.masked_config import MlmConfig
 
 ROOT = Path(__file__).parents[2]
 OPTIONS = {
@@ -63,9 +63,7 @@ def understood(command: list[str]) -> Any:
         return parse_options(OPTIONS[name], rest, name)
     if name == "retriever.export":
         return None
-    config, *words = rest
-    assert words[::2] == ["--set"] * (len(words) // 2)
-    return (read_mlm_config if name == "retriever.mlm" else read_config)(Path(config), words[1::2])
+    return parse_config(MlmConfig if name == "retriever.mlm" else TrainConfig, rest, name)
 
 
 @pytest.fixture

@@ -9,7 +9,8 @@ import pytest
 from pydantic import Field
 
 from indexer.base.errors import UsageError
-from indexer.base.options import Options, nearest, parse_options
+from indexer.base.options import Options, parse_options
+from indexer.base.settings import nearest
 
 
 class Sample(Options):
@@ -96,10 +97,10 @@ def test_a_missing_option_is_named():
     [
         ("wrods = 3", 'unknown key "wrods"\n  Did you mean words?'),
         ("xyzzy = 3", 'unknown key "xyzzy"\n  Known: corpus, encoder, index_name, kind, title, words.'),
-        ('words = "many"', "--words: "),
-        ("words = -1", "--words: "),
-        ("encoder = 3", "--encoder: "),
-        ("[words]\na = 1", "--words: "),
+        ('words = "many"', "options.toml: words: "),
+        ("words = -1", "options.toml: words: "),
+        ("encoder = 3", "options.toml: encoder: "),
+        ("[words]\na = 1", "options.toml: words: "),
         ("words = ", "not TOML"),
         ('config = "x"', 'unknown key "config"'),
     ],
@@ -112,7 +113,7 @@ def test_what_does_not_fit_in_a_file_is_a_usage_error(config, text, message):
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path):
     for path in (tmp_path / "none.toml", tmp_path):
-        with pytest.raises(UsageError, match="--config"):
+        with pytest.raises(UsageError, match=str(path)):
             parse("--corpus", "c", "--config", str(path))
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(UsageError, match="not TOML"):

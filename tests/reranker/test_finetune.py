@@ -16,16 +16,16 @@ from sentence_transformers import CrossEncoder
 from tiny_training import pair_rows, save_bert, save_normalized, write_pairs
 
 from indexer.base.errors import InputError, UsageError
+from indexer.base.settings import read_settings, settings_text
 from reranker.export import main as export
 from reranker.finetune import main
 from reranker.models.scoring import open_scorer
 from reranker.training import loss as losses
 from reranker.training import trainer as trainers
-from reranker.training.config import read_finetune_config
+from reranker.training.config import FinetuneConfig
 from retriever.models.folders import weights_sha256
 from retriever.search.runs import read_run
 from retriever.training.log import read_log
-from retriever.training.settings import settings_text
 from retriever.training.trainer import Resumable
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -340,7 +340,7 @@ def test_two_processes_have_the_losses_gradients_and_weights_of_one(data, tmp_pa
     for name, settings in variants.items():
         for processes in (1, 2):
             path = write_config(data, tmp_path / f"{name}-{processes}", "normalized")
-            path.write_text(settings_text(read_finetune_config(path, [*settings, *common])))
+            path.write_text(settings_text(read_settings(FinetuneConfig, path, [*settings, *common])))
             paths[name, processes] = path
     script = "import sys; from reranker.finetune import main; [main([c]) for c in sys.argv[1:]]"
     ranks = two_ranks(script, *(paths[name, 2] for name in variants))

@@ -12,9 +12,10 @@ from tiny_models import save_tiny_reranker
 from tiny_training import pair_rows, write_pairs
 
 from indexer.base.errors import InputError, UsageError
+from indexer.base.settings import read_settings
 from indexer.index import Index
 from reranker.models.scoring import open_scorer
-from reranker.training.config import GroupSettings, read_finetune_config
+from reranker.training.config import FinetuneConfig, GroupSettings
 from reranker.training.data import (
     data_sha256,
     draw_queries,
@@ -267,6 +268,6 @@ def test_the_measure_is_that_of_the_models_scores(scorer, tmp_path):
 def test_settings_that_do_not_fit_are_named(tmp_path, settings, message):
     path = tmp_path / "c.toml"
     path.write_text('[data]\npairs = ["p.jsonl"]\n[output]\nfolder = "out"\n')
-    assert read_finetune_config(path).loss.kind == "lce"
+    assert read_settings(FinetuneConfig, path).loss.kind == "lce"
     with pytest.raises(UsageError, match=re.escape(message)):
-        read_finetune_config(path, settings)
+        read_settings(FinetuneConfig, path, settings)

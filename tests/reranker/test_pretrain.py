@@ -19,18 +19,18 @@ from tiny_training import bert_config, pair_rows, save_bert, save_normalized, sa
 from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer, BertForMaskedLM
 
 from indexer.base.errors import InputError, UsageError
+from indexer.base.settings import read_settings, settings_text
 from reranker.export import main as export
 from reranker.finetune import main as finetune
 from reranker.models.scoring import open_scorer
 from reranker.pretrain import main
 from reranker.training.loss import LOSSES, batch_loss
 from reranker.training.pretraining import trainer as trainers
-from reranker.training.pretraining.config import read_pretrain_config
+from reranker.training.pretraining.config import PretrainConfig
 from reranker.training.pretraining.model import WORTH, open_pretrainable
 from reranker.training.pretraining.texts import ContrastCollator, ContrastTexts
 from reranker.training.texts import PairTokenizer
 from retriever.training.log import read_log
-from retriever.training.settings import settings_text
 from retriever.training.trainer import Resumable
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -183,10 +183,10 @@ def test_a_run_leaves_its_log_its_settings_and_a_card(undisturbed):
     assert "| contrasts of hp | 24 php-hp |" in card and "| contrasts of rop | 12 php-shp, 24 prop |" in card
     assert "| steps | 3 head, 3 hp, 10 rop |" in card and str(undisturbed) not in card
     assert not (undisturbed / "out.training").exists()
-    config = read_pretrain_config(undisturbed / "c.toml", ["training.mini_batch=3"])
+    config = read_settings(PretrainConfig, undisturbed / "c.toml", ["training.mini_batch=3"])
     assert (out / "training.toml").read_text() == settings_text(config)
     (undisturbed / "again.toml").write_text(settings_text(config))
-    assert read_pretrain_config(undisturbed / "again.toml") == config
+    assert read_settings(PretrainConfig, undisturbed / "again.toml") == config
 
 
 def test_stages_inherit_what_the_one_before_learnt(data, tmp_path, trained):
@@ -362,7 +362,7 @@ def test_adapters_are_trained_further_with_their_own_rank(data, tmp_path):
 @pytest.mark.parametrize("mini_batch", [3, 9])
 def test_split_over_micro_batches_gradients_are_those_of_the_whole_batch(passes, mini_batch, data, tmp_path):
     """Groups that are split, and whole ones in pieces."""
-    config = read_pretrain_config(write_config(data, tmp_path), [f"mlm.passes={passes}"])
+    config = read_settings(PretrainConfig, write_config(data, tmp_path), [f"mlm.passes={passes}"])
     torch.manual_seed(1)
     opened = open_pretrainable(config)
     from reranker.training.pretraining.data import open_contrasts
@@ -461,7 +461,7 @@ def test_two_processes_have_the_losses_gradients_and_weights_of_one(data, tmp_pa
     for name, settings in variants.items():
         for processes in (1, 2):
             path = write_config(data, tmp_path / f"{name}-{processes}")
-            path.write_text(settings_text(read_pretrain_config(path, [*settings, *common])))
+            path.write_text(settings_text(read_settings(PretrainConfig, path, [*settings, *common])))
             paths[name, processes] = path
     script = "import sys; from reranker.pretrain import main; [main([c]) for c in sys.argv[1:]]"
     ranks = two_ranks(script, *(paths[name, 2] for name in variants))

@@ -11,10 +11,10 @@ from command import ROOT
 from tiny_contrasts import write_tiny_contrasts
 from tiny_training import save_normalized
 
+from indexer.base.settings import Settings, read_settings
 from reranker.pretrain import main
-from reranker.training.pretraining.config import PretrainConfig, read_pretrain_config
+from reranker.training.pretraining.config import PretrainConfig
 from retriever.training.log import read_log
-from retriever.training.settings import Table
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -24,7 +24,7 @@ CONFIGS = sorted(
 
 
 def read(name: str) -> PretrainConfig:
-    return read_pretrain_config(ROOT / "configs" / f"{name}-pretrain.toml")
+    return read_settings(PretrainConfig, ROOT / "configs" / f"{name}-pretrain.toml")
 
 
 def test_the_papers_settings_are_there():
@@ -44,7 +44,7 @@ def test_the_documentation_names_every_setting():
     text = (ROOT / "docs" / "pretraining-rerankers.md").read_text()
     for table, field in PretrainConfig.model_fields.items():
         kinds = [field.annotation, *get_args(field.annotation)]
-        [kind] = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Table)]
+        [kind] = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Settings)]
         assert f"`[{table}]`" in text or f"`[[{table}]]`" in text
         for key in kind.model_fields:
             assert f"`{key}`" in text, f"{table}.{key}"

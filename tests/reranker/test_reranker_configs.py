@@ -10,9 +10,10 @@ import pytest
 from command import ROOT
 from tiny_training import pair_rows, save_normalized, write_pairs
 
+from indexer.base.settings import read_settings
 from indexer.index import Index
 from reranker.finetune import main
-from reranker.training.config import FinetuneConfig, read_finetune_config
+from reranker.training.config import FinetuneConfig
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -26,13 +27,13 @@ def test_the_papers_settings_are_there():
         "prop-reranker",
         "squad-reranker",
     }
-    harp = read_finetune_config(ROOT / "configs" / "harp-reranker.toml")
+    harp = read_settings(FinetuneConfig, ROOT / "configs" / "harp-reranker.toml")
     assert harp.training.batch * (1 + harp.data.negatives) == 128 and harp.loss.kind == "pointwise"
     assert (harp.training.epochs, harp.training.learning_rate, harp.training.warmup) == (2, 1e-5, 0.1)
     assert harp.texts.url and harp.texts.tokens == 512
-    php = read_finetune_config(ROOT / "configs" / "php-reranker.toml")
+    php = read_settings(FinetuneConfig, ROOT / "configs" / "php-reranker.toml")
     assert (php.training.batch, php.training.epochs, php.training.warmup) == (32, 1, 0.01)
-    prop = read_finetune_config(ROOT / "configs" / "prop-reranker.toml")
+    prop = read_settings(FinetuneConfig, ROOT / "configs" / "prop-reranker.toml")
     assert (prop.folds.count, prop.data.depth, prop.training.batch) == (5, 200, 16)
 
 

@@ -9,9 +9,10 @@ import pytest
 from command import ROOT
 from tiny_training import pair_rows, save_bert, save_normalized, write_pairs
 
+from indexer.base.settings import read_settings
 from retriever.mlm import main as train_masked
 from retriever.train import main as train
-from retriever.training.config import TrainConfig, read_config
+from retriever.training.config import TrainConfig
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -35,7 +36,7 @@ def data(tmp_path_factory) -> Path:
 def test_the_papers_settings_are_there():
     names = {path.stem for path in CONFIGS}
     assert names >= {"hlp-pretrain", "hlp-finetune", "small-mlm", "small-pretrain", "minilm-lora"}
-    config = read_config(ROOT / "configs/hlp-pretrain.toml")
+    config = read_settings(TrainConfig, ROOT / "configs/hlp-pretrain.toml")
     assert (config.training.batch, config.training.epochs, config.loss.mask_duplicates) == (400, 5, "off")
 
 

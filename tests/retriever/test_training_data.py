@@ -11,10 +11,10 @@ import pytest
 from tiny_training import pair_rows, write_pairs
 
 from indexer.base.errors import InputError, UsageError
+from indexer.base.settings import read_settings, settings_text
 from retriever.models.biencoder import TextFormat
-from retriever.training.config import read_config
+from retriever.training.config import TrainConfig
 from retriever.training.data import Batches, PairRows, store_pairs
-from retriever.training.settings import settings_text
 from retriever.training.texts import PairTexts
 
 # --- settings ------------------------------------------------------------------------------------
@@ -32,7 +32,9 @@ def write(tmp_path):
 
 
 def test_the_stages_have_the_papers_defaults(write):
-    pretrain, finetune = (read_config(write(SMALL.format(kind))) for kind in ("pretrain", "finetune"))
+    pretrain, finetune = (
+        read_settings(TrainConfig, write(SMALL.format(kind))) for kind in ("pretrain", "finetune")
+    )
     for config, towers, tokens, title, batch, epochs, given in (
         (pretrain, "shared", (150, 256), False, 400, 5, (1, 0)),
         (finetune, "two", (256, 256), True, 256, 40, (0, 1)),
@@ -46,15 +48,17 @@ def test_the_stages_have_the_papers_defaults(write):
 
 
 def test_what_is_written_beside_a_model_is_what_was_read(write, tmp_path):
-    config = read_config(write(SMALL.format("finetune")), ["loss.scale=3", "data.shots=16"])
+    config = read_settings(TrainConfig, write(SMALL.format("finetune")), ["loss.scale=3", "data.shots=16"])
     (tmp_path / "again.toml").write_text(settings_text(config))
-    assert read_config(tmp_path / "again.toml") == config
+    assert read_settings(TrainConfig, tmp_path / "again.toml") == config
     assert tomllib.loads(settings_text(config))["training"]["adam_epsilon"] == 1e-8
 
 
 def test_single_settings_are_set_on_the_command_line(write):
     path = write(SMALL.format("pretrain"))
-    config = read_config(path, ["training.seed=2", "output.folder=else where", 'data.pairs=["a", "b"]'])
+    config = read_settings(
+        TrainConfig, path, ["training.seed=2", "output.folder=else where", 'data.pairs=["a", "b"]']
+    )
     assert (config.training.seed, config.output.folder) == (2, Path("else where"))
     assert config.data.pairs == [Path("a"), Path("b")]
 
@@ -62,34 +66,39 @@ def test_single_settings_are_set_on_the_command_line(write):
 @pytest.mark.parametrize(
     ("text", "overrides", "message", "hint"),
     [
-        ("", [], "kind is None", "pretrain"),
-        (SMALL.format("train"), [], "kind is 'train'", "finetune"),
+        ("", [], "stage.kind: Field required", "docs/training.md"),
+        (
+            SMALL.format("train"),
+            [],
+            "stage.kind: Input should be 'pretrain' or",
+            "docs/training.md",
+        ),
         (
             SMALL.format("pretrain") + "[trainig]\n",
             [],
-            'unknown table or key "trainig"',
+            'unknown table "trainig"',
             "Did you mean training",
         ),
         (SMALL.format("pretrain"), ["training.bach=3"], r'"bach" in \[training\]', "Did you mean batch"),
         (SMALL.format("pretrain"), ["training.batch=0"], "training.batch: .*greater", "docs/training.md"),
         (SMALL.format("pretrain"), ["training.batch=x"], "valid integer.*given: 'x'", "docs/training.md"),
         (SMALL.format("pretrain"), ["batch"], "expected TABLE.KEY=VALUE", "training.seed"),
-        (SMALL.format("pretrain"), ["stage.kind.x=1"], "kind is no table", "TABLE.KEY"),
+        (SMALL.format("pretrain"), ["stage.kind.x=1"], "kind is not a table", "TABLE.KEY"),
         (SMALL.format("finetune"), ["model.train=lora"], "needs model.towers", "docs/training.md"),
         (SMALL.format("pretrain"), ["model.train=query"], "needs model.towers", "docs/training.md"),
         ('[stage]\nkind = "pretrain"\n', [], "data.pairs: Field required", "docs/training.md"),
-        ("[stage", [], "not TOML", "configs/"),
+        ("[stage", [], "not TOML", "docs/training.md"),
     ],
 )
 def test_settings_that_do_not_fit_are_named(write, text, overrides, message, hint):
     with pytest.raises(UsageError, match=message) as caught:
-        read_config(write(text), overrides)
+        read_settings(TrainConfig, write(text), overrides)
     assert hint in caught.value.hint
 
 
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(UsageError, match="No such file"):
-        read_config(tmp_path / "none.toml")
+        read_settings(TrainConfig, tmp_path / "none.toml")
 
 
 # --- the two stages ------------------------------------------------------------------------------

@@ -18,15 +18,15 @@ from sentence_transformers import SentenceTransformer
 from tiny_training import pair_rows, save_bert, save_normalized, write_pairs
 
 from indexer.base.errors import InputError, MachineError, UsageError
+from indexer.base.settings import read_settings, settings_text
 from retriever.export import main as export
 from retriever.models.biencoder import open_biencoder
 from retriever.models.folders import weights_sha256
 from retriever.train import main
 from retriever.training import trainer as trainers
-from retriever.training.config import read_config
+from retriever.training.config import TrainConfig
 from retriever.training.log import read_log, take_back
 from retriever.training.loss import InBatchLoss
-from retriever.training.settings import settings_text
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -239,7 +239,7 @@ def test_two_processes_have_the_losses_gradients_and_weights_of_one(data, tmp_pa
         for processes in (1, 2):
             folder = tmp_path / f"{name}-{processes}"
             paths[name, processes] = config("finetune", "normalized", folder)
-            read = read_config(paths[name, processes], [*common, *settings])
+            read = read_settings(TrainConfig, paths[name, processes], [*common, *settings])
             paths[name, processes].write_text(settings_text(read))
     script = "import sys; from retriever.train import main; [main([c]) for c in sys.argv[1:]]"
     ranks = two_ranks(script, *(paths[name, 2] for name in variants))

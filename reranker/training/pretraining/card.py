@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from indexer.base.settings import settings_text
 from reranker.training.card import card_text, use_of
 from reranker.training.pretraining.config import PretrainConfig
 from retriever.training.card import public_name
-from retriever.training.settings import settings_text
 
 
 def pretrained_card(config: PretrainConfig, facts: Mapping[str, Any]) -> str:

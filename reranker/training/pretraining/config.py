@@ -7,12 +7,12 @@ three of them). Defaults are those of a base of BERT's size; what the papers use
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from indexer.base.settings import Settings
 from reranker.training.config import (
     CrossEncoderSettings,
     GroupTrainingSettings,
@@ -20,14 +20,13 @@ from reranker.training.config import (
     PairTextSettings,
 )
 from retriever.training.config import Count, OutputSettings, Positive
-from retriever.training.settings import Table, read_tables
 
 Share = Annotated[float, Field(ge=0, le=1)]
 Rate = Annotated[float, Field(gt=0)]
 
 
-class MaskSettings(Table):
-    """[mlm]: the prediction of masked tokens, beside the ranking."""
+class MaskSettings(Settings):
+    """The prediction of masked tokens, in addition to the ranking."""
 
     weight: Annotated[float, Field(ge=0)] = 1.0
     """of its loss, the mean over a step's masked tokens, in the sum with that of the ranking; 0: without"""
@@ -41,12 +40,14 @@ class MaskSettings(Table):
     warmup_steps: Count = 500
     """steps in which a new head learns alone, on the encoder as it is; a head of the base's own needs none"""
     warmup_learning_rate: Rate = 1e-3
+    """the learning rate of these steps"""
 
 
-class StageSettings(Table):
-    """[[stages]]: what is learnt, one after another."""
+class StageSettings(Settings):
+    """A stage of training; stages are trained one after another, each with the model of the one before."""
 
     name: Annotated[str, Field(pattern=r"^[\w.-]+$")]
+    """of the stage, in the log and in messages"""
     contrasts: Annotated[list[Path], Field(min_length=1)]
     """files of `reranker.mine`; one without a contrast is passed over, as is a stage that has no other"""
     weights: list[Rate] = Field(default_factory=list)
@@ -56,14 +57,17 @@ class StageSettings(Table):
     negatives: Positive | None = None
     """how many worse pairs of a contrast at most, drawn anew each epoch; by default all"""
     batch: Positive | None = None
-    """here and below: instead of what [training] says"""
+    """instead of [training] batch"""
     epochs: Positive | None = None
+    """instead of [training] epochs"""
     steps: Positive | None = None
+    """instead of [training] steps"""
     learning_rate: Rate | None = None
+    """instead of [training] learning_rate"""
 
 
 class ContrastTrainingSettings(GroupTrainingSettings):
-    """[training], of all stages."""
+    """Batches, steps and the optimiser (AdamW), for all stages."""
 
     batch: Positive = 32
     """contrasts in a step, over all processes"""
@@ -71,8 +75,15 @@ class ContrastTrainingSettings(GroupTrainingSettings):
     """of each stage"""
 
 
-class PretrainConfig(Table):
-    """All of it."""
+class PretrainConfig(Settings):
+    """Pre-train a cross-encoder on contrasts, stage by stage.
+
+    CONFIG is a TOML file with the tables below; configs/{prop,harp,php}-pretrain.toml are examples. Started
+    again after an interruption, the same command resumes from the last checkpoint. On several GPUs:
+    accelerate launch -m reranker.pretrain CONFIG
+    """
+
+    hint = "See docs/pretraining-rerankers.md for all settings."
 
     model: CrossEncoderSettings
     texts: PairTextSettings
@@ -99,8 +110,3 @@ class PretrainConfig(Table):
 
 WARMUP = "head"
 """What the steps before the first stage are called, in which a new head learns alone."""
-
-
-def read_pretrain_config(path: Path, overrides: Sequence[str] = ()) -> PretrainConfig:
-    """A settings file. Raises `UsageError` naming file and key for what is unknown or does not fit."""
-    return read_tables(PretrainConfig, path, overrides)

@@ -1,0 +1,187 @@
+"""Settings: typed models, the TOML files that they are read from, and errors that name file, table and key.
+
+Whatever Linkseek reads as TOML (a command's options, a training's settings, pipelines, experiments) is a
+tree of `Settings`, one model for each table. Unknown keys and values of the wrong type are errors.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar, get_args
+
+import orjson
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+
+from indexer.base.errors import UsageError
+
+Values = dict[str, Any]
+
+
+class Settings(BaseModel):
+    """One table of settings; the docstrings of its fields explain them in `--help` and docs/."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, use_attribute_docstrings=True, protected_namespaces=()
+    )
+
+    hint: ClassVar[str] = ""
+    """where to look up valid settings; printed with every error"""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _missing_tables_are_empty(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        tables: Values = {name: {} for name, field in cls.model_fields.items() if is_table(field.annotation)}
+        return tables | values
+
+
+T = TypeVar("T", bound=Settings)
+
+
+def is_table(annotation: Any) -> bool:
+    """Whether a field holds a table of its own."""
+    return isinstance(annotation, type) and issubclass(annotation, Settings)
+
+
+def table_in(annotation: Any) -> type[Settings] | None:
+    """The model of the tables in a field: its own, those of a list, or those of a dictionary."""
+    if is_table(annotation):
+        return annotation  # type: ignore[no-any-return]
+    return next(filter(None, map(table_in, get_args(annotation))), None)
+
+
+def read_settings(model: type[T], path: Path, overrides: Sequence[str] = ()) -> T:
+    """Settings from a TOML file, with single values replaced by overrides such as "table.key=value".
+
+    Raises `UsageError` naming file, table and key for whatever is unknown, missing or invalid.
+    """
+    return validate(model, override(read_toml(path, model.hint), overrides), file=path)
+
+
+def read_toml(path: Path, hint: str) -> Values:
+    """The tables of a TOML file. Raises `UsageError` with this hint if it cannot be read."""
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}", hint) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: not TOML: {error}", hint) from None
+
+
+def override(values: Values, overrides: Sequence[str]) -> Values:
+    """Settings with values replaced: TABLE.KEY=VALUE, or TABLE.NUMBER.KEY=VALUE in a list of tables.
+
+    Numbers count from 1. VALUE is TOML; what is not is taken as text. The given dictionary is changed.
+    """
+    for text in overrides:
+        key, equals, value = text.partition("=")
+        *tables, name = key.strip().split(".")
+        if not equals or not name or not all(tables):
+            raise UsageError(f"--set {text}: expected TABLE.KEY=VALUE", "For example: --set training.seed=2")
+        inner: Any = values
+        for table in tables:
+            if isinstance(inner, list):
+                inner = inner[int(table) - 1] if table in map(str, range(1, len(inner) + 1)) else None
+            else:
+                inner = inner.setdefault(table, {})
+            if not isinstance(inner, dict | list):
+                raise UsageError(f"--set {text}: {table} is not a table", "Expected TABLE.KEY=VALUE.")
+        if isinstance(inner, list):
+            hint = f"Add its number: {tables[-1]}.1.{name}=VALUE."
+            raise UsageError(f"--set {text}: {tables[-1]} is a list of tables", hint)
+        try:
+            inner[name] = tomllib.loads(f"value = {value.strip()}")["value"]
+        except tomllib.TOMLDecodeError:
+            inner[name] = value.strip()
+    return values
+
+
+def validate(
+    model: type[T],
+    values: Mapping[str, Any],
+    *,
+    file: Path | None = None,
+    table: str = "",
+    given: Mapping[str, Any] | None = None,
+    hint: str = "",
+) -> T:
+    """Values as a model.
+
+    file: where they come from, and the table in it. given: those that came from the command line instead.
+    hint: instead of the model's. Raises `UsageError` for the first unknown key, with the nearest known one;
+    otherwise for everything that is missing or invalid.
+    """
+    hint = hint or model.hint
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        errors = error.errors()
+    of_flags, of_file = [], []
+    for e in errors:
+        parts = [str(part + 1) if isinstance(part, int) else part for part in e["loc"]]
+        name = ".".join([table, *parts] if table else parts)
+        tables, _, key = name.rpartition(".")
+        if e["type"] == "extra_forbidden":
+            kind = "table" if isinstance(e["input"], dict) else "key"
+            where = f" in [{tables}]" if tables else ""
+            hint = nearest(key, known_keys(model, e["loc"][:-1]) - {"config"})
+            raise UsageError(f'{file}: unknown {kind} "{key}"{where}', hint) from None
+        value = "" if e["type"] == "missing" or not e["loc"] else f" (given: {e['input']!r})"
+        if file is None or (given and _contains(given, e["loc"])):
+            of_flags.append(f"{flag(name)}: {e['msg']}{value}")
+        else:
+            of_file.append(f"{name}: {e['msg']}{value}" if name else e["msg"])
+    if of_file:
+        of_flags.append(f"{file}: {'; '.join(of_file)}")
+    raise UsageError("; ".join(of_flags), hint)
+
+
+def _contains(values: Any, keys: Iterable[str | int]) -> bool:
+    """Whether nested dictionaries hold a value at these keys, or a list that an item's number leads into."""
+    for key in keys:
+        if not isinstance(values, dict):
+            break
+        if key not in values:
+            return False
+        values = values[key]
+    return True
+
+
+def flag(name: str) -> str:
+    """The command-line flag of an option, `-k` or `--index-name`, or of a key of a table, `--data.seed`."""
+    return f"-{name}" if len(name) == 1 else f"--{name}" if "." in name else f"--{name.replace('_', '-')}"
+
+
+def known_keys(model: type[Settings], tables: Iterable[str | int]) -> set[str]:
+    """The keys that may stand in a table of a tree of settings."""
+    for table in tables:
+        field = model.model_fields.get(str(table))  # None for the number or the name of one of several tables
+        model = (table_in(field.annotation) if field else None) or model
+    return {field.alias or name for name, field in model.model_fields.items()}
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A hint that names the known name most like a misspelt one, or all of them."""
+    known = sorted(known)
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"Did you mean {close[0]}?" if close else f"Known: {', '.join(known)}."
+
+
+def settings_text(settings: Settings) -> str:
+    """Settings as TOML, with all defaults; settings without a value are omitted."""
+    tables: list[str] = []
+    for name, value in settings.model_dump(mode="json").items():
+        heads = [f"[[{name}]]"] * len(value) if isinstance(value, list) else [f"[{name}]"]
+        for head, table in zip(heads, value if isinstance(value, list) else [value], strict=True):
+            keys = [f"{key} = {_toml(entry)}" for key, entry in table.items() if entry is not None]
+            tables.append("\n".join([head, *keys]) + "\n")
+    return "\n".join(tables)
+
+
+def _toml(value: Any) -> str:
+    """A TOML value: JSON's numbers, truth values, texts and lists are TOML's too."""
+    return orjson.dumps(value).decode()
