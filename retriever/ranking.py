@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A question. `answers` are short texts that a right passage holds; empty where unknown."""
+    """A question. `answers` are short texts, one of which a relevant passage contains; empty if unknown."""
 
     id: str
     text: str
@@ -77,6 +77,6 @@ class Ranking:
 
     def results(self, query: int) -> list[tuple[int, float]]:
         """(row, score) of one query, best first, without the empty places."""
-        found = self.rows[query] >= 0
-        rows, scores = self.rows[query][found], self.scores[query][found]
+        mask = self.rows[query] >= 0
+        rows, scores = self.rows[query][mask], self.scores[query][mask]
         return list(zip(rows.tolist(), scores.tolist(), strict=True))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,7 +83,7 @@ class BiEncoder(Engine):
         self._open_queries = open_queries
         self.text_format = TextFormat(title, facts.passage_prompt, facts.query_prompt, facts.title_separator)
         self.tokenize_passages = PassageTokenizer(self.tokenizer, self.text_format)
-        self.identity = {
+        self.identity: dict[str, Any] = {
             "name": self.name,
             "sha256": opened.sha256,
             "dimension": self.dimension,

@@ -1,7 +1,7 @@
 """Fusion: several rankings of the same queries -> one.
 
-Both methods take rankings of any depth, with empty places. A passage that one ranking lacks gets
-nothing from it.
+Both methods take rankings of any depth, with empty places. A ranking adds nothing to the score of a passage
+that it lacks.
 """
 
 from __future__ import annotations
@@ -34,16 +34,15 @@ def reciprocal_rank(rankings: Sequence[Ranking], k: int, constant: float = 60.0)
 def weighted(rankings: Sequence[Ranking], weights: Sequence[float], k: int) -> Ranking:
     """Weighted sum of scores, each ranking's scores first stretched to [0, 1] for each query.
 
-    The worst passage that a ranking holds gets 0 from it, and so does one that it lacks; where all
-    scores of a query are equal (or there is one passage), all get 1. rankings: of the same queries
-    in the same order, depths may differ. weights: one a ranking, not negative. Returns the k best,
-    scores in float32 of a float64 sum. Raises `MismatchError` if the queries differ, `UsageError`
-    without rankings or for weights that do not fit.
+    The worst passage of a ranking gets 0 from it, like one that it lacks; where all scores of a query are
+    equal (or there is one passage), all get 1. rankings: of the same queries in the same order, depths may
+    differ. weights: one a ranking, not negative. Returns the k best, scores in float32 of a float64 sum.
+    Raises `MismatchError` if the queries differ, `UsageError` without rankings or for invalid weights.
     """
     if len(weights) != len(rankings) or not all(0 <= weight < np.inf for weight in weights):
         raise UsageError(
             f"{len(rankings)} rankings with the weights {list(weights)}",
-            "There is one weight for each ranking, 0 or above.",
+            "Give one weight for each ranking, 0 or above.",
         )
     shares = [weight * stretched(ranking) for ranking, weight in zip(rankings, weights, strict=True)]
     return _sum(rankings, shares, k)
@@ -51,12 +50,12 @@ def weighted(rankings: Sequence[Ranking], weights: Sequence[float], k: int) -> R
 
 def stretched(ranking: Ranking) -> NDArray[np.float64]:
     """Min-max normalised scores [Q, k]; 0 in empty places."""
-    scores, found = ranking.scores.astype(np.float64), ranking.rows >= 0  # [Q, k]
-    low = np.min(scores, axis=1, keepdims=True, where=found, initial=np.inf)  # [Q, 1]
-    high = np.max(scores, axis=1, keepdims=True, where=found, initial=-np.inf)  # [Q, 1]
+    scores, mask = ranking.scores.astype(np.float64), ranking.rows >= 0  # [Q, k]
+    low = np.min(scores, axis=1, keepdims=True, where=mask, initial=np.inf)  # [Q, 1]
+    high = np.max(scores, axis=1, keepdims=True, where=mask, initial=-np.inf)  # [Q, 1]
     span = np.where(high > low, high - low, 1.0)  # [Q, 1]
-    stretched = np.where(high > low, (np.where(found, scores, 0.0) - low) / span, 1.0)  # [Q, k]
-    return np.where(found, stretched, 0.0)
+    stretched = np.where(high > low, (np.where(mask, scores, 0.0) - low) / span, 1.0)  # [Q, k]
+    return np.where(mask, stretched, 0.0)
 
 
 def _sum(rankings: Sequence[Ranking], shares: Sequence[NDArray[np.float64]], k: int) -> Ranking:
@@ -67,7 +66,7 @@ def _sum(rankings: Sequence[Ranking], shares: Sequence[NDArray[np.float64]], k: 
     for number, ranking in enumerate(rankings[1:], start=2):
         if ranking.query_ids != query_ids:
             raise MismatchError(
-                f"rankings 1 and {number} are of other queries, or of another order",
+                f"rankings 1 and {number} have different queries, or the same in another order",
                 "Fuse rankings of the same queries.",
             )
     rows = np.concatenate([ranking.rows for ranking in rankings], axis=1)  # [Q, m]
@@ -75,10 +74,10 @@ def _sum(rankings: Sequence[Ranking], shares: Sequence[NDArray[np.float64]], k: 
     # Stable: shares of a row stay in the order of the rankings, and so does the sum's rounding.
     order = np.argsort(rows, axis=1, kind="stable")  # [Q, m]
     rows, share = np.take_along_axis(rows, order, 1), np.take_along_axis(share, order, 1)
-    first = np.ones(rows.shape, bool)  # [Q, m], where a row's shares begin
+    first = np.ones(rows.shape, bool)  # [Q, m], where the shares of a passage begin
     first[:, 1:] = rows[:, 1:] != rows[:, :-1]
     fused = np.zeros(rows.shape)  # [Q, m]
-    if rows.size:  # every query's first place is a beginning: no sum runs into the next query
+    if rows.size:  # the first place of every query is a beginning: no sum runs into the next query
         fused[first] = np.add.reduceat(share.ravel(), np.flatnonzero(first))
     rows = np.where(first, rows, -1)
     missing = ((0, 0), (0, max(k - rows.shape[1], 0)))

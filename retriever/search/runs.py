@@ -1,14 +1,13 @@
-"""TREC runs and judgements (qrels): what every tool of the field reads and writes.
+"""TREC runs and judgements (qrels): the files that every tool of the field reads and writes.
 
     run    QUERY Q0 PASSAGE RANK SCORE TAG           six columns, separated by white space
     qrels  QUERY 0 PASSAGE RELEVANCE                 four; or BEIR's three with a header, by tabs
 
-Two things go wrong with these files elsewhere. trec_eval ignores the rank column, reads scores as
-float32 and sorts ties by id: the scores that we write strictly decrease as float32. And ids hold
-spaces: in both files an id is percent-encoded, that is white space, control characters and "%"
-itself become the %XX of their UTF-8 bytes. Nothing else is encoded or decoded, so reading gives
-back exactly what was written, and other tools' ids stay as they are unless they hold a literal
-"%20".
+Two traps are avoided. trec_eval ignores the rank column, reads scores as float32 and sorts ties by id, so the
+scores that we write strictly decrease as float32. And ids may contain spaces, so ids are percent-encoded in
+both files: white space, control characters and "%" itself become the %XX of their UTF-8 bytes. Nothing else
+is encoded or decoded, so reading returns exactly what was written, and ids of other tools stay as they are
+unless they contain a literal "%20".
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import math
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -27,11 +26,15 @@ from indexer.base.errors import InputError
 from indexer.files.sources import open_source, read_lines
 from retriever.ranking import Ranking
 
+_RUN = "Expected a TREC run: QUERY Q0 DOCUMENT RANK SCORE TAG in every line."
+_QRELS = "Expected TREC judgements: QUERY 0 DOCUMENT RELEVANCE in every line."
+_ESCAPES = re.compile("(?:%[0-9A-Fa-f]{2})+")
+
 Run = dict[str, dict[str, float]]
-"""Query id -> passage (or document) id -> score; the ids of a query stand by rank, best first."""
+"""Query id -> passage (or document) id -> score; the ids of a query in order of rank, best first."""
 
 Qrels = dict[str, dict[str, int]]
-"""Query id -> passage (or document) id -> relevance; 0 and below: judged and found wanting."""
+"""Query id -> passage (or document) id -> relevance; 0 and below: judged as not relevant."""
 
 
 def write_run(
@@ -40,9 +43,9 @@ def write_run(
     ids: Callable[[NDArray[np.int64]], Sequence[str]],
     tag: str = "linkseek",
 ) -> None:
-    """Write a ranking as a TREC run; the file is there whole or not at all.
+    """Write a ranking as a TREC run, atomically.
 
-    ids: from passage rows to passage ids (`PassageStore.ids`).
+    ids: from passage rows to their ids (`PassageStore.ids`).
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     scores = strictly_decreasing(ranking.scores)  # [Q, k]
@@ -52,10 +55,9 @@ def write_run(
         with temporary.open("w", encoding="utf-8", newline="\n") as file:
             for query, query_id in enumerate(map(encode_id, ranking.query_ids)):
                 rows = ranking.rows[query]
-                found = ids(rows[rows >= 0])
-                places = zip(found, scores[query].tolist(), strict=False)
-                for rank, (id_, score) in enumerate(places, start=1):
-                    # nine digits tell any two float32 apart
+                results = zip(ids(rows[rows >= 0]), scores[query].tolist(), strict=False)
+                for rank, (id_, score) in enumerate(results, start=1):
+                    # nine digits distinguish any two float32
                     file.write(f"{query_id} Q0 {encode_id(id_)} {rank} {score:.9g} {tag}\n")
             file.flush()
             os.fsync(file.fileno())
@@ -65,11 +67,11 @@ def write_run(
 
 
 def strictly_decreasing(scores: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Descending scores float32 [Q, k], each lowered as little as makes it less than the last."""
-    scores = np.clip(scores, np.float32(-3e38), np.float32(3e38))  # room below -3e38 for the steps
+    """Descending scores float32 [Q, k], each lowered by the least that makes it less than the one before."""
+    scores = np.clip(scores, np.float32(-3e38), np.float32(3e38))  # leaves space below for the steps
     for column in range(1, scores.shape[1]):
         last = scores[:, column - 1]  # [Q]
-        # near zero by 1e-30: the float32 next to 0 is subnormal, and some programs read it as 0
+        # near zero by 1e-30: the float32 next to 0 is subnormal, which some programs read as 0
         below = np.minimum(np.nextafter(last, np.float32(-np.inf)), last - np.float32(1e-30))
         scores[:, column] = np.minimum(scores[:, column], below)
     return scores
@@ -78,8 +80,8 @@ def strictly_decreasing(scores: NDArray[np.float32]) -> NDArray[np.float32]:
 def read_run(path: Path) -> Run:
     """A TREC run as trec_eval ranks it: by score as float32, ties by id, both descending.
 
-    Raises `InputError` naming the file and line for a line without six columns, a score that is no
-    number, a document that a query has twice; and for an empty file.
+    Raises `InputError` naming the file and line for a line without six columns, a score that is not a number,
+    and a document that a query has twice; also for an empty file.
     """
     run: Run = {}
     for place, columns in _rows(path, 6, "query, Q0, document, rank, score, tag"):
@@ -99,43 +101,55 @@ def read_run(path: Path) -> Run:
     return {query: _ranked(results) for query, results in run.items()}
 
 
+def check_questions(run: Iterable[str], query_ids: Collection[str], name: str) -> None:
+    """Raises `InputError` if a run, given by the ids of its queries, has none of these queries."""
+    run = list(run)
+    if set(query_ids).isdisjoint(run):
+        raise InputError(
+            f"{name}: the run has none of the questions (its first is {run[0]!r}; the first question is "
+            f"{next(iter(query_ids), '')!r})",
+            "Give the questions of this run.",
+        )
+
+
 def run_ranking(
     run: Mapping[str, Mapping[str, float]],
     query_ids: Sequence[str],
     rows_of: Callable[[Sequence[str]], NDArray[np.int64]],
     k: int | None = None,
 ) -> Ranking:
-    """A run that was read as a `Ranking` of these queries; what the run lacks has no results.
+    """A run that was read as a `Ranking` of these queries; queries that it lacks have no results.
 
-    rows_of: from ids to rows (`PassageStore.rows_of`). k: columns; by default the longest list.
+    rows_of: from ids to rows (`PassageStore.rows_of`). k: columns; by default the length of the longest list.
     Ties are resolved, so scores strictly decrease. Raises `InputError` for an id of row -1.
     """
     lists = [list(run.get(query, {}).items())[:k] for query in query_ids]
     ids = [id_ for results in lists for id_, _ in results]
-    found = rows_of(ids)  # [n]
-    if (found < 0).any():
+    rows_of_ids = rows_of(ids)  # [n]
+    is_unknown = rows_of_ids < 0
+    if is_unknown.any():
         raise InputError(
-            f"the run has {int((found < 0).sum()):,} passages that the index lacks, such as "
-            f'"{ids[int(np.argmax(found < 0))]}"',
+            f"the run has {int(is_unknown.sum()):,} passages that the index lacks, such as "
+            f'"{ids[int(np.argmax(is_unknown))]}"',
             "Use the index that the run was made with.",
         )
     lengths = np.array([len(results) for results in lists], np.int64)  # [Q]
     width = k if k is not None else int(lengths.max(initial=0))
-    filled = np.arange(width) < lengths[:, None]  # bool [Q, width]
-    rows = np.full(filled.shape, -1, np.int64)  # [Q, width]
-    scores = np.full(filled.shape, -np.inf, np.float32)  # [Q, width]
-    rows[filled] = found
+    mask = np.arange(width) < lengths[:, None]  # bool [Q, width]
+    rows = np.full(mask.shape, -1, np.int64)  # [Q, width]
+    scores = np.full(mask.shape, -np.inf, np.float32)  # [Q, width]
+    rows[mask] = rows_of_ids
     values = np.array([score for results in lists for _, score in results], np.float64)  # [n]
-    scores[filled] = np.clip(values, -3e38, 3e38)
-    scores = np.where(filled, strictly_decreasing(scores), np.float32(-np.inf))
+    scores[mask] = np.clip(values, -3e38, 3e38)
+    scores = np.where(mask, strictly_decreasing(scores), np.float32(-np.inf))
     return Ranking(tuple(query_ids), rows, scores)
 
 
 def read_qrels(path: Path) -> Qrels:
     """Judgements: TREC's four columns, or BEIR's three (`query-id corpus-id score`) below a header.
 
-    Raises `InputError` naming the file and line for a wrong number of columns, a relevance that is
-    no whole number, a document that is judged twice and differently; and for an empty file.
+    Raises `InputError` naming the file and line for an unexpected number of columns, a relevance that is not
+    a whole number, and a document that is judged twice and differently; also for an empty file.
     """
     qrels: Qrels = {}
     for place, columns in _rows(path, 4, "query, 0, document, relevance", beir=True):
@@ -147,24 +161,27 @@ def read_qrels(path: Path) -> Qrels:
         if judged.setdefault(document, int(value)) != int(value):
             raise InputError(
                 f'{place}: query "{query}", document "{document}": {int(value)} here, '
-                f"{judged[document]} further up",
+                f"{judged[document]} in an earlier line",
                 "Keep one of the two judgements.",
             )
     if not qrels:
-        raise InputError(f"{path}: there are no judgements in it", _QRELS)
+        raise InputError(f"{path}: the file has no judgements", _QRELS)
     return qrels
 
 
 # --- ids -----------------------------------------------------------------------------------------
-
-_ESCAPES = re.compile("(?:%[0-9A-Fa-f]{2})+")
 
 
 def encode_id(id_: str) -> str:
     """An id without white space and control characters, for a column of a TREC file."""
     if id_.isalnum():
         return id_  # the usual case, fast
-    return "".join(map(_encode_character, id_)) if any(map(_must_be_encoded, id_)) else id_
+    if not any(map(_must_be_encoded, id_)):
+        return id_
+    return "".join(
+        "".join(f"%{byte:02X}" for byte in character.encode()) if _must_be_encoded(character) else character
+        for character in id_
+    )
 
 
 def decode_id(column: str) -> str:
@@ -176,16 +193,10 @@ def _must_be_encoded(character: str) -> bool:
     return character == "%" or character.isspace() or unicodedata.category(character) == "Cc"
 
 
-def _encode_character(character: str) -> str:
-    if not _must_be_encoded(character):
-        return character
-    return "".join(f"%{byte:02X}" for byte in character.encode())
-
-
 def _decode_escapes(match: re.Match[str]) -> str:
-    """Decode a run of escapes, character by character: what we would not encode stays as it is."""
+    """Decode successive escapes, character by character; those that we would not have made stay."""
     data = bytes.fromhex(match.group().replace("%", ""))
-    pieces, start = [], 0
+    decoded, start = [], 0
     while start < len(data):
         for size in (1, 2, 3):  # all white space is below U+10000
             try:
@@ -193,13 +204,13 @@ def _decode_escapes(match: re.Match[str]) -> str:
             except UnicodeDecodeError:
                 continue
             if len(character) == 1 and _must_be_encoded(character):
-                pieces.append(character)
+                decoded.append(character)
                 break
         else:
             size = 1
-            pieces.append(match.group()[3 * start : 3 * start + 3])
+            decoded.append(match.group()[3 * start : 3 * start + 3])
         start += size
-    return "".join(pieces)
+    return "".join(decoded)
 
 
 # --- lines ---------------------------------------------------------------------------------------
@@ -243,7 +254,3 @@ def _ranked(results: dict[str, float]) -> dict[str, float]:
         return results
     keys = dict(zip(results, scores.tolist(), strict=True))
     return dict(sorted(results.items(), key=lambda item: (keys[item[0]], item[0]), reverse=True))
-
-
-_RUN = "Expected a TREC run: QUERY Q0 DOCUMENT RANK SCORE TAG in every line."
-_QRELS = "Expected TREC judgements: QUERY 0 DOCUMENT RELEVANCE in every line."

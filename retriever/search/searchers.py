@@ -1,40 +1,32 @@
 """First-stage search: queries -> the best passages of an index.
 
 `Bm25` and `QueryLikelihood` are Lucene's (`indexer.search.lucene_index`), `Dense` is FAISS's
-(`indexer.search.faiss_index`) with the encoder that made the vectors. `RecordedRun` searches nothing: it
-looks
-up what another system found. Lucene's scores are Lucene's own, where
-Anserini rounds them to four places and moves equal ones apart; we put equal ones in order of rows.
-Which of the passages that tie at place k are in is decided by Lucene, by id.
+(`indexer.search.faiss_index`) with the encoder that made the vectors. `RecordedRun` looks up the results of
+another system. Scores are Lucene's own, with ties in order of rows (Anserini rounds scores to four places and
+moves equal ones apart). If passages tie at place k, Lucene decides by id which of them are returned.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from indexer.base.errors import DamagedIndexError, InputError, MismatchError, UsageError
 from indexer.index import Index, resolve_ids
 from indexer.search.lucene_index import BM25, Dirichlet, Similarity
 from retriever.ranking import Query, Ranking
-from retriever.search.runs import read_run, run_ranking
+from retriever.search.runs import check_questions, read_run, run_ranking
 from retriever.search.stages import stage
 
-
-class Searcher(Protocol):
-    """Whatever turns queries into a `Ranking` of Q rows and k columns."""
-
-    def search(self, queries: Sequence[Query], k: int) -> Ranking:
-        """The k best passages of each query."""
-        ...
+if TYPE_CHECKING:
+    from retriever.models.biencoder import BiEncoder
 
 
 class LuceneSearcher:
-    """What `Bm25` and `QueryLikelihood` share: one Lucene index, one similarity."""
+    """One Lucene index with one similarity."""
 
     def __init__(self, index: Index, similarity: Similarity) -> None:
         self.similarity = similarity
@@ -50,20 +42,17 @@ class LuceneSearcher:
         hits = self._lucene.search([query.text for query in queries], k, self.similarity)
         rows = np.full((len(queries), k), -1, np.int64)  # [Q, k]
         scores = np.full((len(queries), k), -np.inf, np.float32)  # [Q, k]
-        found = np.arange(k) < np.array([len(ids) for ids, _ in hits], int)[:, None]  # [Q, k]
-        rows[found] = self._rows([id_ for ids, _ in hits for id_ in ids])
-        scores[found] = np.concatenate([best for _, best in hits] or [scores[:0, 0]])
-        return Ranking.of([query.id for query in queries], rows, scores)
-
-    def _rows(self, ids: Sequence[str]) -> NDArray[np.int64]:
-        rows = self._passages.rows_of(ids)  # [n]: one look-up for all queries
-        if (rows < 0).any():
-            unknown = ids[int(np.argmax(rows < 0))]
+        mask = np.arange(k) < np.array([len(ids) for ids, _ in hits], int)[:, None]  # [Q, k]
+        ids = [id_ for ids, _ in hits for id_ in ids]
+        rows[mask] = self._passages.rows_of(ids)  # one look-up for all queries
+        if (rows[mask] < 0).any():
+            unknown = ids[int(np.argmax(rows[mask] < 0))]
             raise DamagedIndexError(
-                f"{self._lucene.folder}: holds {unknown!r}, which is no passage of this index",
+                f"{self._lucene.folder}: holds {unknown!r}, which is not a passage of this index",
                 "Build the index again.",
             )
-        return rows
+        scores[mask] = np.concatenate([best for _, best in hits] or [scores[:0, 0]])
+        return Ranking.of([query.id for query in queries], rows, scores)
 
 
 class Bm25(LuceneSearcher):
@@ -86,34 +75,21 @@ class QueryLikelihood(LuceneSearcher):
         super().__init__(index, Dirichlet(mu))
 
 
-class QueryEncoder(Protocol):
-    """What turns questions into vectors; `retriever.models.biencoder.BiEncoder` is one."""
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        """Its name and the hash of its files, as in the manifest of the vectors."""
-        ...
-
-    def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Vectors of queries, float32 [Q, d]."""
-        ...
-
-
 class Dense:
     """Inner products of query and passage vectors (Karpukhin et al. 2020, section 3.1)."""
 
     def __init__(
         self,
         index: Index,
-        encoder: QueryEncoder,
+        encoder: BiEncoder,
         name: str | None = None,
         device: str = "auto",
         **parameters: int,
     ) -> None:
-        """name: of the vectors in the index, default its first. device: where they are searched.
+        """encoder: of the queries. name: of the vectors in the index, default its first.
 
-        parameters: FAISS's, such as nprobe. Raises `MismatchError` if the vectors were not made by this
-        encoder, and what `FaissIndex.on` raises.
+        device: searches the vectors. parameters: FAISS's, such as nprobe. Raises `MismatchError` if another
+        encoder made the vectors, and the errors of `FaissIndex.on`.
         """
         vectors = index.dense(name)
         self._encoder = encoder
@@ -121,9 +97,8 @@ class Dense:
         expected, given = vectors.encoder, encoder.identity
         if given["sha256"] != expected["sha256"]:
             raise MismatchError(
-                f"the vectors were made by the encoder {expected['name']} "
-                f"({expected['sha256'][:12]}), the queries' encoder is {given['name']} "
-                f"({given['sha256'][:12]})",
+                f"the vectors were made by the encoder {expected['name']} ({expected['sha256'][:12]}), the "
+                f"encoder of the queries is {given['name']} ({given['sha256'][:12]})",
                 "Their inner products would mean nothing. Use the encoder of the index, or add this "
                 "one: python indexer/build.py --index DIR --encoder NAME.",
             )
@@ -148,7 +123,7 @@ class RecordedRun:
     """
 
     def __init__(self, index: Index, path: Path) -> None:
-        """Raises what `read_run` raises, and `InputError` for a run of other passages or of documents."""
+        """Raises the errors of `read_run`, and `InputError` for a run of other passages or of documents."""
         self.path = path
         run = read_run(path)
         ids = list(dict.fromkeys(id_ for results in run.values() for id_ in results))
@@ -160,7 +135,7 @@ class RecordedRun:
         if documents > len(ids) - len(unknown):
             raise InputError(
                 f"{path}: ranks documents (such as {unknown[0]!r}); a pipeline ranks passages",
-                "Give a run of passages. A run of documents can be measured: app/evaluate.py --run FILE.",
+                "Give a run of passages. A run of documents can be evaluated: app/evaluate.py --run FILE.",
             )
         if len(unknown) == len(ids):
             raise InputError(
@@ -170,7 +145,7 @@ class RecordedRun:
         known: dict[str, dict[str, float]] = {}
         for query_id, results in run.items():
             best: dict[int, float] = {}
-            for id_, score in results.items():  # two ids (a redirect's) may be one row: the better stays
+            for id_, score in results.items():  # best first; two ids (one of a redirect) may be the same row
                 best.setdefault(row_of[id_], score)
             best.pop(-1, None)
             known[query_id] = {str(row): score for row, score in best.items()}
@@ -181,20 +156,14 @@ class RecordedRun:
     def search(self, queries: Sequence[Query], k: int) -> Ranking:
         """The k best passages of each query; -1 for all of a query that the run lacks."""
         places = np.array([self._place.get(query.id, -1) for query in queries], np.int64)  # [Q]
-        there, width = places >= 0, min(k, self._ranking.depth)
+        known, width = places >= 0, min(k, self._ranking.depth)
         rows = np.full((len(queries), k), -1, np.int64)  # [Q, k]
         scores = np.full((len(queries), k), -np.inf, np.float32)  # [Q, k]
-        rows[there, :width] = self._ranking.rows[places[there], :width]
-        scores[there, :width] = self._ranking.scores[places[there], :width]
+        rows[known, :width] = self._ranking.rows[places[known], :width]
+        scores[known, :width] = self._ranking.scores[places[known], :width]
         return Ranking(tuple(query.id for query in queries), rows, scores)
 
     def missing(self, queries: Sequence[Query]) -> int:
         """How many of the queries the run lacks. Raises `InputError` if it has none of them."""
-        missing = sum(query.id not in self._place for query in queries)
-        if missing == len(queries):
-            raise InputError(
-                f"{self.path}: the run has none of the questions (it has {next(iter(self._place))!r}; the "
-                f"questions are {queries[0].id!r})",
-                "Give a run of the same questions.",
-            )
-        return missing
+        check_questions(self._place, [query.id for query in queries], str(self.path))
+        return sum(query.id not in self._place for query in queries)

@@ -1,4 +1,4 @@
-"""How long the stages of a search take, for whoever wants to know; nothing is kept otherwise.
+"""Times the stages of a search for those who ask; otherwise nothing is recorded.
 
     with stage("encode question"):            # in a searcher
         ...
@@ -6,8 +6,8 @@
         pipeline(queries, k)
     seconds["encode question"]                # in the order in which stages first ended
 
-Stages do not nest, so they add up to the search less what lies between them. A stage that runs
-several times (two members of a fusion search Lucene) counts with the sum.
+Stages do not nest, so they add up to the search except for the code between them. A stage that runs several
+times (two members of a fusion search Lucene) counts with the sum.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def stage(name: str) -> Iterator[None]:
 
 @contextmanager
 def recorded_stages() -> Iterator[dict[str, float]]:
-    """Seconds by stage of what runs inside, in this thread; whole once the block is left."""
+    """Seconds by stage of the block, in this thread; complete when the block ends."""
     seconds: dict[str, float] = {}
     token = _recorded.set(seconds)
     try:

@@ -64,7 +64,7 @@ def test_another_encoder_is_refused_with_both_names(index, other):
         Dense(index, other)
     hashes = [FakeEncoder("fake").identity["sha256"][:12], other.identity["sha256"][:12]]
     assert f"the encoder fake ({hashes[0]})" in caught.value.message
-    assert f"encoder is {other.name} ({hashes[1]})" in caught.value.message
+    assert f"encoder of the queries is {other.name} ({hashes[1]})" in caught.value.message
     assert "--encoder" in caught.value.hint
 
 

@@ -215,7 +215,7 @@ def test_qrels(tmp_path, text):
         ("1 0 a yes\n", 1, "'yes', expected a whole number"),
         ("1 0 a 0.5\n", 1, "'0.5', expected a whole number"),
         ("1 0 a nan\n", 1, "expected a whole number"),
-        ("1 0 a 1\n1 0 a 2\n", 2, "2 here, 1 further up"),
+        ("1 0 a 1\n1 0 a 2\n", 2, "2 here, 1 in an earlier line"),
     ],
 )
 def test_damaged_qrels(tmp_path, text, line, message):

@@ -15,7 +15,7 @@ import zstandard
 from indexer.base.errors import DamagedIndexError, UsageError
 from indexer.search.lucene_index import BM25, LuceneIndex, build_lucene, open_lucene
 from retriever.ranking import Query
-from retriever.search.searchers import Bm25, QueryLikelihood, Searcher
+from retriever.search.searchers import Bm25, QueryLikelihood
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 
@@ -56,7 +56,7 @@ def index(tmp_path_factory) -> Index:
 
 @pytest.mark.parametrize("kind", [Bm25, QueryLikelihood])
 def test_rows_and_scores_with_ties_by_row(index, kind):
-    searcher: Searcher = kind(index)
+    searcher = kind(index)
     ranking = searcher.search(QUERIES, 6)
     assert ranking.query_ids == ("1", "2", "3")
     assert ranking.rows.dtype == np.int64 and ranking.scores.dtype == np.float32
