@@ -182,7 +182,7 @@ def passages(corpus: Path, number: int, words: int = 100) -> list[Passage]:
     """So many passages of a corpus; a smaller one is repeated, each time with other ids."""
     from indexer.documents import Document
     from indexer.passages import Passage, split_document
-    from indexer.readers import open_reader
+    from indexer.readers.formats import open_reader
 
     def endless() -> Any:
         for turn in count():

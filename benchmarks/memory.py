@@ -17,7 +17,7 @@ from pathlib import Path
 from benchmarks.harness import Benchmark, Figure, run
 from indexer.documents import Document
 from indexer.index import Index
-from indexer.readers import open_reader
+from indexer.readers.formats import open_reader
 
 _BUILD = Path(__file__).parents[1] / "indexer" / "build.py"
 

@@ -14,8 +14,8 @@ import mwparserfromhell
 
 from benchmarks.harness import Benchmark, Figure, alternate, run
 from indexer.base.errors import UsageError
-from indexer.readers import Record
 from indexer.readers.mediawiki import MediawikiReader
+from indexer.readers.reader import Record
 
 
 def measure(options: argparse.Namespace) -> list[Figure]:

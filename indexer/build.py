@@ -24,7 +24,7 @@ from indexer.base.text import byte_size, printable
 from indexer.building.builder import Built, OpenEncoder, Plan, build_index, encode_share
 from indexer.encoding.encode import Encoder
 from indexer.index import Index
-from indexer.readers import all_readers
+from indexer.readers.formats import all_readers
 
 PROGRAM = "python indexer/build.py"
 SAMPLE = Path(__file__).parents[1] / "samples" / "linkseek-sample.xml.bz2"

@@ -18,7 +18,7 @@ from app.background.uploads import Upload, safe_path, save_uploads
 from app.testsets import all_test_sets, places
 from indexer.base.errors import InputError, LinkseekError, UsageError
 from indexer.base.settings import nearest
-from indexer.readers import all_readers, open_reader
+from indexer.readers.formats import all_readers, open_reader
 from indexer.store.artifacts import Manifest, value_sha256
 from retriever.models.locations import DEFAULT_ENCODER
 from retriever.queries import read_queries

@@ -27,7 +27,7 @@ from app.web.state import INDEX, index_address
 from app.web.view import invitation_html, notice_html, section_html
 from app.web.view_index import description_html, indexes_html
 from indexer.base.errors import LinkseekError
-from indexer.readers import all_readers
+from indexer.readers.formats import all_readers
 from retriever.models.locations import DEFAULT_ENCODER
 
 _FILES, _FOLDER = "Files", "A folder"

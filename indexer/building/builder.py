@@ -25,7 +25,8 @@ from indexer.building.stages import Stages
 from indexer.building.workspace import Workspace
 from indexer.encoding.encode import Encoder, Share
 from indexer.encoding.shards import Shard
-from indexer.readers import Reader, open_reader
+from indexer.readers.formats import open_reader
+from indexer.readers.reader import Reader
 from indexer.search.faiss_index import FLAT
 from indexer.store.artifacts import (
     BM25,

@@ -30,7 +30,7 @@ from indexer.documents import (
     document_row,
 )
 from indexer.files.sources import Reading
-from indexer.readers import Ignored, Reader, Record, parse_at
+from indexer.readers.reader import Ignored, Reader, Record, parse_at
 from indexer.store.artifacts import combined_sha256, read_json, segment_path, segment_paths, write_json
 from indexer.store.ids import IdTable, SeenIds, hash_ids
 from indexer.store.tables import Row, Table, TableWriter

@@ -1,6 +1,6 @@
-"""What the elements of a page do to its layout: which begin a paragraph, which a line, which nothing.
+"""How the elements of a page affect its layout: which begin a paragraph, which a line, which nothing.
 
-For whoever walks a page and meets its elements in reading order, as HTML names them.
+Renderers call it for each element in reading order, by HTML's names.
 
 Source: the HTML standard, section 15.3 (https://html.spec.whatwg.org/#flow-content-3).
 """
@@ -25,7 +25,7 @@ class Blocks:
     """The elements that are open at a point of the walk."""
 
     def __init__(self, layout: Layout, title: str = "") -> None:
-        """title: the first heading that reads so is the document's title and begins no section."""
+        """title: the first heading with this text is the document's title and begins no section."""
         self.layout = layout
         self._title = title
         self._verbatim = 0
@@ -93,7 +93,7 @@ class Blocks:
             self.layout.paragraph()
 
     def _boundary(self, tag: str) -> None:
-        """What the start and the end of an element part."""
+        """The break at the start or the end of an element."""
         if tag not in _PARAGRAPHS and tag not in _LINES and tag not in _LISTS:
             return
         if self._cells:

@@ -8,14 +8,11 @@ split without a CSV parser's state and a damaged row cannot swallow its neighbou
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from typing import BinaryIO
 
-from indexer.base.errors import InputError
 from indexer.documents import Document
-from indexer.files.sources import read_lines
-from indexer.readers import Outcome, Reader, Record
+from indexer.readers.reader import Outcome, Reader, Record, damaged
 
 _HEADER = ["id", "text", "title"]
 
@@ -24,7 +21,8 @@ class DprReader(Reader):
     """One passage a line; titles repeat, ids are numbers."""
 
     name = "dpr"
-    summary = "DPR's psgs_w100.tsv: id, text, title (passages of 100 words)"
+    description = "DPR's `psgs_w100.tsv`: id, text, title"
+    passage = "a row"
     passage_words = 0
 
     @classmethod
@@ -32,23 +30,15 @@ class DprReader(Reader):
         """The first line is DPR's header."""
         return head.split(b"\n", 1)[0].strip() == b"id\ttext\ttitle"
 
-    def read_records(self, stream: BinaryIO) -> Iterator[Record]:
-        """One record a line."""
-        for number, line in read_lines(stream):
-            yield Record(f"line {number:,}", line)
-
     def parse(self, record: Record) -> Iterable[Outcome]:
         """One document, which is a passage."""
         try:
             line = record.payload.decode("utf-8")
             row = next(csv.reader([line], delimiter="\t", strict=True))
         except (UnicodeDecodeError, csv.Error) as error:
-            raise InputError(f"not a row of tab-separated UTF-8 ({error})", _MEND) from None
+            raise damaged(f"not a row of tab-separated UTF-8 ({error})") from None
         if row == _HEADER and record.place == "line 1":
             return
         if len(row) != 3:
-            raise InputError(f"{len(row)} fields, expected 3 ({', '.join(_HEADER)})", _MEND)
+            raise damaged(f"{len(row)} fields, expected 3 ({', '.join(_HEADER)})")
         yield Document(id=row[0], title=row[2], text=row[1])
-
-
-_MEND = "Mend the line, or use --on-error skip to leave it out."

@@ -1,7 +1,7 @@
-"""What the readers of folders share: which files are read, in which order, and what can go wrong.
+"""The base of readers of folders: which files are read, in which order, and what can go wrong.
 
-A folder's files are read one after another, sorted by their paths in it. A file that cannot be read
-is a bad record like any other: it ends the build with its name, or is counted with --on-error skip.
+A folder's files are read one after another, sorted by path. A file that cannot be read
+is a damaged record like any other: it stops the build, or is skipped and counted with --on-error skip.
 
 `FolderReader` is for any format that lies in files of a folder (many records in each, or one);
 `PageReader` for those in which a file is a document, named by its path.
@@ -23,7 +23,8 @@ from indexer.base.text import escaped
 from indexer.documents import Redirect
 from indexer.files.listing import Entry, list_folder, suffix_of
 from indexer.files.sources import FolderSource, Reading, read_head
-from indexer.readers import Ignored, Outcome, Reader, Record, all_readers
+from indexer.readers.formats import all_readers
+from indexer.readers.reader import Ignored, Outcome, Reader, Record
 from indexer.readers.targets import Targets
 
 
@@ -35,9 +36,9 @@ class FolderReader(Reader):
 
     folders = True
     suffixes: ClassVar[tuple[str, ...]]
-    """The ends of the names that are read, in lower case: (".json", ".json.gz")."""
+    """The suffixes of the files that are read, in lower case: (".json", ".json.gz")."""
     file: ClassVar[str]
-    """What one of its files is called in messages: "Markdown file"."""
+    """The name of such a file in messages: "Markdown file"."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -50,17 +51,17 @@ class FolderReader(Reader):
             return False
         names = [entry.name for entry in list_folder(path) if not entry.ignored]
         formats = [reader for reader in all_readers().values() if issubclass(reader, FolderReader)]
-        mine = cls._count(path, names)
-        return 0 < mine == max(reader._count(path, names) for reader in formats)
+        own = cls._count(path, names)
+        return 0 < own == max(reader._count(path, names) for reader in formats)
 
     @classmethod
     def _count(cls, path: Path, names: Sequence[str]) -> int:
         """How many files are of this format, if the first of them looks so."""
-        mine = [name for name in names if cls.reads(name)]
+        own = [name for name in names if cls.reads(name)]
         try:
-            return len(mine) if mine and cls.recognises_file(read_head(path / mine[0])) else 0
+            return len(own) if own and cls.recognises_file(read_head(path / own[0])) else 0
         except (InputError, OSError):
-            return len(mine)  # the reader names what is wrong with it
+            return len(own)  # the reader will name the problem
 
     @classmethod
     def reads(cls, name: str) -> bool:
@@ -69,7 +70,7 @@ class FolderReader(Reader):
 
     @classmethod
     def recognises_file(cls, head: bytes) -> bool:
-        """Whether a file with the right suffix looks like this format. `head` as in `recognises`."""
+        """Whether a file with such a suffix looks like this format. `head` as in `recognises`."""
         return True
 
     @abstractmethod
@@ -84,7 +85,7 @@ class FolderReader(Reader):
         return f"{self.path}/{escaped(name)}" if self.path.is_dir() else str(self.path)
 
     def alias(self, entry: Entry) -> Outcome:
-        """What a symbolic link to another file of the folder is."""
+        """The outcome for a symbolic link to another file of the folder."""
         return Ignored("symbolic link to a file that is read already")
 
     def entries(self) -> tuple[Entry, ...]:
@@ -96,7 +97,7 @@ class FolderReader(Reader):
         return self.read_file(self.path.name, stream)
 
     def records(self, on_open: Callable[[Reading], None] | None = None) -> Iterator[Record]:
-        """Raw records of every file; for what cannot be read, a record that holds the error."""
+        """Raw records of every file; for a file that cannot be read, a record that holds the error."""
         if self.path.is_file():
             yield from super().records(on_open)
             return
@@ -151,12 +152,12 @@ class FolderReader(Reader):
             yield Record(escaped(name), InputError(problem, _UNREADABLE))
 
 
-_UNREADABLE = "Check it and its permissions, or use --on-error skip to leave it out."
+_UNREADABLE = "Check it and its permissions, or use --on-error skip to skip it."
 
 
 @lru_cache(maxsize=4)
 def _entries(folder: Path, reading: str) -> tuple[Entry, ...]:
-    """The listing of one reading: the same for everyone who asks in this process."""
+    """The listing of one reading, shared by all callers in this process."""
     return tuple(list_folder(folder))
 
 
@@ -172,9 +173,9 @@ class PageReader(FolderReader):
     """A format in which a file is a document; its id is its path in the folder."""
 
     indexes: ClassVar[tuple[str, ...]]
-    """The pages that a link to a folder means, most likely first."""
-    most_bytes: ClassVar[int] = 1 << 25
-    """A larger file is refused: it is no page, or would take minutes."""
+    """The pages that a link to a folder may mean, most likely first."""
+    max_bytes: ClassVar[int] = 1 << 25
+    """A larger file is refused: it is not a page, or would take minutes."""
 
     @classmethod
     def is_page(cls, name: str) -> bool:
@@ -182,7 +183,7 @@ class PageReader(FolderReader):
         return cls.reads(name)
 
     def targets(self) -> Targets:
-        """What links between the pages mean."""
+        """Resolves links between the pages."""
         return _targets(type(self), self.path, self.reading)
 
     def alias(self, entry: Entry) -> Outcome:
@@ -197,13 +198,13 @@ class PageReader(FolderReader):
             raise InputError(
                 f"{self.path_of(name)}: the name holds a line break or another character that "
                 "cannot be printed, or is not UTF-8",
-                "Rename the file, or use --on-error skip to leave it out.",
+                "Rename the file, or use --on-error skip to skip it.",
             )
-        content = stream.read(self.most_bytes + 1)
-        if len(content) > self.most_bytes:
+        content = stream.read(self.max_bytes + 1)
+        if len(content) > self.max_bytes:
             raise InputError(
-                f"{self.path_of(name)}: more than {self.most_bytes:,} bytes, which is no page",
-                "Split the file, or use --on-error skip to leave it out.",
+                f"{self.path_of(name)}: more than {self.max_bytes:,} bytes, too large for a page",
+                "Split the file, or use --on-error skip to skip it.",
             )
         yield Record(name, Page(name, content))
 

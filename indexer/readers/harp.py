@@ -7,10 +7,10 @@ One object a line; anchors are grouped, as in the published data, or not, as in 
 Nothing has an id, so a document is known by the hash of its text: `s-...` for a sentence, `p-...` for
 a passage. The passage that many anchors lead to is one document, at the first of them, and a sentence
 that stands in several lines is read once. There are no titles: the only names that passages have are
-the anchors, and whoever learns from anchors must not find them in what they lead to.
+the anchors, and models that learn from anchors must not see them in the passages they lead to.
 
-`pos` counts words of the sentence and is not always right (the last word before the first, another
-word), so an anchor is where its text is, nearest to the word that `pos` names.
+`pos` counts words of the sentence and is not always correct (the last word before the first, another
+word), so an anchor is the occurrence of its text nearest to the word that `pos` names.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ import xxhash
 from indexer.base.errors import InputError
 from indexer.documents import Document, Link
 from indexer.files.sources import read_lines
-from indexer.readers import Ignored, Outcome, Reader, Record
 from indexer.readers.jsonl import field_text, first_object_has, load_object
+from indexer.readers.reader import Ignored, Outcome, Reader, Record, damaged
 from indexer.store.ids import SeenIds
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line, and the ids of those of its documents that stand in an earlier one."""
+    """A line, and the ids of its documents that were in an earlier line."""
 
     content: bytes
     known: frozenset[str] = frozenset()
@@ -43,7 +43,8 @@ class HarpReader(Reader):
     """A sentence with its links, and each passage that is new."""
 
     name = "harp"
-    summary = "HARP's sentences with anchors and the passages they lead to, one object a line"
+    description = "HARP's corpus: sentences with anchors and the passages they lead to"
+    passage = "a sentence or a passage"
     passage_words = 0
 
     @classmethod
@@ -58,7 +59,7 @@ class HarpReader(Reader):
             yield Record(f"line {number:,}", Line(line, _known(line, seen)))
 
     def parse(self, record: Record) -> Iterable[Outcome]:
-        """The sentence and its new passages, or the reason why one is left out."""
+        """The sentence and its new passages, or the reason why one is skipped."""
         line: Line = record.payload
         sentence, anchors = _read(line.content)
         links: set[tuple[int, int, str]] = set()
@@ -67,14 +68,14 @@ class HarpReader(Reader):
             if not anchor.text or not anchor.passage.strip():
                 yield Ignored("anchor without text or without passage")
                 continue
-            id_ = _passage_id(anchor.passage)
+            id_ = _id("p", anchor.passage)
             passages[id_] = anchor.passage
             start = _find(anchor, sentence)
             if start >= 0:
                 links.add((start, start + len(anchor.text), id_))
             else:
                 yield Ignored("anchor that is not in its sentence")
-        id_ = _sentence_id(sentence)
+        id_ = _id("s", sentence)
         if not sentence.strip():
             yield Ignored("empty sentence")
         elif id_ in line.known:
@@ -91,16 +92,12 @@ def _known(line: bytes, seen: SeenIds) -> frozenset[str]:
         sentence, anchors = _read(line)
     except InputError:  # which `parse` raises again
         return frozenset()
-    ids = {_sentence_id(sentence), *(_passage_id(anchor.passage) for anchor in anchors)}
+    ids = {_id("s", sentence), *(_id("p", anchor.passage) for anchor in anchors)}
     return frozenset(id_ for id_ in ids if not seen.add(id_))
 
 
-def _sentence_id(text: str) -> str:
-    return f"s-{xxhash.xxh3_64_hexdigest(text.encode())}"
-
-
-def _passage_id(text: str) -> str:
-    return f"p-{xxhash.xxh3_64_hexdigest(text.encode())}"
+def _id(kind: str, text: str) -> str:
+    return f"{kind}-{xxhash.xxh3_64_hexdigest(text.encode())}"
 
 
 class _Anchor(NamedTuple):
@@ -110,34 +107,29 @@ class _Anchor(NamedTuple):
 
 
 def _read(line: bytes) -> tuple[str, list[_Anchor]]:
-    """The sentence and its anchors. Raises `InputError` if they are not what they should be."""
+    """The sentence and its anchors. Raises `InputError` if they are missing or of other types."""
     row = load_object(line)
     groups = row.get("anchors")
     if not isinstance(groups, list):
-        raise InputError(f'"anchors" is {type(groups).__name__}, expected a list', _MEND)
+        raise damaged(f'"anchors" is {type(groups).__name__}, expected a list')
     anchors = []
     for group in groups:
         for anchor in group if isinstance(group, list) else [group]:
             pos = anchor.get("pos") if isinstance(anchor, dict) else None
             if not isinstance(pos, list) or not pos or not isinstance(pos[0], int):
-                raise InputError(
-                    f"expected an anchor with text, pos and passage, found {anchor!r:.60}", _MEND
-                )
+                raise damaged(f"expected an anchor with text, pos and passage, found {anchor!r:.60}")
             text, passage = field_text(anchor, "text").strip(), field_text(anchor, "passage")
             anchors.append(_Anchor(text, pos[0], passage))
     return field_text(row, "sentence"), anchors
 
 
-_MEND = "Mend the line, or use --on-error skip to leave it out."
-
-
 def _find(anchor: _Anchor, sentence: str) -> int:
-    """Where the anchor begins: of whole words, if it is there as such, nearest to its `pos`; or -1."""
+    """Where the anchor begins, or -1: occurrences as whole words first, then the one nearest to `pos`."""
     near = sum(len(word) + 1 for word in sentence.split(" ")[: max(anchor.word, 0)])
 
     def rank(start: int) -> tuple[bool, int]:
         around = sentence[max(start - 1, 0) : start] + sentence[start + len(anchor.text) :][:1]
         return any(map(str.isalnum, around)), abs(start - near)
 
-    found = re.finditer(re.escape(anchor.text), sentence)
-    return min((match.start() for match in found), key=rank, default=-1)
+    starts = (match.start() for match in re.finditer(re.escape(anchor.text), sentence))
+    return min(starts, key=rank, default=-1)

@@ -10,10 +10,10 @@ A page becomes one document, since links lead to pages: its passages follow each
 are joined by blanks, and the index cuts the text again. Id and title are the page's title; underscores
 in titles, of pages and of link targets, are spaces, as everywhere in MediaWiki.
 
-The marks are taken out with the blanks that came with them: `forms of <SOE> hierarchy <EOE> .` is
-`forms of hierarchy.`, and `( <SOE> state <EOE> )` is `(state)`. The text between two marks finds its
-target by its place among the mentions; a mention that the lists do not have in this order stays in the
-text without a link, and is counted.
+The marks are removed with the blanks that came with them: `forms of <SOE> hierarchy <EOE> .` is
+`forms of hierarchy.`, and `( <SOE> state <EOE> )` is `(state)`. The text between two marks has
+its target at the same place as in the mentions; a mention that the lists do not have in this order stays in
+the text without a link and is counted.
 """
 
 from __future__ import annotations
@@ -25,13 +25,12 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from indexer.base.errors import InputError
 from indexer.base.text import escaped
 from indexer.documents import Document, Link
 from indexer.files.json_stream import BLANK, read_entries
-from indexer.readers import Ignored, Outcome, Record
 from indexer.readers.folders import FolderReader
 from indexer.readers.jsonl import load_object
+from indexer.readers.reader import Ignored, Outcome, Record, damaged
 
 _KEY = re.compile(rb'\s*("(?:[^"\\]++|\\.)*+")\s*:')
 _FIRST_KEY = re.compile(rb'\{\s*"(?:[^"\\\n]|\\.)*_[0-9]+"\s*:\s*\{')
@@ -41,7 +40,7 @@ class HlpReader(FolderReader):
     """One document a page, with the links of all its passages."""
 
     name = "hlp"
-    summary = "HLP's Wikipedia graph, wiki_**.json, a file or a folder: text with mentions, linkouts"
+    description = "HLP's Wikipedia graph, `wiki_**.json`, a file or a folder"
     file = "JSON file"
     suffixes = (".json", ".json.gz", ".json.bz2", ".json.zst")
 
@@ -64,13 +63,13 @@ class HlpReader(FolderReader):
             before, last = title, part
             title, part = _key_of(entry)
             if entries and (title != before or part <= last):
-                yield _record(place, entries)
+                yield Record(place, b"{%b}" % b",".join(entries))
                 entries = []
             if not entries:
                 place = f"{inside}entry {number:,}" + f" ({title})" * bool(title)
             entries.append(entry)
         if entries:
-            yield _record(place, entries)
+            yield Record(place, b"{%b}" % b",".join(entries))
 
     def parse(self, record: Record) -> Iterable[Outcome]:
         """One document, and the reason for each mention that is no link."""
@@ -79,18 +78,14 @@ class HlpReader(FolderReader):
         for key, row in (load_object(record.payload) or {"": {}}).items():
             title, _ = _split_key(key)
             if not title:
-                raise InputError(f'the key "{key}" is no title with a number, as in "Anarchism_0"', _MEND)
-            text, found, without = _unwrap(*_passage(key, row))
-            links += [Link(length + start, length + end, target) for start, end, target in found]
+                raise damaged(f'the key "{key}" is no title with a number, as in "Anarchism_0"', "entry")
+            text, spans, unlinked = _unwrap(*_passage(key, row))
+            links += [Link(length + start, length + end, target) for start, end, target in spans]
             texts.append(text)
             length += len(text) + 1
-            lost += without
+            lost += unlinked
         yield Document(id=title, title=title, text=" ".join(texts), links=tuple(links))
         yield from [Ignored("mention without a target")] * lost
-
-
-def _record(place: str, entries: list[bytes]) -> Record:
-    return Record(place, b"{%b}" % b",".join(entries))
 
 
 def _key_of(entry: bytes) -> tuple[str, int]:
@@ -115,19 +110,16 @@ def _spaced(title: str) -> str:
 
 
 def _passage(key: str, row: Any) -> tuple[str, list[Any], list[Any]]:
-    """(text, mentions, linkouts). Raises `InputError` if they are not what they should be."""
+    """(text, mentions, linkouts). Raises `InputError` if they are missing or of other types."""
     fields = row if isinstance(row, dict) else {}
     text, mentions, linkouts = (fields.get(name) for name in ("text", "mentions", "linkouts"))
     if not (isinstance(text, str) and isinstance(mentions, list) and isinstance(linkouts, list)):
-        raise InputError(f'{key}: expected "text", and the lists "mentions" and "linkouts"', _MEND)
+        raise damaged(f'{key}: expected "text", and the lists "mentions" and "linkouts"', "entry")
     if len(mentions) != len(linkouts):
-        raise InputError(
-            f"{key}: {len(mentions)} mentions, but {len(linkouts)} linkouts, so no target is certain", _MEND
-        )
+        problem = f"{len(mentions)} mentions, but {len(linkouts)} linkouts, so no target is certain"
+        raise damaged(f"{key}: {problem}", "entry")
     return text, mentions, linkouts
 
-
-_MEND = "Mend the entry, or use --on-error skip to leave its page out."
 
 _MENTION = re.compile(r"<SOE>\s*([^<]*+(?:<(?![SE]OE>)[^<]*+)*+)<EOE>")
 _MARK = re.compile(r"<[SE]OE>\s?")
@@ -138,9 +130,9 @@ _BLANK_AFTER_OPENING = re.compile(r"""(?:[(\[{“‘«]|(?<=[\s(\[])["']|\w-)\s\
 def _unwrap(
     text: str, mentions: list[Any], linkouts: list[Any]
 ) -> tuple[str, list[tuple[int, int, str]], int]:
-    """(text without marks, (start, end, target) of its links, how many mentions have no target)."""
+    """(text without marks, (start, end, target) of its links, mentions without a target)."""
     names = [_one_line(str(mention)) for mention in mentions]
-    found: list[tuple[int, int, str]] = []
+    links: list[tuple[int, int, str]] = []
     plain, lost, following = "", 0, 0
     pieces = _MENTION.split(text.strip())  # text, mention, text, mention, ..., text
     for number, piece in enumerate(pieces):
@@ -158,11 +150,11 @@ def _unwrap(
                 following = names.index(name, following) + 1
                 target = linkouts[following - 1]
             if name and isinstance(target, str) and _spaced(target):
-                found.append((len(plain), len(plain) + len(piece), _spaced(target)))
+                links.append((len(plain), len(plain) + len(piece), _spaced(target)))
             else:
                 lost += 1
         plain += piece
-    return plain, found, lost
+    return plain, links, lost
 
 
 def _one_line(text: str) -> str:

@@ -1,12 +1,12 @@
 """A folder of HTML pages: a documentation site, a static site, the copy of a wiki.
 
 A page is a document, and its id is its path in the folder ("library/json.html"). Its text is that of
-the main part of the page (see `_MAIN` and `html_text`); its title the first <h1> or <h2> with which <title>
-begins, since what follows there is the site's name, else the only <h1> of the main part, else <title>.
+the main part of the page (see `_MAIN` and `html_text`); its title is the first <h1> or <h2> with which
+<title> begins (the site's name follows there), else the only <h1> of the main part, else <title>.
 
 Redirects are pages with <meta http-equiv="refresh"> and those whose <link rel="canonical"> is another
-page of the folder. Addresses with a host lead to a page only if the page's own canonical link tells
-what the address of the folder is. Left out: frames, and what scripts would load.
+page of the folder. Addresses with a host lead to a page only if the page's own canonical link shows
+the address of the folder. Ignored: frames, and content that scripts would load.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from collections.abc import Iterable
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from indexer.documents import Document, Redirect
-from indexer.readers import Ignored, Outcome, Record
 from indexer.readers.blocks import Blocks
 from indexer.readers.folders import Page, PageReader
 from indexer.readers.html_source import check_depth, decode
 from indexer.readers.html_text import heading_text, render, without
 from indexer.readers.layout import Layout
+from indexer.readers.reader import Ignored, Outcome, Record
 from indexer.readers.targets import Targets, is_external, join, path_in
 
-# The main part of a page, by the first of these that stands for one element of the page.
+# The main part of a page: the first of these selectors that matches one element.
 _MAIN = (
     "main, [role='main']", "article", "div.body", "#mw-content-text", "#bodyContent", ".markdown-body",
     "#content", "div.document", "body",
@@ -36,7 +36,7 @@ class HtmlReader(PageReader):
     """Web pages and the links between them."""
 
     name = "html"
-    summary = "a folder of HTML pages (.html, .htm, .xhtml) and their links"
+    description = "a folder of web pages (.html, .htm, .xhtml): a documentation site, a static site"
     costly = True
     file = "web page"
     suffixes = (".html", ".htm", ".xhtml")
@@ -44,7 +44,7 @@ class HtmlReader(PageReader):
 
     @classmethod
     def is_page(cls, name: str) -> bool:
-        """The indexes that Sphinx makes are lists of links to every term, and no pages."""
+        """Not the indexes that Sphinx makes, which are lists of links to every term."""
         return super().is_page(name) and not _INDEX_OF_TERMS.search(name)
 
     def parse(self, record: Record) -> Iterable[Outcome]:
@@ -74,7 +74,7 @@ _INDEX_OF_TERMS = re.compile(r"(?:^|/)(?:genindex(?:-[^/]*)?|py-modindex)\.html$
 
 
 def _read(tree: LexborHTMLParser, address: _Address) -> tuple[str, Layout]:
-    """Title and text of a page. If nothing but navigation is on it, that is its text."""
+    """Title and text of a page. A page of navigation alone has that as its text."""
     layout = Layout()
     for selector, everything in [*((selector, False) for selector in _MAIN), ("body", True)]:
         main = _only(tree, selector)
@@ -90,17 +90,17 @@ def _read(tree: LexborHTMLParser, address: _Address) -> tuple[str, Layout]:
 
 
 def _only(tree: LexborHTMLParser, selector: str) -> LexborNode | None:
-    """The one element that holds all those found; None if some stand side by side."""
-    found = tree.css(selector)
-    if not found:
+    """The element that contains all matches; None if there are several separate ones."""
+    matches = tree.css(selector)
+    if not matches:
         return None
-    inside = {node.mem_id for node in found[0].css(selector)}
-    return found[0] if all(node.mem_id in inside for node in found[1:]) else None
+    inside = {node.mem_id for node in matches[0].css(selector)}
+    return matches[0] if all(node.mem_id in inside for node in matches[1:]) else None
 
 
-_MOST_HEADINGS = 20
+_MAX_HEADINGS = 20
 _SITE = re.compile(r"\s+[-–—|:·•»›/]+\s|\s*[|»›]|$")
-"""How the site's name is put behind a title: "Title - Site", "Title | Site"."""
+"""How the site's name is appended to a title: "Title - Site", "Title | Site"."""
 
 
 def _begins(written: str, heading: str) -> bool:
@@ -109,14 +109,14 @@ def _begins(written: str, heading: str) -> bool:
 
 
 def _title(tree: LexborHTMLParser, main: LexborNode, dropped: frozenset[int]) -> tuple[str, bool]:
-    """The title by the rule above, and whether a heading reads so."""
+    """The title by the rule above, and whether it is that of a heading."""
     node = tree.css_first("head > title")
     written = " ".join(node.text().split()) if node else ""
-    for heading in tree.css("h1, h2")[:_MOST_HEADINGS]:
+    for heading in tree.css("h1, h2")[:_MAX_HEADINGS]:
         shown = heading_text(heading, dropped)
         if shown and _begins(written, shown):
             return shown, True
-    headings = [heading_text(node, dropped) for node in main.css("h1")[:_MOST_HEADINGS]]
+    headings = [heading_text(node, dropped) for node in main.css("h1")[:_MAX_HEADINGS]]
     headings = [shown for shown in headings if shown]
     if len(headings) == 1 or (headings and not written):
         return headings[0], True
@@ -130,10 +130,10 @@ _SOON = 10  # seconds; a page that is to be read first, or reloads itself, waits
 
 
 class _Address:
-    """Where a page stands, and so what its links mean.
+    """The address of a page, which its links are relative to.
 
-    url: its canonical address, or empty. elsewhere, refresh: the page of the folder that stands for it
-    by its canonical link, or to which it leads at once; else None. leaves: it leads anywhere else at once.
+    url: its canonical address, or empty. elsewhere, refresh: the page of the folder that replaces it by
+    its canonical link, or to which it redirects at once; else None. leaves: it redirects anywhere else.
     """
 
     def __init__(self, name: str, targets: Targets, tree: LexborHTMLParser) -> None:
@@ -147,20 +147,22 @@ class _Address:
         if self.url:
             self._find_root(self.url)
         elif canonical:
-            found = targets.resolve(name, path_in(canonical))
-            self.elsewhere = found if found and targets.find(found) == found else None
+            self.elsewhere = self._page(targets.resolve(name, path_in(canonical)))
         base = _attribute(tree, "base[href]", "href")
         if base:
             path = self._from_root(base)
             self._base = None if path is None else join(name, path)
         match = _REFRESH.match(_attribute(tree, "meta[http-equiv='refresh' i][content]", "content"))
         led_to = match[2].strip() if match and int(match[1] or 0) <= _SOON else ""
-        found = self.resolve(led_to)
-        self.refresh = found if found and targets.find(found) == found else None
+        self.refresh = self._page(self.resolve(led_to))
         self.leaves = bool(led_to) and self.refresh is None and not self._is_self(led_to)
 
+    def _page(self, target: str | None) -> str | None:
+        """The target, if it is a page."""
+        return target if target and self._targets.find(target) == target else None
+
     def resolve(self, href: str) -> str | None:
-        """The target of a link; None if it is left out."""
+        """The target of a link; None if it is dropped."""
         path = self._from_root(href.strip())
         if not path:
             return None
@@ -187,18 +189,18 @@ class _Address:
         return path_in(href)
 
     def _find_root(self, url: str) -> None:
-        """Which end of the canonical address is the name of a page: of this one, or of another."""
+        """Find the end of the canonical address that names a page: this one, or another."""
         rest = re.split("[?#]", _SCHEME.sub("", url), maxsplit=1)[0]
         host, _, path = rest.partition("/")
         parts = path.split("/")
         ends = ["/".join(parts[at:]) for at in range(len(parts))]
-        found = [self._targets.find(path_in(end)) for end in ends]
-        if self._name in found:
-            end = ends[found.index(self._name)]
+        pages = [self._targets.find(path_in(end)) for end in ends]
+        if self._name in pages:
+            end = ends[pages.index(self._name)]
             self._root = rest[: len(rest) - len(end)] if path else f"{host}/"
         else:
             home = self._targets.find("")
-            self.elsewhere = next((page for page in found if page and page != home), None)
+            self.elsewhere = next((page for page in pages if page and page != home), None)
 
 
 _SCHEME = re.compile("(?:https?:)?//", re.I)

@@ -1,4 +1,4 @@
-"""The source of an HTML page: its encoding, and whether it can be parsed in good time.
+"""The source of an HTML page: its encoding, and a limit on its depth.
 
 Source: the HTML standard, section 13.2.3 (https://html.spec.whatwg.org/#determining-the-character-encoding).
 """
@@ -9,7 +9,7 @@ import codecs
 import re
 from contextlib import suppress
 
-from indexer.base.errors import InputError
+from indexer.readers.reader import damaged
 
 _BOMS = [(codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be")]
 _CHARSET = re.compile(
@@ -25,8 +25,8 @@ _LATIN = re.compile("iso-?8859-1|latin-?1|us-ascii|ascii")
 def decode(content: bytes) -> str:
     """A page as text: by its byte order mark, by what it declares, as UTF-8, or as windows-1252.
 
-    Never fails: what the encoding does not have becomes U+FFFD. iso-8859-1 means windows-1252, as the
-    encoding standard has it.
+    Never fails: bytes that the encoding does not have become U+FFFD. iso-8859-1 means windows-1252, as in
+    the encoding standard.
     """
     for mark, encoding in _BOMS:
         if content.startswith(mark):
@@ -53,12 +53,9 @@ _BLOCK = re.compile(
 
 
 def check_depth(source: str) -> None:
-    """Raise `InputError` for blocks nested so deep that parsing takes time with the square of it."""
+    """Raise `InputError` for blocks nested so deep that parsing takes quadratic time."""
     depth = 0
     for match in _BLOCK.finditer(source):
         depth = max(0, depth - 1) if match[1] else depth + 1
         if depth > _DEEPEST:
-            raise InputError(
-                f"elements are nested more than {_DEEPEST:,} deep",
-                "Mend the page, or use --on-error skip to leave it out.",
-            )
+            raise damaged(f"elements are nested more than {_DEEPEST:,} deep", "page")

@@ -1,6 +1,6 @@
-"""The text that an HTML tree shows, without what is around it on every page.
+"""The text of an HTML tree, without what surrounds it on every page.
 
-Left out: navigation and controls (see `_DROPPED`), pictures and their alternative texts, and the marks
+Dropped: navigation and controls (see `_DROPPED`), pictures and their alternative texts, and the marks
 behind headings. Nothing recurses, so depth costs no stack.
 """
 
@@ -33,7 +33,7 @@ _DROPPED = (
 
 
 def without(root: LexborNode, *, everything: bool) -> frozenset[int]:
-    """What to drop below `root` (the `mem_id` of each); of `everything`, only what cannot be seen."""
+    """The `mem_id` of each element to drop below `root`; with `everything`, only of invisible ones."""
     selectors = _INVISIBLE if everything else _DROPPED
     return frozenset(node.mem_id for node in root.css(", ".join(selectors)))
 
@@ -41,7 +41,7 @@ def without(root: LexborNode, *, everything: bool) -> frozenset[int]:
 def render(
     root: LexborNode, blocks: Blocks, dropped: frozenset[int], resolve: Callable[[str], str | None]
 ) -> None:
-    """Add what is below `root`. resolve: what an <a href> leads to; None: the link is left out."""
+    """Add the text below `root`. resolve: the target of an <a href>; None: the link is dropped."""
     of_layout = _tables_of_layout(root)
     opened: list[tuple[LexborNode, str]] = []
     node = root.first_child
@@ -71,12 +71,12 @@ def render(
 
 
 def _is_mark(link: LexborNode, href: str) -> bool:
-    """Whether a link shows nothing but the mark of its own place, or the way back from a note."""
+    """Whether a link is only the anchor mark of a heading, or the way back from a footnote."""
     return href.startswith("#") and link.text().strip() in ("¶", "§", "#", "🔗", "↩", "↩︎", "^")
 
 
 def heading_text(node: LexborNode, dropped: frozenset[int]) -> str:
-    """What a heading shows, on one line."""
+    """The text of a heading, on one line."""
     layout = Layout()
     layout.open_heading()
     render(node, Blocks(layout), dropped, lambda href: None)
@@ -84,11 +84,11 @@ def heading_text(node: LexborNode, dropped: frozenset[int]) -> str:
 
 
 def _tables_of_layout(root: LexborNode) -> set[int]:
-    """The tables whose rows are no lines, since their cells hold whole pieces of a page."""
-    found = {table.mem_id for table in root.css("table[role='presentation'], table[role='none']")}
+    """Tables used for layout: their cells hold whole parts of a page, so rows are not lines."""
+    tables = {table.mem_id for table in root.css("table[role='presentation'], table[role='none']")}
     nearest: dict[int, int] = {}  # node -> the table that it is or is in; 0: none
     if root.css_first("table") is None:
-        return found
+        return tables
     for node in root.css("table, h1, h2, h3, h4, pre, p + p"):
         above, path = node.parent, []
         while above is not None and above.mem_id not in nearest:
@@ -99,5 +99,5 @@ def _tables_of_layout(root: LexborNode) -> set[int]:
             above = above.parent
         table = 0 if above is None else nearest[above.mem_id]
         nearest.update(dict.fromkeys(path, table))
-        found.add(table)
-    return found
+        tables.add(table)
+    return tables

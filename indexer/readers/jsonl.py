@@ -1,45 +1,41 @@
-"""JSON lines with links: the plainest way to bring a linked corpus of one's own.
+"""JSON lines with links: the simplest format for a linked corpus of your own.
 
 One object a line: `{"id", "title", "text", "links": [{"start", "end", "target"}]}`; optional:
 `"sections": [{"start", "heading", "level"}]`, `"url"`, `"metadata": {name: text}`. Offsets are
-characters (Unicode code points) into `text`. Fields that are not named here are left out.
+characters (Unicode code points) into `text`. Other fields are ignored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import orjson
 
 from indexer.base.errors import InputError
 from indexer.documents import Document, Link, Section
 from indexer.files.json_stream import BLANK, first_keys
-from indexer.files.sources import read_lines
-from indexer.readers import Outcome, Reader, Record
+from indexer.readers.reader import Outcome, Reader, Record, damaged
 
 
 class JsonlReader(Reader):
     """Documents with character-offset links, one JSON object a line."""
 
     name = "jsonl"
-    summary = "JSON lines: id, title, text, links (start, end, target)"
+    description = "JSON lines: `id`, `title`, `text`, `links`"
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> bool:
         """The first line is an object with `id`, `text` and `links`."""
         return first_object_has(head, b'"id"', b'"text"', b'"links"')
 
-    def read_records(self, stream: BinaryIO) -> Iterator[Record]:
-        """One record a line."""
-        for number, line in read_lines(stream):
-            yield Record(f"line {number:,}", line)
-
     def parse(self, record: Record) -> Iterable[Outcome]:
         """One document."""
         row = load_object(record.payload)
-        text = field_text(row, "text")
+        text, metadata = field_text(row, "text"), row.get("metadata")
+        if not isinstance(metadata, dict | None):
+            raise damaged(f'"metadata" is {type(metadata).__name__}, expected an object', "record")
         yield Document(
             id=field_text(row, "id"),
             title=field_text(row, "title", default=""),
@@ -47,7 +43,7 @@ class JsonlReader(Reader):
             links=_links(row.get("links", []), text),
             sections=_sections(row.get("sections", []), text),
             url=field_text(row, "url", default=""),
-            metadata=_metadata(row.get("metadata")),
+            metadata={name: str(value) for name, value in (metadata or {}).items()},
         )
 
 
@@ -61,21 +57,16 @@ def load_object(line: bytes) -> dict[str, Any]:
     try:
         row = orjson.loads(line.removeprefix(b"\xef\xbb\xbf"))
     except orjson.JSONDecodeError as error:
-        raise InputError(_why_no_json(line, error), _MEND_LINE) from None
+        try:
+            line.decode("utf-8")
+        except UnicodeDecodeError as bad:
+            problem = f"not UTF-8 (byte {bad.start + 1:,} of the line is 0x{line[bad.start]:02x})"
+        else:
+            problem = f"not JSON ({error.msg}, character {error.pos + 1:,})"
+        raise damaged(problem) from None
     if not isinstance(row, dict):
-        raise InputError(f"expected a JSON object, found {type(row).__name__}", _MEND)
+        raise damaged(f"expected a JSON object, found {type(row).__name__}", "record")
     return row
-
-
-def _why_no_json(line: bytes, error: orjson.JSONDecodeError) -> str:
-    try:
-        line.decode("utf-8")
-    except UnicodeDecodeError as wrong:
-        return f"not UTF-8 (byte {wrong.start + 1:,} of the line is 0x{line[wrong.start]:02x})"
-    return f"not JSON ({error.msg}, character {error.pos + 1:,})"
-
-
-_MEND_LINE = "Mend the line, or use --on-error skip to leave it out."
 
 
 def field_text(row: dict[str, Any], name: str, default: str | None = None) -> str:
@@ -84,14 +75,11 @@ def field_text(row: dict[str, Any], name: str, default: str | None = None) -> st
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
     if value is None:
-        found = f"it has {', '.join(map(str, row)) or 'no fields'}"
-        raise InputError(f'the field "{name}" is missing ({found})', _MEND)
+        fields = ", ".join(map(str, row)) or "no fields"
+        raise damaged(f'the field "{name}" is missing (it has {fields})', "record")
     if not isinstance(value, str):
-        raise InputError(f'"{name}" is {type(value).__name__}, expected text', _MEND)
+        raise damaged(f'"{name}" is {type(value).__name__}, expected text', "record")
     return value
-
-
-_MEND = "Mend the record, or use --on-error skip to leave it out."
 
 
 def _links(rows: Any, text: str) -> tuple[Link, ...]:
@@ -101,7 +89,7 @@ def _links(rows: Any, text: str) -> tuple[Link, ...]:
         if not 0 <= start < end <= len(text):
             raise InputError(
                 f"link to {row.get('target')!r}: [{start}, {end}) is outside the text (0 to {len(text)})",
-                "Offsets are characters into text, not bytes. " + _MEND,
+                "Fix the record (offsets are characters, not bytes), or use --on-error skip to skip it.",
             )
         links.append(Link(start, end, field_text(row, "target")))
     return tuple(sorted(links, key=lambda link: (link.start, link.end)))
@@ -112,28 +100,22 @@ def _sections(rows: Any, text: str) -> tuple[Section, ...]:
     for row in _objects(rows, "sections"):
         start = _offset(row, "start", "sections")
         if not 0 <= start <= len(text):
-            raise InputError(f"section at {start} is outside the text (0 to {len(text)})", _MEND)
+            raise damaged(f"section at {start} is outside the text (0 to {len(text)})", "record")
         level = _offset(row, "level", "sections") if "level" in row else 2
         if not 0 <= level <= 127:
-            raise InputError(f"section at {start} has level {level}, expected 1 to 6", _MEND)
+            raise damaged(f"section at {start} has level {level}, expected 1 to 6", "record")
         sections.append(Section(start, field_text(row, "heading", default=""), level))
     return tuple(sorted(sections, key=lambda section: section.start))
 
 
-def _metadata(values: Any) -> dict[str, str]:
-    if not isinstance(values, dict | None):
-        raise InputError(f'"metadata" is {type(values).__name__}, expected an object', _MEND)
-    return {name: str(value) for name, value in (values or {}).items()}
-
-
 def _objects(rows: Any, name: str) -> list[dict[str, Any]]:
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise InputError(f'"{name}" is not a list of objects', _MEND)
+        raise damaged(f'"{name}" is not a list of objects', "record")
     return rows
 
 
 def _offset(row: dict[str, Any], name: str, where: str) -> int:
     value = row.get(name)
     if not isinstance(value, int) or isinstance(value, bool):
-        raise InputError(f'"{name}" in "{where}" is {value!r}, expected a whole number', _MEND)
+        raise damaged(f'"{name}" in "{where}" is {value!r}, expected a whole number', "record")
     return value

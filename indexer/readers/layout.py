@@ -1,8 +1,8 @@
-"""Text laid out as a browser shows it, with the places of its links and sections.
+"""Text laid out as a browser shows it, with the offsets of its links and sections.
 
-White space within a paragraph is one space, a line break a line break, and paragraphs are parted by a
-blank line. Headings are sections and not part of the text, as in every corpus with links. Whoever
-renders a format (HTML, Markdown) calls these methods in reading order.
+White space within a paragraph is one space, a line break a line break, and a blank line separates
+paragraphs. Headings are sections and not part of the text, as in every corpus with links. The renderers of
+HTML and Markdown call these methods in reading order.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from indexer.base.text import ZERO_WIDTH
 from indexer.documents import Link, Section
 
-# Soft hyphens and the like would split words; control characters are no text.
 _INVISIBLE: dict[int, str | None] = (
     dict.fromkeys((*range(9), 11, *range(14, 28), *range(127, 133), *range(134, 160)))
     | {ord(c): None for c in ZERO_WIDTH}
@@ -22,7 +21,7 @@ _INVISIBLE: dict[int, str | None] = (
 
 @dataclass
 class Layout:
-    """Grows a text. Breaks that nothing follows leave no trace."""
+    """Builds a text. Breaks at its end leave no trace."""
 
     links: list[Link] = field(default_factory=list)
     sections: list[Section] = field(default_factory=list)
@@ -62,43 +61,43 @@ class Layout:
             self._between = text[lead + len(shown) :]
 
     def space(self) -> None:
-        """A space between this and what follows, unless there is a break anyway."""
+        """Add a space, unless there is a break already."""
         if self._heading is not None:
             self._heading.append(" ")
         elif not self._between:
             self._between = " "
 
     def new_line(self) -> None:
-        """A line break that the page asks for; two of them end a paragraph."""
+        """A line break in the page; two of them end a paragraph."""
         self._break(self._between.count("\n") + 1)
 
     def line(self) -> None:
-        """What follows begins a line."""
+        """Begin a line."""
         self._break(1)
 
     def paragraph(self) -> None:
-        """What follows begins a paragraph."""
+        """Begin a paragraph."""
         self._break(2)
 
     def open_link(self, target: str) -> None:
-        """What follows is the anchor of a link."""
+        """Begin the anchor of a link."""
         self.close_link()
         if self._heading is None:
             self._target = target
 
     def close_link(self) -> None:
-        """The anchor ends; a link that shows nothing is dropped."""
+        """End the anchor; a link without text is dropped."""
         if self._target is not None and self._anchor is not None:
             self.links.append(Link(*self._anchor, self._target))
         self._target = self._anchor = None
 
     def open_heading(self) -> None:
-        """What follows is a heading."""
+        """Begin a heading."""
         self.close_link()
         self._heading = []
 
     def close_heading(self, level: int) -> str:
-        """The heading ends, and a section begins. Returns the heading; an empty one is none."""
+        """End the heading and begin a section, unless it is empty. Returns the heading."""
         heading = " ".join("".join(self._heading or ()).split())
         self._heading = None
         self.paragraph()
@@ -107,11 +106,11 @@ class Layout:
         return heading
 
     def drop_heading(self) -> None:
-        """The heading that was closed last begins no section: it is the title."""
+        """Make the last closed heading begin no section: it is the title."""
         self._waiting.pop()
 
     def text(self) -> str:
-        """The text so far; ends what is open."""
+        """The text so far; ends an open link."""
         self.close_link()
         self._begin_sections(self._length)
         return "".join(self._pieces)

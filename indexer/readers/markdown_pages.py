@@ -1,9 +1,9 @@
 """A folder of Markdown files: a project's documentation, a GitHub wiki, an Obsidian vault.
 
 A file is a document, and its id is its path in the folder ("guide/install.md"). The title is that of
-the front matter (YAML), else the first heading of level 1, else the file's name. Of the front matter,
-`title`, `date` and `tags` become metadata; one that is no YAML is left out and counted, and what stands
-between two lines "---" without naming anything is text.
+the front matter (YAML), else the first heading of level 1, else the file's name. `title`, `date` and
+`tags` of the front matter become metadata; front matter that is not YAML is ignored and counted, and text
+between two lines "---" that is no mapping stays text.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ import yaml
 
 from indexer.base.errors import InputError
 from indexer.documents import Document
-from indexer.readers import Ignored, Outcome, Record
 from indexer.readers.folders import Page, PageReader
 from indexer.readers.layout import Layout
 from indexer.readers.markdown_text import first_heading, parse_markdown, render_markdown
+from indexer.readers.reader import Ignored, Outcome, Record, damaged
 from indexer.readers.targets import Targets, is_external, join, path_in
 
 
@@ -29,15 +29,15 @@ class MarkdownReader(PageReader):
     """Markdown files and the links between them."""
 
     name = "markdown"
-    summary = "a folder of Markdown files (.md, .markdown) with front matter and wiki links"
+    description = "a folder of Markdown files (.md, .markdown): documentation, a GitHub wiki, a vault"
     costly = True
     file = "Markdown file"
     suffixes = (".md", ".markdown")
     indexes = ("index.md", "README.md", "_index.md", "index.markdown")
-    most_bytes = 1 << 22  # the parser takes up to a tenth of a millisecond for a character
+    max_bytes = 1 << 22  # the parser takes up to a tenth of a millisecond for a character
 
     def parse(self, record: Record) -> Iterable[Outcome]:
-        """One document; with it a remark on front matter that is no YAML."""
+        """One document, and a note if its front matter is not YAML."""
         page: Page = record.payload
         source = _decode(page.content)
         outcomes: list[Outcome] = []
@@ -45,9 +45,9 @@ class MarkdownReader(PageReader):
             written, tokens = parse_markdown(source)
             try:
                 front = _front_matter(written)
-            except _NO_YAML:
+            except _YAML_ERRORS:
                 front = {}
-                outcomes.append(Ignored("front matter that is no YAML (the page itself is kept)"))
+                outcomes.append(Ignored("front matter that is not YAML (the page itself is kept)"))
             if front is None:
                 tokens = [*parse_markdown(written)[1], *tokens]
             metadata = _metadata(front or {})
@@ -56,15 +56,12 @@ class MarkdownReader(PageReader):
             layout = Layout()
             render_markdown(tokens, layout, title, _Links(page.name, self.targets()))
         except RecursionError:
-            raise InputError("the page is nested too deep", _MEND) from None
+            raise damaged("the page is nested too deep", "page") from None
         text = layout.text()
         if not text:
             return [*outcomes, Ignored("empty page")]
         links, sections = tuple(layout.links), tuple(layout.sections)
         return [Document(page.name, title, text, links, sections, page.name, metadata), *outcomes]
-
-
-_MEND = "Mend the page, or use --on-error skip to leave it out."
 
 
 def _decode(content: bytes) -> str:
@@ -77,14 +74,14 @@ def _decode(content: bytes) -> str:
         byte = content[error.start]
         raise InputError(
             f"line {line:,}: not UTF-8 (byte 0x{byte:02x})",
-            "Save the file as UTF-8, or use --on-error skip to leave it out.",
+            "Save the file as UTF-8, or use --on-error skip to skip it.",
         ) from None
 
 
 # --- front matter ---
 
-_MOST_FRONT_MATTER = 1 << 16
-_NO_YAML = (
+_MAX_FRONT_MATTER = 1 << 16
+_YAML_ERRORS = (
     yaml.YAMLError,
     ValueError,
     LookupError,
@@ -93,23 +90,21 @@ _NO_YAML = (
     ArithmeticError,
     RecursionError,
 )
-"""What PyYAML raises for values that are not what their tags say, besides its own errors."""
+"""PyYAML's own errors, and those it raises for values that do not fit their tags."""
 
 
 def _front_matter(written: str) -> dict[Any, Any] | None:
-    """The values by name; None if it names nothing. Raises one of `_NO_YAML`."""
-    if len(written) > _MOST_FRONT_MATTER:
+    """The values by name; None if it is no mapping. Raises one of `_YAML_ERRORS`."""
+    if len(written) > _MAX_FRONT_MATTER:
         raise ValueError("too long")
     values = yaml.safe_load(written)
-    if isinstance(values, dict | None):
-        return values or {}
-    return None
+    return (values or {}) if isinstance(values, dict | None) else None
 
 
 def _metadata(front: dict[Any, Any]) -> dict[str, str]:
     """`title`, `date` and `tags` as texts: dates as in ISO 8601, tags with commas."""
-    found = {name: _as_text(front.get(name)) for name in ("title", "date", "tags")}
-    return {name: text for name, text in found.items() if text}
+    texts = {name: _as_text(front.get(name)) for name in ("title", "date", "tags")}
+    return {name: text for name, text in texts.items() if text}
 
 
 def _as_text(value: Any) -> str:
@@ -128,7 +123,7 @@ def _as_text(value: Any) -> str:
 
 
 class _Links:
-    """What the links of one page mean."""
+    """Resolves the links of one page."""
 
     def __init__(self, page: str, targets: Targets) -> None:
         self._page = page
@@ -154,5 +149,5 @@ class _Links:
         if not name:
             return None
         near = join(self._page, name)
-        found = self._targets.find(near) if near else None
-        return found or self._targets.find(name.lstrip("/")) or self._targets.find_stem(name)
+        page = self._targets.find(near) if near else None
+        return page or self._targets.find(name.lstrip("/")) or self._targets.find_stem(name)

@@ -1,9 +1,9 @@
 """Markdown to text: CommonMark with tables, strikethrough, footnotes, front matter and wiki links.
 
-The text is what a reader sees: code keeps its lines but not its fence, a row of a table is a line,
-pictures are left out with their alternative texts, and raw HTML shows what a browser would show of it.
+The text is the rendered text: code keeps its lines but not its fence, a row of a table is a line,
+pictures are dropped with their alternative texts, and raw HTML becomes what a browser would show.
 Wiki links are [[Page]], [[Page|text]] (Obsidian) and [[text|Page]] (GitHub); an embedded page
-(![[Page]]) is left out.
+(![[Page]]) is dropped.
 
 Source: https://spec.commonmark.org/0.31.2/.
 """
@@ -22,17 +22,17 @@ from mdit_py_plugins.footnote import footnote_plugin
 from mdit_py_plugins.front_matter import front_matter_plugin
 from selectolax.lexbor import LexborHTMLParser
 
-from indexer.base.errors import InputError
 from indexer.readers.blocks import Blocks
 from indexer.readers.html_source import check_depth
 from indexer.readers.html_text import render, without
 from indexer.readers.layout import Layout
+from indexer.readers.reader import damaged
 
 _DEEPEST = 100  # a level takes several calls, and Python allows a thousand
 
 
 class Resolve(Protocol):
-    """What links mean; None for one that is left out."""
+    """Resolves links; None for one that is dropped."""
 
     def address(self, href: str) -> str | None:
         """The target of a link as it is written."""
@@ -68,21 +68,18 @@ def _wiki_link(state: StateInline, silent: bool) -> bool:
 def parse_markdown(source: str) -> tuple[str, list[Token]]:
     """(front matter, tokens of the rest); the front matter is empty if there is none.
 
-    Raises `InputError` for blocks nested so deep that the parser would leave out what is in them.
+    Raises `InputError` for blocks nested so deep that the parser would drop their content.
     """
     tokens = _parser().parse(source)
     if any(token.level >= _DEEPEST - 1 for token in tokens):
-        raise InputError(
-            f"quotes or lists are nested {_DEEPEST} deep",
-            "Mend the page, or use --on-error skip to leave it out.",
-        )
+        raise damaged(f"quotes or lists are nested {_DEEPEST} deep", "page")
     if tokens and tokens[0].type == "front_matter":
         return tokens[0].content, tokens[1:]
     return "", tokens
 
 
 def first_heading(tokens: Sequence[Token]) -> str:
-    """What the first heading of level 1 shows; empty if there is none."""
+    """The text of the first heading of level 1; empty if there is none."""
     for at, token in enumerate(tokens):
         if token.type == "heading_open" and token.tag == "h1":
             layout = Layout()
@@ -93,7 +90,7 @@ def first_heading(tokens: Sequence[Token]) -> str:
 
 
 def render_markdown(tokens: Sequence[Token], layout: Layout, title: str, resolve: Resolve) -> None:
-    """Add what the tokens show. title: the first heading that reads so begins no section.
+    """Add the text of the tokens. title: the first heading with this text begins no section.
 
     Raises `InputError` for raw HTML that is nested too deep.
     """
@@ -154,8 +151,9 @@ def _inline(tokens: Sequence[Token], blocks: Blocks, resolve: Resolve) -> None:
             blocks.text(token.content)
 
 
+_TAG_NAME = re.compile(r"</?([A-Za-z][\w-]*)")
 _ATTRIBUTES = re.compile(r"\s?\{:?\s*[#.][\w-][^{}]*\}")
-"""The name or class that kramdown, Pandoc and MkDocs put behind something: {#install}, {: .note }."""
+"""Names and classes as kramdown, Pandoc and MkDocs append them: {#install}, {: .note }."""
 
 
 def _open_link(layout: Layout, target: str | None) -> None:
@@ -164,7 +162,7 @@ def _open_link(layout: Layout, target: str | None) -> None:
 
 
 def _inline_tag(tag: str, blocks: Blocks, resolve: Resolve) -> None:
-    name = re.match(r"</?([A-Za-z][\w-]*)", tag)
+    name = _TAG_NAME.match(tag)
     if name is None:
         return
     if name[1].lower() == "br":

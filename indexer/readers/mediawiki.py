@@ -2,57 +2,41 @@
 
 Pages of the main namespace become documents whose id is the title as a database key
 (`Mercury_(planet)`), so that links and redirects share one id space. Of several revisions the
-latest counts. Left out on purpose: other namespaces, logs, the history, uploads, and entities that
-a document type declares (no export has one, and they let a small file grow without end).
+latest counts. Not read, on purpose: other namespaces, logs, the history, uploads, and entities that
+a document type declares (no export has one, and they let a small file expand without limit).
 
 The XML is read by expat itself. The mwxml library keeps an element of every page that it has read,
 and takes ten times as long for a dump's many short pages (3 MB/s, expat 33).
 
-Source: https://www.mediawiki.org/xml/export-0.11.xsd, and MediaWiki's Manual:Title.php and
-Manual:$wgCapitalLinks.
+Source: https://www.mediawiki.org/xml/export-0.11.xsd.
 """
 
 from __future__ import annotations
 
-import html
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
-from urllib.parse import quote, unquote
 from xml.parsers import expat
 
 from mwparserfromhell.parser import ParserError
 
 from indexer.base.errors import InputError
 from indexer.documents import Document, Redirect
-from indexer.readers import Ignored, Outcome, Reader, Record
+from indexer.readers.mediawiki_titles import Site, titles_of
+from indexer.readers.reader import Ignored, Outcome, Reader, Record, damaged
 from indexer.wikitext.read import read_wikitext
-from indexer.wikitext.targets import Target
 
 MAX_PAGE_CHARACTERS = 10_000_000
 """Five times what MediaWiki allows by default. So much markup without text takes a minute and 2 GB."""
 
-_SKIP = "use --on-error skip to keep what is whole."
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """What an export says about its wiki. Namespaces: (number, name, whether case-sensitive)."""
-
-    name: str = ""
-    base: str = ""
-    language: str = ""
-    case_sensitive: bool = False
-    namespaces: tuple[tuple[int, str, bool], ...] = ()
+_SKIP = "use --on-error skip to keep the intact part."
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What `parse` needs of a page. `redirect` is the title it leads to, or empty."""
+    """The fields of a page that `parse` needs. `redirect` is the title it leads to, or empty."""
 
     site: Site
     title: str
@@ -69,11 +53,20 @@ _ROOT = re.compile(
 )
 
 
+_REDIRECT = re.compile(
+    r"\s*#\s*(?:redirect|weiterleitung|redirecci[oó]n|redirection|rinvia|doorverwijzing|patrz|tam|"
+    r"przekieruj|redirecionamento|omdirigering|перенаправление|перенапр|"
+    r"تحويل|转址|重定向|転送|リダイレクト)"
+    r"\s*:?\s*\[\[([^\[\]|\n]+)",
+    re.IGNORECASE,
+)
+
+
 class MediawikiReader(Reader):
     """Articles of a wiki with their links and redirects."""
 
     name = "mediawiki"
-    summary = "MediaWiki XML export (.xml, .bz2, .gz, .zst), such as Wikipedia's pages-articles"
+    description = "a MediaWiki XML export, such as `enwiki-latest-pages-articles.xml.bz2`"
     costly = True
 
     @classmethod
@@ -84,7 +77,7 @@ class MediawikiReader(Reader):
     def read_records(self, stream: BinaryIO) -> Iterator[Record]:
         """One record a page. Raises `InputError` where the XML is cut off or broken."""
         pages = _PageParser()
-        read = getattr(stream, "read1", stream.read)  # gives what there is before it raises
+        read = getattr(stream, "read1", stream.read)  # returns available bytes before it raises
         last = "before the first page"
         while True:
             problem = None
@@ -105,14 +98,14 @@ class MediawikiReader(Reader):
     def parse(self, record: Record) -> Iterable[Outcome]:
         """One document, one redirect, or the reason for neither."""
         page: Page = record.payload
-        titles = _titles(page.site)
+        titles = titles_of(page.site)
         if page.namespace != 0:
             return [Ignored("other namespace")]
         id_ = titles.key(page.title)
         if not id_:
-            raise InputError("the page has no title", f"Mend the page, or {_SKIP}")
-        redirect = page.redirect or _redirect_in(page.text)
-        if redirect:
+            raise damaged("the page has no title", "page")
+        written = _REDIRECT.match(page.text)  # older exports have no element <redirect>
+        if redirect := page.redirect or (written[1] if written else ""):
             target = titles.resolve(redirect).id
             return [Redirect(id_, target) if target else Ignored("redirect to another namespace")]
         if page.model not in ("", "wikitext"):
@@ -120,166 +113,18 @@ class MediawikiReader(Reader):
         if not page.text.strip():
             return [Ignored("empty page")]
         if len(page.text) > MAX_PAGE_CHARACTERS:
-            raise InputError(
-                f"the page has more than {MAX_PAGE_CHARACTERS:,} characters, which no wiki allows",
-                "Split it, or use --on-error skip to leave it out.",
+            raise damaged(
+                f"the page has more than {MAX_PAGE_CHARACTERS:,} characters, which no wiki allows", "page"
             )
         try:
             text, links, sections = read_wikitext(page.text, titles.resolve)
         except RecursionError:
-            raise InputError("the page is too deeply nested", f"Mend it, or {_SKIP}") from None
+            raise damaged("the page is too deeply nested", "page") from None
         except ParserError as error:
-            raise InputError(f"not parsable ({error})", f"Mend the page, or {_SKIP}") from None
+            raise damaged(f"not parsable ({error})", "page") from None
         title = page.title.replace("_", " ").strip()
         metadata = {"page_id": page.page_id}
         return [Document(id_, title, text, links, sections, titles.url(id_), metadata)]
-
-
-_REDIRECT = re.compile(
-    r"\s*#\s*(?:redirect|weiterleitung|redirecci[oó]n|redirection|rinvia|doorverwijzing|patrz|tam|"
-    r"przekieruj|redirecionamento|omdirigering|перенаправление|перенапр|"
-    r"تحويل|转址|重定向|転送|リダイレクト)"
-    r"\s*:?\s*\[\[([^\[\]|\n]+)",
-    re.IGNORECASE,
-)
-
-
-def _redirect_in(text: str) -> str:
-    """The target of a page that begins with `#REDIRECT [[...]]` (older exports have no element)."""
-    match = _REDIRECT.match(text)
-    return match[1] if match else ""
-
-
-# --- titles ---
-
-# MediaWiki knows these in every language; the site's own names come from its export.
-_NAMESPACES = {
-    "media": -2, "special": -1, "talk": 1, "user": 2, "user talk": 3, "project": 4,
-    "project talk": 5, "file": 6, "file talk": 7, "image": 6, "image talk": 7, "mediawiki": 8,
-    "mediawiki talk": 9, "template": 10, "template talk": 11, "help": 12, "help talk": 13,
-    "category": 14, "category talk": 15,
-}  # fmt: skip
-_WIKIPEDIA = {"wp": 4, "wt": 5, "portal": 100, "portal talk": 101, "module": 828, "draft": 118}
-_FORMER_NAMES = {
-    "de": {"bild": 6}, "es": {"imagen": 6}, "it": {"immagine": 6}, "nl": {"afbeelding": 6},
-    "pl": {"grafika": 6}, "pt": {"imagem": 6, "ficheiro": 6}, "ru": {"изображение": 6},
-    "sv": {"bild": 6},
-}  # fmt: skip
-"""Old names of the file namespace, which pages still use and exports do not list."""
-
-
-def _split(words: str) -> list[str]:
-    return words.split()
-
-
-_LANGUAGES = frozenset(
-    _split("""
-    aa ab ace ady af als am an ang ar arc ary arz as ast atj av avk awa ay az azb ba ban bar
-    bat-smg bcl be be-tarask be-x-old bg bh bi bjn bm bn bo bpy br bs bug bxr ca cbk-zam cdo ce
-    ceb ch cho chr chy ckb co cr crh cs csb cu cv cy da de din diq dsb dty dv dz ee el eml en eo
-    es et eu ext fa ff fi fiu-vro fj fo fr frp frr fur fy ga gag gan gcr gd gl glk gn gom gor got
-    gu gv ha hak haw he hi hif ho hr hsb ht hu hy hyw hz ia id ie ig ii ik ilo inh io is it iu ja
-    jam jbo jv ka kaa kab kbd kbp kg ki kj kk kl km kn ko koi kr krc ks ksh ku kv kw ky la lad lb
-    lbe lez lfn lg li lij lmo ln lo lrc lt ltg lv mai map-bms mdf mg mh mhr mi min mk ml mn mnw mr
-    mrj ms mt mus mwl my myv mzn na nah nap nds nds-nl ne new ng nl nn no nov nrm nso nv ny oc olo
-    om or os pa pag pam pap pcd pdc pfl pi pih pl pms pnb pnt ps pt qu rm rmy rn ro roa-rup
-    roa-tara ru rue rw sa sah sat sc scn sco sd se sg sh shn si simple sk sl sm smn sn so sq sr
-    srn ss st stq su sv sw szl ta tcy te tet tg th ti tk tl tn to tpi tr ts tt tum tw ty tyv udm
-    ug uk ur uz ve vec vep vi vls vo wa war wo wuu xal xh xmf yi yo za zea zh zh-classical
-    zh-min-nan zh-yue zu
-""")
-)
-_OTHER_SITES = frozenset(
-    _split("""
-    w wikipedia wikt wiktionary s wikisource q wikiquote n wikinews b wikibooks v wikiversity voy
-    wikivoyage species wikispecies c commons d wikidata m meta metawikipedia mw mediawikiwiki
-    incubator foundation wmf phab phabricator bugzilla doi imdbname imdbtitle google gutenberg hdl
-    pmid rfc toollabs toolforge translatewiki wikia wikitech meatball c2 arxiv
-""")
-)
-
-_PERCENT = re.compile(r"%[0-9A-Fa-f]{2}")
-_DIRECTIONS = re.compile(r"[\u200e\u200f\u202a-\u202e]")
-_ILLEGAL = re.compile(r"[\x00-\x1f\x7f<>\[\]{}|\ufffd]")
-_LONGEST = 255  # bytes of a title
-
-
-@dataclass(slots=True)
-class _Titles:
-    """The rules of a site for what is between two brackets."""
-
-    site: Site
-    namespaces: dict[str, int] = field(default_factory=dict)
-    case_sensitive: bool = False
-    url_start: str = ""
-
-    def __post_init__(self) -> None:
-        site = self.site
-        aliases = _WIKIPEDIA if "wikipedia" in f"{site.name} {site.base}".lower() else {}
-        self.namespaces = {**_NAMESPACES, **aliases, **_FORMER_NAMES.get(site.language, {})}
-        self.namespaces |= {_fold(name): number for number, name, _ in site.namespaces if name}
-        self.case_sensitive = next(
-            (sensitive for number, _, sensitive in site.namespaces if number == 0),
-            site.case_sensitive,
-        )
-        start, equals, _ = site.base.rpartition("?title=")
-        self.url_start = start + equals if equals else site.base[: site.base.rfind("/") + 1]
-
-    def key(self, title: str) -> str:
-        """A title of the main namespace as an id."""
-        if not title.isascii() and len(title) <= _LONGEST * 4:  # it takes the square of a run of accents
-            title = unicodedata.normalize("NFC", _DIRECTIONS.sub("", title))
-        title = _spaced(title)
-        if not self.case_sensitive and title:
-            first = title[0].upper()
-            title = (first if len(first) == 1 else title[0]) + title[1:]
-        return title.replace(" ", "_")
-
-    def url(self, key: str) -> str:
-        """The address of a page, escaped as MediaWiki does it."""
-        return self.url_start + quote(key, safe=";@$!*(),/:") if self.url_start else ""
-
-    def resolve(self, written: str) -> Target:
-        """The target of a link; its label is the title as it is written."""
-        if len(written) > _LONGEST * 10:
-            return Target(None, written)
-        title = html.unescape(written) if "&" in written else written
-        if _PERCENT.search(title):
-            title = unquote(title, errors="replace")
-        title = _spaced(title)
-        colon = title.startswith(":")
-        title = title.lstrip(": ") if colon else title
-        label = title if title[:1] != "#" else title[1:]
-        prefix, found, rest = title.partition(":")
-        if found:
-            prefix = _fold(prefix)
-            if prefix in self.namespaces:
-                number = self.namespaces[prefix]
-                if number:
-                    return Target(None, label, not colon and number in (-2, 6, 14))
-                title = rest
-            elif prefix in _LANGUAGES:
-                return Target(None, label, not colon)
-            elif prefix in _OTHER_SITES:
-                return Target(None, label)
-        key = self.key(title.partition("#")[0])
-        if not key or _ILLEGAL.search(key) or len(key.encode(errors="replace")) > _LONGEST:
-            return Target(None, label)
-        return Target(key, label)
-
-
-def _spaced(title: str) -> str:
-    """Runs of spaces and underscores as one space, none at the ends."""
-    return " ".join(title.replace("_", " ").split())
-
-
-def _fold(name: str) -> str:
-    return _spaced(name).casefold()
-
-
-@lru_cache(maxsize=8)
-def _titles(site: Site) -> _Titles:
-    return _Titles(site)
 
 
 # --- XML ---

@@ -1,9 +1,9 @@
 """Pyserini's and Anserini's JSON collections: objects with `id` and `contents`.
 
 A file is JSON lines, an array of objects or one object; a folder of such files is a collection too
-(what Anserini's `-input` expects of a `JsonCollection`). `contents` is what is searched. A title may be
+(what Anserini's `-input` expects of a `JsonCollection`). `contents` is the searched text. A title may be
 its first line, in quotation marks, as in DPR's collections (`"Title"\\ntext`), or a field `title`;
-where there is a field `text`, it is the text. Other fields but `url` are left out.
+a field `text`, if there is one, is the text. Of the other fields only `url` is read.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from indexer.base.text import escaped
 from indexer.documents import Document
 from indexer.files.json_stream import BLANK, first_keys, read_entries
 from indexer.files.sources import read_lines
-from indexer.readers import Outcome, Record
 from indexer.readers.folders import FolderReader
 from indexer.readers.jsonl import field_text, load_object
+from indexer.readers.reader import Outcome, Record
 
-_MOST_BYTES = 1 << 26  # of a file that is one object
+_MAX_BYTES = 1 << 26  # of a file that is one object
 
 
 class PyseriniReader(FolderReader):
     """One document an object, without links."""
 
     name = "pyserini"
-    summary = "Pyserini's and Anserini's JSON collections, a file or a folder: id, contents"
+    description = "a JSON collection of Pyserini or Anserini, a file or a folder: `id`, `contents`"
+    passage = "an object"
     passage_words = 0
     file = "JSON file"
     suffixes = tuple(
@@ -54,10 +55,11 @@ class PyseriniReader(FolderReader):
         if head.startswith(b"["):
             for number, entry in enumerate(read_entries(stream, self.path_of(name)), start=1):
                 yield Record(f"{inside}entry {number:,}", entry)
-        elif _GOES_ON.match(head):
-            content = stream.read(_MOST_BYTES + 1)
-            if len(content) > _MOST_BYTES:
-                raise InputError(f"{self.path_of(name)}: an object of more than {_MOST_BYTES:,} bytes", _ONE)
+        elif _MULTILINE.match(head):
+            content = stream.read(_MAX_BYTES + 1)
+            if len(content) > _MAX_BYTES:
+                hint = "Write one object a line, or an array of objects."
+                raise InputError(f"{self.path_of(name)}: an object of more than {_MAX_BYTES:,} bytes", hint)
             yield Record(f"{inside}its object", content)
         else:
             for number, line in read_lines(stream):
@@ -76,13 +78,12 @@ class PyseriniReader(FolderReader):
         )
 
 
-_GOES_ON = re.compile(rb"\{(?:[^\n]*(?:[{\[:]|[^}],))?[ \t\r]*\n")
-"""The first line of an object that is written over several lines."""
-_ONE = "Write one object a line, or an array of objects."
+_MULTILINE = re.compile(rb"\{(?:[^\n]*(?:[{\[:]|[^}],))?[ \t\r]*\n")
+"""The first line of an object that spans several lines."""
 
 
 def _split_title(contents: str, title: str) -> tuple[str, str]:
-    """(title, text): a first line that is the title, or is in quotation marks, is no text."""
+    """(title, text): a first line that is the title, or is in quotation marks, is not part of the text."""
     first, line_break, rest = contents.partition("\n")
     quoted = len(first) >= 2 and first[0] == first[-1] == '"'
     bare = first[1:-1] if quoted else first

@@ -1,11 +1,10 @@
 """Where the links between the pages of a folder lead.
 
 A link names a path, from its page or from the folder's root; the target is the name of the page that
-this path means: as it is written, else without regard to case and Unicode form. Sites leave out
-suffixes and the names of index pages, so "guide/" is also "guide/index.html", and "guide/install" is
-"guide/install.html". Left out are links to other sites, out of the folder, to the page itself, and to
-files of the folder that are no pages (pictures, downloads). What is left and leads to nothing is kept
-as a dangling link.
+this path means: as it is written, else ignoring case and Unicode form. Sites omit suffixes and the names of
+index pages, so "guide/" is also "guide/index.html", and "guide/install" is "guide/install.html". Links
+to other sites, out of the folder, to the page itself, and to files that are not pages (pictures, downloads)
+are dropped. Other links that lead to nothing stay as dangling links.
 """
 
 from __future__ import annotations
@@ -48,15 +47,15 @@ def join(page: str, path: str) -> str | None:
 
 
 class Targets:
-    """The pages of a folder by every name that a link may give them."""
+    """The pages of a folder by every name that a link may use."""
 
     def __init__(
         self, pages: Iterable[str], others: Iterable[str], suffixes: Sequence[str], indexes: Sequence[str]
     ) -> None:
         """pages, others: names of files that are pages, and that are not.
 
-        suffixes: what links may leave out, most likely first. indexes: the pages that a folder's name
-        means, most likely first.
+        suffixes: those that links may omit, most likely first. indexes: the pages that a folder's name
+        may mean, most likely first.
         """
         self._pages = frozenset(pages)
         self._others = frozenset(others)
@@ -66,17 +65,17 @@ class Targets:
         self._stems = _unique((_stem(page), page) for page in self._pages)
 
     def resolve(self, page: str, path: str, base: str | None = None) -> str | None:
-        """The target of a link from `page`; None for one that is left out.
+        """The target of a link from `page`; None for one that is dropped.
 
-        base: what relative paths start from, if not from the page.
+        base: the start of relative paths, if not the page.
         """
         joined = join(page if base is None else base, path)
         if joined is None:
             return None
-        found = self.find(joined)
-        if found is None:
+        target = self.find(joined)
+        if target is None:
             return None if joined in self._others else joined or None
-        return None if found == page else found
+        return None if target == page else target
 
     def find(self, path: str) -> str | None:
         """The page that a path from the root means; None if there is none."""
@@ -87,7 +86,7 @@ class Targets:
         return next(filter(None, (self._folded.get(_fold(candidate)) for candidate in candidates)), None)
 
     def find_stem(self, name: str) -> str | None:
-        """The only page whose file is called so, without its suffix, in whatever folder."""
+        """The only page in any folder whose file has this name without its suffix."""
         return self._stems.get(_fold_title(name))
 
     def _candidates(self, path: str) -> Iterator[str]:
@@ -116,7 +115,7 @@ def _fold(name: str) -> str:
 
 
 def _fold_title(name: str) -> str:
-    """As wikis name the files of their pages: blanks may be hyphens or underscores."""
+    """As wikis name files: blanks may be hyphens or underscores."""
     return re.sub("[ _]+", "-", _fold(name).strip())
 
 
@@ -125,7 +124,7 @@ def _stem(page: str) -> str:
 
 
 def _unique(named: Iterable[tuple[str, str]]) -> dict[str, str | None]:
-    """Names that one page has; those of several lead nowhere."""
+    """Names by page; a name of several pages leads nowhere."""
     unique: dict[str, str | None] = {}
     for name, page in named:
         unique[name] = None if name in unique else page

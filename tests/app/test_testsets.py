@@ -14,7 +14,7 @@ from app.testsets.files import Files
 from indexer.base.errors import InputError, UsageError
 from indexer.base.options import parse_options
 from indexer.build import BuildOptions
-from indexer.readers import all_readers
+from indexer.readers.formats import all_readers
 from retriever.ranking import Query
 
 ROOT = Path(__file__).parents[2]

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.made_up import EXPONENT, in_degree_ranks, write_wiki
 from indexer.documents import Document, Redirect
-from indexer.readers import open_reader
+from indexer.readers.formats import open_reader
 
 ARTICLES = 1200
 

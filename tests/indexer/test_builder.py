@@ -26,7 +26,7 @@ from indexer.building.workspace import Workspace
 from indexer.encoding.encode import encode_texts
 from indexer.encoding.shards import open_shards
 from indexer.index import Index
-from indexer.readers import open_reader
+from indexer.readers.formats import open_reader
 from indexer.store.artifacts import read_json
 
 Build = Callable[..., Built]

@@ -20,8 +20,9 @@ from indexer.base.errors import InputError, MachineError
 from indexer.building import corpus as corpus_module
 from indexer.building.corpus import Skipped, write_documents
 from indexer.documents import REDIRECT_SCHEMA, DocumentStore
-from indexer.readers import Reader, Record, open_reader
+from indexer.readers.formats import open_reader
 from indexer.readers.jsonl import JsonlReader
+from indexer.readers.reader import Reader, Record
 from indexer.store.artifacts import segment_paths
 from indexer.store.ids import IdTable
 from indexer.store.tables import Table

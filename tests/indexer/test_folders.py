@@ -20,8 +20,9 @@ from indexer.building.corpus import write_documents
 from indexer.documents import Document, Redirect
 from indexer.files.listing import Entry, describe_folder, list_folder
 from indexer.index import Index
-from indexer.readers import Ignored, Record, all_readers, open_reader, parse_at
 from indexer.readers.folders import FolderReader
+from indexer.readers.formats import all_readers, open_reader
+from indexer.readers.reader import Ignored, Record, parse_at
 
 # How a file is written that holds one document with this text, and its suffix.
 FILES: dict[str, tuple[str, Callable[[str], str]]] = {
@@ -475,5 +476,5 @@ def test_files_that_are_no_pages_for_their_size(folder: Path) -> None:
     texts, _, errors = read_all("markdown", folder)
     assert texts == ["a"]
     assert [error.message for error in errors] == [
-        f"{folder}/b.md: more than 4,194,304 bytes, which is no page"
+        f"{folder}/b.md: more than 4,194,304 bytes, too large for a page"
     ]

@@ -29,7 +29,8 @@ from indexer.building.builder import Plan, build_index
 from indexer.building.corpus import write_documents
 from indexer.documents import Document, DocumentStore
 from indexer.index import Index
-from indexer.readers import Reader, all_readers, open_reader
+from indexer.readers.formats import all_readers, open_reader
+from indexer.readers.reader import Reader
 from indexer.store.artifacts import read_json, segment_paths
 from retriever.queries import read_queries
 from retriever.search.runs import read_qrels, read_run

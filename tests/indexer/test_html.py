@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from indexer.base.errors import InputError
 from indexer.documents import Document, Redirect
-from indexer.readers import Ignored, Outcome, all_readers
+from indexer.readers.formats import all_readers
 from indexer.readers.html_source import decode
 from indexer.readers.html_text import render, without
+from indexer.readers.reader import Ignored, Outcome
 from indexer.readers.targets import Targets, is_external, join, path_in
 
 HTML = all_readers()["html"]

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from indexer.base.errors import InputError
 from indexer.documents import Document
-from indexer.readers import Ignored, Outcome, all_readers, parse_at
+from indexer.readers.formats import all_readers
+from indexer.readers.reader import Ignored, Outcome, parse_at
 
 MARKDOWN = all_readers()["markdown"]
 FILES = [

@@ -13,8 +13,10 @@ import pytest
 
 from indexer.base.errors import InputError
 from indexer.documents import Document, Redirect
-from indexer.readers import Ignored, Outcome, all_readers, parse_at
-from indexer.readers.mediawiki import MediawikiReader, Site, _titles
+from indexer.readers.formats import all_readers
+from indexer.readers.mediawiki import MediawikiReader
+from indexer.readers.mediawiki_titles import Site, titles_of
+from indexer.readers.reader import Ignored, Outcome, parse_at
 from indexer.wikitext.read import read_wikitext
 
 SITE = Site(
@@ -33,7 +35,7 @@ DATA = Path(__file__).parents[2].parent / "shared" / "data"
 
 def read(source: str, site: Site = SITE) -> tuple[str, list[tuple[str, str]]]:
     """The text, and each link as (anchor, target)."""
-    text, links, _ = read_wikitext(source, _titles(site).resolve)
+    text, links, _ = read_wikitext(source, titles_of(site).resolve)
     return text, [(text[link.start : link.end], link.target) for link in links]
 
 
@@ -163,11 +165,11 @@ def test_an_export(tmp_path: Path) -> None:
     ],
 )
 def test_addresses_are_escaped_as_mediawiki_does(title: str, url: str) -> None:
-    titles = _titles(SITE)
+    titles = titles_of(SITE)
     assert titles.url(titles.key(title)) == f"https://en.wikipedia.org/wiki/{url}"
-    plain = _titles(Site(base="http://localhost/w/index.php?title=Main_Page"))
+    plain = titles_of(Site(base="http://localhost/w/index.php?title=Main_Page"))
     assert plain.url("Sun") == "http://localhost/w/index.php?title=Sun"
-    assert _titles(Site()).url("Sun") == ""
+    assert titles_of(Site()).url("Sun") == ""
 
 
 def test_a_case_sensitive_wiki(tmp_path: Path) -> None:

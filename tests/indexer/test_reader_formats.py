@@ -20,7 +20,8 @@ from indexer.base.errors import InputError
 from indexer.building.corpus import write_documents
 from indexer.documents import Document, DocumentStore
 from indexer.files.sources import open_source, read_lines
-from indexer.readers import Ignored, all_readers, open_reader
+from indexer.readers.formats import all_readers, open_reader
+from indexer.readers.reader import Ignored
 
 
 def documents(path: Path, name: str | None = None) -> list[Document]:
@@ -264,7 +265,7 @@ def test_pyserini_a_file_without_line_breaks_is_not_read_as_one_object(
 ) -> None:
     from indexer.readers import pyserini
 
-    monkeypatch.setattr(pyserini, "_MOST_BYTES", 1000)
+    monkeypatch.setattr(pyserini, "_MAX_BYTES", 1000)
     path = write(tmp_path / "a", '{\n"id": 1,\n"contents": "' + "x" * 1000 + '"}')
     assert "an object of more than 1,000 bytes" in problem(path).message
 

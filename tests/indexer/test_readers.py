@@ -23,7 +23,8 @@ import zstandard
 from indexer.base.errors import InputError
 from indexer.documents import Document, Redirect
 from indexer.files.sources import open_source, read_head, read_lines
-from indexer.readers import Outcome, Reader, all_readers, open_reader
+from indexer.readers.formats import all_readers, formats_markdown, open_reader
+from indexer.readers.reader import Outcome, Reader
 
 
 @dataclass(frozen=True)
@@ -173,9 +174,9 @@ def test_recognised_by_its_reader_alone(name: str, example: Example, tmp_path: P
 def test_class_attributes(name: str) -> None:
     reader = all_readers()[name]
     assert reader.name == name == name.lower()
-    assert reader.summary
-    assert "\n" not in reader.summary
-    assert reader.passage_words >= 0
+    assert formats_markdown().count(f"| `{name}` | {reader.description} | {reader.passage} |\n") == 1
+    assert (reader.passage == "100 words") == (reader.passage_words == 100)
+    assert "\n" not in reader.description
 
 
 def test_documents(name: str, tmp_path: Path) -> None:

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indexer.documents import Section
-from indexer.readers.mediawiki import Site, _titles
+from indexer.readers.mediawiki_titles import Site, titles_of
 from indexer.wikitext.edits import apply_edits
 from indexer.wikitext.read import read_wikitext
 from indexer.wikitext.render import _Walk, render
 
-resolve = _titles(Site("Wikipedia", "https://en.wikipedia.org/wiki/Main_Page", "en")).resolve
+resolve = titles_of(Site("Wikipedia", "https://en.wikipedia.org/wiki/Main_Page", "en")).resolve
 
 
 def read(source: str) -> tuple[str, list[tuple[str, str]]]:

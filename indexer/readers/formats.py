@@ -1,0 +1,63 @@
+"""The formats there are: by name, by looking at a corpus, and as a table for the documentation."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import cache
+from pathlib import Path
+
+import indexer.readers
+from indexer.base.errors import InputError, UsageError
+from indexer.files.listing import describe_folder
+from indexer.files.sources import read_head
+from indexer.readers.reader import Reader
+
+
+@cache
+def all_readers() -> dict[str, type[Reader]]:
+    """Every format by name, in alphabetical order of their files."""
+    readers: dict[str, type[Reader]] = {}
+    for module in sorted(info.name for info in pkgutil.iter_modules(indexer.readers.__path__)):
+        for value in vars(importlib.import_module(f"indexer.readers.{module}")).values():
+            if isinstance(value, type) and issubclass(value, Reader) and "name" in vars(value):
+                readers[value.name] = value
+    return readers
+
+
+def open_reader(path: Path, format_name: str | None = None) -> Reader:
+    """The reader for a file or a folder: by name, or by looking at it.
+
+    Raises `UsageError` for an unknown name, `InputError` for a corpus that no or several formats claim.
+    """
+    readers = all_readers()
+    if not path.exists():
+        raise InputError(f"{path}: no such file", "Check --corpus.")
+    names = [name for name, reader in readers.items() if reader.folders or not path.is_dir()]
+    kind = "a format of folders" if path.is_dir() else "its format"
+    hint = f"Name {kind} with --format: {', '.join(names)}."
+    if format_name is not None:
+        if format_name not in readers:
+            raise UsageError(f"--format {format_name}: no such format", f"There are: {', '.join(readers)}.")
+        if format_name not in names:
+            raise InputError(f"{path}: a folder, but {format_name} is read from a file", hint)
+        return readers[format_name](path)
+    head = b"" if path.is_dir() else read_head(path)
+    claims = [reader for reader in readers.values() if reader.recognises(path, head)]
+    if len(claims) == 1:
+        return claims[0](path)
+    if path.is_file() and not head:
+        raise InputError(f"{path}: the file is empty", "Check --corpus.")
+    if claims:
+        problem = f"looks like {' and '.join(claim.name for claim in claims)}"
+    elif path.is_dir():
+        problem = f"no format is known for this folder (it holds {describe_folder(path)})"
+    else:
+        problem = "unknown format"
+    raise InputError(f"{path}: {problem}", hint)
+
+
+def formats_markdown() -> str:
+    """The table of formats in docs/corpora.md, from the readers' own descriptions."""
+    rows = [f"| `{r.name}` | {r.description} | {r.passage} |" for r in all_readers().values()]
+    return "\n".join(["| format | corpus | a passage is |", "|---|---|---|", *rows]) + "\n"

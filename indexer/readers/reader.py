@@ -1,0 +1,116 @@
+"""What a reader is: it turns a source format into documents. Each format is one file of this folder.
+
+A reader works in two steps, so that the second, which costs the most, can run in several processes
+and a resumed build can pass over finished records without parsing them:
+
+    records()      path -> raw records, each with its place in the file
+    parse(record)  raw record -> documents, redirects, or the reason why it is skipped
+
+To add a format, add a file with a subclass of `Reader`: it is discovered by `formats`, offered by
+`--format`, listed in docs/corpora.md, and checked by the contract tests.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, ClassVar
+
+from indexer.base.errors import InputError
+from indexer.documents import Document, Redirect
+from indexer.files.sources import Reading, open_source, read_lines
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A raw piece of a source: its place ("line 17"), and what `parse` needs.
+
+    The payload is already an outcome, or an `InputError`, where reading alone has shown that.
+    """
+
+    place: str
+    payload: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """A record that is no document by the rules of its format; `reason` is counted in the summary."""
+
+    reason: str
+
+
+Outcome = Document | Redirect | Ignored
+
+
+class Reader(ABC):
+    """One source format. An instance holds the path and plain settings only, so it can be pickled."""
+
+    name: ClassVar[str]
+    """The value of `--format`."""
+    description: ClassVar[str]
+    """What the corpus is, in one line of Markdown, for the table of formats in docs/corpora.md."""
+    passage: ClassVar[str] = "100 words"
+    """What a passage is by default, for the same table."""
+    passage_words: ClassVar[int] = 100
+    """Default of --passage-words: 0 where the format's documents are passages already."""
+    costly: ClassVar[bool] = False
+    """Whether parsing a record takes long enough to pay for several processes."""
+    folders: ClassVar[bool] = False
+    """Whether a corpus of this format may be a folder."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    @abstractmethod
+    def recognises(cls, path: Path, head: bytes) -> bool:
+        """Whether the corpus looks like this format.
+
+        `head`: a file's first 64 kB, decompressed; of a folder, nothing.
+        """
+
+    @abstractmethod
+    def parse(self, record: Record) -> Iterable[Outcome]:
+        """What a record holds. Raises `InputError` (without place: the caller adds it)."""
+
+    def read_records(self, stream: BinaryIO) -> Iterator[Record]:
+        """Raw records in file order, streaming; here one a line. Raises `InputError` for a damaged file."""
+        for number, line in read_lines(stream):
+            yield Record(f"line {number:,}", line)
+
+    def records(self, on_open: Callable[[Reading], None] | None = None) -> Iterator[Record]:
+        """Open the file and read its records; `on_open` gets the source, for progress and hash."""
+        source, stream = open_source(self.path)
+        if on_open:
+            on_open(source)
+        with stream:
+            yield from self.read_records(stream)
+
+    def state(self) -> dict[str, Any]:
+        """`bytes`, and what else shows, without reading, that the source has changed."""
+        status = self.path.stat()
+        return {"bytes": status.st_size, "modified_ns": status.st_mtime_ns}
+
+    def documents(self) -> Iterator[Outcome]:
+        """Every outcome in order, in this process. Raises `InputError` with file and place."""
+        for record in self.records():
+            yield from parse_at(self, record)
+
+
+def parse_at(reader: Reader, record: Record) -> Iterable[Outcome]:
+    """`reader.parse(record)`, with file and place in the message of an `InputError`."""
+    if isinstance(record.payload, InputError):
+        raise record.payload
+    if isinstance(record.payload, Outcome):
+        return [record.payload]
+    try:
+        return list(reader.parse(record))
+    except InputError as error:
+        raise InputError(f"{reader.path}, {record.place}: {error.message}", error.hint) from None
+
+
+def damaged(problem: str, thing: str = "line") -> InputError:
+    """The error for a damaged record, without its place."""
+    return InputError(problem, f"Fix the {thing}, or use --on-error skip to skip it.")
