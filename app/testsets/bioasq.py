@@ -1,18 +1,16 @@
 """BioASQ's factoid questions of task 8B (Tsatsaronis et al. 2015; HLP, section 4.2 and table 4).
 
-HLP took the split of Reddy et al. 2021, which is not published as a file. This set is what they drew
-from: the factoid questions of the five batches of the test, by their golden answers.
+HLP measured the split of Reddy et al. 2021, which is not published as a file. This set is the one that it
+was drawn from: the factoid questions of the five test batches, with their golden answers.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from app.testsets import Contents, Gap, Places, Source, TestSet
-from app.testsets.corpora import PUBMED
 from app.testsets.files import read_json_rows
+from app.testsets.sources import Contents, Gap, Places, Source
 from indexer.base.errors import InputError
 from retriever.ranking import Query
 
@@ -21,9 +19,10 @@ _FOLDERS = ("", "Task8BGoldenEnriched", "bioasq", "bioasq/Task8BGoldenEnriched")
 _GET = "Get the golden files of task 8B from http://participants-area.bioasq.org (registration)."
 
 
-@dataclass(frozen=True, slots=True)
 class BioASQ(Source):
     """The five golden files of the test of 8B."""
+
+    kind: Literal["bioasq"] = "bioasq"
 
     @property
     def needs(self) -> str:
@@ -31,12 +30,11 @@ class BioASQ(Source):
         return f"`{_BATCHES[0]}` to `{_BATCHES[-1]}`"
 
     def gap(self, places: Places) -> Gap | None:
-        """A batch."""
+        """The batches, if not all are in one folder."""
         if len(_paths(places)) == len(_BATCHES):
             return None
-        where = f"in {places.data}" if places.data else "in a data folder (none is named)"
         hint = f"{_GET} Name their folder with --data DIR."
-        return Gap(f"{_BATCHES[0]} to {_BATCHES[-1]} {where}", hint)
+        return Gap(f"{_BATCHES[0]} to {_BATCHES[-1]} {places.in_data()}", hint)
 
     def read(self, places: Places) -> Contents:
         """The factoid questions of all batches with their answers and synonyms."""
@@ -53,7 +51,7 @@ class BioASQ(Source):
                 if not answers:
                     raise InputError(
                         f"{place} ({id_}): no exact_answer",
-                        "The files that participants were given have none: this set needs the golden ones.",
+                        "The files for participants have none: this set needs the golden ones.",
                     )
                 queries.append(Query(id_, " ".join(text.split()), answers))
         if not queries:
@@ -69,27 +67,7 @@ def _answers(value: Any) -> tuple[str, ...]:
 
 
 def _paths(places: Places) -> list[Path]:
-    """All five, or what there is of them in the first folder that has any."""
+    """The batches in the first folder that has any."""
     folders = [places.data / name for name in _FOLDERS] if places.data else []
-    found = ([folder / name for name in _BATCHES if (folder / name).is_file()] for folder in folders)
-    return next(filter(None, found), [])
-
-
-TEST_SETS = (
-    TestSet(
-        name="bioasq",
-        title="BioASQ 8B, factoid questions",
-        description="Questions of biomedical experts. Right: an answer or a synonym of it stands in the "
-        "abstract. How many questions there are depends on the release, so they are not counted here. HLP's "
-        "paper measured the split of Reddy et al. 2021, of the same task.",
-        licence="CC BY 2.5; registration",
-        citation="Tsatsaronis et al. 2015, An overview of the BIOASQ large-scale biomedical semantic "
-        "indexing and question answering competition.",
-        url="http://bioasq.org",
-        corpus=PUBMED,
-        sources=(BioASQ(),),
-        queries=None,
-        answers=True,
-        measures=("accuracy@20", "accuracy@100"),
-    ),
-)
+    existing = ([folder / name for name in _BATCHES if (folder / name).is_file()] for folder in folders)
+    return next(filter(None, existing), [])

@@ -1,37 +1,34 @@
-"""Downloads of single files: the size is told first, interrupted ones go on, every byte is checked.
+"""Downloads of single files into our cache, by pooch: over https alone, atomic, with known hashes.
 
-A file is written to NAME.part and renamed when it is whole. Its SHA-256 is known or noted at the first
-download, in NAME.sha256 (a line as `sha256sum -c` reads it), and checked whenever the file is used.
+The SHA-256 of a file is known, or is noted at its first download in NAME.sha256 (a line as `sha256sum -c`
+reads it); it is checked whenever the file is used.
 """
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
-import os
-import urllib.error
-import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from http.client import HTTPException, HTTPMessage
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import IO, Any
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urljoin, urlsplit
 
-from rich.filesize import decimal
-
-from indexer.base.errors import BusyError, InputError, MachineError
+from app.testsets.sources import Contents, Gap, Places, Source
+from indexer.base.errors import InputError, MachineError
 from indexer.base.progress import log_line, progress
+from indexer.base.settings import Settings
+from indexer.base.text import byte_size
 from indexer.store.artifacts import file_sha256, write_atomically
+from retriever.queries import read_queries
+
+if TYPE_CHECKING:
+    import requests
 
 _SCHEMES = frozenset({"https"})
 _SECONDS = 30.0
 _CHUNK = 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
-class WebFile:
+class WebFile(Settings):
     """A file on a server. size in bytes and sha256 where they are known."""
 
     url: str
@@ -43,74 +40,131 @@ class WebFile:
         """The file's name, the last part of its address."""
         return urlsplit(self.url).path.rsplit("/", 1)[-1]
 
-    def described(self) -> str:
-        """The address, and the size where it is known."""
-        return self.url + (f" ({decimal(self.size)})" if self.size else "")
+    def gap(self, places: Places) -> Gap | None:
+        """A gap that `--download` fills, unless the file is in the cache."""
+        path = places.cache / self.name
+        if path.exists():
+            return None
+        size = f" ({byte_size(self.size)})" if self.size else ""
+        hint = f"Give --download to get {self.url}{size} and keep it there, or put it there yourself."
+        return Gap(str(path), hint, download=True, size=self.size)
+
+    def fetch(self, places: Places) -> None:
+        """Download the file into the cache."""
+        download(self, places.cache / self.name)
+
+    def checked(self, places: Places) -> Path:
+        """The file in the cache. Raises `InputError` if it was altered since its download."""
+        path = places.cache / self.name
+        check(self, path)
+        return path
+
+
+class Download(WebFile, Source):
+    """A file of questions that is downloaded into the cache."""
+
+    kind: Literal["download"] = "download"
+
+    @property
+    def needs(self) -> str:
+        """The flag."""
+        return "`--download`"
+
+    def read(self, places: Places) -> Contents:
+        """The questions. Raises `InputError` if the file was altered since its download."""
+        path = self.checked(places)
+        return Contents(read_queries(path), read_from=str(path))
 
 
 def download(file: WebFile, path: Path) -> None:
-    """Download a file to `path`, going on where an interrupted download of it ended.
+    """Download a file to `path`, which exists only once the file is complete and its hash is correct.
 
-    Raises `MachineError` if the server cannot be reached or the connection breaks off, `InputError`
-    if it does not have the file, or gives another than is expected; `BusyError` if another process is
-    downloading it.
+    Raises `MachineError` if the server cannot be reached or the connection breaks, and `InputError` if
+    the server does not have the file or has another one.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    validator = path.with_name(path.name + ".part.etag")
-    with _locked(part, validator) as target:
-        if path.exists():  # another process was faster
-            return
-        with _opened(file, path, target, validator) as (answer, done, total):
-            if file.size is not None and total is not None and total != file.size:
-                raise InputError(
-                    f"{file.url}: the server has {total:,} bytes, expected {file.size:,}", _by_hand(path)
-                )
-            size = f"{decimal(total)}" if total is not None else "size unknown"
-            going_on = f", {decimal(done)} of it are here" if done else ""
-            log_line(f"downloading {file.url} ({size}{going_on}) to {path}")
-            digest = hashlib.sha256()
-            target.seek(0)
-            _hash(target, digest, done)
-            with progress(file.name, total=total, unit="bytes", done=done) as advance:
-                for piece in _pieces(file, answer, path):
-                    target.write(piece)
-                    digest.update(piece)
-                    advance(len(piece))
-        target.flush()
-        os.fsync(target.fileno())
-        found = target.tell()
-        expected = file.size if total is None else total
-        if expected is not None and found != expected:
+    import pooch
+    import requests
+
+    by_hand = f"Or get the file in another way and put it at {path}"
+    if urlsplit(file.url).scheme not in _SCHEMES:
+        raise InputError(f"{file.url}: only https addresses are downloaded from", by_hand)
+    sha256 = _known_sha256(file, path)
+    with ExitStack() as stack:
+        bar = _Bar()
+
+        def on_response(answer: requests.Response, **_: Any) -> None:
+            if answer.is_redirect:
+                target = urljoin(answer.url, answer.headers["Location"])
+                if urlsplit(target).scheme not in _SCHEMES:
+                    raise InputError(f"{answer.url}: leads to {target}, which is not https", by_hand)
+            elif answer.ok:
+                length = answer.headers.get("Content-Length", "")
+                total = int(length) if length.isdigit() else None
+                if file.size is not None and total is not None and total != file.size:
+                    raise InputError(
+                        f"{file.url}: the server has {total:,} bytes, expected {file.size:,}", by_hand
+                    )
+                size = byte_size(total) if total is not None else "size unknown"
+                log_line(f"downloading {file.url} ({size}) to {path}")
+                bar.advance = stack.enter_context(progress(file.name, total=total, unit="bytes"))
+
+        downloader = pooch.HTTPDownloader(
+            progressbar=bar,
+            chunk_size=_CHUNK,
+            timeout=_SECONDS,
+            headers={"User-Agent": "linkseek", "Accept-Encoding": "identity"},
+            hooks={"response": on_response},
+        )
+        pooch.get_logger().setLevel("ERROR")  # it would print a hash that we note ourselves
+        try:
+            pooch.retrieve(file.url, sha256 or None, path.name, path.parent, downloader=downloader)
+        except requests.HTTPError as error:
+            raise InputError(f"{file.url}: the server answers {error}", by_hand) from None
+        except requests.RequestException as error:
             raise MachineError(
-                f"{file.url}: the connection ended after {found:,} of {expected:,} bytes",
-                "The same command goes on from there. " + _by_hand(path),
-            )
-        sha256 = _known_sha256(file, path)
-        if sha256 and digest.hexdigest() != sha256:
-            target.truncate(0)
+                f"{file.url}: no answer, or the connection broke off ({error})",
+                f"Run the same command again. {by_hand}",
+            ) from None
+        except ValueError as error:  # a wrong hash
             raise InputError(
-                f"{file.url}: the file's SHA-256 is {digest.hexdigest()}, expected {sha256}",
-                "It has changed on the server or on its way. " + _by_hand(path),
-            )
-        _note(path, digest.hexdigest())
-        part.rename(path)
-        validator.unlink(missing_ok=True)
+                f"{file.url}: {error}", f"It has changed on the server or on its way. {by_hand}"
+            ) from None
+    received = path.stat().st_size
+    if file.size is not None and received != file.size:
+        path.unlink()
+        raise MachineError(f"{file.url}: {received:,} bytes arrived, expected {file.size:,}", by_hand)
+    _note(path, sha256 or file_sha256(path))
+
+
+class _Bar:
+    """A progress bar as pooch drives it: updates by whole chunks, then a reset and one of the total."""
+
+    total = 0
+    advance: Callable[[float], None]
+
+    def update(self, count: int) -> None:
+        self.advance(count)
+
+    def reset(self) -> None:
+        self.advance = lambda count: None
+
+    def close(self) -> None:
+        pass
 
 
 def check(file: WebFile, path: Path) -> None:
-    """Whether a file is the known one, or still the one that was first seen.
+    """Check that a file is the known one, or still the one that was first seen.
 
     Raises `InputError` if it was altered.
     """
     expected = _known_sha256(file, path)
-    found = file_sha256(path)
+    actual = file_sha256(path)
     if not expected:
         with suppress(OSError):  # a cache that cannot be written
-            _note(path, found)
-    elif found != expected:
+            _note(path, actual)
+    elif actual != expected:
         raise InputError(
-            f"{path}: the file was altered (its SHA-256 is {found}, expected {expected})",
+            f"{path}: the file was altered (its SHA-256 is {actual}, expected {expected})",
             "Remove it and get it again with --download. If another version of it is wanted, remove "
             f"{_noted(path).name} too.",
         )
@@ -125,139 +179,7 @@ def _note(path: Path, sha256: str) -> None:
 
 
 def _known_sha256(file: WebFile, path: Path) -> str:
-    """As it is known, or was noted when the file was first seen; else ""."""
+    """The pinned hash, else the one that was noted when the file was first seen, else ""."""
     if file.sha256 or not _noted(path).exists():
         return file.sha256
     return _noted(path).read_text("utf-8").split(" ", 1)[0]
-
-
-@contextmanager
-def _locked(part: Path, validator: Path) -> Iterator[IO[bytes]]:
-    with part.open("a+b") as target:
-        try:
-            fcntl.flock(target, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise BusyError(
-                f"{part}: another process is downloading it", "Wait for it, and run the command again."
-            ) from None
-        try:
-            yield target
-        finally:
-            if not os.fstat(target.fileno()).st_size:
-                part.unlink(missing_ok=True)
-                validator.unlink(missing_ok=True)
-
-
-def _hash(target: IO[bytes], digest: Any, size: int) -> None:
-    while size > 0 and (piece := target.read(min(size, 1 << 20))):
-        digest.update(piece)
-        size -= len(piece)
-
-
-@contextmanager
-def _opened(
-    file: WebFile, path: Path, target: IO[bytes], validator: Path
-) -> Iterator[tuple[IO[bytes], int, int | None]]:
-    """(the answer's body, bytes that are here already, bytes in all or None)."""
-    have = target.seek(0, os.SEEK_END)
-    known = validator.read_text("ascii") if have and validator.exists() else ""
-    # Without If-Range a server would join the start of one version and the end of another.
-    resume = {"Range": f"bytes={have}-", "If-Range": known} if known else {}
-    try:
-        answer = _open(file, path, resume)
-    except urllib.error.HTTPError:  # 416, there is nothing behind what is here: begin anew
-        resume = {}
-        answer = _open(file, path, resume)
-    with answer:
-        length = answer.headers.get("Content-Length")
-        total = int(length) if length and length.isdigit() else None
-        done = 0
-        if answer.status == 206 and resume:
-            start, total = _content_range(answer.headers)
-            if start != have:
-                raise MachineError(
-                    f"{file.url}: asked for bytes from {have:,}, the server gave them from {start:,}",
-                    f"Remove {path.name}.part and run the command again.",
-                )
-            done = have
-        else:
-            target.truncate(0)  # before the new version is named: parts of two must never be joined
-            _remember(validator, answer.headers)
-        yield answer, done, total
-
-
-def _open(file: WebFile, path: Path, headers: dict[str, str]) -> Any:
-    """The server's answer. An answer of 416 to a request with `headers` is passed on as it is."""
-    if urlsplit(file.url).scheme not in _SCHEMES:
-        raise InputError(f"{file.url}: only https addresses are downloaded from", _by_hand(path))
-    request = urllib.request.Request(
-        file.url, headers={"User-Agent": "linkseek", "Accept-Encoding": "identity", **headers}
-    )
-    try:
-        return urllib.request.build_opener(_SameScheme).open(request, timeout=_SECONDS)
-    except urllib.error.HTTPError as error:
-        if error.code == 416 and headers:
-            raise
-        raise InputError(
-            f"{file.url}: the server answers {error.code} ({error.reason})", _by_hand(path)
-        ) from None
-    except (OSError, HTTPException) as error:
-        raise _unreachable(file, path, error) from None
-
-
-class _SameScheme(urllib.request.HTTPRedirectHandler):
-    def redirect_request(
-        self,
-        req: urllib.request.Request,
-        fp: IO[bytes],
-        code: int,
-        msg: str,
-        headers: HTTPMessage,
-        newurl: str,
-    ) -> urllib.request.Request | None:
-        if urlsplit(newurl).scheme not in _SCHEMES:
-            raise InputError(f"{req.full_url}: leads to {newurl}, which is not https", "Get it by hand.")
-        return super().redirect_request(req, fp, code, msg, headers, newurl)
-
-
-def _pieces(file: WebFile, answer: IO[bytes], path: Path) -> Iterator[bytes]:
-    while True:
-        try:
-            piece = answer.read(_CHUNK)
-        except (OSError, HTTPException) as error:
-            raise _unreachable(file, path, error) from None
-        if not piece:
-            return
-        yield piece
-
-
-def _content_range(headers: HTTPMessage) -> tuple[int, int | None]:
-    """Start and total of "bytes 100-199/200"."""
-    kind, _, rest = headers.get("Content-Range", "").partition(" ")
-    start = rest.partition("-")[0]
-    total = rest.partition("/")[2]
-    if kind != "bytes" or not start.isdigit():
-        return -1, None
-    return int(start), int(total) if total.isdigit() else None
-
-
-def _remember(validator: Path, headers: HTTPMessage) -> None:
-    """What names this version of the file; a weak ETag does not promise the same bytes."""
-    etag = headers.get("ETag", "")
-    value = etag if etag and not etag.startswith("W/") else headers.get("Last-Modified", "")
-    if value and value.isascii():
-        validator.write_text(value, "ascii")
-    else:
-        validator.unlink(missing_ok=True)
-
-
-def _unreachable(file: WebFile, path: Path, error: Exception) -> MachineError:
-    reason = getattr(error, "reason", None) or error
-    return MachineError(
-        f"{file.url}: no answer, or the connection broke off ({reason})",
-        "Run the same command again; what has come so far is kept. " + _by_hand(path),
-    )
-
-
-def _by_hand(path: Path) -> str:
-    return f"Or get the file in another way and put it at {path}"

@@ -1,129 +1,145 @@
-"""Sources in plain files: those that the user has in a data folder, and those that we download."""
+"""Sources in files of the user's data folder: a pair of files, a packed folder, BEIR's folder, the sample."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from abc import abstractmethod
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 
-from app.testsets import Contents, Gap, Places, Source
-from app.testsets.download import WebFile, check, download
+from app.testsets.sources import AGAIN, Contents, Gap, Places, Source, grouped
 from indexer.base.errors import InputError
 from indexer.files.sources import open_source, read_lines
 from retriever.queries import read_queries
 from retriever.ranking import Query
-from retriever.search.runs import Qrels, read_qrels
+from retriever.search.runs import read_qrels
 
-SAMPLE = Path(__file__).parents[2] / "samples"
+_SAMPLE = Path(__file__).parents[2] / "samples"
 
 
-@dataclass(frozen=True, slots=True)
-class Files(Source):
-    """Questions, and perhaps judgements, in files of the data folder; the first name that is there counts.
+class FileSource(Source):
+    """Questions, and perhaps judgements, in files of any format that `--queries` and `--qrels` take.
 
-    numbered: the questions' ids are their numbers from 0, whatever the file calls them (DPR's ids).
-    judged_only: questions without judgements are of another split, and are left out.
-    document, group: fields of a JSONL file, with the id of the right document and a subset's name.
-    folder: where the files are, if not in the data folder. label: what the files are called together.
+    Fields of a JSONL file, if named: document, the id of the relevant document; group, a subset's name.
     """
 
-    queries: tuple[str, ...]
-    qrels: tuple[str, ...] = ()
     numbered: bool = False
+    """Whether the ids are replaced by the questions' numbers from 0 (DPR's ids)."""
     judged_only: bool = False
+    """Whether questions without judgements are skipped: they belong to another split."""
     document: str = ""
     group: str = ""
-    folder: Path | None = None
-    label: str = ""
+
+    @property
+    @abstractmethod
+    def names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Names of the file of questions and of the file of judgements; the first that exists is read."""
 
     @property
     def needs(self) -> str:
-        """The usual names, in the data folder."""
-        if self.label or self.folder is not None:
-            return self.label or "nothing"
-        return " and ".join(f"`{names[0]}`" for names in (self.queries, self.qrels) if names)
+        """The usual names."""
+        return " and ".join(f"`{names[0]}`" for names in self.names if names)
 
     def gap(self, places: Places) -> Gap | None:
-        """The first file that is not there."""
-        folder = self.folder or places.data
-        for names in filter(None, (self.queries, self.qrels)):
-            if folder is None or _first(folder, names) is None:
+        """The first missing file."""
+        for names in filter(None, self.names):
+            if places.first(names) is None:
                 usual = " or ".join(dict.fromkeys((names[0], names[-1])))
-                if folder is None:
-                    return Gap(f"{usual} in a data folder (none is named)", "Name yours: --data DIR.")
-                return Gap(f"{usual} in {folder}", "Put it there, or name another folder: --data DIR.")
+                put = "Put it there, or name another folder: --data DIR."
+                return Gap(f"{usual} {places.in_data()}", put if places.data else "Name yours: --data DIR.")
         return None
 
     def read(self, places: Places) -> Contents:
         """Both files."""
-        folder = self.folder or places.data
-        path = _first(folder, self.queries) if folder else None
-        if folder is None or path is None:
-            raise InputError(f"{folder}: no {self.queries[0]}", _AGAIN)
+        path, judged = map(places.first, self.names)
+        if path is None:
+            raise InputError(f"{places.data}: {self.names[0][0]} is missing", AGAIN)
         queries = read_queries(path)
         if self.numbered:
             queries = [Query(str(row), query.text, query.answers) for row, query in enumerate(queries)]
-        qrels: Qrels | None = None
-        read_from = [path]
-        if (judged := _first(folder, self.qrels)) is not None:
-            qrels = read_qrels(judged)
-            read_from.append(judged)
+        qrels = read_qrels(judged) if judged else None
         if self.document:
             qrels = {query: {document: 1} for query, document in _field(path, self.document)}
         if self.judged_only and qrels is not None:
             queries = [query for query in queries if query.id in qrels]
-        groups: dict[str, list[str]] = {}
-        if self.group:
-            for query, group in _field(path, self.group):
-                groups.setdefault(group, []).append(query)
-        return Contents(
-            queries,
-            qrels,
-            {group: tuple(ids) for group, ids in groups.items()},
-            read_from=", ".join(map(str, read_from)),
-        )
+        groups = grouped(_field(path, self.group)) if self.group else {}
+        return Contents(queries, qrels, groups, read_from=", ".join(map(str, filter(None, (path, judged)))))
 
 
-@dataclass(frozen=True, slots=True)
-class Web(Source):
-    """A file of questions that we download into the cache."""
+class Files(FileSource):
+    """Files by their names in the data folder."""
 
-    file: WebFile
+    kind: Literal["files"] = "files"
+    queries: tuple[str, ...]
+    qrels: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """As listed."""
+        return self.queries, self.qrels
+
+
+class Packed(FileSource):
+    """A split of a folder that `pack.py` writes. judged: the name in the judgements' file, if another."""
+
+    kind: Literal["packed"] = "packed"
+    folder: str
+    split: str
+    judged: str = ""
+
+    @property
+    def names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """FOLDER/queries.SPLIT.jsonl.gz and FOLDER/qrels.SPLIT.txt, which may be compressed."""
+        qrels = f"{self.folder}/qrels.{self.judged or self.split}.txt"
+        return (f"{self.folder}/queries.{self.split}.jsonl.gz",), (qrels, f"{qrels}.gz")
+
+
+class Beir(FileSource):
+    """A split of BEIR's archive as it unpacks; its file of questions holds those of all splits."""
+
+    kind: Literal["beir"] = "beir"
+    judged_only: bool = True
+    folder: str
+    split: str = "test"
+
+    @property
+    def names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """FOLDER/queries.jsonl and FOLDER/qrels/SPLIT.tsv, in `beir/` or at the top."""
+        names = (f"{self.folder}/queries.jsonl", f"{self.folder}/qrels/{self.split}.tsv")
+        queries, qrels = ((f"beir/{name}", name) for name in names)
+        return queries, qrels
 
     @property
     def needs(self) -> str:
-        """The flag."""
-        return "`--download`"
+        """The folder."""
+        return f"BEIR's folder `{self.folder}`"
+
+
+class Sample(FileSource):
+    """The questions of the sample, which come with this project."""
+
+    kind: Literal["sample"] = "sample"
+    group: str = "kind"
+
+    @property
+    def names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The files in the folder of the sample."""
+        return ("questions.jsonl",), ("qrels.txt",)
+
+    @property
+    def needs(self) -> str:
+        """No files of the user."""
+        return "nothing"
 
     def gap(self, places: Places) -> Gap | None:
-        """The file, if it is not in the cache."""
-        return web_gap(self.file, places)
-
-    def fetch(self, places: Places) -> None:
-        """Download it."""
-        download(self.file, places.cache / self.file.name)
+        """Nothing is missing, unless the sample was removed."""
+        return super().gap(Places(_SAMPLE, places.cache))
 
     def read(self, places: Places) -> Contents:
-        """The questions. Raises `InputError` if the file was altered since it came."""
-        path = places.cache / self.file.name
-        check(self.file, path)
-        return Contents(read_queries(path), read_from=str(path))
-
-
-def web_gap(file: WebFile, places: Places) -> Gap | None:
-    """A gap that `--download` fills, unless the file is in the cache."""
-    path = places.cache / file.name
-    if path.exists():
-        return None
-    return Gap(
-        str(path),
-        f"Give --download to get {file.described()} and keep it there, or put it there yourself.",
-        download=True,
-        size=file.size,
-    )
+        """Both files of the sample."""
+        return super().read(Places(_SAMPLE, places.cache))
 
 
 def read_json_rows(path: Path, key: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
@@ -137,20 +153,16 @@ def read_json_rows(path: Path, key: str = "") -> Iterator[tuple[str, dict[str, A
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError as error:
-        raise InputError(f"{path}: not JSON ({error})", _AGAIN) from None
+        raise InputError(f"{path}: not JSON ({error})", AGAIN) from None
     rows = value.get(key) if key and isinstance(value, dict) else value
     if not isinstance(rows, list) or not rows:
         expected = f'an array of questions under "{key}"' if key else "an array of questions"
-        raise InputError(f"{path}: expected {expected}", _AGAIN)
+        raise InputError(f"{path}: expected {expected}", AGAIN)
     for number, row in enumerate(rows, start=1):
         place = f"{path}, question {number:,}"
         if not isinstance(row, dict):
-            raise InputError(f"{place}: expected an object, found {type(row).__name__}", _AGAIN)
+            raise InputError(f"{place}: expected an object, not {type(row).__name__}", AGAIN)
         yield place, row
-
-
-def _first(folder: Path, names: Sequence[str]) -> Path | None:
-    return next((folder / name for name in names if (folder / name).is_file()), None)
 
 
 def _field(path: Path, name: str) -> list[tuple[str, str]]:
@@ -163,11 +175,7 @@ def _field(path: Path, name: str) -> list[tuple[str, str]]:
             value = row.get(name)
             if not isinstance(value, str) or not value:
                 raise InputError(
-                    f'{path}, line {number:,}: the field "{name}" is {value!r}, expected a text',
-                    _AGAIN,
+                    f'{path}, line {number:,}: the field "{name}" is {value!r}, expected a text', AGAIN
                 )
             values.append((str(row["id"]), value))
     return values
-
-
-_AGAIN = "Get the file again."

@@ -1,88 +1,80 @@
-"""Test sets that ir_datasets knows (https://ir-datasets.com): it downloads, keeps and parses their files.
+"""Test sets of ir_datasets (https://ir-datasets.com), which downloads, keeps and parses their files.
 
-Importing it takes a third of a second and makes folders in its home, so that is put off until a set is
-read. What it would download is looked up in its own list first: nothing is downloaded unasked, and the
-size is told before it begins. Whatever it raises becomes an `InputError`.
+Importing it takes a third of a second and creates folders in its home, so it is imported when a set is
+read. Its own list of downloads names what it would download: nothing is downloaded without `--download`,
+and the size is printed before it begins. Whatever it raises becomes an `InputError`.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import orjson
-from rich.filesize import decimal
+from pydantic import field_validator
 
-from app.testsets import Contents, Gap, Places, Source
+from app.testsets.sources import Contents, Gap, Places, Source
 from indexer.base.errors import InputError, LinkseekError
+from indexer.base.progress import log_line
+from indexer.base.text import byte_size
 from retriever.ranking import Query
 from retriever.search.runs import Qrels
 
-_SMALL = 5_000_000  # bytes; only for larger files does it look for a copy in its folder downloads/
+_SMALL = 5_000_000  # bytes; only for larger files does ir_datasets look for a copy in its folder downloads/
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A file that ir_datasets downloads, by its key in the list of downloads.
-
-    made: what it keeps of the file, as paths below the section's folder, where that is not the file.
-    """
-
-    key: str
-    made: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class IrDatasets(Source):
     """Data sets of ir_datasets, one after another.
 
-    section: its folder and its part of the list of downloads. right_only: judgements of 0 and below
-    are left out (DPR has dozens of negatives a question). answerable_only: judgements of questions
-    without any relevant document are left out, as in TREC's own means; they are counted still.
+    section: its folder and its part of the list of downloads. parts: the files that it downloads, by their
+    keys in that list -> the files that it makes of each (below the section's folder); a list of keys where
+    it keeps the file itself. relevant_only: judgements of 0 and below are skipped (DPR has dozens of
+    negatives a question). answerable_only: judgements of questions without any relevant document are
+    skipped, as in TREC's own means; they are still counted.
     """
 
+    kind: Literal["irds"] = "irds"
     section: str
     datasets: tuple[str, ...]
-    parts: tuple[Part, ...]
-    right_only: bool = False
+    parts: dict[str, tuple[str, ...]]
+    relevant_only: bool = False
     answerable_only: bool = False
+
+    @field_validator("parts", mode="before")
+    @classmethod
+    def _keys(cls, parts: Any) -> Any:
+        return dict.fromkeys(parts, ()) if isinstance(parts, list) else parts
 
     @property
     def needs(self) -> str:
         """The flag, and the size."""
-        size = sum(_downloads(self.section)[part.key]["size_hint"] for part in self.parts)
-        return f"`--download` ({decimal(size)})"
+        size = sum(_downloads(self.section)[key]["size_hint"] for key in self.parts)
+        return f"`--download` ({byte_size(size)})"
 
     def gap(self, places: Places) -> Gap | None:
         """The parts that are not in ir_datasets' home."""
         missing = self._missing()
         if not missing:
             return None
-        what = ", ".join(str(path) for _, path in missing)
+        paths = ", ".join(str(path) for _, path in missing)
         size = sum(entry["size_hint"] for entry, _ in missing)
         urls = ", ".join(entry["url"] for entry, _ in missing)
         return Gap(
-            f"{what} (kept by ir_datasets, see IR_DATASETS_HOME)",
-            f"Give --download to get {urls} ({decimal(size)} in all), or put it there yourself.",
+            f"{paths} (kept by ir_datasets, see IR_DATASETS_HOME)",
+            f"Give --download to get {urls} ({byte_size(size)} in all), or put it there yourself.",
             download=True,
             size=size,
         )
 
     def fetch(self, places: Places) -> None:
-        """Say what comes; `read` makes ir_datasets download it."""
+        """Print what will be downloaded; `read` makes ir_datasets do it."""
         for entry, path in self._missing():
-            print(
-                f"ir_datasets downloads {entry['url']} ({decimal(entry['size_hint'])}) for {path}",
-                file=sys.stderr,
-                flush=True,
-            )
+            log_line(f"ir_datasets downloads {entry['url']} ({byte_size(entry['size_hint'])}) for {path}")
 
     def read(self, places: Places) -> Contents:
         """Questions and judgements. Raises `InputError` for whatever ir_datasets raises."""
@@ -98,7 +90,7 @@ class IrDatasets(Source):
                     answers = tuple(getattr(query, "answers", ()))
                     queries.append(Query(query.query_id, query.default_text().strip(), answers))
                 for row in dataset.qrels_iter():
-                    if row.relevance > 0 or not self.right_only:
+                    if row.relevance > 0 or not self.relevant_only:
                         qrels.setdefault(row.query_id, {})[row.doc_id] = row.relevance
                         rows += 1
         if self.answerable_only:
@@ -113,29 +105,29 @@ class IrDatasets(Source):
         except LinkseekError:
             raise
         except ImportError as error:
-            what = f"ir_datasets cannot give {name}: {error}"
-            raise InputError(what, "pip install 'ir-datasets[ijson]'") from error
+            message = f"ir_datasets cannot give {name}: {error}"
+            raise InputError(message, "pip install 'ir-datasets[ijson]'") from error
         except Exception as error:  # of requests, zipfile, tarfile, ...: it has no class of its own
             reason = str(error).split("\n", 1)[0][:200]
             lacking = " and ".join(f"{entry['url']} as {path}" for entry, path in self._missing())
             hint = (
                 f"Run the command again with --download, or put {lacking} there in another way."
                 if lacking
-                else f"Remove what is damaged below {home() / self.section} and get it again with --download."
+                else f"Remove the damaged files in {home() / self.section} and get them again (--download)."
             )
-            what = f"ir_datasets cannot give {name} ({type(error).__name__}: {reason})"
-            raise InputError(what, hint) from error
+            message = f"ir_datasets cannot give {name} ({type(error).__name__}: {reason})"
+            raise InputError(message, hint) from error
 
     def _missing(self) -> list[tuple[dict[str, Any], Path]]:
-        """(entry of the list of downloads, the path where its file or what is made of it belongs)."""
+        """(entry of the list of downloads, the path of its file, or of the first file that is made of it)."""
         missing = []
-        for part in self.parts:
-            entry = _downloads(self.section)[part.key]
+        for key, names in self.parts.items():
+            entry = _downloads(self.section)[key]
             folder = home() / self.section
             kept = [folder / entry["cache_path"]] if "cache_path" in entry else []
             if entry["size_hint"] >= _SMALL:
                 kept.append(home() / "downloads" / entry["expected_md5"])
-            made = [folder / name for name in part.made]
+            made = [folder / name for name in names]
             if not any(path.exists() for path in kept) and not (made and all(p.exists() for p in made)):
                 missing.append((entry, made[0] if "cache_path" not in entry else kept[0]))
         return missing

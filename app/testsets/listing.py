@@ -1,4 +1,4 @@
-"""The test sets as a list for people: on the terminal, and as the tables of docs/test-sets.md."""
+"""The test sets as a list for people: rows for the terminal, and the tables of docs/test-sets.md."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from rich.filesize import decimal
-
-from app.testsets import Corpus, Gap, Places, TestSet, all_test_sets, places
+from app.testsets.definition import Corpus, TestSet
+from app.testsets.registry import all_test_sets, places
+from app.testsets.sources import Places
+from indexer.base.text import byte_size
 
 
 class TestSetRow(NamedTuple):
@@ -26,57 +27,51 @@ def test_set_rows(data: Path | None = None) -> list[TestSetRow]:
     """A row for each test set, in the order of their names. data: as for `open_test_set`."""
     at = places(data)
     return [
-        TestSetRow(
-            test_set.name,
-            test_set.title,
-            _count(test_set.queries),
-            test_set.corpus.title,
-            test_set.licence,
-            _state(test_set, at),
-        )
-        for _, test_set in sorted(all_test_sets().items())
+        TestSetRow(name, s.title, _count(s.queries), s.corpus.title, s.licence, _state(s, at))
+        for name, s in sorted(all_test_sets().items())
     ]
 
 
-def markdown_sets() -> str:
-    """The table of test sets."""
-    rows = (
+def test_sets_markdown() -> str:
+    """The generated part of docs/test-sets.md: the table of test sets and the table of corpora."""
+    sets = sorted(all_test_sets().items())
+    set_rows = (
         (
             f"`{name}`",
-            test_set.title,
-            _count(test_set.queries),
-            f"`{test_set.corpus.index}`",
-            " or ".join(source.needs for source in test_set.sources),
-            test_set.licence,
+            s.title,
+            _count(s.queries),
+            f"`{s.corpus.index}`",
+            " or ".join(source.needs for source in s.sources),
+            s.licence,
         )
-        for name, test_set in sorted(all_test_sets().items())
+        for name, s in sets
     )
-    return _table(("name", "what", "questions", "index", "needs", "licence"), rows)
-
-
-def markdown_corpora() -> str:
-    """The table of corpora, by the names of their indexes."""
     corpora: dict[str, Corpus] = {}
     for test_set in all_test_sets().values():
         corpora.setdefault(test_set.corpus.index, test_set.corpus)
-    rows = (
+    corpus_rows = (
         (f"`{index}`", corpus.title, _count(corpus.documents), corpus.where, f"`{corpus.build}`")
         for index, corpus in sorted(corpora.items())
     )
-    return _table(("index", "corpus", "documents", "where", "command"), rows)
+    return "\n".join(
+        (
+            "### Test sets\n",
+            _table(("name", "test set", "questions", "index", "needs", "licence"), set_rows),
+            "### Corpora\n",
+            _table(("index", "corpus", "documents", "where to get it", "command"), corpus_rows),
+        )
+    )
 
 
 def _state(test_set: TestSet, at: Places) -> str:
-    gaps: list[Gap] = []
-    for source in test_set.sources:
-        gap = source.gap(at)
-        if gap is None:
-            return "ready"
-        gaps.append(gap)
-    for gap in gaps:
+    gaps = [source.gap(at) for source in test_set.sources]
+    missing = [gap for gap in gaps if gap is not None]
+    if len(missing) < len(gaps):
+        return "ready"
+    for gap in missing:
         if gap.download:
-            return "--download" + (f" ({decimal(gap.size)})" if gap.size else "")
-    return f"needs {gaps[0].what}"
+            return "--download" + (f" ({byte_size(gap.size)})" if gap.size else "")
+    return f"needs {missing[0].missing}"
 
 
 def _count(number: int | None) -> str:

@@ -2,18 +2,21 @@
 
 import gzip
 import re
-from dataclasses import replace
 
 import orjson
 import pytest
 
 from app import testsets
-from app.testsets import letor, open_qa
+from app.testsets import letor
 from app.testsets.download import WebFile
 from indexer.base.errors import InputError
 from retriever.ranking import Query
 
 SETS = testsets.all_test_sets()
+
+
+def changed(test_set, **changes):
+    return test_set.model_copy(update=changes)
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +49,7 @@ QUERIES = [
     Query("1", 'who wrote "Dune"', ("Frank Herbert", "F. Herbert")),
     Query("2", "when", ("1973", "L'An I")),
 ]
-NQ = replace(SETS["nq-test"], queries=3)
+NQ = changed(SETS["nq-test"], queries=3)
 
 
 @pytest.mark.parametrize(
@@ -89,17 +92,17 @@ def test_json_lines_get_dprs_row_numbers_as_ids_and_are_the_same_set(data):
 
 @pytest.mark.parametrize("name", ["trivia-test", "webquestions-test", "squad-open-test"])
 def test_the_other_files_of_dpr(cache, name):
-    file = next(row.file for row in open_qa._ROWS if row.name == name)
+    file = SETS[name].sources[-1].name
     content = b"which duck\t['Donald', 'Daisy']\n"
     (cache / file).write_bytes(gzip.compress(content) if file.endswith(".gz") else content)
-    loaded = replace(SETS[name], queries=1, records={}).load(testsets.places())
+    loaded = changed(SETS[name], queries=1, records={}).load(testsets.places())
     assert loaded.queries == [Query("0", "which duck", ("Donald", "Daisy"))]
 
 
 def test_curatedtrecs_answers_are_patterns(cache):
     line = "When did it fly?\t['July\\\\s+20,?\\\\s+1969']\n"
     (cache / "curatedtrec-test.qa.csv").write_text(line, "utf-8")
-    loaded = replace(SETS["curatedtrec-test"], queries=1, records={}).load(testsets.places())
+    loaded = changed(SETS["curatedtrec-test"], queries=1, records={}).load(testsets.places())
     assert loaded.queries[0].answers == (r"July\s+20,?\s+1969",)
     assert loaded.answer_kind == "regex"
     assert re.search(loaded.queries[0].answers[0], "on July 20, 1969")
@@ -131,7 +134,7 @@ def test_a_download_is_read_at_once(cache, monkeypatch):
         asked.append((file.url, path))
         path.write_text(CSV, "utf-8")
 
-    monkeypatch.setattr("app.testsets.files.download", pretend)
+    monkeypatch.setattr("app.testsets.download.download", pretend)
     with pytest.raises(InputError, match="not found"):
         NQ.load(testsets.places())
     assert asked == []
@@ -157,7 +160,7 @@ def hotpot(id_, kind, titles, **changes):
     return {**row, **changes}
 
 
-HOTPOT = replace(
+HOTPOT = changed(
     SETS["hotpotqa-dev"], queries=2, judgements=4, groups={"bridge": 1, "comparison": 1}, records={}
 )
 
@@ -190,7 +193,7 @@ def test_hotpotqa(data, name):
         ([hotpot("a", "bridge", ["X", "Y"], question="")], "question 1: no _id or no question"),
         ([hotpot("a", "bridge", ["X", "Y"], supporting_facts="X")], "supporting facts of 0 documents"),
         ([hotpot("a", "bridge", ["X", "Y"])], "1 questions, expected 2"),
-        (["a"], "question 1: expected an object, found str"),
+        (["a"], "question 1: expected an object, not str"),
         ([], "expected an array of questions"),
         ({"data": []}, "expected an array of questions"),
     ],
@@ -281,7 +284,7 @@ def line(grade, query, document):
     return f"{grade} qid:{query} {features} #docid = {document} inc = 0.0119881192468859 prob = 0.139842\n"
 
 
-MQ = replace(SETS["mq2008"], queries=6, judgements=7)
+MQ = changed(SETS["mq2008"], queries=6, judgements=7)
 TOPICS = "08.million-query-topics.10001-20000.gz"
 
 
@@ -318,7 +321,7 @@ def test_letors_topics_come_from_nist(data, cache, monkeypatch):
         lines = "".join(f"{n}:topic {n}\n" for n in range(10001, 10010))
         path.write_bytes(gzip.compress(lines.encode()))
 
-    monkeypatch.setattr("app.testsets.letor.download", pretend)
+    monkeypatch.setattr("app.testsets.download.download", pretend)
     loaded = MQ.load(testsets.places(data), download=True)
     assert loaded.queries[0] == Query("10001", "topic 10001")
 
@@ -367,7 +370,7 @@ def test_beirs_folder_as_it_unpacks(data):
     (folder / "qrels/test.tsv").write_text(
         "query-id\tcorpus-id\tscore\nPLAIN-2\tMED-10\t2\nPLAIN-2\tMED-11\t1\n"
     )
-    small = replace(SETS["beir-nfcorpus"], queries=1, judgements=2, records={})
+    small = changed(SETS["beir-nfcorpus"], queries=1, judgements=2, records={})
     loaded = small.load(testsets.places(data))
     assert loaded.queries == [Query("PLAIN-2", "Food 2?")]  # the others are of other splits
     assert loaded.qrels == {"PLAIN-2": {"MED-10": 2, "MED-11": 1}}
@@ -376,7 +379,7 @@ def test_beirs_folder_as_it_unpacks(data):
 def test_ms_marcos_own_files(data):
     (data / "queries.dev.small.tsv").write_text("1048585\twhat is paula deen's brother\n2\twho\n")
     (data / "qrels.dev.small.tsv").write_text("1048585\t0\t7187158\t1\n2\t0\t7\t1\n2\t0\t8\t1\n")
-    small = replace(SETS["msmarco-passage-dev"], queries=2, judgements=3, records={})
+    small = changed(SETS["msmarco-passage-dev"], queries=2, judgements=3, records={})
     loaded = small.load(testsets.places(data))
     assert loaded.queries[0] == Query("1048585", "what is paula deen's brother")
     assert loaded.qrels == {"1048585": {"7187158": 1}, "2": {"7": 1, "8": 1}}
@@ -385,7 +388,7 @@ def test_ms_marcos_own_files(data):
 def test_nists_judgements_choose_the_questions_of_a_track(data):
     (data / "msmarco-test2020-queries.tsv").write_text("1030303\twho is aziz hashim\n7\tnot judged\n")
     (data / "2020qrels-pass.txt").write_text("1030303 0 8726436 3\n1030303 0 99 0\n")
-    small = replace(SETS["trec-dl-2020-passage"], queries=1, judgements=2)
+    small = changed(SETS["trec-dl-2020-passage"], queries=1, judgements=2)
     loaded = small.load(testsets.places(data))
     assert loaded.queries == [Query("1030303", "who is aziz hashim")]
     assert loaded.qrels == {"1030303": {"8726436": 3, "99": 0}}

@@ -5,7 +5,6 @@ import io
 import sys
 import tarfile
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 
 import orjson
@@ -17,6 +16,10 @@ from indexer.base.errors import InputError
 from retriever.ranking import Query
 
 SETS = testsets.all_test_sets()
+
+
+def changed(test_set, **changes):
+    return test_set.model_copy(update=changes)
 
 
 def write(path: Path, content: str | bytes) -> None:
@@ -192,7 +195,7 @@ def home(tmp_path_factory):
 
 def load(name, queries, judgements, **changes):
     changes = {"records": {}, "judged": None, **changes}
-    return replace(SETS[name], queries=queries, judgements=judgements, **changes).load(testsets.places())
+    return changed(SETS[name], queries=queries, judgements=judgements, **changes).load(testsets.places())
 
 
 # --- what is read --------------------------------------------------------------------------------
@@ -284,11 +287,11 @@ ALL = {name: s.sources[-1] for name, s in SETS.items() if isinstance(s.sources[-
 def test_the_list_of_downloads_has_every_part():
     assert len(ALL) == 28
     for source in ALL.values():
-        for part in source.parts:
-            entry = irds._downloads(source.section)[part.key]
+        for key, made in source.parts.items():
+            entry = irds._downloads(source.section)[key]
             assert entry["url"].startswith("https://")
             assert entry["size_hint"] > 0
-            assert "cache_path" in entry or part.made
+            assert "cache_path" in entry or made
 
 
 def test_a_gap_says_what_comes_from_where_and_how_much(tmp_path, monkeypatch):
@@ -296,7 +299,7 @@ def test_a_gap_says_what_comes_from_where_and_how_much(tmp_path, monkeypatch):
     gap = ALL["robust04"].gap(testsets.Places(None, tmp_path))
     assert gap.download
     assert gap.size == 34_293 + 6_543_541
-    assert str(tmp_path / "disks45/qrels.robust2004.txt") in gap.what
+    assert str(tmp_path / "disks45/qrels.robust2004.txt") in gap.missing
     assert "https://trec.nist.gov/data/robust/04.testset.gz" in gap.hint
     assert "6.6 MB in all" in gap.hint
 
@@ -328,7 +331,7 @@ def test_nothing_is_downloaded_unasked(home, monkeypatch):
 
 def test_a_download_that_fails_is_explained(home, capsys):
     with pytest.raises(InputError) as caught:
-        replace(SETS["beir-fiqa"], records={}).load(testsets.places(), download=True)
+        changed(SETS["beir-fiqa"], records={}).load(testsets.places(), download=True)
     told = capsys.readouterr().err
     assert "ir_datasets downloads https://public.ukp.informatik.tu-darmstadt.de" in told
     assert "(17.9 MB)" in told

@@ -1,0 +1,182 @@
+"""A test set: its description, its sources, and the checks that what was read is this set."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+import orjson
+from pydantic import Field
+
+from app.testsets.bioasq import BioASQ
+from app.testsets.download import Download
+from app.testsets.files import Beir, Files, Packed, Sample
+from app.testsets.hotpotqa import HotpotQA
+from app.testsets.irds import IrDatasets
+from app.testsets.letor import Letor
+from app.testsets.sources import Contents, Gap, Places, Source
+from indexer.base.errors import InputError
+from indexer.base.settings import Settings
+from retriever.answers import AnswerKind
+from retriever.ranking import Query
+from retriever.search.runs import Qrels
+
+AnySource = Annotated[
+    Beir | BioASQ | Download | Files | HotpotQA | IrDatasets | Letor | Packed | Sample,
+    Field(discriminator="kind"),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedTestSet:
+    """A test set that was read, as the runner takes it."""
+
+    name: str
+    queries: list[Query]
+    qrels: Qrels | None
+    answer_kind: AnswerKind
+    """tokens: DPR's matching; regex: answers are patterns (CuratedTREC)."""
+    groups: dict[str, tuple[str, ...]]
+    """Name of a subset -> its query ids; empty where there are none."""
+    measures: tuple[str, ...]
+    """The set's usual measures; () for the runner's defaults."""
+    origin: dict[str, str]
+    """For provenance: title, description, licence, source, read_from, sha256.
+
+    The hash is of questions, answers and judgements sorted by id, so two packings of one set share it.
+    """
+
+    def described(self) -> dict[str, str]:
+        """Name, description, licence and source, for a report."""
+        known = {key: self.origin.get(key, "") for key in ("description", "licence", "source")}
+        return {"name": self.name, **known}
+
+
+class Corpus(Settings):
+    """The documents that questions are asked on, and how an index of them is built."""
+
+    title: str
+    file: str
+    """The usual name of its file or folder."""
+    options: str
+    """Further options of indexer/build.py."""
+    index: str
+    documents: int | None = None
+    where: str = ""
+    """Where to get it."""
+
+    @property
+    def build(self) -> str:
+        """The command that builds an index of it."""
+        return f"python indexer/build.py --corpus {self.file} {self.options} --index index/{self.index}"
+
+
+class TestSet(Settings):
+    """A test set as a table of `sets/*.toml` describes it. None: unknown, so not checked."""
+
+    __test__: ClassVar[bool] = False  # pytest takes the name for a test's
+
+    name: str
+    also: tuple[str, ...] = ()
+    """Its other names."""
+    title: str
+    description: str
+    """What the questions are, and what counts as relevant."""
+    licence: str
+    citation: str
+    url: str
+    corpus: Corpus
+    sources: tuple[AnySource, ...] = Field(min_length=1)
+    queries: int | None = None
+    judgements: int | None = None
+    judged: int | None = None
+    """How many questions have judgements, if not all."""
+    groups: dict[str, int] = Field(default_factory=dict)
+    answers: bool = False
+    """Whether every question has answers."""
+    answer_kind: AnswerKind = "tokens"
+    level: Literal["passages", "documents"] | None = None
+    """What is judged; None where answers alone decide."""
+    measures: tuple[str, ...] = ()
+    records: dict[str, str] = Field(default_factory=dict)
+    """The texts of some questions, by id."""
+
+    def load(self, places: Places, *, download: bool = False) -> LoadedTestSet:
+        """Read and check the first source whose files are here, or download one.
+
+        Raises `InputError` if there is none, or if the files hold something else than this set.
+        """
+        gaps: list[tuple[Source, Gap]] = []
+        source: Source
+        for source in self.sources:
+            gap = source.gap(places)
+            if gap is None:
+                return self._checked(source.read(places))
+            gaps.append((source, gap))
+        for source, gap in gaps:
+            if download and gap.download:
+                source.fetch(places)
+                return self._checked(source.read(places))
+        missing = "; nor ".join(gap.missing for _, gap in gaps)
+        hints = " ".join(dict.fromkeys(gap.hint for _, gap in gaps))
+        raise InputError(f"test set {self.name}: not found: {missing}", hints)
+
+    def _checked(self, read: Contents) -> LoadedTestSet:
+        fault = self._fault(read)
+        if fault:
+            raise InputError(
+                f"test set {self.name}, read from {read.read_from}: {fault}",
+                "The file is cut off, altered or another version. Get it again, or name it with --queries "
+                "and --qrels if it is meant to differ.",
+            )
+        origin = {
+            "title": self.title,
+            "description": self.description,
+            "licence": self.licence,
+            "source": f"{self.citation} {self.url}",
+            "read_from": read.read_from,
+            "sha256": _sha256(read),
+        }
+        return LoadedTestSet(
+            self.name, read.queries, read.qrels, self.answer_kind, read.groups, self.measures, origin
+        )
+
+    def _fault(self, read: Contents) -> str:
+        """The first difference between the contents of a source and this set, "" if there is none."""
+        texts = {query.id: query.text for query in read.queries}
+        qrels = read.qrels or {}
+        rows = read.judgements or sum(map(len, qrels.values()))
+        counts: list[tuple[str, int, int | None]] = [
+            ("questions", len(texts), self.queries),
+            ("judgements", rows, self.judgements),
+            ("questions with judgements", len(qrels), self.judged),
+        ]
+        counts += [
+            (f'questions of the group "{group}"', len(read.groups.get(group, ())), count)
+            for group, count in self.groups.items()
+        ]
+        for name, count, expected in counts:
+            if expected is not None and count != expected:
+                return f"{count:,} {name}, expected {expected:,}"
+        stray = next((query for query in qrels if query not in texts), None)
+        if stray is not None:
+            return f'judgements of question "{stray}", which is missing'
+        if self.answers:
+            without = next((query for query in read.queries if not query.answers), None)
+            if without is not None:
+                return f'question "{without.id}" has no answers'
+        for id_, text in self.records.items():
+            if texts.get(id_) != text:
+                actual = f'is "{texts[id_]}"' if id_ in texts else "is missing"
+                return f'question "{id_}" {actual}, expected "{text}"'
+        return ""
+
+
+def _sha256(read: Contents) -> str:
+    digest = hashlib.sha256()
+    for query in sorted(read.queries, key=lambda query: query.id):
+        judged = (read.qrels or {}).get(query.id, {})
+        row = [query.id, query.text, query.answers, judged]
+        digest.update(orjson.dumps(row, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE))
+    return digest.hexdigest()

@@ -1,0 +1,71 @@
+"""The registry of test sets: every table of `sets/*.toml`, opened by name."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from app.testsets.definition import Corpus, LoadedTestSet, TestSet
+from app.testsets.sources import Places
+from indexer.base.errors import InputError, UsageError
+from indexer.base.settings import nearest
+from retriever.models.locations import cache_folder
+
+_FOLDER = Path(__file__).parent
+
+
+@cache
+def all_test_sets() -> dict[str, TestSet]:
+    """Every test set by name, in the order of their files."""
+    corpora = {name: Corpus(**{"index": name} | table) for name, table in _read("corpora.toml").items()}
+    sets: dict[str, TestSet] = {}
+    for path in sorted(_FOLDER.glob("sets/*.toml")):
+        for test_set in read_test_sets(_read(f"sets/{path.name}"), corpora):
+            if test_set.name in sets:
+                raise ValueError(f"two test sets are called {test_set.name}")
+            sets[test_set.name] = test_set
+    return sets
+
+
+def read_test_sets(tables: dict[str, Any], corpora: dict[str, Corpus]) -> list[TestSet]:
+    """The test sets of a TOML file: a table each, with the values of `[defaults]` where it has none.
+
+    Raises pydantic's `ValidationError` for an unknown key or a wrong type.
+    """
+    defaults = tables.pop("defaults", {})
+    rows = ({**defaults, **table, "name": name} for name, table in tables.items())
+    return [TestSet(**row | {"corpus": corpora[row["corpus"]]}) for row in rows]
+
+
+def _read(name: str) -> dict[str, Any]:
+    return tomllib.loads((_FOLDER / name).read_text("utf-8"))
+
+
+def find_test_set(name: str) -> TestSet:
+    """The test set of a name. Raises `UsageError` that suggests the nearest name for an unknown one."""
+    names = {other: test_set for test_set in all_test_sets().values() for other in test_set.also}
+    names |= all_test_sets()
+    if name not in names:
+        raise UsageError(f"--test-set {name}: no such test set", nearest(name, set(names)))
+    return names[name]
+
+
+def open_test_set(name: str, data: Path | None = None, *, download: bool = False) -> LoadedTestSet:
+    """A test set by name, read and checked.
+
+    data: the user's folder of test sets; by default LINKSEEK_DATA, if that is set. download: whether
+    missing files may be downloaded. Raises `UsageError` for an unknown name, else as `TestSet.load`.
+    """
+    return find_test_set(name).load(places(data), download=download)
+
+
+def places(data: Path | None = None) -> Places:
+    """Where files may be. Raises `InputError` if the data folder does not exist."""
+    named = os.environ.get("LINKSEEK_DATA")
+    folder = data or (Path(named) if named else None)
+    if folder is not None and not folder.is_dir():
+        raise InputError(f"{folder}: no such folder", "Check --data or LINKSEEK_DATA.")
+    return Places(folder, cache_folder() / "test-sets")
