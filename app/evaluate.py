@@ -84,15 +84,15 @@ class EvaluateOptions(Options):
     """the folder for runs and results (always needed)"""
 
 
-def main(argv: Sequence[str]) -> None:
+def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     """Run the command with these arguments."""
-    options = parse_options(EvaluateOptions, argv, program=PROGRAM)
+    options = parse_options(EvaluateOptions, argv, program)
     if options.list_test_sets:
         results_console(stderr=False).print(test_sets_table(test_set_rows(options.data)))
         return
     if options.index is None or options.output is None:
         missing = "--index" if options.index is None else "--output"
-        raise UsageError(f"{missing} is missing", f"Name a folder: {missing} DIR. See {PROGRAM} --help.")
+        raise UsageError(f"{missing} is missing", f"Name a folder: {missing} DIR. See {program} --help.")
     run_names(options.pipeline, options.run)
     if options.output.exists() and not options.output.is_dir():
         raise UsageError(f"--output {options.output}: is a file", "Name a folder.")
@@ -132,7 +132,7 @@ def main(argv: Sequence[str]) -> None:
     files |= {f"run {path.name}": path for path in options.run}
     files |= {f"pipeline {name}": run.path for name, run in pipelines.runs.items()}
     read = {role: path for role, path in files.items() if path is not None}
-    results["provenance"] = provenance(PROGRAM, argv, index, read, pipelines.models)
+    results["provenance"] = provenance(program, argv, index, read, pipelines.models)
     if options.test_set:
         results["provenance"]["test_set"] = test_set.origin
     write_json(options.output / "results.json", results)
@@ -167,7 +167,7 @@ def load_test_set(options: EvaluateOptions) -> LoadedTestSet:
     else:
         raise UsageError(
             "give either --test-set NAME or --queries FILE",
-            f"{PROGRAM} --list-test-sets names the test sets.",
+            "--list-test-sets names the test sets.",
         )
     changes: dict[str, Any] = {"queries": test_set.queries[: options.limit]}
     if options.qrels:

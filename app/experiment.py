@@ -62,9 +62,9 @@ class ExperimentOptions(Options):
     """print the table as JSON to the standard output, everything else to the standard error"""
 
 
-def main(argv: Sequence[str]) -> None:
+def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     """Run the command. Raises `InputError` at the end if a cell failed, or none has a figure."""
-    options = parse_options(ExperimentOptions, argv, PROGRAM)
+    options = parse_options(ExperimentOptions, argv, program)
     experiment = read_experiment(options.file, small=options.small)
     if options.index:
         experiment = with_index(experiment, options.index)
@@ -88,7 +88,7 @@ def main(argv: Sequence[str]) -> None:
     table = run_experiment(experiment, open_index, open_named, output, on_cell=tell)
     table["provenance"] = {
         name: provenance(
-            PROGRAM, argv, open_index(name).index, {"experiment": options.file}, open_index(name).models
+            program, argv, open_index(name).index, {"experiment": options.file}, open_index(name).models
         )
         for name, source in experiment.indexes.items()
         if (source.path / "manifest.json").exists()

@@ -43,15 +43,15 @@ class SearchOptions(Options):
     """name the pipelines that this index can run, and stop"""
 
 
-def main(argv: Sequence[str]) -> None:
+def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     """Run the command."""
-    options = parse_options(SearchOptions, argv, PROGRAM)
+    options = parse_options(SearchOptions, argv, program)
     service = SearchService(options.index, options.pipelines_file)
     if options.pipelines:
         print("\n".join(service.pipelines.available()))
         return
     if not options.question:
-        raise UsageError("the question is missing", f'For example: {PROGRAM} "Who named oxygen?"')
+        raise UsageError("the question is missing", f'For example: {program} "Who named oxygen?"')
     answer = service.search(" ".join(options.question), options.pipeline, options.k)
     if options.json_:
         sys.stdout.buffer.write(orjson.dumps(answer.to_json(), option=orjson.OPT_INDENT_2) + b"\n")

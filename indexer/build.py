@@ -73,9 +73,9 @@ class BuildOptions(Options):
     """build nothing: check the hash of every file of the index"""
 
 
-def main(argv: Sequence[str]) -> None:
+def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     """Run the command."""
-    options = parse_options(BuildOptions, argv, PROGRAM)
+    options = parse_options(BuildOptions, argv, program)
     index = options.index or (SAMPLE_INDEX if options.corpus is None else None)
     if index is None:
         raise UsageError("--index is missing", "Name the folder for this corpus: --index index/NAME")

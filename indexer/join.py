@@ -58,13 +58,13 @@ class Joined:
     damaged: list[str] = field(default_factory=list)
 
 
-def main(argv: Sequence[str]) -> None:
+def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     """Run the command. Raises `InputError` naming the shards that are missing."""
-    options = parse_options(JoinOptions, argv, PROGRAM)
+    options = parse_options(JoinOptions, argv, program)
     if options.index is None or not options.others:
         raise UsageError(
             "--index or the folders to take from are missing",
-            f"For example: {PROGRAM} --index index/wiki copies/wiki.building",
+            f"For example: {program} --index index/wiki copies/wiki.building",
         )
     incomplete = []
     for name, joined in join_shards(options.index, options.others).items():

@@ -6,26 +6,31 @@ For bi-encoders: python -m retriever.export.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from pydantic_settings import CliPositionalArg
+
 from indexer.base.errors import exit_on_error
+from indexer.base.options import Options, parse_options
 from retriever.export import save_model
 
 PROGRAM = "python -m reranker.export"
 
 
-def main(argv: Sequence[str]) -> None:
+class ExportOptions(Options):
+    """Merge a cross-encoder's adapters into a full folder that `CrossEncoder(path)` opens."""
+
+    model: CliPositionalArg[str]
+    """a folder that reranker.finetune or reranker.pretrain wrote, or a name that ships with Linkseek"""
+    output: Path
+    """where the full folder goes"""
+
+
+def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     """Run the command."""
-    parser = argparse.ArgumentParser(PROGRAM, description=__doc__.partition("\n")[0])
-    parser.add_argument(
-        "model",
-        help="a folder that reranker.finetune or reranker.pretrain wrote, or a name that ships with Linkseek",
-    )
-    parser.add_argument("--output", type=Path, required=True, help="where the full folder goes")
-    options = parser.parse_args(argv)
+    options = parse_options(ExportOptions, argv, program)
     from reranker.models.bases import CROSS_ENCODER, open_cross_encoder
     from reranker.models.mlm_heads import copy_mlm_head
     from retriever.models.locations import find_model

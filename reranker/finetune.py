@@ -17,9 +17,9 @@ from reranker.training.config import FinetuneConfig
 PROGRAM = "python -m reranker.finetune"
 
 
-def main(argv: Sequence[str]) -> None:
+def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     """Run the command."""
-    config = parse_config(FinetuneConfig, argv, PROGRAM)
+    config = parse_config(FinetuneConfig, argv, program)
     from reranker.training.run import finetune  # torch takes seconds to import; errors above do not
 
     finetune(config)

@@ -75,9 +75,9 @@ class MineOptions(Options):
 _COMMON = ("config", "index", "objective", "contrasts", "seed", "language", "processes", "stats", "output")
 
 
-def main(argv: Sequence[str]) -> None:
+def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     """Run the command."""
-    options = parse_options(MineOptions, argv, PROGRAM)
+    options = parse_options(MineOptions, argv, program)
     if options.output is None and not options.stats:
         raise UsageError("--output is missing", "Name a file for the contrasts, or ask for --stats alone.")
     if options.output and not options.output.name.endswith((".jsonl", ".jsonl.zst")):

@@ -18,9 +18,9 @@ from reranker.training.pretraining.config import PretrainConfig
 PROGRAM = "python -m reranker.pretrain"
 
 
-def main(argv: Sequence[str]) -> None:
+def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     """Run the command."""
-    config = parse_config(PretrainConfig, argv, PROGRAM)
+    config = parse_config(PretrainConfig, argv, program)
     from reranker.training.pretraining.run import (
         pretrain,  # torch takes seconds to import; errors above do not
     )

@@ -66,11 +66,11 @@ class RerankOptions(Options):
     """auto: bfloat16 where the processor or GPU multiplies it"""
 
 
-def main(argv: Sequence[str]) -> None:
+def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     """Run the command."""
-    options = parse_options(RerankOptions, argv, PROGRAM)
+    options = parse_options(RerankOptions, argv, program)
     if not options.model:
-        raise UsageError("--model is missing", f"Name a re-ranker: --model NAME. See {PROGRAM} --help.")
+        raise UsageError("--model is missing", f"Name a re-ranker: --model NAME. See {program} --help.")
     if options.output.is_dir():
         raise UsageError(f"--output {options.output}: is a folder", "Name a file for the run.")
     queries, ranking, candidates, notes = read_candidates(

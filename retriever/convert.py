@@ -9,14 +9,17 @@ and vectors are compared by dot product (DPR, section 3.1).
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import PositiveInt
+from pydantic_settings import CliPositionalArg
+
 from indexer.base.errors import InputError, UsageError, exit_on_error
+from indexer.base.options import Options, parse_options
 from retriever.models.locations import DEFAULT_ENCODER
 
 if TYPE_CHECKING:
@@ -29,17 +32,22 @@ _PARTS = ("question_model", "ctx_model")
 Weights = dict[str, "torch.Tensor"]
 
 
-def main(argv: Sequence[str]) -> None:
+class ConvertOptions(Options):
+    """Convert a checkpoint of DPR or HLP to a sentence-transformers folder, with one tower or two."""
+
+    checkpoint: CliPositionalArg[Path]
+    """the file of DPR or HLP"""
+    output: Path
+    """where the folder goes"""
+    tokenizer: str = DEFAULT_ENCODER
+    """a model with the checkpoint's vocabulary; the default has that of bert-base-uncased"""
+    max_tokens: PositiveInt = 256
+    """longer texts are cut"""
+
+
+def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     """Run the command."""
-    parser = argparse.ArgumentParser(PROGRAM, description=__doc__.partition("\n")[0])
-    parser.add_argument("checkpoint", type=Path, help="the file of DPR or HLP")
-    parser.add_argument("--output", type=Path, required=True, help="where the folder goes")
-    parser.add_argument(
-        "--tokenizer", default=DEFAULT_ENCODER,
-        help="a model whose vocabulary it has; the default has that of bert-base-uncased",
-    )  # fmt: skip
-    parser.add_argument("--max-tokens", type=int, default=256, help="what longer texts are cut to")
-    options = parser.parse_args(argv)
+    options = parse_options(ConvertOptions, argv, program)
     question, passage = read_checkpoint(options.checkpoint)
     model = build_model(question, passage, options.tokenizer, options.max_tokens, options.checkpoint)
     from retriever.export import save_model

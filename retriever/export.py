@@ -6,14 +6,17 @@ What comes out is a sentence-transformers folder that needs nothing else. A bare
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
+from pydantic_settings import CliPositionalArg
 
 from indexer.base.errors import UsageError, exit_on_error
+from indexer.base.options import Options, parse_options
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder, SentenceTransformer
@@ -21,21 +24,22 @@ if TYPE_CHECKING:
 PROGRAM = "python -m retriever.export"
 
 
-def main(argv: Sequence[str]) -> None:
+class ExportOptions(Options):
+    """Merge a bi-encoder's adapters into a full sentence-transformers folder, or take one tower of two."""
+
+    model: CliPositionalArg[str]
+    """a folder that retriever.train or retriever.mlm wrote, or the name of a model"""
+    output: Path
+    """where the full folder goes"""
+    tower: Literal["query", "document"] | None = None
+    """only this tower of two"""
+    share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """how much of the adapters' change is merged; 0.5 gives the mean of the base and the trained model"""
+
+
+def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     """Run the command."""
-    parser = argparse.ArgumentParser(PROGRAM, description=__doc__.partition("\n")[0])
-    parser.add_argument(
-        "model", help="a folder that retriever.train or retriever.mlm wrote, or the name of a model"
-    )
-    parser.add_argument("--output", type=Path, required=True, help="where the full folder goes")
-    parser.add_argument("--tower", choices=["query", "document"], help="this tower of two, alone")
-    parser.add_argument(
-        "--share", type=float, default=1.0, metavar="S",
-        help="of what adapters change, so much: 0.5 is the mean of their base and what training made of it",
-    )  # fmt: skip
-    options = parser.parse_args(argv)
-    if not 0 < options.share <= 1:
-        raise UsageError(f"--share {options.share}", "It is above 0, and 1 at most.")
+    options = parse_options(ExportOptions, argv, program)
     from retriever.models.bases import open_base
     from retriever.models.locations import find_base
     from retriever.models.towers import has_two_towers, one_tower

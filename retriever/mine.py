@@ -56,9 +56,9 @@ class MineOptions(Options):
     """where the pairs go: a name in .jsonl or .jsonl.zst"""
 
 
-def main(argv: Sequence[str]) -> None:
+def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     """Run the command."""
-    options = parse_options(MineOptions, argv, PROGRAM)
+    options = parse_options(MineOptions, argv, program)
     objectives = all_objectives()
     if options.objective not in objectives:
         raise UsageError(f"no objective {options.objective}", nearest(options.objective, set(objectives)))

@@ -18,9 +18,9 @@ from retriever.training.masked_config import MlmConfig
 PROGRAM = "python -m retriever.mlm"
 
 
-def main(argv: Sequence[str]) -> None:
+def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     """Run the command."""
-    config = parse_config(MlmConfig, argv, PROGRAM)
+    config = parse_config(MlmConfig, argv, program)
     from retriever.training.masked import train_masked  # torch takes seconds to import; errors above do not
 
     train_masked(config)

@@ -56,9 +56,9 @@ class NegativesOptions(Options):
     """where the pairs go: a name in .jsonl or .jsonl.zst"""
 
 
-def main(argv: Sequence[str]) -> None:
+def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     """Run the command."""
-    options = parse_options(NegativesOptions, argv, PROGRAM)
+    options = parse_options(NegativesOptions, argv, program)
     if options.qrels and options.pairs:
         raise UsageError("--qrels and --pairs are both given", "One of them says what is right.")
     if not options.output.name.endswith((".jsonl", ".jsonl.zst")):

@@ -17,9 +17,9 @@ from retriever.training.config import TrainConfig
 PROGRAM = "python -m retriever.train"
 
 
-def main(argv: Sequence[str]) -> None:
+def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     """Run the command."""
-    config = parse_config(TrainConfig, argv, PROGRAM)
+    config = parse_config(TrainConfig, argv, program)
     from retriever.training.run import train  # torch takes seconds to import; errors above do not
 
     train(config)
