@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from app.around.evidence import Evidence, LinkEvidence
-from app.around.known import Known, KnownQuestions
-from app.around.marking import Span, matched_spans
+from app.around.known_questions import Known, KnownQuestions
+from app.around.query_words import Span, matched_spans
 from app.pipelines import (
     Bm25Entry,
     DenseEntry,

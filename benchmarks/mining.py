@@ -19,7 +19,7 @@ import numpy as np
 
 from benchmarks.harness import Benchmark, Figure, run
 from indexer.links import LinkGraph
-from retriever.mining.topology import Topology
+from retriever.links.topology import Topology
 
 _WIKIPEDIA = 22_334_994
 _PASSAGES_A_DOCUMENT = 4

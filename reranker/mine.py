@@ -20,9 +20,9 @@ from indexer.base.progress import progress
 from indexer.base.settings import nearest
 from indexer.building.corpus import default_processes
 from indexer.index import Index
-from reranker.mining.contrasts import write_contrasts
-from reranker.mining.miner import Mine, Mix, Statistics
-from reranker.objectives import MIXES, all_objectives
+from reranker.contrasts import write_contrasts
+from reranker.mining.miner import ContrastMiner, Mix, Statistics
+from reranker.objectives.registry import MIXES, all_objectives
 
 PROGRAM = "python -m reranker.mine"
 
@@ -33,7 +33,7 @@ def _objectives() -> str:
 
 
 class MineOptions(Options):
-    """Mine contrasts from an index: a query with a document that should score higher than others.
+    """ContrastMiner contrasts from an index: a query with a document that should score higher than others.
 
     Writes JSON lines. The same seed gives the same file, whatever the number of processes.
     """
@@ -85,7 +85,7 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     given = {name: getattr(options, name) for name in MineOptions.model_fields if name not in _COMMON}
     mix = make_mix(options.objective, {name: value for name, value in given.items() if value is not None})
     with progress("looking for candidates"):
-        mine = Mine(
+        mine = ContrastMiner(
             Index.open(options.index),
             mix,
             seed=options.seed,
@@ -102,7 +102,7 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
         print(orjson.dumps(report | mine.counts(), option=orjson.OPT_INDENT_2).decode())
 
 
-def _mine(mine: Mine, options: MineOptions, output: Path) -> dict[str, Any]:
+def _mine(mine: ContrastMiner, options: MineOptions, output: Path) -> dict[str, Any]:
     """Write the contrasts; returns what `--stats` says of them."""
     statistics = Statistics()
     total = sum(mine.shares(options.contrasts).values())

@@ -19,9 +19,11 @@ from indexer.base.progress import progress
 from indexer.base.settings import nearest
 from indexer.building.corpus import default_processes
 from indexer.index import Index
-from retriever.mining.miner import NegativeKind, Statistics, count_topologies, mine_pairs
+from retriever.links.source import Source
+from retriever.mining.drawn_negatives import NegativeKind
+from retriever.mining.miner import Statistics, count_topologies, mine_pairs
 from retriever.mining.pairs import write_pairs
-from retriever.objectives import Source, all_objectives
+from retriever.objectives.registry import all_objectives
 
 PROGRAM = "python -m retriever.mine"
 

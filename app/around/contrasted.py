@@ -20,16 +20,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.around.marking import Span
 from app.around.mined import MOST_DRAW, Example, Mined, Near, Text, passage_text, span_in, spread
+from app.around.query_words import Span
 from indexer.base.errors import LinkseekError
 from indexer.base.text import WORD
-from reranker.mining.contrasts import Contrast, TextPair
-from reranker.objectives import Objective, Source, all_objectives
+from reranker.contrasts import Contrast, TextPair
+from reranker.objectives.base import Objective
 from reranker.objectives.from_pairs import FromPairs
 from reranker.objectives.harp import Harp
 from reranker.objectives.php import Stage
 from reranker.objectives.prop import Prop
+from reranker.objectives.registry import all_objectives
+from reranker.objectives.source import Source
 from retriever.models.locations import is_here
 
 MOST_PASSAGES = 500_000
@@ -82,7 +84,7 @@ class ContrastMiner:
         if late:
             why = "More would take too long to read here."
         elif not len(rows) and objective.needs_whole:
-            why = f"In this index {objective.name} {objective.nothing(near.source)}."
+            why = f"In this index {objective.name} {objective.why_none(near.source)}."
         elif not len(own) and isinstance(objective, Stage):
             why = f"It has no passage {objective.missing}."
         return self._mined(len(own), examples, why)

@@ -5,7 +5,7 @@
     dual links    articles that the passage links to and that link back to its article
     co-mentions   pairs of an article and a rare third one that a passage of it and this passage link to
 
-Both topologies are those of `retriever.mining.topology` (HLP, section 3.2), looked up around one passage: the
+Both topologies are those of `retriever.links.topology` (HLP, section 3.2), looked up around one passage: the
 work is in proportion to the links of the passage, of the articles that it links to, and of those that link
 to its article.
 
@@ -22,10 +22,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from app.around.marking import term
+from app.around.query_words import term
 from indexer.index import Index
 from indexer.store.ids import hash_ids
-from retriever.mining.topology import IN_DEGREE_SHARE
+from retriever.links.topology import IN_DEGREE_SHARE
 
 _WORD = re.compile(r"\w+")
 _LONGEST_NAME = 6  # words of the question that may be one article's id
@@ -152,7 +152,7 @@ class Evidence:
     # --- topology -------------------------------------------------------------------------------
 
     @cached_property
-    def most_in_degree(self) -> int:
+    def in_degree_limit(self) -> int:
         """K: the value at position floor(0.9 D) of all in-degrees, ascending; 0 without documents."""
         documents = len(self._offsets) - 1
         if documents == 0:
@@ -175,9 +175,9 @@ class Evidence:
 
     def _is_rare(self, document: int) -> bool:
         bounds = self._links.incoming_offsets
-        if bounds[document + 1] - bounds[document] < self.most_in_degree:
+        if bounds[document + 1] - bounds[document] < self.in_degree_limit:
             return True
-        return int(self._in_degrees(document, document + 1)[0]) < self.most_in_degree
+        return int(self._in_degrees(document, document + 1)[0]) < self.in_degree_limit
 
     def _co_mentions(
         self, linked: dict[int, int], incoming: NDArray[np.int32], linking: NDArray[np.int64]

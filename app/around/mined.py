@@ -1,6 +1,6 @@
 """What the objectives mine from one article, without mining the index.
 
-An objective makes its candidates from arrays of links (`retriever.mining.topology`). It is given the links
+An objective makes its candidates from arrays of links (`retriever.links.topology`). It is given the links
 alone
 that can matter for queries from this article: those of its own passages, and those of passages that link to
 it, as far as they lead to it or to what it links to. So it finds the article's pairs, all of them, in the
@@ -18,16 +18,16 @@ from functools import cache, cached_property
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-import reranker.objectives
-from app.around.marking import Span
+import reranker.objectives.source
+from app.around.query_words import Span
 from indexer.index import Index
-from indexer.links import LinkGraph
-from retriever.mining.topology import Pairs, Topology
-from retriever.objectives import Asked, Objective, Source, all_objectives
+from retriever.links.neighbourhood import around_document
+from retriever.links.source import Source
+from retriever.links.topology import PassagePairs, Topology
+from retriever.objectives.base import Objective, PairTexts
+from retriever.objectives.registry import all_objectives
 
-_BLOCK = 1 << 20  # links looked at at a time
 _STARTS = 12
 _TRIES = 4  # candidates looked at for each example: some have no query
 MOST_DRAW = 1 << 62
@@ -103,40 +103,14 @@ class Mining:
 
     def __init__(self, index: Index) -> None:
         self.index = index
+        self.topology = Topology(index.links, np.asarray(index.passages.offsets))
         self.kept: dict[str, Any] = {}
         """What else is worked out once, by the name of what does."""
 
     @cached_property
-    def in_degree(self) -> NDArray[np.int64]:
-        """How many other documents link to each, int64 [D] (as `Topology.in_degree`), in one pass.
-
-        The links to a document lie in reading order, and so those of one source beside each other.
-        """
-        graph, passages = self.index.links, self.index.passages
-        offsets = np.asarray(graph.incoming_offsets)  # [D+1]
-        degree = np.zeros(len(offsets) - 1, np.int64)
-        last_target = last_source = -1
-        for start in range(0, len(graph.incoming), _BLOCK):
-            links = np.asarray(graph.incoming[start : start + _BLOCK])  # [n]
-            target = graph.target[links]  # [n]
-            source = passages.document_rows(graph.passage[links].astype(np.int64))  # [n]
-            new = np.ones(len(links), np.bool_)
-            new[1:] = (target[1:] != target[:-1]) | (source[1:] != source[:-1])
-            new[0] = (int(target[0]), int(source[0])) != (last_target, last_source)
-            counted = target[new & (source != target)]
-            np.add.at(degree, counted, 1)
-            last_target, last_source = int(target[-1]), int(source[-1])
-        return degree
-
-    @cached_property
-    def most_in_degree(self) -> int:
-        """K, over the whole index."""
-        return _NearTopology(self.index, np.empty(0, np.int64), self.in_degree).most_in_degree
-
-    @cached_property
     def most_linked(self) -> tuple[int, ...]:
         """The documents that most others link to: where somebody may begin to read."""
-        return tuple(np.argsort(-self.in_degree, kind="stable")[:_STARTS].tolist())
+        return tuple(np.argsort(-self.topology.in_degree, kind="stable")[:_STARTS].tolist())
 
     def near(self, document: int, language: str = "en") -> Near:
         """What is near one document."""
@@ -150,60 +124,9 @@ class Near:
         self.mining, self.document = mining, document
         first, last = map(int, mining.index.passages.offsets[document : document + 2])
         self.passages = range(first, last)
-        self.source = _NearSource(mining.index, language, mining, document)
-
-
-@dataclass(frozen=True)
-class _NearSource(reranker.objectives.Source):
-    """A source whose topology holds the links around one document alone."""
-
-    mining: Mining | None = None
-    document: int = -1
-
-    @cached_property
-    def topology(self) -> Topology:
-        """The links around the document."""
-        assert self.mining is not None
-        chosen = _links_around(self.index, self.document)
-        return _NearTopology(self.index, chosen, self.mining.in_degree, self.mining)
-
-
-class _NearTopology(Topology):
-    """Some of the links of an index, by their numbers in it, with the in-degrees of all."""
-
-    def __init__(
-        self,
-        index: Index,
-        chosen: NDArray[np.int64],
-        in_degree: NDArray[np.int64],
-        mining: Mining | None = None,
-    ) -> None:
-        """chosen: int64 [n], ascending."""
-        graph, nothing, none = index.links, np.empty(0, np.int32), np.empty(0, np.int64)
-        target, passage = np.asarray(graph.target)[chosen], np.asarray(graph.passage)[chosen]
-        some = LinkGraph(target, passage, nothing, nothing, none, nothing, none)
-        super().__init__(some, np.asarray(index.passages.offsets))
-        self.link = chosen[self.link].astype(np.int32)
-        self.in_degree = in_degree
-        if mining is not None:
-            self.most_in_degree = mining.most_in_degree
-
-
-def _links_around(index: Index, document: int) -> NDArray[np.int64]:
-    """The numbers of the links that can make a pair with a query from a document, int64 [n], ascending.
-
-    Its own links; and of the passages that link to it, the links to it and to what it links to.
-    """
-    graph, offsets = index.links, index.passages.offsets
-    first, last = int(graph.offsets[offsets[document]]), int(graph.offsets[offsets[document + 1]])
-    own = np.arange(first, last)
-    wanted = np.unique(np.append(np.asarray(graph.target[first:last]), document))
-    passages = np.unique(graph.passage[graph.to_document(document)])  # [m]
-    low, high = np.asarray(graph.offsets[passages]), np.asarray(graph.offsets[passages + 1])
-    counts = high - low  # [m]
-    links = np.repeat(low - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
-    links = links[np.isin(np.asarray(graph.target)[links], wanted)]
-    return np.union1d(own, links).astype(np.int64)
+        self.source = reranker.objectives.source.Source(
+            mining.index, language, around_document(mining.topology, document)
+        )
 
 
 class PairMiner:
@@ -224,18 +147,18 @@ class PairMiner:
         candidates = self._objective.candidates(near.source)
         for kind, found in candidates.items():
             inside = (found.query >= near.passages.start) & (found.query < near.passages.stop)
-            pairs = found.take(np.flatnonzero(inside))
+            pairs = found[np.flatnonzero(inside)]
             counts[kind] = len(pairs)
             examples += self._examples(near, kind, pairs, max(most // len(candidates), 1))
         return Mined(self._objective.name, self._objective.summary, counts, tuple(examples))
 
-    def _examples(self, near: Near, kind: str, pairs: Pairs, most: int) -> list[Example]:
+    def _examples(self, near: Near, kind: str, pairs: PassagePairs, most: int) -> list[Example]:
         generator = np.random.default_rng(near.document)
         made: list[Example] = []
         for i in spread(len(pairs), most):
             if len(made) == most:
                 break
-            asked = self._objective.query(near.source, pairs, i, int(generator.integers(MOST_DRAW)))
+            asked = self._objective.texts(near.source, pairs, i, int(generator.integers(MOST_DRAW)))
             if asked is not None:
                 made.append(_example(near.source, kind, pairs, i, asked))
         return made
@@ -249,7 +172,7 @@ def spread(count: int, most: int) -> list[int]:
     return [number for start in range(_TRIES) for number in order[start::_TRIES].tolist()]
 
 
-def _example(source: Source, kind: str, pairs: Pairs, i: int, asked: Asked) -> Example:
+def _example(source: Source, kind: str, pairs: PassagePairs, i: int, asked: PairTexts) -> Example:
     graph = source.index.links
     through = None
     links = [int(link[i]) for link in (pairs.positive_link, pairs.shared_link) if link[i] >= 0]

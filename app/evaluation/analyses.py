@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.around.marking import term
+from app.around.query_words import term
 from app.evaluation.judgements import FIRST_UNKNOWN, Judgements
 from app.evaluation.measured import Measured
 from app.evaluation.measures import SEED, Values, bootstrap_intervals, mean_of

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from app.around.browsing import PAGE, article_row, passage_number, read_article
+from app.around.article import PAGE, article_row, passage_number, read_article
 from app.around.contrasted import contrast_miners
 from app.around.mined import Mining, pair_miners
 from app.around.titles import MAX_CHARACTERS, find_articles, found

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from urllib.parse import urlsplit
 
-from app.around.marking import Span
+from app.around.query_words import Span
 from app.web.state import link_to
 from indexer.base.text import harmless
 

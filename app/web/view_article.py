@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from html import escape
 
-from app.around.browsing import PAGE, Article, Neighbour, Neighbours, ReadPassage
+from app.around.article import PAGE, Article, Neighbour, Neighbours, ReadPassage
 from app.around.mined import Example, Mined, Text
 from app.around.titles import Found
 from app.web.state import ArticleView, article_address, article_view_address, passage_address

@@ -1,8 +1,7 @@
-"""From candidates to written contrasts: choosing, mixing, texts, statistics.
+"""Mines contrasts: how many of each objective, lines of JSON, statistics.
 
-What is written depends on the index, the objectives with their weights and settings, the number of
-contrasts and the seed alone: candidates are chosen in one process by numbered draws, and texts are read by
-however many.
+The lines depend on the index, the objectives with their weights and settings, the number of contrasts and the
+seed alone.
 """
 
 from __future__ import annotations
@@ -10,24 +9,20 @@ from __future__ import annotations
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.base.errors import InputError, MachineError
-from indexer.base.together import ProcessPool
+from indexer.base.errors import InputError
 from indexer.index import Index
-from reranker.mining.contrasts import Contrast, contrast_line
-from reranker.objectives import Objective, Source
-
-_CHUNK = 500
-_MOST_DRAW = 1 << 62
+from reranker.contrasts import Contrast, contrast_line
+from reranker.objectives.base import Objective
+from reranker.objectives.registry import all_objectives
+from reranker.objectives.source import Source
+from retriever.mining.engine import Draws, draw_results, open_readers
 
 Mix = Mapping[str, tuple[Objective, float]]
 """Objectives with their weights, which are above 0, by name."""
@@ -35,7 +30,7 @@ Mix = Mapping[str, tuple[Objective, float]]
 
 @dataclass
 class Statistics:
-    """What was written: contrasts, worse pairs and anchors by objective, and words of the better pairs."""
+    """Contrasts, worse pairs and anchors by objective, and words of the better pairs."""
 
     written: Counter[str] = field(default_factory=Counter)
     worse: Counter[str] = field(default_factory=Counter)
@@ -43,14 +38,13 @@ class Statistics:
     document_words: int = 0
     anchors: Counter[str] = field(default_factory=Counter)
 
-    def add(self, name: str, numbers: _Numbers) -> None:
-        """One contrast."""
-        worse, query_words, document_words, anchors = numbers
+    def add(self, name: str, contrast: ContrastNumbers) -> None:
+        """Count one contrast."""
         self.written[name] += 1
-        self.worse[name] += worse
-        self.query_words += query_words
-        self.document_words += document_words
-        self.anchors[name] += anchors
+        self.worse[name] += contrast.worse
+        self.query_words += contrast.query_words
+        self.document_words += contrast.document_words
+        self.anchors[name] += contrast.anchors
 
     def to_json(self) -> dict[str, Any]:
         """Counts, and means over the better pairs."""
@@ -64,51 +58,46 @@ class Statistics:
         }
 
 
-class Mine:
-    """An index to mine from with some objectives."""
+class ContrastMiner:
+    """Mines one index with a mix of objectives."""
 
     def __init__(
-        self,
-        index: Index,
-        mix: Mix,
-        *,
-        seed: int = 1,
-        language: str = "en",
-        processes: int = 1,
+        self, index: Index, mix: Mix, *, seed: int = 1, language: str = "en", processes: int = 1
     ) -> None:
-        self._index, self._seed, self._language, self._processes = index, seed, language, processes
+        self._index, self._seed, self._processes = index, seed, processes
         self._source = Source(index, language)
         self._weights = {name: weight for name, (_, weight) in mix.items()}
-        self._objectives = {name: found.prepare(self._source) for name, (found, _) in mix.items()}
+        self._objectives = {name: objective.prepare(self._source) for name, (objective, _) in mix.items()}
 
     @cached_property
     def candidates(self) -> dict[str, NDArray[np.int64]]:
         """All candidates of each objective that has any. Raises `InputError` if none has."""
-        found = {name: objective.candidates(self._source) for name, objective in self._objectives.items()}
-        found = {name: rows for name, rows in found.items() if len(rows)}
-        if not found:
+        candidates = {name: each.candidates(self._source) for name, each in self._objectives.items()}
+        candidates = {name: rows for name, rows in candidates.items() if len(rows)}
+        if not candidates:
+            others = ", ".join(name for name, other in all_objectives().items() if not other.needs_links)
             raise InputError(
-                f"{self._index.path}: no contrasts: {'; '.join(map(self._why, self._objectives))}",
-                "Objectives that need no links: prop, prop-random, ict.",
+                f"{self._index.path}: no contrasts: {'; '.join(map(self._why_none, self._objectives))}",
+                f"Objectives that need no links: {others}.",
             )
-        return found
+        return candidates
 
     @property
     def missing(self) -> list[str]:
-        """Why the other objectives have none, a line each."""
-        return [self._why(name) for name in self._objectives if name not in self.candidates]
+        """Why the other objectives have no candidates, a line each."""
+        return [self._why_none(name) for name in self._objectives if name not in self.candidates]
 
-    def _why(self, name: str) -> str:
-        return f"{name} {self._objectives[name].nothing(self._source)}"
+    def _why_none(self, name: str) -> str:
+        return f"{name} {self._objectives[name].why_none(self._source)}"
 
     def counts(self) -> dict[str, Any]:
-        """Candidates, and what each objective says of the corpus."""
-        told = {name: objective.counts(self._source) for name, objective in self._objectives.items()}
+        """The number of candidates, and each objective's counts over the corpus."""
+        counts = {name: objective.counts(self._source) for name, objective in self._objectives.items()}
         candidates = {name: len(self.candidates.get(name, ())) for name in self._objectives}
-        return {"candidates": candidates} | {name: counts for name, counts in told.items() if counts}
+        return {"candidates": candidates} | {name: count for name, count in counts.items() if count}
 
     def shares(self, contrasts: int | None) -> dict[str, int]:
-        """How many contrasts of each objective there will be, at most.
+        """The largest number of contrasts that each objective gives.
 
         None: of one objective all, of several as many as the scarcest allows at these weights.
         """
@@ -125,33 +114,22 @@ class Mine:
         statistics: Statistics | None = None,
         on_contrasts: Callable[[float], None] = lambda count: None,
     ) -> Iterator[bytes]:
-        """JSON lines (`reranker.mining.contrasts`), objective by objective, each in the order of the corpus.
+        """JSON lines (`reranker.contrasts`), objective by objective, each in the order of the corpus.
 
-        contrasts: how many, without repetition. Candidates that give nothing are replaced by others while
-        there are any. on_contrasts: gets the number of contrasts since the last call. Raises
-        `InputError` if there is no contrast.
+        contrasts: how many, without repetition. on_contrasts: gets the number of contrasts since the last
+        call. Raises `InputError` if there is no contrast.
         """
         statistics = statistics or Statistics()
-        wanted = self.shares(contrasts)
-        with ExitStack() as stack:
-            reader = _Reader(self._index, self._language, self._objectives, stack)
-            worth = [count >= self._objectives[name].worth_processes for name, count in wanted.items()]
-            if self._processes > 1 and any(worth):
-                reader.start(self._processes)
+        limits = self.shares(contrasts)
+        slow = any(count >= self._objectives[name].min_for_processes for name, count in limits.items())
+        processes = self._processes if slow else 1
+        with open_readers(self._source, partial(_read_contrasts, self._objectives), processes) as read:
             for name, rows in self.candidates.items():
                 generator = np.random.default_rng((self._seed, zlib.crc32(name.encode())))
-                order = generator.permutation(len(rows))
-                start = 0
-                while statistics.written[name] < wanted[name] and start < len(order):
-                    missing = wanted[name] - statistics.written[name]
-                    chosen = rows[np.sort(order[start : start + missing])]
-                    start += missing
-                    draws = generator.integers(0, _MOST_DRAW, len(chosen))
-                    for line, numbers in reader.lines(name, chosen, draws):
-                        if line is not None:
-                            on_contrasts(1)
-                            statistics.add(name, numbers)
-                            yield line
+                for line, numbers in draw_results(rows, limits[name], generator, partial(read, name)):
+                    on_contrasts(1)
+                    statistics.add(name, numbers)
+                    yield line
         if not statistics.written.total():
             raise InputError(
                 f"{self._index.path}: none of the {sum(map(len, self.candidates.values())):,} candidates for "
@@ -161,80 +139,42 @@ class Mine:
 
 
 def shares(available: Mapping[str, int], weights: Mapping[str, float], total: int) -> dict[str, int]:
-    """How many of each, in proportion to the weights; the others make up for what is scarce.
+    """The number of each in proportion to the weights; the others make up for one that is scarce.
 
-    Whatever rounding leaves goes to the first ones.
+    The first ones get the remainder of rounding.
     """
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     waiting = sorted(available, key=lambda name: available[name] / weights[name])  # the scarcest first
     for place, name in enumerate(waiting):
-        left = total - sum(found.values())
+        left = total - sum(counts.values())
         share = weights[name] / sum(weights[other] for other in waiting[place:])
-        found[name] = min(available[name], int(np.ceil(left * share - 1e-9)))
-    return {name: found[name] for name in available}
+        counts[name] = min(available[name], int(np.ceil(left * share - 1e-9)))
+    return {name: counts[name] for name in available}
 
 
-_Numbers = tuple[int, int, int, int]
-"""Worse pairs, words of the better pair's query and document, its anchors."""
-_Line = tuple[bytes | None, _Numbers]
-_Chunk = tuple[NDArray[np.int64], NDArray[np.int64]]
+@dataclass(frozen=True, slots=True)
+class ContrastNumbers:
+    """One contrast in numbers: worse pairs, and words and anchors of the better pair."""
+
+    worse: int
+    query_words: int
+    document_words: int
+    anchors: int
 
 
-class _Reader:
-    """Candidates to lines, in order, here or in other processes."""
-
-    def __init__(
-        self, index: Index, language: str, objectives: Mapping[str, Objective], stack: ExitStack
-    ) -> None:
-        self._given = (str(index.path), language, objectives)
-        self._source = Source(index, language)
-        self._objectives = objectives
-        self._stack = stack
-        self._pool: ProcessPool | None = None
-
-    def start(self, processes: int) -> None:
-        """Read in so many processes from now on."""
-        self._pool = self._stack.enter_context(ProcessPool(processes, _open, self._given))
-
-    def lines(self, name: str, rows: NDArray[np.int64], draws: NDArray[np.int64]) -> Iterator[_Line]:
-        """A line for each candidate, None for one that gives nothing."""
-        chunks = ((rows[at : at + _CHUNK], draws[at : at + _CHUNK]) for at in range(0, len(rows), _CHUNK))
-        if self._pool is None:
-            for chunk in chunks:
-                yield from _lines(self._source, self._objectives[name], chunk)
-            return
-        try:
-            for found in self._pool.map(partial(_lines_there, name), chunks):
-                yield from found
-        except BrokenProcessPool:
-            raise MachineError(
-                "a mining process was ended (out of memory?)", "Use fewer --processes."
-            ) from None
+def _read_contrasts(
+    objectives: Mapping[str, Objective], source: Source, name: str, rows: NDArray[np.int64], draws: Draws
+) -> Iterator[tuple[bytes, ContrastNumbers] | None]:
+    """A line for each candidate, None for one without a contrast."""
+    for contrast in objectives[name].contrasts(source, rows, draws):
+        yield None if contrast is None else (contrast_line(contrast), _numbers(contrast))
 
 
-_there: tuple[Source, Mapping[str, Objective]] | None = None
-"""What a process of the pool reads from."""
-
-
-def _open(path: str, language: str, objectives: Mapping[str, Objective]) -> None:
-    global _there
-    _there = Source(Index.open(Path(path)), language), objectives
-
-
-def _lines_there(name: str, chunk: _Chunk) -> list[_Line]:
-    assert _there is not None, "a process of the pool begins with _open"
-    source, objectives = _there
-    return _lines(source, objectives[name], chunk)
-
-
-def _lines(source: Source, objective: Objective, chunk: _Chunk) -> list[_Line]:
-    found = objective.contrasts(source, *chunk)
-    return [(contrast_line(contrast) if contrast else None, _numbers(contrast)) for contrast in found]
-
-
-def _numbers(contrast: Contrast | None) -> _Numbers:
-    if contrast is None:
-        return 0, 0, 0, 0
+def _numbers(contrast: Contrast) -> ContrastNumbers:
     better = contrast.better
-    query, document = len(better.query.split()), len(better.document.split())
-    return len(contrast.worse), query, document, len(better.anchors)
+    return ContrastNumbers(
+        worse=len(contrast.worse),
+        query_words=len(better.query.split()),
+        document_words=len(better.document.split()),
+        anchors=len(better.anchors),
+    )

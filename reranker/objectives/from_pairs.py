@@ -13,10 +13,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-import retriever.objectives
-from reranker.mining.contrasts import Contrast, TextPair
-from reranker.objectives import Objective, Source
-from retriever.objectives import pairs_without_query_link
+import retriever.objectives.base
+from reranker.contrasts import Contrast, TextPair
+from reranker.objectives.base import Objective
+from reranker.objectives.source import Source
+from retriever.objectives.base import pairs_without_query_link
 
 _TRIES = 16
 
@@ -25,7 +26,7 @@ _TRIES = 16
 class FromPairs(Objective):
     """What `ict` and `wlp` share. negatives: how many passages the positive is set against."""
 
-    pairs: ClassVar[retriever.objectives.Objective]
+    pairs: ClassVar[retriever.objectives.base.Objective]
     """The objective that makes the pairs."""
 
     negatives: int = 1
@@ -41,7 +42,7 @@ class FromPairs(Objective):
         """A pair and random passages; none for a pair without a query, or without another document."""
         pairs = pairs_without_query_link(*rows.T)
         for i, draw in enumerate(draws.tolist()):
-            asked = self.pairs.query(source, pairs, i, draw)
+            asked = self.pairs.texts(source, pairs, i, draw)
             negatives = self._negatives(source, rows[i], np.random.default_rng(draw))
             if asked is None or len(negatives) < self.negatives:
                 yield None

@@ -2,7 +2,7 @@
 
 A sentence S of a document holds anchors a to pages P; a page is the first section of the document that an
 anchor leads to. The words of a text are weighted by what an encoder looks at
-(`reranker.mining.attentions`), those
+(`reranker.objectives.attentions`), those
 that occur several times by their sum (equation 2), and drawn by the softmax of that over a temperature
 (equation 3; the paper's temperature is 1, at which all words are nearly as likely, since weights are at most
 1 together). Stop words are never drawn. Where equation 5 says zero, an anchor's words are not drawn either:
@@ -23,10 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexer.base.text import WORD
-from reranker.mining.attentions import Attended, Attentions, Span, open_attentions
-from reranker.mining.contrasts import Contrast, TextPair
-from reranker.mining.words import draw_count, stop_words, words_of
-from reranker.objectives import Objective, Source
+from reranker.contrasts import Contrast, TextPair
+from reranker.objectives.attentions import Attended, Attentions, Span, open_attentions
+from reranker.objectives.base import Objective
+from reranker.objectives.source import Source
+from reranker.objectives.words import draw_count, stop_words, words_of
 from retriever.models.locations import DEFAULT_ENCODER
 
 _LEAST_SENTENCE, _LEAST_PAGE = 3, 5
@@ -58,7 +59,7 @@ class Harp(Objective):
     needs_whole: ClassVar[bool] = True
     loss = "hinge"  # equation 6
     masks_query = False
-    worth_processes: ClassVar[int] = 1000
+    min_for_processes: ClassVar[int] = 1000
 
     def prepare(self, source: Source) -> Self:
         """Itself; opens the encoder, so that one that cannot be used is told at once."""
@@ -104,11 +105,9 @@ class Harp(Objective):
         words = self.word_set(source, mention.sentence, attended, count, generator)
         return (" ".join([mention.anchor, *words]), count + 1) if words else None
 
-    def nothing(self, source: Source) -> str:
+    def why_none(self, source: Source) -> str:
         """Of a corpus with links, that no anchor is like that."""
-        if source.index.manifest["counts"]["between_documents"] == 0:
-            return super().nothing(source)
-        return "finds no sentence with such anchors to documents with text"
+        return source.missing_links or "finds no sentence with such anchors to documents with text"
 
 
 def each(

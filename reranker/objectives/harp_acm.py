@@ -17,9 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from reranker.mining.contrasts import Contrast, TextPair
-from reranker.mining.words import draw_count
-from reranker.objectives import Source
+from reranker.contrasts import Contrast, TextPair
 from reranker.objectives.harp import (
     Harp,
     Mention,
@@ -29,7 +27,8 @@ from reranker.objectives.harp import (
     mentions_beginning_with,
     page_of,
 )
-from retriever.objectives import link_evidence
+from reranker.objectives.source import Source
+from reranker.objectives.words import draw_count
 
 _TRIES = 16
 
@@ -61,8 +60,8 @@ class AnchorCoOccurrence(Harp):
             words = self.word_set(source, found.asked.document, of_page, count, found.generator)
             query = " ".join([found.first.anchor, *words])
             evidence = {
-                "asked": link_evidence(source, found.first.link),
-                "better": link_evidence(source, found.second.link),
+                "asked": source.link_evidence(found.first.link),
+                "better": source.link_evidence(found.second.link),
                 "worse": source.document_id(found.other),
             }
             yield contrast(self, (query, found.better), (query, found.worse), evidence) if words else None

@@ -18,10 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexer.store.ids import hash_ids
-from reranker.mining.contrasts import Contrast
-from reranker.objectives import Source
+from reranker.contrasts import Contrast
 from reranker.objectives.harp import Harp, anchor_key, contrast, each, mention_of, page_of, usable_links
-from retriever.objectives import link_evidence
+from reranker.objectives.source import Source
 
 _MOST_PAGES = 10
 
@@ -71,7 +70,7 @@ class QueryDisambiguation(Harp):
             if query is None or better is None or worse is None:
                 yield None
                 continue
-            evidence = {"link": link_evidence(source, mention.link), "worse": source.document_id(other)}
+            evidence = {"link": source.link_evidence(mention.link), "worse": source.document_id(other)}
             yield contrast(self, (query[0], better), (query[0], worse), evidence)
 
 

@@ -18,9 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from reranker.mining.attentions import Attended
-from reranker.mining.contrasts import Contrast
-from reranker.objectives import Source
+from reranker.contrasts import Contrast
+from reranker.objectives.attentions import Attended
 from reranker.objectives.harp import (
     Harp,
     Mention,
@@ -32,7 +31,7 @@ from reranker.objectives.harp import (
     page_of,
     softmax,
 )
-from retriever.objectives import link_evidence
+from reranker.objectives.source import Source
 
 
 @dataclass(frozen=True)
@@ -65,8 +64,8 @@ class RepresentativeDocumentPrediction(Harp):
                 yield None
                 continue
             evidence = {
-                "better": link_evidence(source, better.link) | {"share": more},
-                "worse": link_evidence(source, worse.link) | {"share": less},
+                "better": source.link_evidence(better.link) | {"share": more},
+                "worse": source.link_evidence(worse.link) | {"share": less},
             }
             query = better.sentence
             yield contrast(self, (query, pages[0]), (query, pages[1]), evidence)

@@ -16,12 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from reranker.mining.attentions import Span
-from reranker.mining.contrasts import Contrast
-from reranker.mining.words import words_of
-from reranker.objectives import Source
+from reranker.contrasts import Contrast
+from reranker.objectives.attentions import Span
 from reranker.objectives.harp import Harp, contrast, each, mention_of, page_of, usable_links
-from retriever.objectives import link_evidence
+from reranker.objectives.source import Source
+from reranker.objectives.words import words_of
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ class RepresentativeQueryPrediction(Harp):
                     self,
                     (query[0], page),
                     (" ".join(worse), page),
-                    {"link": link_evidence(source, mention.link)},
+                    {"link": source.link_evidence(mention.link)},
                 )
                 if worse
                 else None

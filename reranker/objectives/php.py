@@ -1,7 +1,7 @@
 """Progressive hyperlink prediction: a segment -> a document more closely linked to it than others are (PHP).
 
     query      a segment s of a document d: a passage
-    better     s with a document that d links to, from a nearer group (`reranker.mining.groups`: D1 to D4)
+    better     s with a document that d links to, from a nearer group (`reranker.objectives.groups`: D1 to D4)
     worse      s with n documents that d links to, from a farther group
     anchors    where s names the document; documents of D4 have none
 
@@ -30,10 +30,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from reranker.mining.contrasts import Contrast, TextPair
-from reranker.mining.groups import LinkGroups
-from reranker.objectives import Objective, Source
-from retriever.objectives import link_evidence
+from reranker.contrasts import Contrast, TextPair
+from reranker.objectives.base import Objective
+from reranker.objectives.groups import LinkGroups
+from reranker.objectives.source import Source
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Stage(Objective):
 
     negatives: int = 24
     """worse documents a contrast; 24 were best (section 4.5.4)"""
-    worth_processes: ClassVar[int] = 2000
+    min_for_processes: ClassVar[int] = 2000
 
     farthest_better: ClassVar[int]
     """The last group that is better; the next one is worse."""
@@ -89,10 +89,10 @@ class Stage(Objective):
         """How many passages have an anchor, and how many documents their groups have."""
         return source.link_groups.counts()
 
-    def nothing(self, source: Source) -> str:
+    def why_none(self, source: Source) -> str:
         """Which links are missing."""
-        if source.index.manifest["counts"]["between_documents"] == 0:
-            return super().nothing(source)
+        if source.missing_links:
+            return source.missing_links
         counts = self.counts(source)
         found = ", ".join(f"D{n} {counts[f'd{n}']:,}" for n in range(1, 5))
         return f"finds no passage {self.missing} (documents by group: {found})"
@@ -153,8 +153,8 @@ def _evidence(source: Source, place: int, worse: NDArray[np.int32]) -> dict[str,
     groups: LinkGroups = source.link_groups
     back = int(groups.back[place])
     return {
-        "link": link_evidence(source, int(source.topology.link[place])),
+        "link": source.link_evidence(int(source.topology.link[place])),
         "group": f"D{groups.group[place]}",
-        **({"back": link_evidence(source, back)} if back >= 0 else {}),
+        **({"back": source.link_evidence(back)} if back >= 0 else {}),
         "worse": [source.document_id(document) for document in worse.tolist()],
     }

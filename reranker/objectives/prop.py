@@ -29,9 +29,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from reranker.mining.contrasts import Contrast, TextPair
-from reranker.mining.words import draw_count
-from reranker.objectives import Objective, Source
+from reranker.contrasts import Contrast, TextPair
+from reranker.objectives.base import Objective
+from reranker.objectives.source import Source
 from reranker.objectives.unigrams import (
     Collection,
     DocumentModel,
@@ -40,6 +40,7 @@ from reranker.objectives.unigrams import (
     document_words,
     text_of,
 )
+from reranker.objectives.words import draw_count
 
 _TRIES = 16
 
@@ -141,7 +142,7 @@ class Prop(Objective):
         found = self._collection
         return {"words": found.total, "vocabulary": len(found.words), "mean_length": found.mean_length}
 
-    def nothing(self, source: Source) -> str:
+    def why_none(self, source: Source) -> str:
         """The vocabulary is empty."""
         return (
             f"finds no word that occurs {self.minimum_count:,} times and is no stop word "

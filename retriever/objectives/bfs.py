@@ -4,16 +4,17 @@
     positive   a passage of the same document
     negatives  none of its own
 
-Every passage of a document is a positive once. Example: the passages "Warsaw covers 517 km2. It lies on
-the Vistula." and "Its uprising began in 1944." give "It lies on the Vistula." -> the second.
+Every passage of a document is the positive of one pair. Example: the passages "Warsaw covers 517 km2. It
+lies on the Vistula." and "Its uprising began in 1944." give "It lies on the Vistula." -> the second.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from retriever.mining.topology import Pairs
-from retriever.objectives import Asked, Objective, Source, pairs_without_query_link
+from retriever.links.source import Source
+from retriever.links.topology import PassagePairs
+from retriever.objectives.base import Objective, PairTexts, pairs_without_query_link
 
 
 class BodyFirstSelection(Objective):
@@ -21,16 +22,18 @@ class BodyFirstSelection(Objective):
 
     name = "bfs"
     summary = "a sentence of a document's first section and another of its passages (body first selection)"
+    query_is = "a sentence of a document's first section"
+    positive_is = "another passage of the document"
     needs_links = False
 
-    def candidates(self, source: Source) -> dict[str, Pairs]:
+    def candidates(self, source: Source) -> dict[str, PassagePairs]:
         """Every passage of a document that has several."""
         offsets = np.asarray(source.index.passages.offsets)
         counts = np.diff(offsets)  # [D]
         positive = np.flatnonzero(np.repeat(counts > 1, counts))
         return {self.name: pairs_without_query_link(np.repeat(offsets[:-1], counts)[positive], positive)}
 
-    def query(self, source: Source, pairs: Pairs, i: int, draw: int) -> Asked | None:
+    def texts(self, source: Source, pairs: PassagePairs, i: int, draw: int) -> PairTexts | None:
         """A random sentence of the first section."""
         passage = int(pairs.positive[i])
         text = source.text(passage)
@@ -38,4 +41,4 @@ class BodyFirstSelection(Objective):
         lead = source.first_section(int(document[0]))
         sentences = [lead[start:end] for start, end in source.sentences(lead)]
         others = [sentence for sentence in sentences if sentence not in text]
-        return Asked(others[draw % len(others)], text) if others else None
+        return PairTexts(others[draw % len(others)], text) if others else None

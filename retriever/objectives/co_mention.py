@@ -4,8 +4,8 @@
     positive   d of D, with an anchor to E and one to C; C, D and E are different documents
     negatives  none of its own; `--negatives` adds one a pair
 
-E's in-degree is below K (the topmost tenth is left out): a common mention of "France" says little. A
-pair that is a dual link as well is kept here and left out of `hlp`'s co-mentions.
+E's in-degree is below K, which skips the most linked tenth: a common mention of "France" says little. A
+pair that is also a dual link counts here, but not among `hlp`'s co-mentions.
 
 Example: c = "The Aristocats: [Robert Sherman] composed its songs." and d = "In Search of the
 Castaways: later sang [Robert Sherman]'s theme of [The Aristocats]." give the sentence of c -> d.
@@ -13,8 +13,9 @@ Castaways: later sang [Robert Sherman]'s theme of [The Aristocats]." give the se
 
 from __future__ import annotations
 
-from retriever.mining.topology import Pairs
-from retriever.objectives import Asked, Objective, Source, anchor_sentence
+from retriever.links.source import Source
+from retriever.links.topology import PassagePairs
+from retriever.objectives.base import Objective, PairTexts
 
 
 class CoMention(Objective):
@@ -22,11 +23,14 @@ class CoMention(Objective):
 
     name = "co-mention"
     summary = "passages that link to the same third document (HLP)"
+    query_is = "the sentence of c that holds its first anchor to E"
+    positive_is = "a passage of D with anchors to E and to C"
 
-    def candidates(self, source: Source) -> dict[str, Pairs]:
+    def candidates(self, source: Source) -> dict[str, PassagePairs]:
         """Every pair of passages once, however many documents both mention."""
         return {self.name: source.topology.co_mentions()}
 
-    def query(self, source: Source, pairs: Pairs, i: int, draw: int) -> Asked | None:
+    def texts(self, source: Source, pairs: PassagePairs, i: int, draw: int) -> PairTexts | None:
         """The anchor's sentence."""
-        return Asked(anchor_sentence(source, int(pairs.query_link[i])), source.text(int(pairs.positive[i])))
+        query = source.anchor_sentence(int(pairs.query_link[i]))
+        return PairTexts(query, source.text(int(pairs.positive[i])))

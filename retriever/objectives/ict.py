@@ -1,7 +1,7 @@
-"""Inverse cloze task: a sentence -> the passage that it stands in (Lee et al. 2019).
+"""Inverse cloze task: a sentence -> its passage (Lee et al. 2019).
 
     query      a random sentence of a passage with at least two
-    positive   the passage without it; with it, once in ten times
+    positive   the passage without the sentence; in one of ten pairs the whole passage
     negatives  none of its own
 
 Example: "A moth flew in. It was the first bug." gives "It was the first bug." -> "A moth flew in."
@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from retriever.mining.topology import Pairs
-from retriever.objectives import Asked, Objective, Source, pairs_without_query_link
+from retriever.links.source import Source
+from retriever.links.topology import PassagePairs
+from retriever.objectives.base import Objective, PairTexts, pairs_without_query_link
 
-KEPT = 0.1
-"""How often the sentence stays in its passage (Lee et al. 2019, section 9.2)."""
+KEEP_SHARE = 0.1
+"""The share of pairs whose sentence stays in the passage (Lee et al. 2019, section 9.2)."""
 
 
 class InverseCloze(Objective):
@@ -23,22 +24,24 @@ class InverseCloze(Objective):
 
     name = "ict"
     summary = "a sentence and the passage it was cut out of (inverse cloze task)"
+    query_is = "a sentence of a passage"
+    positive_is = "the passage without it (with it in one of ten pairs)"
     needs_links = False
 
-    def candidates(self, source: Source) -> dict[str, Pairs]:
+    def candidates(self, source: Source) -> dict[str, PassagePairs]:
         """Every passage."""
         passages = np.arange(len(source.index.passages))
         return {self.name: pairs_without_query_link(passages, passages)}
 
-    def query(self, source: Source, pairs: Pairs, i: int, draw: int) -> Asked | None:
-        """A random sentence, cut out or not."""
+    def texts(self, source: Source, pairs: PassagePairs, i: int, draw: int) -> PairTexts | None:
+        """A random sentence and the rest of its passage, or all of it."""
         text = source.text(int(pairs.positive[i]))
         sentences = source.sentences(text)
         if len(sentences) < 2:
             return None
-        draw, which = divmod(draw, len(sentences))
-        start, end = sentences[which]
-        if draw % 1000 < KEPT * 1000:
-            return Asked(text[start:end], text)
-        before, behind = text[:start].rstrip(), text[end:].lstrip()
-        return Asked(text[start:end], f"{before} {behind}".strip())
+        draw, place = divmod(draw, len(sentences))
+        start, end = sentences[place]
+        if draw % 1000 < KEEP_SHARE * 1000:
+            return PairTexts(text[start:end], text)
+        before, after = text[:start].rstrip(), text[end:].lstrip()
+        return PairTexts(text[start:end], f"{before} {after}".strip())

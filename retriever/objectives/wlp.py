@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from retriever.mining.topology import Pairs
-from retriever.objectives import Asked, Objective, Source, pairs_without_query_link
+from retriever.links.source import Source
+from retriever.links.topology import PassagePairs
+from retriever.objectives.base import Objective, PairTexts, pairs_without_query_link
 
 
 class WikiLinkPrediction(Objective):
@@ -22,22 +23,24 @@ class WikiLinkPrediction(Objective):
 
     name = "wlp"
     summary = "a sentence of a document's first section and a passage that links to it (wiki link prediction)"
+    query_is = "a sentence of a document's first section"
+    positive_is = "a passage of another document that links to it"
 
-    def candidates(self, source: Source) -> dict[str, Pairs]:
+    def candidates(self, source: Source) -> dict[str, PassagePairs]:
         """Every passage with every document that it links to."""
         topology, offsets = source.topology, np.asarray(source.index.passages.offsets)
-        known = np.flatnonzero(np.diff(offsets)[topology.target] > 0)  # E may be a page without text
+        with_text = np.flatnonzero(np.diff(offsets)[topology.target] > 0)  # E may be without text
         return {
             self.name: pairs_without_query_link(
-                offsets[topology.target[known]], topology.passage[known], topology.link[known]
+                offsets[topology.target[with_text]], topology.passage[with_text], topology.link[with_text]
             )
         }
 
-    def query(self, source: Source, pairs: Pairs, i: int, draw: int) -> Asked | None:
+    def texts(self, source: Source, pairs: PassagePairs, i: int, draw: int) -> PairTexts | None:
         """A random sentence of the first section of the document that the link leads to."""
         lead = source.first_section(int(source.index.links.target[pairs.positive_link[i]]))
         sentences = source.sentences(lead)
         if not sentences:
             return None
         start, end = sentences[draw % len(sentences)]
-        return Asked(lead[start:end], source.text(int(pairs.positive[i])))
+        return PairTexts(lead[start:end], source.text(int(pairs.positive[i])))

@@ -4,12 +4,12 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from linked_index import build_linked, page, random_pages
+from linked_corpus import build_linked, page, random_pages
 
-from app.around import browsing
-from app.around.browsing import article_row, passage_number, read_article
+from app.around import article as browsing
+from app.around.article import article_row, passage_number, read_article
 from indexer.base.errors import InputError
-from retriever.mining.topology import Topology
+from retriever.links.topology import Topology
 
 
 @pytest.fixture(scope="module")

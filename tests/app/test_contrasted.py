@@ -4,17 +4,18 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from linked_index import build_linked, page, random_pages
+from linked_corpus import build_linked, page, random_pages
 
 from app.around import contrasted
 from app.around.contrasted import ContrastMiner, contrast_miners
 from app.around.mined import Mining
 from indexer.base.errors import InputError
 from indexer.base.text import WORD
-from reranker.mining.attentions import Attended
-from reranker.objectives import Source, all_objectives
+from reranker.objectives.attentions import Attended
 from reranker.objectives.harp import Harp
 from reranker.objectives.prop import Prop
+from reranker.objectives.registry import all_objectives
+from reranker.objectives.source import Source
 
 AROUND = [name for name, objective in all_objectives().items() if not objective.needs_whole]
 HARP = [name for name in all_objectives() if name.startswith("harp")]

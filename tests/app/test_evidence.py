@@ -14,7 +14,7 @@ from tiny_corpus import write_jsonl
 from app.around.evidence import Article, CoMention, Evidence
 from indexer.building.builder import Plan, build_index
 from indexer.index import Index
-from retriever.mining.topology import Topology
+from retriever.links.topology import Topology
 
 
 def make_index(folder: Path, rows: list[dict[str, Any]], words: int = 100) -> Index:
@@ -151,8 +151,8 @@ def test_every_passage_against_the_definitions(tmp_path: Path, seed: int) -> Non
     }
     pointing = {d: {owner[row] for row in rows if d in to[row]} for d in range(len(index.documents))}
     k = sorted(map(len, pointing.values()))[int(0.9 * len(pointing))]
-    assert evidence.most_in_degree == k
-    assert k == Topology(index.links, np.asarray(index.passages.offsets)).most_in_degree
+    assert evidence.in_degree_limit == k
+    assert k == Topology(index.links, np.asarray(index.passages.offsets)).in_degree_limit
     seen = 0
     for row in rows:
         found = evidence.of("", row)

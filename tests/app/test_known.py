@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.around.known import Known, KnownQuestions
+from app.around.known_questions import Known, KnownQuestions
 from app.service import SAMPLE_QRELS, SAMPLE_QUESTIONS
 from indexer.passages import Passage
 from retriever.ranking import Query

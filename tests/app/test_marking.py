@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from small_index import build
 
-from app.around.marking import matched_spans, term
+from app.around.query_words import matched_spans, term
 from indexer.index import Index
 from retriever.ranking import Query
 from retriever.search.searchers import Bm25

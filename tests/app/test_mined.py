@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from linked_index import build_linked, page, random_pages
+from linked_corpus import build_linked, page, random_pages
 
 from app.around.mined import Mining, pair_miners
-from retriever.mining.topology import Topology
-from retriever.objectives import Source, all_objectives
+from retriever.links.source import Source
+from retriever.objectives.registry import all_objectives
 
 
 @pytest.fixture(scope="module")
@@ -25,24 +25,13 @@ def as_tuples(pairs):
     return [tuple(int(getattr(pairs, name)[i]) for name in names) for i in range(len(pairs))]
 
 
-def test_in_degrees_are_those_of_the_topology(index):
-    mining, whole = Mining(index), Topology(index.links, np.asarray(index.passages.offsets))
-    assert mining.in_degree.tolist() == whole.in_degree.tolist()
-    assert mining.most_in_degree == whole.most_in_degree
-    assert 0 < whole.most_in_degree < max(whole.in_degree)
-
-
 def test_the_most_linked(index):
     mining = Mining(index)
-    degrees = mining.in_degree[list(mining.most_linked)].tolist()
-    assert degrees == sorted(mining.in_degree.tolist(), reverse=True)[: len(degrees)] and len(degrees) == 12
-
-
-def test_in_degrees_in_blocks(index, monkeypatch):
-    expected = Mining(index).in_degree.tolist()
-    for block in (1, 2, 7):
-        monkeypatch.setattr("app.around.mined._BLOCK", block)
-        assert Mining(index).in_degree.tolist() == expected
+    degrees = mining.topology.in_degree[list(mining.most_linked)].tolist()
+    assert (
+        degrees == sorted(mining.topology.in_degree.tolist(), reverse=True)[: len(degrees)]
+        and len(degrees) == 12
+    )
 
 
 @pytest.mark.parametrize("name", list(all_objectives()))
@@ -118,4 +107,4 @@ def test_an_article_without_text_or_links(tmp_path):
         for miner in pair_miners().values():
             mined = miner.mine(mining.near(document), 5)
             assert mined.examples == () and miner.summary == mined.summary
-    assert mining.most_in_degree == 0
+    assert mining.topology.in_degree_limit == 0

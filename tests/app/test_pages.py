@@ -7,8 +7,8 @@ from pathlib import Path
 
 import orjson
 import pytest
-from linked_index import build_linked
-from linked_index import page as linked
+from linked_corpus import build_linked
+from linked_corpus import page as linked
 from small_index import HOSTILE_TITLE, build
 from streamlit import cache_resource
 from streamlit.testing.v1 import AppTest

@@ -11,7 +11,7 @@ import pytest
 from small_index import HOSTILE_TEXT, HOSTILE_TITLE, WordEncoder, build
 
 from app import service as module
-from app.around.known import KnownQuestions
+from app.around.known_questions import KnownQuestions
 from app.pipelines import RerankEntry, Reranking
 from app.service import MAX_QUESTION_CHARACTERS, Failure, SearchService, checked_question, list_indexes
 from indexer.base.errors import DamagedIndexError, InputError, UsageError

@@ -3,7 +3,7 @@
 import unicodedata
 
 import pytest
-from linked_index import build_linked, page
+from linked_corpus import build_linked, page
 
 from app.around.titles import MAX_CHARACTERS, find_articles
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reading import Reader
 
-from app.around.marking import matched_spans
+from app.around.query_words import matched_spans
 from app.web.view import (
     excerpt,
     heading_html,

@@ -1,11 +1,11 @@
 """The HTML of articles, indexes and jobs: foreign text is text, tags are closed, figures are right."""
 
 import pytest
-from linked_index import build_linked, page
+from linked_corpus import build_linked, page
 from reading import OWN_ATTRIBUTES, OWN_TAGS, Reader
 from small_index import HOSTILE_TEXT, HOSTILE_TITLE
 
-from app.around.browsing import read_article
+from app.around.article import read_article
 from app.around.contrasted import ContrastMiner, contrast_miners
 from app.around.mined import Example, Mined, Mining, Text, pair_miners
 from app.around.titles import Found, find_articles
@@ -68,7 +68,7 @@ def test_the_text_is_whole_and_links_are_where_anchors_are(index):
 
 
 def test_pages_of_a_long_article(tmp_path, monkeypatch):
-    monkeypatch.setattr("app.around.browsing.PAGE", 2)
+    monkeypatch.setattr("app.around.article.PAGE", 2)
     monkeypatch.setattr("app.web.view_article.PAGE", 2)
     long = build_linked(tmp_path / "index", [page("A", "word " * 50)], words=10)
     middle = read(article_html(read_article(long, 0, 3), ArticleView(id="A", first=3), "x"))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from reading import Reader
 from small_index import HOSTILE_TEXT, HOSTILE_TITLE
 
-from app.around.marking import matched_spans
+from app.around.query_words import matched_spans
 from app.service import Answer, Hit, Place
 from app.web.state import View
 from app.web.view_ranks import NARROW, WIDE, ranks_svg

@@ -10,9 +10,9 @@ from tiny_corpus import write_jsonl
 
 from indexer.building.builder import Plan, build_index
 from indexer.index import Index
+from reranker.contrasts import Contrast, read_contrasts, write_contrasts
 from reranker.mine import make_mix
-from reranker.mining.contrasts import Contrast, read_contrasts, write_contrasts
-from reranker.mining.miner import Mine
+from reranker.mining.miner import ContrastMiner
 
 
 def make_index(folder: Path, rows: list[dict[str, Any]], words: int = 100) -> Index:
@@ -43,5 +43,5 @@ def mined(
 ) -> list[Contrast]:
     """Contrasts by way of a file."""
     path = index.path.parent / "contrasts.jsonl"
-    write_contrasts(path, Mine(index, make_mix(objective, settings), seed=seed).lines(contrasts))
+    write_contrasts(path, ContrastMiner(index, make_mix(objective, settings), seed=seed).lines(contrasts))
     return list(read_contrasts(path))

@@ -16,10 +16,12 @@ from tiny_corpus import linked_rows
 
 from indexer.base.errors import InputError, MachineError, UsageError
 from indexer.index import Index
+from reranker.contrasts import Contrast, TextPair, read_contrasts
 from reranker.mine import main, make_mix
-from reranker.mining.contrasts import Contrast, TextPair, read_contrasts
-from reranker.mining.miner import Mine, Statistics, shares
-from reranker.objectives import Objective, Source, all_objectives
+from reranker.mining.miner import ContrastMiner, Statistics, shares
+from reranker.objectives.base import Objective
+from reranker.objectives.registry import all_objectives
+from reranker.objectives.source import Source
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "prop": {"minimum_count": 2},
@@ -130,7 +132,7 @@ def test_contrasts_hold_what_they_should(index: Index, name: str) -> None:
 
 def test_the_same_seed_gives_the_same_file(index: Index, name: str) -> None:
     def lines(seed: int = 7) -> list[bytes]:
-        return list(Mine(index, make_mix(name, SETTINGS.get(name, {})), seed=seed).lines(20))
+        return list(ContrastMiner(index, make_mix(name, SETTINGS.get(name, {})), seed=seed).lines(20))
 
     once = lines()
     assert once == lines() != lines(8)
@@ -139,10 +141,10 @@ def test_the_same_seed_gives_the_same_file(index: Index, name: str) -> None:
 
 def test_several_processes_give_the_same_file(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     mix = make_mix("prop=2,ict,wlp", {"minimum_count": 2})
-    alone = list(Mine(index, mix).lines(100))
-    monkeypatch.setattr(Objective, "worth_processes", 1)
-    monkeypatch.setattr("reranker.mining.miner._CHUNK", 10)
-    assert list(Mine(index, mix, processes=2).lines(100)) == alone
+    alone = list(ContrastMiner(index, mix).lines(100))
+    monkeypatch.setattr(Objective, "min_for_processes", 1)
+    monkeypatch.setattr("retriever.mining.engine._CHUNK", 10)
+    assert list(ContrastMiner(index, mix, processes=2).lines(100)) == alone
     assert len(alone) == 100
 
 
@@ -153,10 +155,10 @@ def ends(*_: object) -> None:
 def test_a_mining_process_that_ends_is_the_machines_fault(
     index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Objective, "worth_processes", 1)
-    monkeypatch.setattr("reranker.mining.miner._lines_there", ends)
+    monkeypatch.setattr(Objective, "min_for_processes", 1)
+    monkeypatch.setattr("retriever.mining.engine._read_chunk", ends)
     with pytest.raises(MachineError, match="a mining process was ended"):
-        list(Mine(index, make_mix("wlp", {}), processes=2).lines(100))
+        list(ContrastMiner(index, make_mix("wlp", {}), processes=2).lines(100))
 
 
 def test_a_candidate_does_not_depend_on_those_beside_it(index: Index, name: str) -> None:
@@ -198,7 +200,7 @@ class Numbers(Objective):
 def test_candidates_that_give_nothing_are_replaced_without_repetition(letters: Index) -> None:
     for wanted, written in ((10, 10), (50, 50), (99, 50)):
         statistics = Statistics()
-        mine = Mine(letters, {"numbers": (Numbers(100), 1.0)})
+        mine = ContrastMiner(letters, {"numbers": (Numbers(100), 1.0)})
         found = [json.loads(line)["evidence"]["i"] for line in mine.lines(wanted, statistics)]
         assert len(found) == len(set(found)) == statistics.written["numbers"] == written
         assert not any(i % 2 for i in found)
@@ -207,7 +209,7 @@ def test_candidates_that_give_nothing_are_replaced_without_repetition(letters: I
 def test_every_candidate_is_drawn_as_often_as_any_other(letters: Index) -> None:
     drawn = np.zeros(20)
     for seed in range(400):
-        mine = Mine(letters, {"numbers": (Numbers(20), 1.0)}, seed=seed)
+        mine = ContrastMiner(letters, {"numbers": (Numbers(20), 1.0)}, seed=seed)
         for line in mine.lines(4):
             drawn[json.loads(line)["evidence"]["i"]] += 1
     assert drawn.sum() == 1600
@@ -233,13 +235,13 @@ def test_shares(available: list[int], weights: list[float], total: int, expected
 
 def test_a_mix_without_a_number_is_as_large_as_the_scarcest_allows(letters: Index) -> None:
     mix = {"few": (Numbers(10), 1.0), "many": (Numbers(100), 3.0)}
-    assert Mine(letters, mix).shares(None) == {"few": 10, "many": 30}
-    assert Mine(letters, {"many": (Numbers(100), 3.0)}).shares(None) == {"many": 100}
+    assert ContrastMiner(letters, mix).shares(None) == {"few": 10, "many": 30}
+    assert ContrastMiner(letters, {"many": (Numbers(100), 3.0)}).shares(None) == {"many": 100}
 
 
 def test_a_mix_goes_on_without_an_objective_that_has_nothing(tmp_path: Path) -> None:
     index = make_index(tmp_path, [document("a", "One here. Two here."), document("b", "Links to [no]. Yes.")])
-    mine = Mine(index, make_mix("ict,wlp", {}))
+    mine = ContrastMiner(index, make_mix("ict,wlp", {}))
     assert len(list(mine.lines())) == 2
     (why,) = mine.missing
     assert "wlp needs links between documents, and there are none (1 links lead to nothing" in why
@@ -297,7 +299,7 @@ def test_harp_is_its_four_tasks_alike() -> None:
 
 def test_statistics(letters: Index) -> None:
     statistics = Statistics()
-    lines = [*Mine(letters, make_mix("ict=1,wlp=1", {"negatives": 2})).lines(4, statistics)]
+    lines = [*ContrastMiner(letters, make_mix("ict=1,wlp=1", {"negatives": 2})).lines(4, statistics)]
     found = statistics.to_json()
     assert found["written"] == {"ict": 2, "wlp": 2}
     assert found["worse_pairs"] == {"ict": 4, "wlp": 4}

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from indexer.base.errors import InputError
-from reranker.mining.contrasts import Contrast, TextPair, contrast_line, read_contrasts, write_contrasts
+from reranker.contrasts import Contrast, TextPair, contrast_line, read_contrasts, write_contrasts
 
 CONTRAST = Contrast(
     TextPair("the moth's lamp", "It flew.", "Moth", ((4, 8), (11, 15))),

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from indexer.index import Index
 from indexer.links import LinkGraph
-from reranker.mining.groups import LinkGroups
-from retriever.mining.topology import Topology
-from retriever.objectives import Source
+from reranker.objectives.groups import LinkGroups
+from retriever.links.source import Source
+from retriever.links.topology import Topology
 
 Links = list[tuple[int, int]]
 """(passage, target document), in reading order"""

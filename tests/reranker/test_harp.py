@@ -15,17 +15,17 @@ from tiny_models import save_tiny
 
 from indexer.base.errors import InputError
 from indexer.base.text import WORD
+from reranker.contrasts import Contrast
 from reranker.mine import make_mix
-from reranker.mining.attentions import Attended, Span
-from reranker.mining.contrasts import Contrast
-from reranker.mining.miner import Mine
-from reranker.mining.words import words_of
-from reranker.objectives import Source
+from reranker.mining.miner import ContrastMiner
+from reranker.objectives.attentions import Attended, Span
 from reranker.objectives.harp import Harp, mention_of, softmax, usable_links, word_weights
 from reranker.objectives.harp_acm import AnchorCoOccurrence
 from reranker.objectives.harp_qdm import QueryDisambiguation
 from reranker.objectives.harp_rdp import RepresentativeDocumentPrediction, importance
 from reranker.objectives.harp_rqp import RepresentativeQueryPrediction
+from reranker.objectives.source import Source
+from reranker.objectives.words import words_of
 
 DOCUMENTS = [
     document("Bruns", "Bruns scored [Aristocats] for Disney. He knew [Sherman] and the [Aristocats] well."),
@@ -298,7 +298,7 @@ def test_with_an_encoder_the_same_draws_give_the_same(source: Source, encoder: s
 
 
 def test_a_mix_of_all_tasks(source: Source, encoder: str) -> None:
-    mine = Mine(source.index, make_mix("harp", {"encoder": encoder}))
+    mine = ContrastMiner(source.index, make_mix("harp", {"encoder": encoder}))
     assert mine.shares(8) == {"harp-rqp": 2, "harp-qdm": 2, "harp-rdp": 2, "harp-acm": 2}
     names = Counter(json.loads(line)["objective"] for line in mine.lines(8))
     assert names == {"harp-rqp": 2, "harp-qdm": 2, "harp-rdp": 1, "harp-acm": 1}  # one such sentence
@@ -306,7 +306,7 @@ def test_a_mix_of_all_tasks(source: Source, encoder: str) -> None:
 
 def test_an_unusable_encoder_is_told_at_once(source: Source, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="nowhere"):
-        Mine(source.index, make_mix("harp-rqp", {"encoder": str(tmp_path / "nowhere")}))
+        ContrastMiner(source.index, make_mix("harp-rqp", {"encoder": str(tmp_path / "nowhere")}))
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -326,7 +326,7 @@ def test_anchors_of_stop_words_only(tmp_path: Path, encoder: str, task: type[Har
 def test_no_links(tmp_path: Path, task: type[Harp]) -> None:
     source = Source(make_index(tmp_path, [document("a", "Text [x]."), document("b", "To [b].")]))
     assert len(task().candidates(source)) == 0
-    assert "needs links between documents" in task().nothing(source)
+    assert "needs links between documents" in task().why_none(source)
 
 
 def test_pages_are_first_sections_cut_to_fit(tmp_path: Path, look: Look) -> None:

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from contrast_corpus import document, make_index
 
-from reranker.mining.contrasts import Contrast
-from reranker.objectives import Source
+from reranker.contrasts import Contrast
 from reranker.objectives.php import (
     HyperlinkPrediction,
     MostRelevantDocumentSelection,
     SymmetricHyperlinkPrediction,
 )
+from reranker.objectives.source import Source
 
 # Passages of eight words. Of what Jobs#0 names, Apple and NeXT link back from their first passage (D1),
 # Pixar from its second (D2), company not at all (D3). Zen, Gates and Void are named elsewhere in Jobs (D4),
@@ -200,7 +200,7 @@ def test_no_symmetric_links(tmp_path: Path) -> None:
     assert len(HyperlinkPrediction().candidates(source)) == 3
     for stage in (SymmetricHyperlinkPrediction(), MostRelevantDocumentSelection()):
         assert len(stage.candidates(source)) == 0
-        assert "(documents by group: D1 0, D2 0, D3 3, D4 3)" in stage.nothing(source)
+        assert "(documents by group: D1 0, D2 0, D3 3, D4 3)" in stage.why_none(source)
 
 
 def test_documents_shorter_than_a_segment(tmp_path: Path) -> None:
@@ -220,4 +220,4 @@ def test_no_links(tmp_path: Path) -> None:
     source = Source(make_index(tmp_path, [document("a", "Text [x]."), document("b", "To [b].")]))
     for stage in STAGES:
         assert len(stage().candidates(source)) == 0
-        assert "needs links between documents" in stage().nothing(source)
+        assert "needs links between documents" in stage().why_none(source)

@@ -12,8 +12,8 @@ from tiny_contrasts import tiny_contrasts
 from tiny_training import WORDS, save_tokenizer
 from tokenizers import Tokenizer
 
-from reranker.mining.contrasts import Contrast, TextPair
-from reranker.objectives import all_objectives
+from reranker.contrasts import Contrast, TextPair
+from reranker.objectives.registry import all_objectives
 from reranker.training.pretraining.data import ContrastRows, by_loss, draw_mix, store_contrasts
 from reranker.training.pretraining.masks import NOT_PREDICTED, Masks
 from reranker.training.pretraining.texts import ContrastCollator, ContrastTexts
@@ -103,7 +103,7 @@ def test_scored_pairs_are_masked_so_that_nothing_tells_the_better_one(tokenizer,
 @pytest.fixture
 def rows(tmp_path):
     def store(*contrasts: list[Contrast]) -> ContrastRows:
-        from reranker.mining.contrasts import contrast_line, write_contrasts
+        from reranker.contrasts import contrast_line, write_contrasts
 
         paths = []
         for n, part in enumerate(contrasts):

@@ -13,10 +13,10 @@ from contrast_corpus import document, make_index, mined
 from indexer.base.errors import InputError, UsageError
 from indexer.index import Index
 from reranker.mine import make_mix
-from reranker.mining.miner import Mine
-from reranker.mining.words import draw_count, stop_words, words_of
-from reranker.objectives import Source
+from reranker.mining.miner import ContrastMiner
+from reranker.objectives.source import Source
 from reranker.objectives.unigrams import Collection, DocumentModel, Sampler, count_words
+from reranker.objectives.words import draw_count, stop_words, words_of
 
 TEXTS = [
     "Moth moth bug LAMP", "moth the lamp", "bug, bug: bug!", "lamp of oil", "tree leaf",
@@ -164,7 +164,7 @@ def test_documents_of_one_word_give_nothing(tmp_path: Path) -> None:
 
 
 def test_the_collection_is_told(index: Index) -> None:
-    told = Mine(index, make_mix("prop", SETTINGS)).counts()
+    told = ContrastMiner(index, make_mix("prop", SETTINGS)).counts()
     assert told["candidates"] == {"prop": 50}
     assert told["prop"] == {"words": 22, "vocabulary": 6, "mean_length": pytest.approx(2.2)}
 

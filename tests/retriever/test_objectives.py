@@ -13,9 +13,10 @@ from tiny_corpus import linked_rows, write_jsonl
 from indexer.base.errors import InputError, MachineError
 from indexer.building.builder import Plan, build_index
 from indexer.index import Index
+from retriever.links.source import Source
 from retriever.mining.miner import Statistics, mine_pairs
 from retriever.mining.pairs import Pair, read_pairs, write_pairs
-from retriever.objectives import Source, all_objectives, anchor_sentence
+from retriever.objectives.registry import all_objectives
 
 
 def make_index(folder: Path, rows: list[dict[str, Any]], words: int = 100) -> Index:
@@ -170,7 +171,7 @@ def test_an_anchor_in_a_sentence_with_abbreviations(tmp_path: Path) -> None:
     ]
     index = make_index(tmp_path, rows)
     expected = "He moved from St. Petersburg to the U.S. where Dr. B taught at 5 p.m. daily."
-    assert anchor_sentence(Source(index), 0) == expected
+    assert Source(index).anchor_sentence(0) == expected
 
 
 # --- what all of them promise --------------------------------------------------------------------
@@ -232,8 +233,8 @@ def test_the_same_seed_gives_the_same_file(index: Index, name: str, monkeypatch:
 def test_several_processes_give_the_same_file(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     objective = all_objectives()["hlp"]
     alone = list(mine_pairs(index, objective, negatives="random"))
-    monkeypatch.setattr("retriever.mining.miner._WORTH_PROCESSES", 1)
-    monkeypatch.setattr("retriever.mining.miner._CHUNK", 10)
+    monkeypatch.setattr("retriever.mining.miner._MIN_FOR_PROCESSES", 1)
+    monkeypatch.setattr("retriever.mining.engine._CHUNK", 10)
     assert list(mine_pairs(index, objective, negatives="random", processes=2)) == alone
     assert len(alone) > 50
 
@@ -245,8 +246,8 @@ def ends(*_: object) -> None:
 def test_a_mining_process_that_ends_is_the_machines_fault(
     index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("retriever.mining.miner._WORTH_PROCESSES", 1)
-    monkeypatch.setattr("retriever.mining.miner._lines", ends)
+    monkeypatch.setattr("retriever.mining.miner._MIN_FOR_PROCESSES", 1)
+    monkeypatch.setattr("retriever.mining.engine._read_chunk", ends)
     with pytest.raises(MachineError, match="a mining process was ended"):
         list(mine_pairs(index, all_objectives()["dual-link"], processes=2))
 

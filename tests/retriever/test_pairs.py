@@ -10,8 +10,8 @@ from command import run
 from tiny_corpus import linked_rows, write_jsonl
 
 from indexer.base.errors import InputError, UsageError
+from retriever.links.sentences import sentence_spans
 from retriever.mining.pairs import Context, Pair, pair_line, read_pairs, write_pairs
-from retriever.mining.sentences import sentence_spans
 
 PAIR = Pair(
     query="who wrote\u2028it?",

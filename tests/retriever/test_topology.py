@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import retriever.mining.topology as topology_module
+import retriever.links.topology as topology_module
 from indexer.index import Index
 from indexer.links import LinkGraph
-from retriever.mining.topology import Pairs, Topology
+from retriever.links.topology import PassagePairs, Topology
 
 Graph = tuple[list[int], list[tuple[int, int]]]
 """(passages of each document, links as (passage, target document) in reading order)"""
@@ -61,7 +61,7 @@ def brute_force(passages: list[int], links: list[tuple[int, int]]) -> tuple[dict
     return dual, shared, k
 
 
-def as_dict(pairs: Pairs) -> dict[tuple[int, int], tuple[int, int, int]]:
+def as_dict(pairs: PassagePairs) -> dict[tuple[int, int], tuple[int, int, int]]:
     links = zip(
         pairs.query_link.tolist(), pairs.positive_link.tolist(), pairs.shared_link.tolist(), strict=True
     )
@@ -85,7 +85,7 @@ def test_equal_to_the_definition(graph: Graph, block: int) -> None:
     topology_module._BLOCK = block
     try:
         topology = make(*graph)
-        assert topology.most_in_degree == k
+        assert topology.in_degree_limit == k
         assert as_dict(topology.dual_links()) == dual
         assert as_dict(topology.co_mentions()) == shared
     finally:
@@ -111,7 +111,7 @@ def test_hlps_figure_2() -> None:
     links = [(a, b), (b, a), (c, e), (d, e), (d, c), *hubs]
     topology = make([1] * (5 + rest), links)
     assert topology.in_degree[[a, b, c, e, 5]].tolist() == [1, 1, 1, 2, 4]
-    assert topology.most_in_degree == 4
+    assert topology.in_degree_limit == 4
     assert set(as_dict(topology.dual_links())) == {(a, b), (b, a)}
     assert set(as_dict(topology.co_mentions())) == {(c, d)}
 
@@ -138,8 +138,8 @@ def test_no_links_between_documents(links: list[tuple[int, int]]) -> None:
 )
 def test_counts_on_real_corpora(shared_data, tmp_path, corpus, counts) -> None:
     from indexer.building.builder import Plan, build_index
+    from retriever.links.source import Source
     from retriever.mining.miner import count_topologies
-    from retriever.objectives import Source
 
     build_index(
         tmp_path / "i", Plan(shared_data / corpus / "docs.jsonl.zst", bm25=False), lambda name, title: None

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from indexer.base.progress import progress
 from indexer.store.artifacts import combined_sha256, file_sha256
 from indexer.store.tables import Row, Table, TableWriter
-from reranker.mining.contrasts import Contrast, TextPair, number_contrasts
-from reranker.objectives import all_objectives
+from reranker.contrasts import Contrast, TextPair, number_contrasts
+from reranker.objectives.registry import all_objectives
 from reranker.training.config import LossKind
 from reranker.training.data import existing
 

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from reranker.mining.contrasts import TextPair
+from reranker.contrasts import TextPair
 from reranker.models.cross_encoder import token_rows
-from reranker.objectives import all_objectives
+from reranker.objectives.registry import all_objectives
 from reranker.training.config import LossKind
 from reranker.training.pretraining.masks import NOT_PREDICTED, Masks
 from reranker.training.texts import Features, GroupCollator, Pairs, PairTokenizer, Reader, drawn

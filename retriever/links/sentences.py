@@ -1,4 +1,4 @@
-"""Sentences of a text as spans: by sentencex's rules, which know abbreviations and initials."""
+"""Sentences of a text as spans, by the rules of sentencex, which know abbreviations and initials."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 @lru_cache(maxsize=4096)
 def sentence_spans(text: str, language: str = "en") -> tuple[Span, ...]:
-    """The sentences in order, without the white space around them; blank ones are left out.
+    """The sentences in order, without the white space around them; blank ones are skipped.
 
-    A line break ends a sentence too: headings, list items and table rows stand in lines of their own.
+    A line break ends a sentence too, since headings, list items and table rows are lines.
     """
     spans = []
     start = 0
@@ -29,11 +29,3 @@ def sentence_spans(text: str, language: str = "en") -> tuple[Span, ...]:
                 spans.append((first, first + len(stripped)))
             start += len(piece)
     return tuple(spans)
-
-
-def sentence_at(text: str, position: int) -> Span:
-    """The sentence that holds a character of the text. Raises ValueError if none does (white space)."""
-    for start, end in sentence_spans(text):
-        if start <= position < end:
-            return start, end
-    raise ValueError(f"no sentence at {position} of {text!r}")

@@ -21,7 +21,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from retriever.mining.topology import Topology
+from retriever.links.topology import Topology
 
 
 class LinkGroups:

@@ -1,7 +1,7 @@
 """An article as people read it: its text with links, its passages with their dual links, its neighbours.
 
 All of it is looked up around the article: its own links, the links that lead to it, and nothing else of the
-index. What a passage's dual links are, `retriever.mining.topology` says.
+index. What a passage's dual links are, `retriever.links.topology` says.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from app.around.marking import Span
+from app.around.query_words import Span
 from indexer.base.errors import LinkseekError
 from indexer.passages import Passage
 from retriever.answers import AnswerMatcher, answer_spans

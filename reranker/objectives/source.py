@@ -1,0 +1,53 @@
+"""An index as the objectives of cross-encoders read it: also whole documents, and PHP's groups of links."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cached_property
+
+import numpy as np
+
+import retriever.links.source
+from reranker.contrasts import TextPair
+from reranker.objectives.groups import LinkGroups
+
+DOCUMENT_WORDS = 512
+"""The words of a document that are kept (PROP's code): more than an encoder of 512 tokens reads."""
+
+_FIRST_WORDS = re.compile(rf"\S++(?:\s++\S++){{0,{DOCUMENT_WORDS - 1}}}")
+
+
+class Source(retriever.links.source.Source):
+    """An index to mine from."""
+
+    @cached_property
+    def link_groups(self) -> LinkGroups:
+        """How closely documents are linked to passages (PHP)."""
+        return LinkGroups(self.topology, np.asarray(self.index.passages.offsets))
+
+    def document_id(self, document: int) -> str:
+        """A document's id."""
+        return str(self.index.documents.table.value("id", document))
+
+    def title(self, document: int) -> str:
+        """A document's title."""
+        return str(self.index.documents.table.value("title", document))
+
+    def document_text(self, document: int) -> str:
+        """A document's first 512 words, unchanged."""
+        return self.first_words(str(self.index.documents.table.value("text", document)))
+
+    @staticmethod
+    def first_words(text: str) -> str:
+        """A text's first 512 words, unchanged."""
+        match = _FIRST_WORDS.search(text)
+        return match.group() if match else ""
+
+    def document_of(self, passage: int) -> int:
+        """The document that a passage is from."""
+        return int(np.searchsorted(self.index.passages.offsets, passage, side="right")) - 1
+
+    def pair(self, query: str, document: int, anchors: Iterable[tuple[int, int]] = ()) -> TextPair:
+        """A query with a document, which is cut."""
+        return TextPair(query, self.document_text(document), self.title(document), tuple(anchors))

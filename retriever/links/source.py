@@ -1,0 +1,87 @@
+"""An index as objectives read it: links joined by `Topology`, texts by passage, sentences and anchors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from indexer.base.errors import InputError
+from indexer.index import Index
+from retriever.links.sentences import Span, sentence_spans
+from retriever.links.topology import Topology
+
+
+class Source:
+    """An index to mine from."""
+
+    def __init__(self, index: Index, language: str = "en", topology: Topology | None = None) -> None:
+        """language: ISO 639-1, for finding sentences. topology: all links of the index by default."""
+        self.index, self.language = index, language
+        self.topology = topology or Topology(index.links, np.asarray(index.passages.offsets))
+
+    @property
+    def missing_links(self) -> str:
+        """Why there are no links between documents; empty if there are."""
+        counts = self.index.manifest["counts"]
+        if counts["between_documents"]:
+            return ""
+        return (
+            f"needs links between documents, and there are none ({counts['dangling']:,} links lead to "
+            f"nothing, {counts['cut']:,} are cut by a passage's end)"
+        )
+
+    def text(self, passage: int) -> str:
+        """A passage's text."""
+        return str(self.index.passages.table.value("text", passage))
+
+    def sentences(self, text: str) -> tuple[Span, ...]:
+        """The sentences of a text."""
+        return sentence_spans(text, self.language)
+
+    def first_section(self, document: int) -> str:
+        """The text before a document's first heading; its first passage if there is no such text."""
+        offsets = self.index.passages.offsets
+        if offsets[document] == offsets[document + 1]:
+            return ""
+        passage = self.index.passages[int(offsets[document])]
+        sections = self.index.documents.table.value("sections", document) or []
+        end = min((section["start"] for section in sections), default=0)
+        if end == 0:
+            return passage.text
+        lead = str(self.index.documents.table.value("text", document))[:end]
+        return lead if lead.strip() else passage.text
+
+    def anchor_sentence(self, link: int) -> str:
+        """The sentence that holds a link's anchor, extended to the anchor's end if that is in the next one.
+
+        Raises `InputError` for a blank anchor.
+        """
+        links = self.index.links
+        text = self.text(int(links.passage[link]))
+        start, end = stripped_span(text, int(links.start[link]), int(links.end[link]))
+        for first, last in self.sentences(text):
+            if first <= start < last:
+                return text[first : max(last, end)]
+        raise InputError(
+            f"{self.index.path}: the anchor of link {link} is blank",
+            "Build the index again from a corpus whose anchors hold text.",
+        )
+
+    def link_evidence(self, link: int) -> dict[str, Any]:
+        """A link for people: its passage, its place there in characters, its anchor and its target."""
+        graph, documents = self.index.links, self.index.documents
+        passage, start, end = int(graph.passage[link]), int(graph.start[link]), int(graph.end[link])
+        return {
+            "passage_id": self.index.passages.ids([passage])[0],
+            "start": start,
+            "end": end,
+            "anchor": self.text(passage)[start:end],
+            "target": str(documents.table.value("id", int(graph.target[link]))),
+        }
+
+
+def stripped_span(text: str, start: int, end: int) -> Span:
+    """The span without the white space at its ends."""
+    anchor = text[start:end]
+    return start + len(anchor) - len(anchor.lstrip()), start + len(anchor.rstrip())

@@ -1,0 +1,103 @@
+"""Draws candidates and reads their texts, in this process or several; shared by pairs and contrasts.
+
+Which candidates are drawn and what they become depends on the seed alone: one process draws, and any number
+of processes read texts, the same candidates together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from indexer.base.errors import MachineError
+from indexer.base.together import ProcessPool
+from indexer.index import Index
+from retriever.links.source import Source
+
+_CHUNK = 500  # candidates read together; HARP's encoder makes batches of them
+_MAX_DRAW = 1 << 62
+
+T = TypeVar("T")
+Draws = NDArray[np.int64]
+"""A random number in [0, 2**62) for each candidate, int64 [n]."""
+
+
+class Candidates(Protocol):
+    """Arrays of equal length, indexed by numbers or a slice."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, rows: Any, /) -> Any: ...
+
+
+def draw_results(
+    candidates: Candidates,
+    limit: int,
+    generator: np.random.Generator,
+    read: Callable[[Any, Draws], Iterable[T | None]],
+) -> Iterator[T]:
+    """Results of up to `limit` random candidates, without repetition.
+
+    A candidate whose result is None is replaced by another one while there are any.
+    """
+    order = generator.permutation(len(candidates))
+    start = count = 0
+    while count < limit and start < len(order):
+        missing = limit - count
+        drawn = candidates[np.sort(order[start : start + missing])]
+        start += missing
+        for result in read(drawn, generator.integers(0, _MAX_DRAW, len(drawn))):
+            if result is not None:
+                count += 1
+                yield result
+
+
+@contextmanager
+def open_readers(
+    source: Source, read: Callable[..., Iterable[T | None]], processes: int
+) -> Iterator[Callable[[str, Any, Draws], Iterator[T | None]]]:
+    """A function from (name, candidates, draws) to their results in order, in so many processes.
+
+    read: gets a source, a name, some candidates and their draws; it is pickled once for each process.
+    """
+
+    def chunks(name: str, candidates: Any, draws: Draws) -> Iterator[tuple[str, Any, Draws]]:
+        for start in range(0, len(draws), _CHUNK):
+            rows = slice(start, start + _CHUNK)
+            yield name, candidates[rows], draws[rows]
+
+    if processes == 1:
+        yield lambda *drawn: (result for chunk in chunks(*drawn) for result in read(source, *chunk))
+        return
+    with ProcessPool(processes, _open, (type(source), source.index.path, source.language, read)) as pool:
+
+        def read_in_pool(name: str, candidates: Any, draws: Draws) -> Iterator[T | None]:
+            try:
+                for results in pool.map(_read_chunk, chunks(name, candidates, draws)):
+                    yield from results
+            except BrokenProcessPool:
+                raise MachineError(
+                    "a mining process was ended (out of memory?)", "Use fewer --processes."
+                ) from None
+
+        yield read_in_pool
+
+
+_read_here: Callable[..., Iterable[Any]]
+"""In a process of the pool: `read` with the source that the process opened."""
+
+
+def _open(source: type[Source], path: Path, language: str, read: Callable[..., Iterable[Any]]) -> None:
+    global _read_here
+    opened = source(Index.open(path), language)
+    _read_here = partial(read, opened)
+
+
+def _read_chunk(chunk: tuple[str, Any, Draws]) -> list[Any]:
+    return list(_read_here(*chunk))
