@@ -14,18 +14,8 @@ from typing import Any
 from app.around.evidence import Evidence, LinkEvidence
 from app.around.known_questions import Known, KnownQuestions
 from app.around.query_words import Span, matched_spans
-from app.pipelines import (
-    Bm25Entry,
-    DenseEntry,
-    Pipeline,
-    Pipelines,
-    QueryLikelihoodEntry,
-    ReciprocalRankEntry,
-    RerankEntry,
-    Reranking,
-    RunEntry,
-    WeightedEntry,
-)
+from app.pipeline_kinds import Pipeline, Reranking
+from app.pipelines import Pipelines
 from indexer.base.errors import InputError, LinkseekError, UsageError
 from indexer.base.text import without_hidden
 from indexer.index import Index
@@ -187,7 +177,7 @@ class SearchService:
     def first_stage(self, pipeline: str) -> str | None:
         """The pipeline whose results this one re-ranks; None if it is not made of two stages."""
         entry = self.pipelines.entries.get(pipeline)
-        return entry.of if isinstance(entry, RerankEntry) else None
+        return entry.first_stage if entry else None
 
     def answers(self, question: str, pipelines: Sequence[str], k: int) -> Iterator[Answer | Failure]:
         """What each pipeline finds, as soon as it is there; one that fails leaves the others alone.
@@ -255,22 +245,7 @@ class SearchService:
 
     def describe(self, pipeline: str) -> str:
         """What a pipeline does, in a few words."""
-        match self.pipelines.entries[pipeline]:
-            case Bm25Entry(k1=k1, b=b):
-                return f"Lucene’s BM25, k1 = {k1:g}, b = {b:g}"
-            case QueryLikelihoodEntry(mu=mu):
-                return f"Lucene’s query likelihood, mu = {mu:g}"
-            case DenseEntry(encoder=encoder):
-                return f"Vectors of {encoder or self.index.manifest.get('default_encoder')}"
-            case RunEntry(run=path):
-                return f"Results of the run file {path.name}"
-            case ReciprocalRankEntry(of=of):
-                return f"{' and '.join(of)}, fused by rank"
-            case WeightedEntry(of=of, weights=weights):
-                shares = zip(weights, of, strict=False)
-                return f"{' + '.join(f'{weight:g} × {name}' for weight, name in shares)}, fused by score"
-            case RerankEntry(rerank=models, of=of, depth=depth):
-                return f"The best {depth} of {of}, re-ranked by {' and '.join(Path(m).name for m in models)}"
+        return self.pipelines.describe(pipeline)
 
     @cached_property
     def known(self) -> KnownQuestions:

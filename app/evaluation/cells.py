@@ -23,7 +23,6 @@ from app.report import write_report
 from app.testsets import LoadedTestSet
 from indexer.base.errors import DamagedIndexError, LinkseekError, UsageError
 from indexer.store.artifacts import file_sha256, read_json, value_sha256, write_json
-from reranker.models.scoring import scorer_sha256
 from retriever.queries import evenly_spread
 from retriever.search.runs import write_run
 
@@ -179,24 +178,12 @@ def _made_from(pipelines: Pipelines, name: str, test_set: LoadedTestSet, depth: 
     """What a run depends on: another value of any of it makes the run anew."""
     index = pipelines.index
     return {
-        "entries": _entries(pipelines, name),
+        "entries": pipelines.fingerprint(name),
         "index": {"manifest": value_sha256(index.manifest)}
         | {part: value_sha256(manifest) for part, manifest in index.parts.items()},
         "queries": value_sha256([[query.id, query.text] for query in test_set.queries]),
         "depth": depth,
     }
-
-
-def _entries(pipelines: Pipelines, name: str) -> dict[str, Any]:
-    """The entries of a pipeline and of all that it fuses or re-ranks; hashes of run files and models."""
-    entry = pipelines.entries[name].model_dump(mode="json")
-    if "run" in entry and Path(entry["run"]).is_file():
-        entry["run_sha256"] = file_sha256(Path(entry["run"]))
-    if "rerank" in entry:
-        entry["rerank_sha256"] = [scorer_sha256(model) for model in entry["rerank"]]
-    of = entry.get("of", ())
-    members = [of] if isinstance(of, str) else of
-    return {name: entry} | {k: v for member in members for k, v in _entries(pipelines, member).items()}
 
 
 def _is_whole(path: Path, made_from: Mapping[str, Any]) -> bool:

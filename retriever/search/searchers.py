@@ -153,7 +153,7 @@ class RecordedRun:
         self._place = {query_id: place for place, query_id in enumerate(known)}
 
     @stage("look up run")
-    def search(self, queries: Sequence[Query], k: int) -> Ranking:
+    def __call__(self, queries: Sequence[Query], k: int) -> Ranking:
         """The k best passages of each query; -1 for all of a query that the run lacks."""
         places = np.array([self._place.get(query.id, -1) for query in queries], np.int64)  # [Q]
         known, width = places >= 0, min(k, self._ranking.depth)

@@ -9,7 +9,8 @@ from small_index import DOCUMENTS, WordEncoder
 
 from app.evaluation.cells import _made_from
 from app.evaluation.provenance import provenance
-from app.pipelines import STANDARD, Pipelines, RerankEntry, Reranking
+from app.pipeline_kinds import RerankEntry, Reranking
+from app.pipelines import STANDARD, Pipelines
 from app.testsets import LoadedTestSet
 from indexer.base.errors import InputError, UsageError
 from indexer.index import Index
@@ -68,7 +69,7 @@ def make(built_index, tmp_path, opened):
 def here(monkeypatch):
     """Which models `available` takes to be on this machine."""
     names = {"long", "short"}
-    monkeypatch.setattr("app.pipelines.scorer_is_here", names.__contains__)
+    monkeypatch.setattr("app.pipeline_kinds.scorer_is_here", names.__contains__)
     return names
 
 
@@ -158,7 +159,7 @@ def test_progress_is_told_for_many_questions_alone(make, monkeypatch):
         def __exit__(self, *_):
             return None
 
-    monkeypatch.setattr("app.pipelines.progress", Told)
+    monkeypatch.setattr("app.pipeline_kinds.progress", Told)
     run = make('[x]\nrerank = "long"\nof = "bm25"\ndepth = 2\n').open("x")
     run(QUERIES[:1], 3)
     assert asked == []
@@ -260,9 +261,9 @@ def test_the_models_stand_in_the_provenance(make, opened, monkeypatch, tmp_path)
 def test_a_cell_is_made_again_for_another_model(make, monkeypatch):
     pipelines = make('[x]\nrerank = ["long", "short"]\nof = "hybrid"\n')
     test_set = LoadedTestSet("t", QUERIES, None, "tokens", {}, (), {})
-    monkeypatch.setattr("app.evaluation.cells.scorer_sha256", lambda name: f"hash of {name}")
+    monkeypatch.setattr("app.pipeline_kinds.scorer_sha256", lambda name: f"hash of {name}")
     made_from = _made_from(pipelines, "x", test_set, 10)
     assert set(made_from["entries"]) == {"x", "hybrid", "bm25", "dense"}
     assert made_from["entries"]["x"]["rerank_sha256"] == ["hash of long", "hash of short"]
-    monkeypatch.setattr("app.evaluation.cells.scorer_sha256", lambda name: "another")
+    monkeypatch.setattr("app.pipeline_kinds.scorer_sha256", lambda name: "another")
     assert _made_from(pipelines, "x", test_set, 10) != made_from

@@ -12,7 +12,7 @@ from small_index import HOSTILE_TEXT, HOSTILE_TITLE, WordEncoder, build
 
 from app import service as module
 from app.around.known_questions import KnownQuestions
-from app.pipelines import RerankEntry, Reranking
+from app.pipeline_kinds import RerankEntry, Reranking
 from app.service import MAX_QUESTION_CHARACTERS, Failure, SearchService, checked_question, list_indexes
 from indexer.base.errors import DamagedIndexError, InputError, UsageError
 from indexer.store.artifacts import index_stamp
@@ -193,7 +193,7 @@ class Backwards:
     def pairs(self, ranking):
         return 0
 
-    def rerank(self, queries, ranking, advance):
+    def rerank(self, queries, ranking, advance=None):
         return Ranking.of(ranking.query_ids, ranking.rows, -ranking.scores)
 
 

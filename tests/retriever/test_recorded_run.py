@@ -39,18 +39,18 @@ def test_results_by_query_id(tmp_path):
         tmp_path, "q%201 Q0 b#0 1 9.5 t\nq%201 Q0 New%20York#0 2 7 t\n2 Q0 a#1 1 1 t\nq%201 Q0 a#0 3 6 t\n"
     )
     run = RecordedRun(index(), path)
-    ranking = run.search(queries("2", "none", "q 1", "2"), 2)
+    ranking = run(queries("2", "none", "q 1", "2"), 2)
     assert ranking.query_ids == ("2", "none", "q 1", "2")
     assert ranking.rows.tolist() == [[1, -1], [-1, -1], [3, 2], [1, -1]]
     assert ranking.scores.tolist() == [[1, -np.inf], [-np.inf] * 2, [9.5, 7], [1, -np.inf]]
-    assert run.search(queries("q 1"), 5).rows.tolist() == [[3, 2, 0, -1, -1]]
+    assert run(queries("q 1"), 5).rows.tolist() == [[3, 2, 0, -1, -1]]
     assert (run.unknown, run.missing(queries("2", "none"))) == (0, 1)
 
 
 def test_unknown_ids_are_dropped_and_counted(tmp_path):
     text = "1 Q0 gone#0 1 3 t\n1 Q0 a#0 2 2 t\n2 Q0 gone#0 1 1 t\n2 Q0 gone#1 2 .5 t\n"
     run = RecordedRun(index(), write(tmp_path, text))
-    assert run.search(queries("1", "2"), 2).rows.tolist() == [[0, -1], [-1, -1]]
+    assert run(queries("1", "2"), 2).rows.tolist() == [[0, -1], [-1, -1]]
     assert run.unknown == 2
 
 
@@ -58,14 +58,14 @@ def test_two_ids_of_one_row_count_once(tmp_path):
     """Where documents are passages, a redirect's id is a second name: fusion must not add both."""
     named = index({"a": 0, "A.": 0, "b": 1}, {"a": 0, "A.": 0, "b": 1})
     run = RecordedRun(named, write(tmp_path, "1 Q0 A. 1 3 t\n1 Q0 a 2 2 t\n1 Q0 b 3 1 t\n"))
-    ranking = run.search(queries("1"), 3)
+    ranking = run(queries("1"), 3)
     assert ranking.results(0) == [(0, 3.0), (1, 1.0)]
     assert reciprocal_rank([ranking], 3, 0).results(0) == [(0, 1.0), (1, 0.5)]
 
 
 def test_ties_come_as_trec_eval_ranks_them(tmp_path):
     path = write(tmp_path, "1 Q0 a#0 1 1 t\n1 Q0 b#0 2 1 t\n1 Q0 a#1 3 1 t\n")
-    ranking = RecordedRun(index(), path).search(queries("1"), 3)
+    ranking = RecordedRun(index(), path)(queries("1"), 3)
     assert ranking.rows[0].tolist() == [PASSAGES[id_] for id_ in read_run(path)["1"]] == [3, 1, 0]
     assert (np.diff(ranking.scores[0]) < 0).all()
 

@@ -1,0 +1,393 @@
+"""The kinds of pipelines: one class each, with everything that Linkseek does with it and says about it.
+
+An instance is a table of `pipelines.toml`: its fields are the keys of the table, and their docstrings make
+docs/pipelines.md. Its methods say what it needs and how it is opened. To add a kind, write a class here, add
+it to KINDS, and test it; what searches is a module of its own below `retriever` or `reranker`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args
+
+from pydantic import BeforeValidator, Field
+
+from indexer.base.errors import UsageError
+from indexer.base.progress import progress
+from indexer.base.settings import Settings
+from indexer.index import Index
+from indexer.store.artifacts import file_sha256
+from reranker.candidates import PassageCandidates
+from reranker.models.scoring import PairScorer, scorer_is_here, scorer_sha256
+from reranker.reranking import DEPTH, Long, Reranker
+from retriever.models.locations import Precision
+from retriever.ranking import Query, Ranking
+from retriever.search import fusion
+from retriever.search.searchers import Bm25, Dense, QueryLikelihood, RecordedRun
+from retriever.search.stages import stage
+
+if TYPE_CHECKING:
+    from retriever.models.biencoder import BiEncoder
+
+Pipeline = Callable[[Sequence[Query], int], Ranking]
+"""(Q queries, k) -> a `Ranking` of Q queries and k columns."""
+
+Device = Literal["auto", "cpu", "cuda"]
+Depth = Annotated[int, Field(ge=1)]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The parts that pipelines are made of, each opened once and shared between pipelines.
+
+    pipeline: by name. encoder: by name or path. scorer: a re-ranker by name or path, device and precision.
+    """
+
+    index: Index
+    pipeline: Callable[[str], Pipeline]
+    encoder: Callable[[str], BiEncoder]
+    scorer: Callable[[str, str, Precision], PairScorer]
+
+
+class Entry(Settings, ABC):
+    """A table of `pipelines.toml`."""
+
+    chosen_by: ClassVar[tuple[str, str]]
+    """the key that makes a table one of this kind, and its value, in capitals if any value does"""
+    reads_run: ClassVar[bool] = False
+    """whether it knows no questions but those of a file"""
+
+    @property
+    def members(self) -> Sequence[str]:
+        """The names of the pipelines that this one is made of."""
+        return ()
+
+    @property
+    def first_stage(self) -> str | None:
+        """The pipeline whose results this one re-ranks, if it is made of two stages."""
+        return None
+
+    def located(self, folder: Path) -> Self:
+        """The same with paths that are relative to the folder of its file."""
+        return self
+
+    def is_available(self, index: Index) -> bool:
+        """Whether an index and this machine have its own parts, those of its members aside."""
+        return True
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Everything that its results depend on except the index, its members and the questions."""
+        return self.model_dump(mode="json")
+
+    @abstractmethod
+    def describe(self, index: Index) -> str:
+        """A few words for the search page."""
+
+    @abstractmethod
+    def open(self, parts: Parts, name: str) -> Pipeline:
+        """The pipeline of this name, ready to run. Raises `LinkseekError` if a part is missing."""
+
+
+# --- searchers --------------------------------------------------------------------------------------
+
+
+class Bm25Entry(Entry):
+    """Lucene's BM25."""
+
+    chosen_by = ("searcher", "bm25")
+    searcher: Literal["bm25"]
+    k1: float = 0.9
+    """how slowly repeated words saturate, 0 or above"""
+    b: float = 0.4
+    """how much the length of a passage counts, 0 to 1"""
+
+    def is_available(self, index: Index) -> bool:
+        """With a Lucene index."""
+        return index.has_lucene
+
+    def describe(self, index: Index) -> str:
+        """Names its two parameters."""
+        return f"Lucene’s BM25, k1 = {self.k1:g}, b = {self.b:g}"
+
+    def open(self, parts: Parts, name: str) -> Pipeline:
+        """Starts Lucene."""
+        return Bm25(parts.index, self.k1, self.b).search
+
+
+class QueryLikelihoodEntry(Entry):
+    """Lucene's query likelihood with Dirichlet smoothing."""
+
+    chosen_by = ("searcher", "query-likelihood")
+    searcher: Literal["query-likelihood"]
+    mu: float = 1000.0
+    """how many words of the collection smooth a passage, above 0"""
+
+    def is_available(self, index: Index) -> bool:
+        """With a Lucene index."""
+        return index.has_lucene
+
+    def describe(self, index: Index) -> str:
+        """Names its parameter."""
+        return f"Lucene’s query likelihood, mu = {self.mu:g}"
+
+    def open(self, parts: Parts, name: str) -> Pipeline:
+        """Starts Lucene."""
+        return QueryLikelihood(parts.index, self.mu).search
+
+
+class DenseEntry(Entry):
+    """Inner products of FAISS with the vectors of one encoder."""
+
+    chosen_by = ("searcher", "dense")
+    searcher: Literal["dense"]
+    encoder: str | None = None
+    """which vectors: a folder's name under `dense/` in the index; by default those of the encoder that the
+    last build named first"""
+    query_encoder: str | None = None
+    """a model of two towers for the questions, if its tower of passages made the vectors (`model.train =
+    "query"`); by default the encoder of the vectors"""
+    device: Device = "auto"
+    """where vectors are searched: `auto` (on GPUs if there are any), `cpu` or `cuda`; never measured on a GPU
+    so far"""
+    search: dict[str, int] = Field({})
+    """FAISS's search parameters, such as `{ nprobe = 64 }` or `{ efSearch = 256 }`"""
+
+    def is_available(self, index: Index) -> bool:
+        """With the vectors of this encoder."""
+        return bool(index.encoders) and self.encoder in (None, *index.encoders)
+
+    def describe(self, index: Index) -> str:
+        """Names the encoder."""
+        return f"Vectors of {self.encoder or index.manifest.get('default_encoder')}"
+
+    def open(self, parts: Parts, name: str) -> Pipeline:
+        """Loads the encoder, from where it was when it made the vectors."""
+        made_by = parts.index.dense(self.encoder).encoder
+        encoder = parts.encoder(self.query_encoder or str(made_by.get("location", made_by["name"])))
+        return Dense(parts.index, encoder, self.encoder, self.device, **self.search).search
+
+
+class RunEntry(Entry):
+    """The results of any system from a TREC run of passages."""
+
+    chosen_by = ("run", "FILE")
+    reads_run = True
+    run: Path
+    """the file, relative to the one that names it; results are looked up by the ids of questions"""
+
+    def located(self, folder: Path) -> Self:
+        """With the path of the run."""
+        return self.model_copy(update={"run": folder / self.run})
+
+    def is_available(self, index: Index) -> bool:
+        """With the file."""
+        return self.run.is_file()
+
+    def fingerprint(self) -> dict[str, Any]:
+        """With the hash of the file."""
+        sha256 = {"run_sha256": file_sha256(self.run)} if self.run.is_file() else {}
+        return super().fingerprint() | sha256
+
+    def describe(self, index: Index) -> str:
+        """Names the file."""
+        return f"Results of the run file {self.run.name}"
+
+    def open(self, parts: Parts, name: str) -> Pipeline:
+        """Reads the file."""
+        return RecordedRun(parts.index, self.run)
+
+
+# --- fusions ----------------------------------------------------------------------------------------
+
+
+class FusionEntry(Entry):
+    """Several pipelines joined into one."""
+
+    of: Annotated[list[str], Field(min_length=1)]
+    """names of the pipelines to join"""
+    depth: Depth = 100
+    """how many results of each are joined (more, if more are asked for)"""
+
+    @property
+    def members(self) -> Sequence[str]:
+        """The pipelines to join."""
+        return self.of
+
+    @abstractmethod
+    def fuse(self, rankings: Sequence[Ranking], k: int) -> Ranking:
+        """The k best of rankings of the same queries."""
+
+    def open(self, parts: Parts, name: str) -> Pipeline:
+        """Opens all members."""
+        members = [parts.pipeline(member) for member in self.of]
+
+        def search(queries: Sequence[Query], k: int) -> Ranking:
+            rankings = [member(queries, max(k, self.depth)) for member in members]
+            with stage("fuse"):
+                return self.fuse(rankings, k)
+
+        return search
+
+
+class ReciprocalRankEntry(FusionEntry):
+    """Several pipelines joined by the ranks of their results."""
+
+    chosen_by = ("fusion", "reciprocal-rank")
+    fusion: Literal["reciprocal-rank"]
+    constant: float = 60.0
+    """a passage at rank r adds 1 / (constant + r)"""
+
+    def fuse(self, rankings: Sequence[Ranking], k: int) -> Ranking:
+        """By ranks."""
+        return fusion.reciprocal_rank(rankings, k, self.constant)
+
+    def describe(self, index: Index) -> str:
+        """Names the members."""
+        return f"{' and '.join(self.of)}, fused by rank"
+
+
+class WeightedEntry(FusionEntry):
+    """Several pipelines joined by the weighted sum of their scores, scaled to 0..1 for each question."""
+
+    chosen_by = ("fusion", "weighted")
+    fusion: Literal["weighted"]
+    weights: list[float]
+    """one for each pipeline"""
+
+    def fuse(self, rankings: Sequence[Ranking], k: int) -> Ranking:
+        """By scores."""
+        return fusion.weighted(rankings, self.weights, k)
+
+    def describe(self, index: Index) -> str:
+        """Names the members with their weights."""
+        shares = zip(self.weights, self.of, strict=False)
+        return f"{' + '.join(f'{weight:g} × {name}' for weight, name in shares)}, fused by score"
+
+    def open(self, parts: Parts, name: str) -> Pipeline:
+        """Opens all members. Raises `UsageError` if there are more or fewer weights."""
+        if len(self.weights) != len(self.of):
+            counts = f"{len(self.of)} pipelines, {len(self.weights)} weights"
+            raise UsageError(f"[{name}]: {counts}", "Give one weight for each.")
+        return super().open(parts, name)
+
+
+# --- re-ranking -------------------------------------------------------------------------------------
+
+
+class Reranking:
+    """A pipeline of two stages, which can also be run one after the other: `first`, then `rerank`."""
+
+    def __init__(self, first: Pipeline, reranker: Reranker) -> None:
+        self.first = first
+        self.depth = reranker.depth
+        self._reranker = reranker
+
+    def __call__(self, queries: Sequence[Query], k: int) -> Ranking:
+        """The k best of each query, out of the first stage's best `depth`, or k if that is more."""
+        return self.rerank(queries, self.first(queries, max(k, self.depth)), k)
+
+    def rerank(self, queries: Sequence[Query], ranking: Ranking, k: int) -> Ranking:
+        """The k best of the first stage's ranking, which should be `depth` deep, or k if that is more."""
+        with stage("rerank"):
+            if len(queries) == 1:
+                return self._reranker.rerank(queries, ranking).top(k)
+            with progress(
+                "re-ranking", self._reranker.pairs(ranking), "pairs"
+            ) as advance:  # minutes, perhaps
+                return self._reranker.rerank(queries, ranking, advance).top(k)
+
+
+class RerankEntry(Entry):
+    """The best results of another pipeline in a new order, that of a model or of several together."""
+
+    chosen_by = ("rerank", "MODEL")
+    rerank: Annotated[
+        list[str],
+        Field(min_length=1),
+        BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
+    ]
+    """a cross-encoder by folder (relative to the file that names it) or name, `bi-encoder:NAME` for the dot
+    products of any encoder, or a list of several"""
+    of: str
+    """the pipeline whose results are re-ranked"""
+    depth: Depth = DEPTH
+    """how many results are re-ranked"""
+    weight: Annotated[float, Field(ge=0, le=1)] | None = None
+    """the model's share in a sum with the scores of the first stage, 0 to 1; by default the model decides
+    alone"""
+    long: Long = "first"
+    """of texts longer than the model, the `first` part is read, or all of it in windows, the best of which
+    counts (`max`)"""
+    device: Device = "auto"
+    """where the model runs: `auto`, `cpu` or `cuda`; never measured on a GPU so far"""
+    precision: Precision = "auto"
+    """`float32`, `bfloat16`, or `auto`: float32 on a CPU, bfloat16 on a GPU. On a CPU bfloat16 is nearly
+    twice as fast, and close candidates change places"""
+
+    @property
+    def members(self) -> Sequence[str]:
+        """The pipeline that is re-ranked."""
+        return [self.of]
+
+    @property
+    def first_stage(self) -> str | None:
+        """The pipeline that is re-ranked."""
+        return self.of
+
+    def located(self, folder: Path) -> Self:
+        """With the paths of folders; other names stay."""
+        models = [str(folder / model) if (folder / model).is_dir() else model for model in self.rerank]
+        return self.model_copy(update={"rerank": models})
+
+    def is_available(self, index: Index) -> bool:
+        """With all models on this machine."""
+        return all(map(scorer_is_here, self.rerank))
+
+    def fingerprint(self) -> dict[str, Any]:
+        """With the hashes of the models."""
+        return super().fingerprint() | {"rerank_sha256": [scorer_sha256(model) for model in self.rerank]}
+
+    def describe(self, index: Index) -> str:
+        """Names the models."""
+        models = " and ".join(Path(model).name for model in self.rerank)
+        return f"The best {self.depth} of {self.of}, re-ranked by {models}"
+
+    def open(self, parts: Parts, name: str) -> Pipeline:
+        """Opens the first stage and loads the models."""
+        first = parts.pipeline(self.of)
+        scorers = [parts.scorer(model, self.device, self.precision) for model in self.rerank]
+        reranker = Reranker(
+            scorers, PassageCandidates(parts.index), depth=self.depth, weight=self.weight, long=self.long
+        )
+        return Reranking(first, reranker)
+
+
+KINDS: tuple[type[Entry], ...] = (
+    Bm25Entry,
+    QueryLikelihoodEntry,
+    DenseEntry,
+    RunEntry,
+    ReciprocalRankEntry,
+    WeightedEntry,
+    RerankEntry,
+)
+
+
+def pipelines_markdown() -> str:
+    """The kinds and their keys for docs/pipelines.md, a table each."""
+    sections = []
+    for kind in KINDS:
+        key, value = kind.chosen_by
+        rows = ["| key | default | meaning |", "|---|---|---|"]
+        for name, field in kind.model_fields.items():
+            if get_args(field.annotation) == (value,):
+                continue
+            default = "" if field.is_required() or field.default is None else f"`{field.default}`"
+            meaning = " ".join((field.description or "").split()).replace("|", "\\|")
+            rows.append(f"| `{name}` | {default} | {meaning} |")
+        title = " ".join((kind.__doc__ or "").split())
+        sections.append("\n".join([f'**`{key} = "{value}"`** {title}', "", *rows]))
+    return "\n\n".join(sections) + "\n"
