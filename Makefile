@@ -12,13 +12,14 @@ WORKERS ?= 2
 export PYTHONWARNINGS ?= ignore
 export TOKENIZERS_PARALLELISM ?= true
 
-.PHONY: help demo app test lint bench clean
+.PHONY: help demo app test lint docs bench clean
 
 help:
 	@echo "make demo    install, build an index of the bundled sample, measure three pipelines on it"
 	@echo "make app     open the search page on the sample"
 	@echo "make test    everything: style, types, import rules, tests"
 	@echo "make lint    style, types and import rules alone"
+	@echo "make docs    the tables of settings in docs/, from the code"
 	@echo "make bench   the benchmarks; results are added to benchmarks/results/"
 	@echo "make clean   remove the sample's index and results (not $(VENV))"
 
@@ -56,6 +57,9 @@ lint: $(VENV)/installed-test
 
 test: lint
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
+
+docs: $(VENV)/installed
+	$(BIN)/python docs/tables.py
 
 bench: $(VENV)/installed
 	$(BIN)/python -m benchmarks

@@ -177,11 +177,11 @@ def settings_text(settings: Settings) -> str:
     for name, value in settings.model_dump(mode="json").items():
         heads = [f"[[{name}]]"] * len(value) if isinstance(value, list) else [f"[{name}]"]
         for head, table in zip(heads, value if isinstance(value, list) else [value], strict=True):
-            keys = [f"{key} = {_toml(entry)}" for key, entry in table.items() if entry is not None]
+            keys = [f"{key} = {toml_value(entry)}" for key, entry in table.items() if entry is not None]
             tables.append("\n".join([head, *keys]) + "\n")
     return "\n".join(tables)
 
 
-def _toml(value: Any) -> str:
+def toml_value(value: Any) -> str:
     """A TOML value: JSON's numbers, truth values, texts and lists are TOML's too."""
     return orjson.dumps(value).decode()

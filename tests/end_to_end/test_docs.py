@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import shlex
@@ -139,6 +140,17 @@ def test_links_and_paths_of_a_page_exist(page: Path) -> None:
         assert (page.parent / name).exists(), f"{page.name} links to {name}"
     for name in quoted:
         assert (ROOT / name).exists(), f"{page.name} names {name}"
+
+
+def test_generated_parts_are_current(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    tables = importlib.import_module("tables")
+    parts = 0
+    for page in PAGES:
+        text = page.read_text("utf-8")
+        parts += len(tables.PART.findall(text))
+        assert tables.filled(text) == text, f"{page.name} is out of date: run make docs"
+    assert parts >= 3
 
 
 @pytest.mark.slow
