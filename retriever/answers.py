@@ -1,14 +1,12 @@
-"""Does a passage hold an answer? DPR's rules for open-domain questions (Karpukhin et al. 2020).
+"""Whether a passage contains an answer, by DPR's rules for open-domain questions (Karpukhin et al. 2020).
 
-tokens: text and answer are brought to Unicode's NFD and cut into tokens: runs of letters, digits and
-marks, and any other single character that is neither a separator nor a control. Tokens are
-lower-cased; those of the answer must stand side by side among those of the text. Articles and
-punctuation count, the title is no part of the text. An answer without any token matches nothing (in
-DPR it matches everything).
+tokens: text and answer are normalised to Unicode's NFD and split into tokens: sequences of letters, digits
+and marks, and any other single character that is neither a separator nor a control. Tokens are lower-cased;
+those of the answer must be consecutive tokens of the text. Articles and punctuation count, the title is not
+part of the text. An answer without any token matches nothing (in DPR it matches everything).
 
-regex (CuratedTREC): an answer is a regular expression that is searched for in the text, both in NFD,
-without regard to case. One that is none, is blank, matches even an empty text or takes too long
-matches nothing.
+regex (CuratedTREC): an answer is a regular expression that is searched for in the text, both in NFD, ignoring
+case. One that is invalid, is blank, matches even an empty text or takes too long matches nothing.
 """
 
 from __future__ import annotations
@@ -28,6 +26,8 @@ PATTERN_SECONDS = 1.0
 """How long one regular expression may search one text."""
 
 _TOKEN = regex.compile(r"[\p{L}\p{N}\p{M}]+|[^\p{Z}\p{C}]")
+_FLAGS = regex.IGNORECASE | regex.UNICODE | regex.MULTILINE  # as DPR searches
+_TOO_SLOW = f"need more than {PATTERN_SECONDS:g} s for a passage"
 
 
 def find_answers(
@@ -37,30 +37,27 @@ def find_answers(
     kind: AnswerKind = "tokens",
     on_note: Callable[[str], None] = lambda note: None,
 ) -> NDArray[np.bool_]:
-    """Which of the retrieved passages hold an answer to their question.
+    """Which of the retrieved passages contain an answer to their question, bool [Q, k].
 
-    answers: the answers of Q questions. rows: int64 [Q, k], passage rows, -1 for nothing.
-    text_of: a passage's text, without its title, by row; called once for every passage, and again
-    only after a regular expression has taken too long. on_note is told which ones match nothing.
-    Returns bool [Q, k].
+    answers: of Q questions. rows: int64 [Q, k], passage rows, -1 for nothing. text_of: a passage's text,
+    without its title, by row; called once for every passage, and again only after a regular expression has
+    taken too long. on_note: gets a sentence on answers that match nothing.
     """
-    matchers: list[AnswerMatcher] | list[PatternMatcher]
     if kind == "tokens":
-        matchers = [AnswerMatcher(texts) for texts in answers]
-        return _find(matchers, rows, text_of)
+        return _find([AnswerMatcher(texts) for texts in answers], rows, text_of)
     matchers = [PatternMatcher(patterns) for patterns in answers]
-    found = _find(matchers, rows, text_of)
-    gave_up = [matcher.has_given_up() for matcher in matchers]
-    while any(gave_up):  # without that pattern, so that the order of the passages does not matter
-        found[gave_up] = _find(matchers, np.where(np.array(gave_up)[:, None], rows, -1), text_of)[gave_up]
-        gave_up = [matcher.has_given_up() for matcher in matchers]
+    matches = _find(matchers, rows, text_of)
+    gave_up = np.array([matcher.has_given_up() for matcher in matchers], np.bool_)  # [Q]
+    while gave_up.any():  # again without that pattern, so that the order of the passages does not matter
+        matches[gave_up] = _find(matchers, np.where(gave_up[:, None], rows, -1), text_of)[gave_up]
+        gave_up = np.array([matcher.has_given_up() for matcher in matchers], np.bool_)
     useless: dict[str, list[str]] = {}
     for matcher in matchers:
         for answer, reason in matcher.useless.items():
             useless.setdefault(reason, []).append(answer)
     for reason, patterns in useless.items():
         on_note(f"answers that {reason} match nothing: {len(patterns):,}, such as {patterns[0][:60]!r}")
-    return found
+    return matches
 
 
 def _find(
@@ -68,29 +65,29 @@ def _find(
     rows: NDArray[np.int64],
     text_of: Callable[[int], str],
 ) -> NDArray[np.bool_]:
-    # By passage instead of by question: each text is read, folded and cut into tokens once, in the
-    # order in which the passages lie on the disk, and only one is in memory. Several pipelines' results
-    # side by side hold the same passage for the same question; it is looked at once.
-    there = rows >= 0  # [Q, k]
+    # By passage instead of by question: each text is read, folded and split into tokens once, in the order of
+    # the passages on the disk, and only one is in memory. The results of several pipelines may hold the same
+    # passage for the same question; it is matched once.
+    mask = rows >= 0  # [Q, k]
     pairs = rows * len(rows) + np.arange(len(rows))[:, None]  # [Q, k]: passage and question as one number
-    wanted, place = np.unique(pairs[there], return_inverse=True)  # [n], [m]
-    holds = np.zeros(len(wanted), np.bool_)  # [n]
+    unique, place = np.unique(pairs[mask], return_inverse=True)  # [n], [m]
+    matches = np.zeros(len(unique), np.bool_)  # [n]
     last, text = -1, _Text("")
-    for number, pair in enumerate(wanted.tolist()):
+    for number, pair in enumerate(unique.tolist()):
         row, query = divmod(pair, len(rows))
         if row != last:
             last, text = row, _Text(text_of(row))
-        holds[number] = matchers[query].matches(text)
-    found = np.zeros(rows.shape, np.bool_)  # [Q, k]
-    found[there] = holds[place]
-    return found
+        matches[number] = matchers[query].matches(text)
+    of_rows = np.zeros(rows.shape, np.bool_)  # [Q, k]
+    of_rows[mask] = matches[place]
+    return of_rows
 
 
 def answer_spans(text: str, answers: Iterable[str]) -> list[tuple[int, int]]:
-    """Where answers stand in a text: [start, end) in characters of the text as given.
+    """The places of answers in a text: [start, end) in characters of the text as given.
 
-    Sorted; spans that overlap are joined. A character that NFD takes apart is marked whole, even if
-    the answer is only one of its parts.
+    Sorted; spans that overlap are joined. A character that NFD decomposes is always part of a span as a
+    whole, even if the answer is only one of its parts.
     """
     normalised, origin = _nfd_with_origin(text)
     tokens = [(m.group().lower(), m.start(), m.end()) for m in _TOKEN.finditer(normalised)]
@@ -115,16 +112,16 @@ class AnswerMatcher:
 
     def __init__(self, answers: Iterable[str]) -> None:
         tokens = sorted({tuple(_tokens(answer)) for answer in answers} - {()}, key=len)
-        # (a token of the answer as it must occur in the folded text, the whole answer)
+        # (the longest token as it must occur in the folded text, the complete answer)
         self._answers: list[tuple[str, str]] = []
         for answer in tokens:
             whole = _joined(answer)
-            # "Civilian helicopter" says no more than "helicopter"
+            # "Civilian helicopter" matches no text that "helicopter" does not
             if not any(shorter in whole for _, shorter in self._answers):
                 self._answers.append((_fold(max(answer, key=len)), whole))
 
     def matches(self, text: str | _Text) -> bool:
-        """Whether one of the answers stands in the text."""
+        """Whether the text contains one of the answers."""
         if not isinstance(text, _Text):
             text = _Text(text)
         return any(part in text.folded and whole in text.tokens for part, whole in self._answers)
@@ -152,10 +149,10 @@ class PatternMatcher:
             except (TimeoutError, MemoryError):
                 self.useless[answer] = _TOO_SLOW
             except (regex.error, RecursionError, OverflowError, ValueError):
-                self.useless[answer] = "are no regular expressions"
+                self.useless[answer] = "are not regular expressions"
 
     def matches(self, text: str | _Text) -> bool:
-        """Whether one of the answers stands in the text."""
+        """Whether one of the patterns matches in the text."""
         if not isinstance(text, _Text):
             text = _Text(text)
         for answer, pattern in list(self._patterns.items()):
@@ -169,29 +166,25 @@ class PatternMatcher:
         return False
 
     def has_given_up(self) -> bool:
-        """Whether an answer was given up since this was last asked: what it matched no longer counts."""
+        """Whether a pattern was given up since the last call: its matches no longer count."""
         gave_up, self._gave_up = self._gave_up, False
         return gave_up
 
 
-_FLAGS = regex.IGNORECASE | regex.UNICODE | regex.MULTILINE  # as DPR searches
-_TOO_SLOW = f"need more than {PATTERN_SECONDS:g} s for a passage"
-
-
 class _Text:
-    """A text in NFD, as a folded string for a quick look, and as its tokens; made when needed."""
+    """A text in NFD, as a folded string for a quick check, and as its tokens; made when needed."""
 
     def __init__(self, text: str) -> None:
         self.normalised = unicodedata.normalize("NFD", text)
 
     @cached_property
     def folded(self) -> str:
-        """In lower case, and alike for all forms of a letter."""
+        """In lower case, with one form of each letter."""
         return _fold(self.normalised.lower())
 
     @cached_property
     def tokens(self) -> str:
-        """Every token between two spaces: an answer matches where its own such string occurs."""
+        """All tokens, each between two spaces: an answer matches where its own string of this form occurs."""
         return _joined(token.lower() for token in _TOKEN.findall(self.normalised))
 
 
@@ -204,8 +197,8 @@ def _joined(tokens: Iterable[str]) -> str:
 
 
 def _fold(lowered: str) -> str:
-    # The one letter whose lower case depends on its neighbours: a capital sigma ends a word in
-    # another form, and where a word ends is decided by token for tokens, by text for texts.
+    # The one letter whose lower case depends on its neighbours: a capital sigma has another form at the end
+    # of a word, and a word may end elsewhere in a token than in the text around it.
     return lowered.replace("ς", "σ")
 
 

@@ -24,54 +24,52 @@ from retriever.mining.labels import holds_answers, pairs_again, pairs_from_answe
 from retriever.mining.pairs import Pair, pair_line, read_pairs, write_pairs
 from retriever.queries import read_queries
 from retriever.ranking import Query, Ranking
-from retriever.search.runs import read_qrels, read_run, run_ranking
+from retriever.search.runs import check_questions, read_qrels, read_run, run_ranking
 
 PROGRAM = "python -m retriever.negatives"
 
 
 class NegativesOptions(Options):
-    """Label questions for fine-tuning: a right passage each, and hard negatives from a run.
+    """Label questions for fine-tuning: a relevant passage each, and hard negatives from a run.
 
-    What is right, --qrels say, or an earlier file of --pairs, or else the answers of the questions.
-    Writes DPR's JSON lines.
+    Relevant passages come from --qrels, from an earlier file of --pairs, or else from the answers of the
+    questions. Writes DPR's JSON lines.
     """
 
     index: Path
     """the index folder"""
     run: Path
-    """a TREC run of the questions, of any system; its best passages that are not right are the negatives"""
+    """a TREC run of the questions, of any system; its best passages that are not relevant are the
+    negatives"""
     queries: Path
     """the questions: JSON lines, TSV or DPR's CSV"""
     qrels: Path | None = None
-    """judgements of passages or documents; of a document, the passage with an answer if there are answers"""
+    """judgements of passages or documents; of a document, the passage with an answer if questions have
+    answers"""
     pairs: Path | None = None
-    """labelled pairs whose right passages stay, for a second round with another run"""
+    """labelled pairs whose relevant passages stay, for a second round with another run"""
     answers: AnswerKind = "tokens"
     """how a passage's text is compared with answers"""
     depth: Annotated[int, Field(ge=1)] = 100
-    """results of a question that are looked at"""
+    """how many results of a question are considered"""
     negatives: Annotated[int, Field(ge=0)] = 30
-    """hard negatives of a pair at most, the best-ranked first"""
+    """maximum of hard negatives a pair, the best-ranked first"""
     output: Path
-    """where the pairs go: a name in .jsonl or .jsonl.zst"""
+    """the file of pairs to write: a name in .jsonl or .jsonl.zst"""
 
 
 def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     """Run the command."""
     options = parse_options(NegativesOptions, argv, program)
     if options.qrels and options.pairs:
-        raise UsageError("--qrels and --pairs are both given", "One of them says what is right.")
+        raise UsageError("--qrels and --pairs are both given", "Give one of them.")
     if not options.output.name.endswith((".jsonl", ".jsonl.zst")):
-        raise UsageError(f"--output {options.output}: no JSONL file", "Use a name in .jsonl or .jsonl.zst.")
+        raise UsageError(f"--output {options.output}: not JSONL", "Use a name in .jsonl or .jsonl.zst.")
     index = Index.open(options.index)
     queries = read_queries(options.queries)
     run = read_run(options.run)
+    check_questions(run, [query.id for query in queries], str(options.run))
     queries = [query for query in queries if query.id in run]
-    if not queries:
-        raise InputError(
-            f"{options.run}: the run has none of the questions of {options.queries}",
-            "Give a run of the same questions.",
-        )
     ranking = run_ranking(run, [q.id for q in queries], index.passages.rows_of, options.depth)
     counts: Counter[str] = Counter()
     with progress("labelling questions"):
@@ -79,8 +77,8 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
         first = next(pairs, None)
         if first is None:
             raise InputError(
-                f"none of {len(queries):,} questions has a right passage",
-                "Look further down the run (--depth), or at the answers or judgements.",
+                f"none of {len(queries):,} questions has a relevant passage",
+                "Use more of the run (--depth), or check the answers or judgements.",
             )
         written = write_pairs(options.output, map(pair_line, chain([first], pairs)))
     faults = "".join(f", {count:,} {fault}" for fault, count in sorted(counts.items()) if count)
@@ -91,7 +89,7 @@ def _pairs(
     index: Index, queries: list[Query], ranking: Ranking, options: NegativesOptions, counts: Counter[str]
 ) -> Iterator[Pair]:
     earlier = list(read_pairs(options.pairs)) if options.pairs else []
-    if earlier:  # a question may have its answers in the pairs alone
+    if earlier:  # the answers of a question may be in the pairs only
         answers = {pair.query: pair.answers for pair in earlier}
         queries = [Query(q.id, q.text, q.answers or answers.get(q.text, ())) for q in queries]
     if any(query.answers for query in queries):
@@ -103,14 +101,13 @@ def _pairs(
             f"{options.queries}: the questions have no answers, and there are no judgements",
             "Give --qrels, or questions with answers.",
         )
-    most = options.negatives
+    limit = options.negatives
     if options.qrels:
-        qrels = read_qrels(options.qrels)
-        kind = options.answers
-        return pairs_from_judgements(index, queries, ranking, qrels, answering, most, counts, kind)
+        qrels, kind = read_qrels(options.qrels), options.answers
+        return pairs_from_judgements(index, queries, ranking, qrels, answering, limit, counts, kind)
     if options.pairs:
-        return pairs_again(index, queries, ranking, answering, most, counts, earlier)
-    return pairs_from_answers(index, queries, ranking, answering, most, counts)
+        return pairs_again(index, queries, ranking, answering, limit, counts, earlier)
+    return pairs_from_answers(index, queries, ranking, answering, limit, counts)
 
 
 if __name__ == "__main__":

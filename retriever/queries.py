@@ -1,12 +1,12 @@
-"""Questions from a file: JSON lines, MS MARCO's TSV or DPR's CSV; what it is, the content decides.
+"""Questions from a file: JSON lines, MS MARCO's TSV or DPR's CSV, told apart by their content.
 
     {"id": "1", "text": "who wrote it", "answers": ["She"]}       JSONL; answers are optional
     1<TAB>who wrote it                                            TSV (MS MARCO)
     who wrote it<TAB>['She', "He"]                                CSV (DPR); ids are 0, 1, 2, ...
 
-JSONL may also say `_id` (BEIR), `question` and `answer`; its other fields are ignored. Answers in a
-CSV are Python list literals and nothing else: they are parsed, never evaluated. Files may be
-compressed (.gz, .bz2, .zst).
+JSONL may also say `_id` (BEIR), `question` and `answer`; its other fields are ignored. Answers in a CSV are
+Python list literals and nothing else: they are parsed, never evaluated. Files may be compressed (.gz, .bz2,
+.zst).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import ast
 import csv
 import re
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +26,22 @@ from indexer.files.sources import open_source, read_head, read_lines
 from retriever.ranking import Query
 
 _BOM = "\ufeff"
+_EXPECTED = (
+    'Expected one question a line: {"id": ..., "text": ..., "answers": [...]}, '
+    "or id<TAB>text, or question<TAB>['answer', ...]."
+)
+# The last field is a list of texts, or is meant as one: its end may be missing.
+_LIST = re.compile(r"""\t"?[\[(](\s*["'][^\t]*|[^\t]*[\])]"?\s*)$""")
 
 
 def read_queries(path: Path, limit: int | None = None) -> list[Query]:
-    """The questions of a file in its order, the first `limit` of them if that is given.
+    """The questions of a file in its order, or the first `limit` of them.
 
-    Raises `InputError` that names the file and the line for a file without questions, a line that
-    is not UTF-8 or not of the file's format, a missing field, an empty text, an id that occurs
-    twice, and answers that are no list literal.
+    Raises `InputError` that names file and line for a file without questions, a line that is not UTF-8 or not
+    of the file's format, a missing field, an empty text, an id that occurs twice, and answers that are not a
+    list literal.
     """
-    parse = _PARSERS[_format(path)]
+    parse = {"jsonl": _parse_jsonl, "tsv": _parse_tsv, "csv": _parse_csv}[_format(path)]
     queries: list[Query] = []
     line_of: dict[str, int] = {}
     _, stream = open_source(path)
@@ -52,46 +58,38 @@ def read_queries(path: Path, limit: int | None = None) -> list[Query]:
                     f"{place}: not UTF-8 (byte {error.start + 1} is {line[error.start]:#04x})",
                     "Convert the file to UTF-8.",
                 ) from None
-            query = _checked(parse(text, len(queries), place), place)
+            query = parse(text, len(queries), place)
+            if not query.id.strip():
+                raise InputError(f"{place}: the id is empty", "Give every question an id.")
+            if not query.text.strip():
+                raise InputError(f"{place}: the question is empty", "Add its text, or remove the line.")
             if query.id in line_of:
                 raise InputError(
-                    f'{place}: the id "{query.id}" stands in line {line_of[query.id]:,} already',
+                    f'{place}: the id "{query.id}" is also in line {line_of[query.id]:,}',
                     "Give every question an id of its own.",
                 )
             line_of[query.id] = number
             queries.append(query)
     if not queries:
-        raise InputError(f"{path}: no questions in it", _EXPECTED)
+        raise InputError(f"{path}: the file has no questions", _EXPECTED)
     return queries
 
 
 def evenly_spread(queries: Sequence[Query], limit: int) -> list[Query]:
-    """At most so many of the questions, in their order: files are often sorted by article."""
+    """At most so many of the questions, evenly spread: files are often sorted by article."""
     if limit >= len(queries):
         return list(queries)
     return [queries[i * len(queries) // limit] for i in range(limit)]
 
 
 def _format(path: Path) -> str:
-    """Which parser a file needs: by its first 64 KB."""
+    """The format of a file by its first 64 KB."""
     head = read_head(path).decode("utf-8", "replace").removeprefix(_BOM).strip()
     if head.startswith("{"):
         return "jsonl"
     lines = head.split("\n")
     lists = sum(bool(_LIST.search(line)) for line in lines)
     return "csv" if lists * 2 > len(lines) else "tsv"  # one search for "[a]" must not decide
-
-
-# The last field is a list of texts, or what should be one: it may lack its end.
-_LIST = re.compile(r"""\t"?[\[(](\s*["'][^\t]*|[^\t]*[\])]"?\s*)$""")
-
-
-def _checked(query: Query, place: str) -> Query:
-    if not query.id.strip():
-        raise InputError(f"{place}: the id is empty", "Give every question an id.")
-    if not query.text.strip():
-        raise InputError(f"{place}: the question is empty", "Fill it in, or remove the line.")
-    return query
 
 
 # --- formats: (line, number of questions before it, place for errors) -> Query -------------------
@@ -103,15 +101,14 @@ def _parse_jsonl(line: str, count: int, place: str) -> Query:
     except orjson.JSONDecodeError as error:
         raise InputError(f"{place}: not JSON ({error})", _EXPECTED) from None
     if not isinstance(row, dict):
-        raise InputError(f"{place}: expected a JSON object, found {type(row).__name__}", _EXPECTED)
-    id_ = _field(row, ("id", "_id"), place)
-    text = _field(row, ("text", "question"), place)
+        raise InputError(f"{place}: expected a JSON object, got {type(row).__name__}", _EXPECTED)
     answers = row.get("answers", row.get("answer"))
     if answers is None:
         answers = []
     if isinstance(answers, str):
         answers = [answers]
-    return Query(id_, text, _texts(answers, place))
+    id_, text = _field(row, ("id", "_id"), place), _field(row, ("text", "question"), place)
+    return Query(id_, text, _answers(answers, place))
 
 
 def _parse_tsv(line: str, count: int, place: str) -> Query:
@@ -127,29 +124,20 @@ def _parse_csv(line: str, count: int, place: str) -> Query:
     except csv.Error:  # a quotation mark that quotes nothing
         fields = line.split("\t")
     if len(fields) != 2:
-        raise InputError(
-            f"{place}: {len(fields)} tab-separated fields, expected 2 (question, answers)",
-            _EXPECTED,
-        )
+        fault = f"{len(fields)} tab-separated fields, expected 2 (question, answers)"
+        raise InputError(f"{place}: {fault}", _EXPECTED)
     try:
         answers = ast.literal_eval(fields[1].strip())
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         raise InputError(
             f"{place}: the answers are not a list of texts: {fields[1][:60]}",
-            "Expected a Python list such as ['Paris', \"L'Aquila\"]; expressions are not run.",
+            "Expected a Python list such as ['Paris', \"L'Aquila\"]; expressions are not evaluated.",
         ) from None
-    return Query(str(count), fields[0].strip(), _texts(answers, place))
-
-
-_PARSERS: dict[str, Callable[[str, int, str], Query]] = {
-    "jsonl": _parse_jsonl,
-    "tsv": _parse_tsv,
-    "csv": _parse_csv,
-}
+    return Query(str(count), fields[0].strip(), _answers(answers, place))
 
 
 def _field(row: dict[str, Any], names: tuple[str, ...], place: str) -> str:
-    """The first of these fields that is there; whole numbers are taken as text."""
+    """The first of these fields that has a value; whole numbers become text."""
     for name in names:
         value = row.get(name)
         if isinstance(value, int) and not isinstance(value, bool):
@@ -158,17 +146,11 @@ def _field(row: dict[str, Any], names: tuple[str, ...], place: str) -> str:
             return value
         if value is not None:
             raise InputError(f'{place}: "{name}" is {type(value).__name__}, expected text', _EXPECTED)
-    found = ", ".join(map(str, row)) or "no fields"
-    raise InputError(f'{place}: the field "{names[0]}" is missing (it has {found})', _EXPECTED)
+    fields = ", ".join(map(str, row)) or "no fields"
+    raise InputError(f'{place}: the field "{names[0]}" is missing (it has {fields})', _EXPECTED)
 
 
-def _texts(values: Any, place: str) -> tuple[str, ...]:
+def _answers(values: Any, place: str) -> tuple[str, ...]:
     if not isinstance(values, list | tuple) or not all(isinstance(v, str) for v in values):
         raise InputError(f"{place}: the answers are not a list of texts: {str(values)[:60]}", _EXPECTED)
     return tuple(values)
-
-
-_EXPECTED = (
-    'Expected one question a line: {"id": ..., "text": ..., "answers": [...]}, '
-    "or id<TAB>text, or question<TAB>['answer', ...]."
-)

@@ -1,9 +1,9 @@
-"""DRMM: of each query word, a histogram of how like it the words of the text are.
+"""DRMM: for each query word, a histogram of how similar the words of the text are to it.
 
 Guo et al. 2016, section 4. The cosines of a query word with all text words are counted in 30 bins, 29 from -1
 to 1 and one for the same word; log(1 + count) of each goes through layers of 5 and 1 (tanh); the sum over
 query words is weighted by a softmax of v . (the word's vector), the paper's "term vector" gate, which needs
-no statistics of a collection. A histogram has no gradient, so the embeddings stay as they are.
+no statistics of a collection. A histogram has no gradient, so the embeddings are not trained.
 
 A worked example: against a text of itself, a word of cosine 0 and one of cosine -1, a word's histogram is 1
 in the last bin, in bin 14 (the middle of 29) and in the first.
@@ -14,11 +14,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from reranker.baselines.shared import Baseline, Words, cosines
+from reranker.baselines.shared import Baseline, Words, cosines, same_words
 
 
 class Drmm(Baseline):
-    """The model. bins: of the histogram, the one of equal words included; hidden: the layer's numbers."""
+    """The model. bins: of the histogram, with the one of equal words; hidden: numbers of the inner layer."""
 
     kind = "drmm"
     trains_embeddings = False
@@ -31,23 +31,24 @@ class Drmm(Baseline):
         self.rank = nn.Linear(1, 1)
 
     def score(self, query: Words, text: Words) -> Tensor:
-        """The score of each pair, [B]."""
+        """The score of each pair, [B, 1]."""
         vectors = self.embeddings(query.ids)  # [B, Q, d]
         alike = cosines(vectors, self.embeddings(text.ids))  # [B, Q, D]
-        same = query.ids[:, :, None] == text.ids[:, None, :]  # [B, Q, D]
-        matches = self.match(histograms(alike, same, text.there, self.bins).log1p())[..., 0]  # [B, Q]
-        weights = self.gate(vectors)[..., 0].masked_fill(~query.there, -1e9).softmax(dim=1)  # [B, Q]
-        scores: Tensor = self.rank((weights * matches * query.there).sum(dim=1, keepdim=True))  # [B, 1]
-        return scores[:, 0]
+        counts = histograms(alike, same_words(query, text), text.mask, self.bins)  # [B, Q, bins]
+        matches = self.match(counts.log1p())[..., 0]  # [B, Q]
+        weights = self.gate(vectors)[..., 0].masked_fill(~query.mask, -1e9).softmax(dim=1)  # [B, Q]
+        scores: Tensor = self.rank((weights * matches * query.mask).sum(dim=1, keepdim=True))
+        return scores
 
 
-def histograms(alike: Tensor, same: Tensor, there: Tensor, bins: int) -> Tensor:
-    """How many text words fall into each bin, float32 [B, Q, bins].
+def histograms(alike: Tensor, same: Tensor, mask: Tensor, bins: int) -> Tensor:
+    """How many text words are in each bin, float32 [B, Q, bins].
 
-    alike: cosines [B, Q, D]; same: bool [B, Q, D], whether two words are equal; there: bool [B, D].
+    alike: cosines [B, Q, D]; same: bool [B, Q, D], whether two words are equal; mask: of text words, bool [B,
+    D].
     """
     places = ((alike + 1) / 2 * (bins - 1)).long().clamp(0, bins - 2)  # [B, Q, D]
     places = torch.where(same, bins - 1, places)
-    counted = there[:, None, :].expand(same.shape).float()  # [B, Q, D]
-    found = torch.zeros((*same.shape[:2], bins), device=alike.device)
-    return found.scatter_add(2, places, counted)
+    counted = mask[:, None, :].expand(same.shape).float()  # [B, Q, D]
+    empty = torch.zeros((*same.shape[:2], bins), device=alike.device)
+    return empty.scatter_add(2, places, counted)

@@ -1,10 +1,10 @@
-"""DUET: two networks that are trained as one, on where words match exactly and on what the texts are about.
+"""DUET: two networks that are trained as one, on the places of exact matches and on the topics of the texts.
 
-Mitra et al. 2017, section 3. The local network sees at which places of the text each query word stands; the
+Mitra et al. 2017, section 3. The local network sees the places of each query word in the text; the
 distributed one makes a vector of the query and one of each stretch of the text, multiplies them number by
-number, and weighs the products. The score is the sum of both. Word embeddings stand in for the paper's counts
-of letter n-grams, as in the authors' second version (Mitra and Craswell 2019); queries and texts are cut to
-the lengths that the model is made for.
+number, and weights the products. The score is the sum of both. Word embeddings replace the paper's counts of
+letter n-grams, as in the authors' second version (Mitra and Craswell 2019); queries and texts are truncated
+to the lengths of the model.
 
 A worked example of the local input: for the query "a b" and the text "b c a b" of five places, its rows are
 0 0 1 0 0 and 1 0 0 1 0.
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from reranker.baselines.shared import Baseline, Words
+from reranker.baselines.shared import Baseline, Words, same_words
 
 _WINDOW = 3  # words of a convolution
 
@@ -46,17 +46,17 @@ class Duet(Baseline):
         self.together = nn.Sequential(nn.Flatten(), *_layers(stretches * width, width))
 
     def score(self, query: Words, text: Words) -> Tensor:
-        """The score of each pair, [B]."""
+        """The score of each pair, [B, 1]."""
         query, text = cut(query, self.query_words), cut(text, self.text_words)
         local: Tensor = self.local(exact_matches(query, text))  # [B, 1]
-        about = self.query(self._vectors(query))  # [B, width]
+        topic = self.query(self._vectors(query))  # [B, width]
         stretches = self.text(self._vectors(text))  # [B, width, stretches]
-        distributed: Tensor = self.together(about[..., None] * stretches)  # [B, 1]
-        return (local + distributed)[:, 0]
+        distributed: Tensor = self.together(topic[..., None] * stretches)  # [B, 1]
+        return local + distributed
 
     def _vectors(self, words: Words) -> Tensor:
-        found: Tensor = self.embeddings(words.ids) * words.there[..., None]  # [B, L, d]
-        return found.transpose(1, 2)
+        vectors: Tensor = self.embeddings(words.ids) * words.mask[..., None]  # [B, L, d]
+        return vectors.transpose(1, 2)  # [B, d, L]
 
 
 def _layers(inputs: int, width: int) -> list[nn.Module]:
@@ -67,13 +67,12 @@ def _layers(inputs: int, width: int) -> list[nn.Module]:
 
 
 def cut(words: Words, length: int) -> Words:
-    """The first so many words, with empty places behind fewer."""
+    """The first `length` words, padded if there are fewer."""
     missing = max(length - words.ids.shape[1], 0)
-    ids, there = (nn.functional.pad(part[:, :length], (0, missing)) for part in (words.ids, words.there))
-    return Words(ids, there)
+    ids, mask = (nn.functional.pad(part[:, :length], (0, missing)) for part in (words.ids, words.mask))
+    return Words(ids, mask)
 
 
 def exact_matches(query: Words, text: Words) -> Tensor:
-    """At which places of the text each query word stands, float32 [B, Q, D] of 0 and 1."""
-    same = query.ids[:, :, None] == text.ids[:, None, :]  # [B, Q, D]
-    return (same & query.there[:, :, None] & text.there[:, None, :]).float()
+    """The places of each query word in the text, float32 [B, Q, D] of 0 and 1."""
+    return (same_words(query, text) & query.mask[:, :, None] & text.mask[:, None, :]).float()

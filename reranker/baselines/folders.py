@@ -4,8 +4,8 @@
     config.json          {"linkseek_baseline": KIND, "max_tokens": ..., "options": {...}}
     tokenizer.json       words and their numbers
 
-Words are those of a tokenizer, a base's word pieces or whole words of a file of embeddings (GloVe's form).
-They stand in a pair one behind the other, without special tokens.
+Words are the tokens of a base, or those of a file of embeddings (GloVe's form). A pair is query and text one
+after the other, without special tokens.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from torch import Tensor
 
 from indexer.base.devices import cuda_devices
-from indexer.base.errors import DamagedIndexError, InputError
+from indexer.base.errors import InputError, LinkseekError
 from indexer.encoding.batches import Parallel
 from indexer.store.artifacts import read_json, write_json
 from reranker.baselines import KIND
-from reranker.baselines.conv_knrm import ConvKnrm
 from reranker.baselines.drmm import Drmm
 from reranker.baselines.duet import Duet
-from reranker.baselines.knrm import Knrm
+from reranker.baselines.knrm import ConvKnrm, Knrm
 from reranker.baselines.shared import Baseline
 from retriever.models.engine import Opened, torch_forward
 from retriever.models.facts import ModelFacts
 from retriever.models.folders import model_sha256
+from retriever.models.library import first_line
 from retriever.models.torch_engine import Whole
 
 BASELINES: dict[str, type[Baseline]] = {model.kind: model for model in (Knrm, ConvKnrm, Drmm, Duet)}
@@ -60,16 +60,8 @@ def load_baseline(folder: Path) -> tuple[Baseline, ModelFacts]:
         model = BASELINES[config[KIND]](weights["embeddings.weight"], **config["options"])
         model.load_state_dict(weights)
         facts = baseline_facts((folder / _TOKENIZER).read_text("utf-8"), int(config["max_tokens"]))
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        TypeError,
-        RuntimeError,
-        SafetensorError,
-        DamagedIndexError,
-    ) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError, LinkseekError) as error:
+        reason = first_line(error) or type(error).__name__
         raise InputError(f"re-ranker {folder}: cannot be read ({reason})", "Train it again.") from None
     return model.eval(), facts
 
@@ -84,7 +76,7 @@ def save_baseline(model: Baseline, facts: ModelFacts, folder: Path) -> None:
 
 
 def baseline_facts(tokenizer: str, max_tokens: int) -> ModelFacts:
-    """What `retriever.models.engine` wants to know of a baseline."""
+    """The facts of a baseline for `retriever.models.engine`."""
     return ModelFacts(
         dimension=1,
         max_tokens=max_tokens,
@@ -105,18 +97,18 @@ def new_baseline(kind: str, vectors: Tensor, max_tokens: int) -> Baseline:
 # --- words -----------------------------------------------------------------------------------------
 
 
-def pieces_of(model: Any) -> tuple[str, Tensor]:
-    """The tokenizer and the embeddings of a transformer (sentence-transformers'), for a baseline's words."""
+def read_base_embeddings(model: Any) -> tuple[str, Tensor]:
+    """The tokenizer and the embeddings of a sentence-transformers model."""
     tokenizer = Tokenizer.from_str(model.tokenizer.backend_tokenizer.to_str())
     vectors = model[0].model.get_input_embeddings().weight.detach().float().clone()  # [V, d]
-    return _one_behind_the_other(tokenizer), vectors
+    return _without_special_tokens(tokenizer), vectors
 
 
 def read_embeddings(path: Path) -> tuple[str, Tensor]:
     """The tokenizer and the vectors of a text file: WORD NUMBER NUMBER ..., GloVe's form or word2vec's.
 
-    Words are compared in lower case, what is in no line has the vector 0. Raises `InputError` naming the line
-    that has another number of numbers than the first.
+    Words are compared in lower case; unknown ones have the vector 0. Raises `InputError` naming a line whose
+    vector is not as long as the first.
     """
     words: dict[str, int] = {_UNKNOWN: 0}
     rows: list[Any] = []
@@ -126,7 +118,7 @@ def read_embeddings(path: Path) -> tuple[str, Tensor]:
             for number, line in enumerate(file, start=1):
                 word, *values = line.rstrip().split(" ")
                 if number == 1 and len(values) == 1:
-                    continue  # word2vec's first line: how many, how long
+                    continue  # word2vec's first line: the number of words and the length of vectors
                 try:
                     row = np.array(values, np.float32)
                 except ValueError:
@@ -142,15 +134,15 @@ def read_embeddings(path: Path) -> tuple[str, Tensor]:
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read ({error})", "Check model.embeddings.") from None
     if not rows:
-        raise InputError(f"{path}: there are no words in it", "Check model.embeddings.")
+        raise InputError(f"{path}: the file has no words", "Check model.embeddings.")
     tokenizer = Tokenizer(models.WordLevel(words, unk_token=_UNKNOWN))
     tokenizer.normalizer = normalizers.Lowercase()
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     vectors = np.stack([np.zeros(width, np.float32), *rows])  # [V, d]
-    return _one_behind_the_other(tokenizer), torch.from_numpy(vectors)
+    return _without_special_tokens(tokenizer), torch.from_numpy(vectors)
 
 
-def _one_behind_the_other(tokenizer: Tokenizer) -> str:
+def _without_special_tokens(tokenizer: Tokenizer) -> str:
     tokenizer.post_processor = processors.TemplateProcessing(single="$A", pair="$A:0 $B:1", special_tokens=[])
     tokenizer.no_truncation()
     tokenizer.no_padding()

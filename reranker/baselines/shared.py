@@ -1,8 +1,8 @@
-"""What the neural baselines share: word embeddings, the two texts of a pair, cosines of their words.
+"""The shared parts of the neural baselines: word embeddings, the two texts of a pair, cosines of words.
 
-They are older than BERT: each word has one vector, and a score is made of how alike the words of query and
-text are. Scores are not squeezed (the papers have a tanh at the end): the papers' losses compare pairs with a
-margin of 1, LCE is a softmax, and scores within -1..1 would bound it.
+They are older than BERT: each word has one vector, and a score depends on how similar the words of query and
+text are. Scores are not squashed (the papers end with a tanh): the papers' losses compare pairs with a margin
+of 1, while LCE is a softmax, which scores within -1..1 would bound.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ Features = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class Words:
-    """The words of B texts. ids: int64 [B, L], from the left; there: bool [B, L], where a word is."""
+    """The words of B texts. ids: int64 [B, L], aligned left; mask: bool [B, L], true where a word is."""
 
     ids: Tensor
-    there: Tensor
+    mask: Tensor
 
 
 class Baseline(nn.Module):
-    """One of the four. Subclasses score; `options` are what they were made with, beside the embeddings."""
+    """One of the four; subclasses score. options: the arguments of the constructor except the vectors."""
 
     kind: ClassVar[str]
     trains_embeddings: ClassVar[bool] = True
@@ -39,30 +39,35 @@ class Baseline(nn.Module):
 
     def forward(self, features: Features) -> Features:
         """input_ids, attention_mask, token_type_ids, int64 [B, L] -> "scores" [B, 1]."""
-        return features | {"scores": self.score(*split(features))[:, None]}
+        return features | {"scores": self.score(*split(features))}
 
     def score(self, query: Words, text: Words) -> Tensor:
-        """The score of each pair, [B]."""
+        """The score of each pair, [B, 1]."""
         raise NotImplementedError
 
 
 def split(features: Features) -> tuple[Words, Words]:
-    """The query and the text of each pair, which stand one behind the other; at least one place each."""
-    there = features["attention_mask"].bool()  # [B, L]
-    second = features["token_type_ids"].bool() & there
-    return _aligned(features["input_ids"], there & ~second), _aligned(features["input_ids"], second)
+    """Query and text of each pair, which follow one another in a row; at least one place each."""
+    mask = features["attention_mask"].bool()  # [B, L]
+    is_text = features["token_type_ids"].bool() & mask  # [B, L]
+    return _aligned(features["input_ids"], mask & ~is_text), _aligned(features["input_ids"], is_text)
 
 
 def _aligned(ids: Tensor, chosen: Tensor) -> Words:
     """The chosen places of each row, moved to the left."""
     lengths = chosen.sum(dim=1)  # [B]
     longest = max(int(lengths.max()), 1)
-    there = torch.arange(longest, device=ids.device) < lengths[:, None]  # [B, longest]
-    moved = torch.zeros(there.shape, dtype=ids.dtype, device=ids.device)
-    return Words(moved.masked_scatter(there, ids[chosen]), there)
+    mask = torch.arange(longest, device=ids.device) < lengths[:, None]  # [B, longest]
+    moved = torch.zeros(mask.shape, dtype=ids.dtype, device=ids.device)
+    return Words(moved.masked_scatter(mask, ids[chosen]), mask)
 
 
 def cosines(query: Tensor, text: Tensor) -> Tensor:
-    """[B, Q, d] and [B, D, d] -> how alike each two vectors are, [B, Q, D]; 0 where one has no length."""
+    """[B, Q, d] and [B, D, d] -> the cosine of each two vectors, [B, Q, D]; 0 for a vector of length 0."""
     unit_query, unit_text = (nn.functional.normalize(vectors, dim=-1) for vectors in (query, text))
     return unit_query @ unit_text.transpose(1, 2)
+
+
+def same_words(query: Words, text: Words) -> Tensor:
+    """Whether each two words are the same, bool [B, Q, D]."""
+    return query.ids[:, :, None] == text.ids[:, None, :]

@@ -105,7 +105,7 @@ def _open_baseline(config: FinetuneConfig) -> Trainable:
     from reranker.baselines.folders import (
         baseline_facts,
         new_baseline,
-        pieces_of,
+        read_base_embeddings,
         read_embeddings,
         save_baseline,
     )
@@ -116,7 +116,7 @@ def _open_baseline(config: FinetuneConfig) -> Trainable:
         tokenizer, vectors = read_embeddings(given)
     else:
         base_sha256 = weights_sha256(find_start(config.model.base))
-        tokenizer, vectors = pieces_of(open_start(config.model.base, config.texts.tokens))
+        tokenizer, vectors = read_base_embeddings(open_start(config.model.base, config.texts.tokens))
     facts = baseline_facts(tokenizer, config.texts.tokens)
     return Trainable(
         new_baseline(config.model.kind, vectors, config.texts.tokens),

@@ -15,9 +15,9 @@ from __future__ import annotations
 import math
 import os
 import re
-import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from urllib.parse import quote, unquote
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,12 @@ from retriever.ranking import Ranking
 
 _RUN = "Expected a TREC run: QUERY Q0 DOCUMENT RANK SCORE TAG in every line."
 _QRELS = "Expected TREC judgements: QUERY 0 DOCUMENT RELEVANCE in every line."
-_ESCAPES = re.compile("(?:%[0-9A-Fa-f]{2})+")
+_ENCODED = re.compile(r"[%\s\x00-\x1f\x7f-\x9f]")
+_ESCAPES = (
+    re.compile(  # the UTF-8 of one character of one, two or three bytes: all white space is below U+10000
+        "%[0-7][0-9A-F]|%[CD][0-9A-F]%[89AB][0-9A-F]|%E[0-9A-F]%[89AB][0-9A-F]%[89AB][0-9A-F]", re.IGNORECASE
+    )
+)
 
 Run = dict[str, dict[str, float]]
 """Query id -> passage (or document) id -> score; the ids of a query in order of rank, best first."""
@@ -174,43 +179,17 @@ def read_qrels(path: Path) -> Qrels:
 
 def encode_id(id_: str) -> str:
     """An id without white space and control characters, for a column of a TREC file."""
-    if id_.isalnum():
-        return id_  # the usual case, fast
-    if not any(map(_must_be_encoded, id_)):
-        return id_
-    return "".join(
-        "".join(f"%{byte:02X}" for byte in character.encode()) if _must_be_encoded(character) else character
-        for character in id_
-    )
+    return _ENCODED.sub(lambda match: quote(match.group()), id_)
 
 
 def decode_id(column: str) -> str:
     """The inverse of `encode_id`; escapes that it would not have made stay (`%C3%A9` in a URL)."""
-    return _ESCAPES.sub(_decode_escapes, column) if "%" in column else column
 
+    def decode(match: re.Match[str]) -> str:
+        character = unquote(match.group())
+        return character if _ENCODED.fullmatch(character) else match.group()
 
-def _must_be_encoded(character: str) -> bool:
-    return character == "%" or character.isspace() or unicodedata.category(character) == "Cc"
-
-
-def _decode_escapes(match: re.Match[str]) -> str:
-    """Decode successive escapes, character by character; those that we would not have made stay."""
-    data = bytes.fromhex(match.group().replace("%", ""))
-    decoded, start = [], 0
-    while start < len(data):
-        for size in (1, 2, 3):  # all white space is below U+10000
-            try:
-                character = data[start : start + size].decode()
-            except UnicodeDecodeError:
-                continue
-            if len(character) == 1 and _must_be_encoded(character):
-                decoded.append(character)
-                break
-        else:
-            size = 1
-            decoded.append(match.group()[3 * start : 3 * start + 3])
-        start += size
-    return "".join(decoded)
+    return _ESCAPES.sub(decode, column) if "%" in column else column
 
 
 # --- lines ---------------------------------------------------------------------------------------
@@ -240,6 +219,7 @@ def _rows(path: Path, width: int, names: str, beir: bool = False) -> Iterator[tu
 
 
 def _number(text: str) -> float | None:
+    """None for anything that is not a number, nan included."""
     try:
         value = float(text)
     except ValueError:

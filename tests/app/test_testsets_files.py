@@ -118,7 +118,7 @@ def test_curatedtrecs_answers_are_patterns(cache):
         ("who\t['a']\nwhat\t['b']\n", "2 questions, expected 3"),
         ("0\twho\n1\twhat\n2\twhen\n", 'question "0" has no answers'),
         ("a\t['x']\nb\t['y']\nc\t['z']\n", 'question "0" is "a", expected "who got the first'),
-        ("", "nq-test.qa.csv: no questions in it"),
+        ("", "nq-test.qa.csv: the file has no questions"),
     ],
 )
 def test_damaged_files_of_dpr(data, content, message):

@@ -15,11 +15,10 @@ from torch import Tensor
 
 from indexer.base.errors import InputError
 from reranker.baselines import is_baseline
-from reranker.baselines.conv_knrm import ConvKnrm
 from reranker.baselines.drmm import histograms
 from reranker.baselines.duet import Duet, exact_matches
 from reranker.baselines.folders import BASELINES, load_baseline, new_baseline, read_embeddings
-from reranker.baselines.knrm import Kernels
+from reranker.baselines.knrm import ConvKnrm, Kernels
 from reranker.baselines.shared import Words, cosines, split
 from reranker.finetune import main
 from reranker.models.cross_encoder import Scorer
@@ -97,8 +96,8 @@ def test_a_pair_is_taken_apart():
     }
     query, text = split(features)
     assert query.ids.tolist() == [[5, 6], [9, 0], [3, 0]] and text.ids.tolist() == [[7, 8], [4, 0], [0, 0]]
-    assert query.there.tolist() == [[True, True], [True, False], [True, False]]
-    assert text.there.tolist() == [[True, True], [True, False], [False, False]]
+    assert query.mask.tolist() == [[True, True], [True, False], [True, False]]
+    assert text.mask.tolist() == [[True, True], [True, False], [False, False]]
 
 
 # --- all of them -----------------------------------------------------------------------------------
@@ -240,7 +239,7 @@ def test_word_embeddings_of_a_file(data, tmp_path):
     [
         ("bam 1 0\nbem 1\n", r"line 2: expected a word and 2 numbers"),
         ("bam x y\n", r"line 1: expected a word and some numbers"),
-        ("", "there are no words in it"),
+        ("", "the file has no words"),
     ],
 )
 def test_a_file_that_holds_no_embeddings(tmp_path, text, message):

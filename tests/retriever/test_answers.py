@@ -235,7 +235,7 @@ def test_notes_name_what_matches_nothing():
     answers = [["(", "x*"], ["[", "Paris", "y?"], ["("]]
     find_answers(answers, np.array([[0]] * 3), ["Paris"].__getitem__, kind="regex", on_note=notes.append)
     assert notes == [
-        "answers that are no regular expressions match nothing: 3, such as '('",
+        "answers that are not regular expressions match nothing: 3, such as '('",
         "answers that match even an empty text match nothing: 2, such as 'x*'",
     ]
 

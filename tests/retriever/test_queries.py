@@ -68,7 +68,7 @@ def test_a_bracketed_search_does_not_make_a_tsv_a_csv(tmp_path):
         ("1\twho\n2\t \n", 2, "question is empty"),
         ('{"id": "1", "text": ""}', 1, "question is empty"),
         ('{"id": " ", "text": "a"}', 1, "id is empty"),
-        ("1\twho\n\n1\twhat\n", 3, "line 1 already"),
+        ("1\twho\n\n1\twhat\n", 3, "also in line 1"),
         ('{"id": "1"}', 1, '"text" is missing'),
         ('{"text": "a"}', 1, '"id" is missing'),
         ('{"id": "1", "text": ["a"]}', 1, '"text" is list'),
