@@ -121,7 +121,7 @@ def _contrast(line: bytes, place: str, known: list[str] | None) -> Contrast:
     if known is not None and objective not in known:
         raise InputError(
             f'{place}: "objective" is {objective!r}, which is unknown',
-            f"Known ones: {', '.join(known)}. ContrastMiner the contrasts again, or remove the line.",
+            f"Known ones: {', '.join(known)}. Mine the contrasts again, or remove the line.",
         )
     better = _pair(row.get("better"), None, f'{place}: "better"')
     worse = row.get("worse")

@@ -33,7 +33,7 @@ def _objectives() -> str:
 
 
 class MineOptions(Options):
-    """ContrastMiner contrasts from an index: a query with a document that should score higher than others.
+    """Mine contrasts from an index: a query with a document that should score higher than others.
 
     Writes JSON lines. The same seed gives the same file, whatever the number of processes.
     """

@@ -8,9 +8,8 @@ from pathlib import Path
 import streamlit as st
 
 from app.around.article import PAGE, article_row, passage_number, read_article
-from app.around.contrasted import contrast_miners
-from app.around.mined import Mining, pair_miners
 from app.around.titles import MAX_CHARACTERS, find_articles, found
+from app.around.training_data import Mining, contrast_miners, pair_miners
 from app.service import SearchService
 from app.web import address
 from app.web.context import Context
@@ -116,5 +115,5 @@ def show_mined(mining: Mining, row: int, view: ArticleView, name: str) -> None:
     near, mined, place = mining.near(row), [], st.empty()
     with st.spinner("Mining… The first time on an index can take a while."):
         for miner in chosen[:MAX_OBJECTIVES]:
-            mined.append(miner.mine(near, _EXAMPLES))
+            mined.append(miner(near, _EXAMPLES))
             place.html(mined_html(mined, view.id, name))

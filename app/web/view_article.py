@@ -7,11 +7,12 @@ from dataclasses import replace
 from html import escape
 
 from app.around.article import PAGE, Article, Neighbour, Neighbours, ReadPassage
-from app.around.mined import Example, Mined, Text
 from app.around.titles import Found
+from app.around.training_data import Mined
 from app.web.state import ArticleView, article_address, article_view_address, passage_address
 from app.web.view import linked_text, marked_text, safe_text, source_html, title_html, unseen
 from indexer.base.text import counted
+from retriever.objectives.examples import Example, Text
 
 _EXCERPT, _SHORT = 360, 180  # characters of a text in an example, and of one that is not what is to be found
 

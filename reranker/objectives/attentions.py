@@ -1,7 +1,7 @@
-"""What a text's tokens look at: the attention weights of an encoder's last layer, the mean of its heads.
+"""Attention weights of the tokens of a text: those of an encoder's last layer, the mean of its heads.
 
 HARP takes them for the importance of words (equations 1, 5, 10 and 13): those in the row of an anchor's
-tokens, or of [CLS], the first token. Any encoder of the transformers library will do that can give them.
+tokens, or of [CLS], the first token. Any encoder of the transformers library will do that returns them.
 An anchor of several tokens is one phrase in the paper: its row is the mean of its tokens' rows.
 
 Symbols: B texts in a batch, L tokens.
@@ -22,7 +22,8 @@ from indexer.base.errors import InputError
 from retriever.models.bases import open_base
 from retriever.models.library import quiet
 
-_MOST_WEIGHTS = 1 << 20  # B * L * L of a batch; a layer of twelve heads has 48 MB of them
+_MAX_WEIGHTS = 1 << 20  # B * L * L of a batch; 48 MB for a layer of twelve heads
+_HINT = "Choose an encoder with self-attention whose weights transformers can return, such as a BERT."
 
 Span = tuple[int, int]
 """[start, end) in characters."""
@@ -30,7 +31,7 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Attended:
-    """A text's tokens, special ones left out, and how much each is looked at.
+    """A text's tokens without the special ones, and their attention weights.
 
     start, end: int64 [n], in characters, ascending. weight: float64 [n], in steps of a millionth.
     """
@@ -48,8 +49,8 @@ class Attentions:
     """An encoder as a source of attention weights. Open one with `open_attentions`."""
 
     def __init__(self, name: str) -> None:
-        """Raises `InputError` if it cannot be had or gives no attentions."""
-        import torch  # seconds, which those who only list objectives need not wait
+        """Raises `InputError` if it cannot be opened or returns no attentions."""
+        import torch  # takes seconds, which listing the objectives should not
 
         model: Any = open_base(name)
         self._name = name
@@ -57,35 +58,35 @@ class Attentions:
         try:
             self._model = model[0].model.eval().to(self._device)
             self._tokenizer = model.tokenizer
-            self._most = int(model.max_seq_length or 512)
+            self._max_tokens = int(model.max_seq_length or 512)
             with quiet():
-                self._model.set_attn_implementation("eager")  # others give no weights
+                self._model.set_attn_implementation("eager")  # others return no weights
             self.of([("a", None)])
         except (AttributeError, NotImplementedError, TypeError, ValueError) as error:
             raise InputError(
-                f"encoder {name}: it gives no attentions ({type(error).__name__}: {error})", _OTHER
+                f"encoder {name}: it gives no attentions ({type(error).__name__}: {error})", _HINT
             ) from None
 
-    def of(self, asked: Sequence[tuple[str, Span | None]]) -> list[Attended | None]:
-        """What is looked at in each text from an anchor in it, or from [CLS] where the span is None.
+    def of(self, texts: Sequence[tuple[str, Span | None]]) -> list[Attended | None]:
+        """The attentions of an anchor in each text, or of [CLS] where the span is None.
 
-        A text is cut to what the encoder reads; None if nothing of the anchor is left.
+        A text is cut to the encoder's maximum length; None if nothing of the anchor is left.
         """
-        found: list[Attended | None] = [None] * len(asked)
-        tokens = [self._tokenize(text) for text, _ in asked]
-        order = sorted(range(len(asked)), key=lambda i: (len(tokens[i]["input_ids"]), i))
+        attended: list[Attended | None] = [None] * len(texts)
+        tokens = [self._tokenize(text) for text, _ in texts]
+        order = sorted(range(len(texts)), key=lambda i: (len(tokens[i]["input_ids"]), i))
         with _one_thread():
             for batch in _batches(order, [len(row["input_ids"]) for row in tokens]):
                 weights = self._weights([tokens[i] for i in batch])  # [B, L, L]
                 for i, square in zip(batch, weights, strict=True):
-                    found[i] = _row(tokens[i], asked[i][1], square)
-        return found
+                    attended[i] = _row(tokens[i], texts[i][1], square)
+        return attended
 
     def _tokenize(self, text: str) -> Any:
         return self._tokenizer(
             text,
             truncation=True,
-            max_length=self._most,
+            max_length=self._max_tokens,
             return_offsets_mapping=True,
             return_special_tokens_mask=True,
         )
@@ -99,14 +100,11 @@ class Attentions:
         with torch.inference_mode():
             attentions = getattr(self._model(**batch, output_attentions=True), "attentions", None)
         if not attentions or attentions[-1] is None or attentions[-1].dim() != 4:
-            raise InputError(f"encoder {self._name}: it gives no attentions", _OTHER)
+            raise InputError(f"encoder {self._name}: it gives no attentions", _HINT)
         mean: NDArray[np.float32] = (
             attentions[-1].float().mean(1).cpu().numpy()
         )  # [B, heads, L, L] -> [B, L, L]
         return mean
-
-
-_OTHER = "Choose an encoder with self-attention whose weights transformers can give, such as a BERT."
 
 
 @lru_cache(maxsize=1)
@@ -116,10 +114,10 @@ def open_attentions(name: str) -> Attentions:
 
 
 def _batches(order: list[int], lengths: list[int]) -> Iterator[list[int]]:
-    """Neighbours in an ascending order of lengths, as many as a batch may have weights."""
+    """Neighbours in an ascending order of lengths, as many as fit into `_MAX_WEIGHTS`."""
     batch: list[int] = []
     for i in order:
-        if batch and (len(batch) + 1) * lengths[i] ** 2 > _MOST_WEIGHTS:
+        if batch and (len(batch) + 1) * lengths[i] ** 2 > _MAX_WEIGHTS:
             yield batch
             batch = []
         batch.append(i)
@@ -137,13 +135,13 @@ def _row(tokens: Any, span: Span | None, square: NDArray[np.float32]) -> Attende
         if not inside.any():
             return None
         row = square[: len(offsets), : len(offsets)][inside].mean(0)
-    # Last bits depend on the machine; what is drawn should not.
+    # The last bits depend on the machine, and the drawn words should not.
     return Attended(start, end, np.round(row[real].astype(np.float64), 6))
 
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """The same bits whatever the number of processes, which share the cores."""
+    """The same bits for any number of processes that share the cores."""
     import torch
 
     threads = torch.get_num_threads()

@@ -6,13 +6,14 @@ An objective works in three steps, so that it can choose among millions of contr
     candidates(source)                 one row of numbers for each possible contrast
     contrasts(source, rows, draws)     the contrasts of some candidates, in any process
 
-To add an objective, add a file with a subclass of `Objective` to this folder: `--objective NAME`, sampling,
-mixing, several processes, statistics and the contract tests follow from it. Its settings are the fields of
-the class.
+To add an objective, add a file with a subclass of `Objective` to this folder: `--objective NAME`, an option
+for each of its settings, sampling, mixing, several processes, statistics, the table in docs/contrasts.md,
+the page of an article and the contract tests follow from it.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, ClassVar, Literal, Self
@@ -21,36 +22,53 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reranker.contrasts import Contrast
+from reranker.objectives.examples import document_text
 from reranker.objectives.source import Source
+from retriever.objectives.examples import Example, Text
+
+
+def setting(default: Any, meaning: str, shown: str = "", **bounds: float) -> Any:
+    """A field of an objective that `python -m reranker.mine` has an option for.
+
+    shown: the default in words. bounds: pydantic's, such as ge=1.
+    """
+    metadata = {"meaning": meaning, "default": shown or str(default), "bounds": bounds}
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 class Objective(ABC):
     """One way to make contrasts. A subclass is a frozen dataclass: its fields are its settings."""
 
     name: ClassVar[str]
-    """What `--objective` calls it, and what its contrasts say."""
+    """The value of `--objective`, and the objective that its contrasts name."""
     summary: ClassVar[str]
     """One line for --help."""
+    better_is: ClassVar[str]
+    """The better pair, for the table in the documentation."""
+    worse_is: ClassVar[str]
+    """The worse pairs, for the same table."""
     needs_links: ClassVar[bool] = True
     """Whether a corpus without links gives no contrasts."""
     needs_whole: ClassVar[bool] = False
-    """Whether a document's candidates hang on more of the index than the links around the document."""
+    """Whether a document's candidates depend on more of the index than the links around the document."""
+    missing: ClassVar[str] = ""
+    """What a passage needs to have candidates and most passages lack."""
     loss: ClassVar[Literal["hinge", "lce"]] = "lce"
-    """What is learnt from its contrasts, unless a training says otherwise."""
+    """The loss for its contrasts, unless a training has another."""
     masks_query: ClassVar[bool] = True
-    """Whether tokens of its queries are masked too when a model learns to predict tokens beside."""
+    """Whether masked language modelling also masks tokens of its queries."""
     min_for_processes: ClassVar[int] = 20_000
-    """How many contrasts take longer than starting processes."""
+    """The number of contrasts that take longer than starting processes."""
 
     def prepare(self, source: Source) -> Self:
-        """This objective with what every process needs; it is pickled. Called once, before all else."""
+        """This objective with whatever every process needs; it is pickled. Called once, before all else."""
         return self
 
     @abstractmethod
     def candidates(self, source: Source) -> NDArray[np.int64]:
-        """Everything that may give a contrast, int64 [n, k]: a row is what `contrasts` wants to know.
+        """All possible contrasts, int64 [n, k], a row each, as `contrasts` takes them.
 
-        Of texts, only what is needed to count: a candidate may turn out to give nothing.
+        Reads no more text than is needed to count: a candidate may turn out to give nothing.
         """
 
     @abstractmethod
@@ -59,22 +77,32 @@ class Objective(ABC):
     ) -> Iterator[Contrast | None]:
         """One contrast for each of some candidates, in order; None for one that gives none.
 
-        rows: int64 [m, k]. draws: int64 [m], in [0, 2**62), by which whatever is random is chosen. A
-        candidate gives the same whatever the process and the calls before; which m are together depends on
-        the number of contrasts and the seed alone.
+        rows: int64 [m, k]. draws: int64 [m], in [0, 2**62), decide every random choice. A candidate gives the
+        same in any process and after any other calls; which m are together depends on the number of
+        contrasts and the seed alone.
         """
 
     @abstractmethod
     def documents(self, source: Source, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The document that each of some candidates is mined from, int64 [m]; the page of an article asks.
+        """The document that each of some candidates is mined from, int64 [m], for the page of an article.
 
         Of a link it is the one that holds it.
         """
 
+    def example(self, source: Source, contrast: Contrast) -> Example:
+        """A contrast for people; overridden where the evidence has more to show."""
+        worse = tuple(document_text(pair) for pair in contrast.worse)
+        return Example(self.name, Text(contrast.better.query), document_text(contrast.better), worse)
+
     def counts(self, source: Source) -> dict[str, Any]:
-        """What `--stats` says of the corpus for this objective, besides the number of candidates."""
+        """This objective's part of `--stats`, in addition to the number of candidates."""
         return {}
 
     def why_none(self, source: Source) -> str:
         """Why there is no candidate, as the rest of a sentence that begins with the name."""
         return (self.needs_links and source.missing_links) or "finds nothing to contrast"
+
+    @property
+    def needed_encoder(self) -> str:
+        """A folder or a name of the Hub, if the objective reads with an encoder."""
+        return ""

@@ -1,16 +1,16 @@
 """How closely a document is linked to a segment: the groups D1 to D4 (PHP, section 3.1).
 
 A segment s is a passage of a document d, and D is all that d links to (other documents, by anchors that
-lie wholly in one passage). Each t of D is in one group of s:
+lie completely in one passage). Each t of D is in one group of s:
 
     D1   s has an anchor to t, t links back to d, first from its first segment
     D2   s has an anchor to t, t links back to d, first from a later segment
     D3   s has an anchor to t, t has no link to d
     D4   s has no anchor to t: another segment of d has it, whether or not t links back
 
-The paper prints D4 as targets that do not link back, which leaves those in no group that do but whose
-anchor is elsewhere in d, while it says that the groups are all of D; so D4 is read as all the others.
-Seg(a, t), the segment of t in which the anchor to d stands, is that of t's first link to d.
+The paper prints D4 as targets that do not link back. Targets that link back and whose anchor is elsewhere
+in d would then be in no group, although the groups are said to be all of D; so D4 holds all others here.
+Seg(a, t), the segment of t with the anchor to d, is that of t's first link to d.
 
 Symbols: P passages, D documents, U links without repetition of (passage, target), G links without
 repetition of (document, target).
@@ -57,13 +57,13 @@ class LinkGroups:
         return anchored[group == 1], anchored[group == 2], anchored[group == 3], others
 
     def elsewhere(self) -> NDArray[np.int64]:
-        """How many documents are in D4 of the passage that holds each of the topology's links, int64 [U]."""
+        """The number of documents in D4 of the passage that holds each of the topology's links, int64 [U]."""
         everything = np.diff(self._offsets)[self._topology.source]  # [U]
         _, segment, count = np.unique(self._topology.passage, return_inverse=True, return_counts=True)
         return everything - count[segment]
 
     def counts(self) -> dict[str, int]:
-        """How many segments have an anchor, and how many documents their groups have, summed over them."""
+        """The number of segments with an anchor, and of documents in their groups, summed over them."""
         _, first = np.unique(self._topology.passage, return_index=True)
         d1, d2, d3 = np.bincount(self.group, minlength=4)[1:4].tolist()
         d4 = int(self.elsewhere()[first].sum())

@@ -1,22 +1,23 @@
 """What HARP's four tasks share: sentences with anchors, pages, and words drawn by attention (HARP, 3.2).
 
 A sentence S of a document holds anchors a to pages P; a page is the first section of the document that an
-anchor leads to. The words of a text are weighted by what an encoder looks at
-(`reranker.objectives.attentions`), those
-that occur several times by their sum (equation 2), and drawn by the softmax of that over a temperature
-(equation 3; the paper's temperature is 1, at which all words are nearly as likely, since weights are at most
-1 together). Stop words are never drawn. Where equation 5 says zero, an anchor's words are not drawn either:
-a zero before the softmax would not keep them out. A word's weight is the sum of its tokens'.
+anchor leads to. The words of a text are weighted by an encoder's attentions
+(`reranker.objectives.attentions`), those that occur several times by their sum (equation 2), and drawn by the
+softmax of that over a temperature (equation 3; the paper's temperature is 1, at which all words are nearly
+equally likely, since the weights sum to at most 1). Stop words are never drawn, and where equation 5 says
+zero, an anchor's words are not either: a zero before the softmax would not exclude them. A word's weight is
+the sum of its tokens'.
 
-How many words are drawn is Poisson's about 3, at least 1 (equation 4), with replacement as in PROP.
+The number of drawn words is Poisson's about 3, at least 1 (equation 4), with replacement as in PROP.
 
-Left out: anchors of stop words alone, sentences of fewer than 3 words, pages of fewer than 5.
+Skipped: anchors of stop words alone, sentences of fewer than 3 words, pages of fewer than 5.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -25,12 +26,15 @@ from numpy.typing import NDArray
 from indexer.base.text import WORD
 from reranker.contrasts import Contrast, TextPair
 from reranker.objectives.attentions import Attended, Attentions, Span, open_attentions
-from reranker.objectives.base import Objective
+from reranker.objectives.base import Objective, setting
+from reranker.objectives.examples import document_text, text_around
 from reranker.objectives.source import Source
-from reranker.objectives.words import draw_count, stop_words, words_of
+from reranker.objectives.words import MEAN_WORDS, draw_count, stop_words, words_of
+from retriever.links.source import stripped_span
 from retriever.models.locations import DEFAULT_ENCODER
+from retriever.objectives.examples import Example
 
-_LEAST_SENTENCE, _LEAST_PAGE = 3, 5
+_MIN_SENTENCE_WORDS, _MIN_PAGE_WORDS = 3, 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,22 +53,55 @@ class Mention:
         return " ".join(self.sentence[self.start : self.end].split())
 
 
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A candidate before the encoder has read its texts.
+
+    texts: each with the span whose attentions are needed, or None for those of [CLS]. finish: makes the
+    contrast from the attentions of the texts, None if it cannot be made.
+    """
+
+    texts: Sequence[tuple[str, Span | None]]
+    finish: Callable[..., Contrast | None]
+
+
 @dataclass(frozen=True)
 class Harp(Objective):
-    """What is drawn by attention. encoder: a folder or a name of the Hub. temperature: of the softmax."""
+    """Words and anchors drawn by attention."""
 
-    encoder: str = DEFAULT_ENCODER
-    temperature: float = 1.0
-    mean_words: float = 3.0
+    encoder: str = setting(
+        DEFAULT_ENCODER, "the encoder whose attentions weight words, a folder or a name of the Hub"
+    )
+    temperature: float = setting(
+        1.0, "of the softmax over weights; the lower, the more often the heaviest is drawn", "1", gt=0
+    )
+    mean_words: float = setting(3.0, MEAN_WORDS, "3", gt=0, le=100)
     needs_whole: ClassVar[bool] = True
     loss = "hinge"  # equation 6
     masks_query = False
     min_for_processes: ClassVar[int] = 1000
 
     def prepare(self, source: Source) -> Self:
-        """Itself; opens the encoder, so that one that cannot be used is told at once."""
+        """Itself; opens the encoder, so that one that cannot be used is an error at once."""
         _ = self.attentions
         return self
+
+    @abstractmethod
+    def plan(self, source: Source, row: list[int], generator: np.random.Generator) -> Plan | None:
+        """The texts to be read for a candidate, and the contrast that follows; None if it gives none."""
+
+    def contrasts(
+        self, source: Source, rows: NDArray[np.int64], draws: NDArray[np.int64]
+    ) -> Iterator[Contrast | None]:
+        """The contrasts of all candidates, whose texts the encoder reads together."""
+        generators = map(np.random.default_rng, draws.tolist())
+        plans = [self.plan(source, *given) for given in zip(rows.tolist(), generators, strict=True)]
+        attended = self.attentions.of([text for plan in plans if plan for text in plan.texts])
+        start = 0
+        for plan in plans:
+            of_texts = attended[start : start + len(plan.texts)] if plan else [None]
+            start += len(plan.texts) if plan else 0
+            yield None if plan is None or None in of_texts else plan.finish(*of_texts)
 
     def documents(self, source: Source, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Those that hold the sentences' links."""
@@ -76,6 +113,11 @@ class Harp(Objective):
         """The encoder's."""
         return open_attentions(self.encoder)
 
+    @property
+    def needed_encoder(self) -> str:
+        """A folder or a name of the Hub."""
+        return self.encoder
+
     def word_set(
         self,
         source: Source,
@@ -85,7 +127,7 @@ class Harp(Objective):
         generator: np.random.Generator,
         without: Iterable[str] = (),
     ) -> list[str]:
-        """`count` words of a text, drawn by what is looked at; none if there is none to draw."""
+        """`count` words of a text, drawn by attention; none if there is none to draw."""
         weights = word_weights(text, attended)
         for word in {*stop_words(source.language), *without}:
             weights.pop(word, None)
@@ -96,32 +138,43 @@ class Harp(Objective):
         return [words[place] for place in generator.choice(len(words), count, p=shares).tolist()]
 
     def mention_set(
-        self, source: Source, mention: Mention, attended: Attended | None, generator: np.random.Generator
+        self, source: Source, mention: Mention, attended: Attended, generator: np.random.Generator
     ) -> tuple[str, int] | None:
-        """The query S1 of RQP and QDM: an anchor and words of its sentence; and how many terms that is."""
-        if attended is None:
-            return None
+        """The query S1 of RQP and QDM, an anchor and words of its sentence; and its number of terms."""
         count = draw_count(self.mean_words, generator)
         words = self.word_set(source, mention.sentence, attended, count, generator)
         return (" ".join([mention.anchor, *words]), count + 1) if words else None
 
+    def contrast(
+        self, better: tuple[str, TextPair], worse: tuple[str, TextPair], evidence: dict[str, Any]
+    ) -> Contrast:
+        """A contrast of two queries with pages."""
+        pairs = [TextPair(query, page.document, page.title) for query, page in (better, worse)]
+        return Contrast(pairs[0], (pairs[1],), self.name, evidence)
+
     def why_none(self, source: Source) -> str:
-        """Of a corpus with links, that no anchor is like that."""
+        """No links, or no such anchors."""
         return source.missing_links or "finds no sentence with such anchors to documents with text"
 
 
-def each(
-    rows: NDArray[np.int64], draws: NDArray[np.int64]
-) -> Iterator[tuple[list[int], np.random.Generator]]:
-    """Every candidate with a generator of its own."""
-    for row, draw in zip(rows.tolist(), draws.tolist(), strict=True):
-        yield row, np.random.default_rng(draw)
+def anchor_example(
+    source: Source, contrast: Contrast, link: Mapping[str, Any], better_id: str, notes: tuple[str, str]
+) -> Example:
+    """An anchor with words for people, and two pages with a note each."""
+    better, (worse,) = contrast.better, contrast.worse
+    anchor = (0, len(" ".join(link["anchor"].split())))  # the query begins with it
+    return Example(
+        contrast.objective,
+        replace(text_around(source, link, better.query), strong=(anchor,)),
+        document_text(better, better_id, notes[0]),
+        (document_text(worse, contrast.evidence["worse"], notes[1]),),
+    )
 
 
 def word_weights(text: str, attended: Attended) -> dict[str, float]:
     """Each distinct word of a text with the sum of its weights (equation 2), in the order of the text.
 
-    A token counts for the word that it begins in or before; words behind the last token are left out.
+    A token counts for the word that it begins in or before; words behind the last token are skipped.
     """
     spans = [(match.group().lower(), match.start(), match.end()) for match in WORD.finditer(text)]
     if not spans:
@@ -130,12 +183,12 @@ def word_weights(text: str, attended: Attended) -> dict[str, float]:
     place = np.minimum(np.searchsorted(ends, attended.start, side="right"), len(spans) - 1)  # [n]
     inside = (starts[place] < attended.end) & (ends[place] > attended.start)
     weight = np.bincount(place[inside], attended.weight[inside], len(spans))
-    read = np.bincount(place[inside], minlength=len(spans)) > 0
-    found: dict[str, float] = {}
-    for i in np.flatnonzero(read).tolist():
+    has_token = np.bincount(place[inside], minlength=len(spans)) > 0
+    weights: dict[str, float] = {}
+    for i in np.flatnonzero(has_token).tolist():
         word = spans[i][0]
-        found[word] = found.get(word, 0.0) + float(weight[i])
-    return found
+        weights[word] = weights.get(word, 0.0) + float(weight[i])
+    return weights
 
 
 def softmax(weights: Sequence[float], temperature: float) -> NDArray[np.float64]:
@@ -147,7 +200,7 @@ def softmax(weights: Sequence[float], temperature: float) -> NDArray[np.float64]
 
 
 def anchor_key(anchor: str) -> str:
-    """What anchors have in common that are the same: letters without case, words without their spacing."""
+    """The same for equal anchors: in lower case, with single spaces."""
     return " ".join(anchor.lower().split())
 
 
@@ -160,7 +213,7 @@ def usable_links(source: Source) -> NDArray[np.int64]:
 
 
 def first_of_several(source: Source) -> NDArray[np.int64]:
-    """Links behind which the same passage holds another one, int64 [n, 1]: they may begin such a sentence."""
+    """Links that another link follows in the same passage, int64 [n, 1]: they may be first in a sentence."""
     links = usable_links(source)
     passage = np.asarray(source.index.links.passage)[links]
     several: NDArray[np.int64] = links[:-1][passage[1:] == passage[:-1]]
@@ -174,27 +227,27 @@ def mention_of(source: Source, link: int) -> Mention | None:
 
 def mentions_beginning_with(source: Source, link: int) -> list[Mention]:
     """All anchors of the sentence that a link is the first anchor of; none if it is not the first."""
-    found = _mentions(source, link)
-    return found if found and found[0].link == link else []
+    mentions = _mentions(source, link)
+    return mentions if mentions and mentions[0].link == link else []
 
 
 def _mentions(source: Source, link: int) -> list[Mention]:
-    """The anchors of a link's sentence that may be used, in order.
+    """The usable anchors of a link's sentence, in order.
 
-    The sentence goes on to the end of an anchor that it begins but does not end.
+    The sentence is extended to the end of an anchor that begins in it.
     """
     graph = source.index.links
     passage = int(graph.passage[link])
     text, document = source.text(passage), source.document_of(passage)
-    position = _stripped(text, int(graph.start[link]), int(graph.end[link]))[0]
+    position = stripped_span(text, int(graph.start[link]), int(graph.end[link]))[0]
     first, last = next(((s, e) for s, e in source.sentences(text) if s <= position < e), (0, 0))
     spans = []
     for other in graph.from_passage(passage):
-        start, end = _stripped(text, int(graph.start[other]), int(graph.end[other]))
+        start, end = stripped_span(text, int(graph.start[other]), int(graph.end[other]))
         if first <= start < last:
             spans.append((other, start, end, int(graph.target[other])))
     sentence = text[first : max([last, *(end for _, _, end, _ in spans)])]
-    if len(words_of(sentence)) < _LEAST_SENTENCE:
+    if len(words_of(sentence)) < _MIN_SENTENCE_WORDS:
         return []
     stopped = stop_words(source.language)
     offsets = source.index.passages.offsets
@@ -207,25 +260,9 @@ def _mentions(source: Source, link: int) -> list[Mention]:
     ]
 
 
-def _stripped(text: str, start: int, end: int) -> Span:
-    anchor = text[start:end]
-    return start + len(anchor) - len(anchor.lstrip()), start + len(anchor.rstrip())
-
-
 def page_of(source: Source, document: int) -> TextPair | None:
-    """A document's first section, cut to fit, without a query; None if it is short."""
+    """A document's first section, cut, without a query; None if it is short."""
     text = source.first_words(source.first_section(document))
-    if len(words_of(text)) < _LEAST_PAGE:
+    if len(words_of(text)) < _MIN_PAGE_WORDS:
         return None
     return TextPair("", text, source.title(document))
-
-
-def contrast(
-    objective: Objective,
-    better: tuple[str, TextPair],
-    worse: tuple[str, TextPair],
-    evidence: dict[str, Any],
-) -> Contrast:
-    """A contrast of two queries with pages."""
-    pairs = [TextPair(query, page.document, page.title) for query, page in (better, worse)]
-    return Contrast(pairs[0], (pairs[1],), objective.name, evidence)

@@ -1,17 +1,16 @@
 """Query disambiguation: an anchor in its words -> its page, before another page of that anchor (HARP, 3.2.2).
 
-    query    S1 of `harp_rqp`: an anchor and words of its sentence, drawn by what the anchor looks at
-    better   with the page that it leads to there
+    query    S1 of `harp_rqp`: an anchor and words of its sentence, drawn by the attentions of the anchor
+    better   with the page that the anchor leads to here
     worse    with a random other page that the same anchor leads to elsewhere
 
-Anchors with 2 to 10 pages (the released code's limit; the paper names none). Anchors are the same whatever
+Anchors with 2 to 10 pages (the released code's limit; the paper names none). Anchors are equal whatever
 their case and spacing. Example: "He ate an [apple|Apple]." and "The [Apple|Apple Inc.] phone rang." give
 "apple ate" with Apple before Apple Inc.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,10 +18,20 @@ from numpy.typing import NDArray
 
 from indexer.store.ids import hash_ids
 from reranker.contrasts import Contrast
-from reranker.objectives.harp import Harp, anchor_key, contrast, each, mention_of, page_of, usable_links
+from reranker.objectives.attentions import Attended
+from reranker.objectives.harp import (
+    Harp,
+    Plan,
+    anchor_example,
+    anchor_key,
+    mention_of,
+    page_of,
+    usable_links,
+)
 from reranker.objectives.source import Source
+from retriever.objectives.examples import Example
 
-_MOST_PAGES = 10
+_MAX_PAGES = 10
 
 
 @dataclass(frozen=True)
@@ -31,6 +40,8 @@ class QueryDisambiguation(Harp):
 
     name = "harp-qdm"
     summary = "an ambiguous anchor and words around it, with its page before another of the anchor's (HARP)"
+    better_is = "an ambiguous anchor and words of its sentence, with its page"
+    worse_is = "the same query, with another page that this anchor leads to elsewhere"
 
     def candidates(self, source: Source) -> NDArray[np.int64]:
         """Every link whose anchor leads to several documents: [n, 10], the link and the others, else -1."""
@@ -43,8 +54,8 @@ class QueryDisambiguation(Harp):
         anchors, targets = anchor[order][new], target[order][new]  # [m], each pair once
         low = np.searchsorted(anchors, anchor, side="left")  # [n]
         count = np.searchsorted(anchors, anchor, side="right") - low
-        several = np.flatnonzero((count > 1) & (count <= _MOST_PAGES))
-        column = np.arange(_MOST_PAGES)
+        several = np.flatnonzero((count > 1) & (count <= _MAX_PAGES))
+        column = np.arange(_MAX_PAGES)
         places = np.minimum(low[several, None] + column, max(len(targets) - 1, 0))  # [k, 10]
         others = np.where(column < count[several, None], targets[places], -1)
         # One of the ten is the link's own: its place is the link's.
@@ -53,39 +64,38 @@ class QueryDisambiguation(Harp):
         others[:, 0] = links[several]
         return others
 
-    def contrasts(
-        self, source: Source, rows: NDArray[np.int64], draws: NDArray[np.int64]
-    ) -> Iterator[Contrast | None]:
-        """The page of each link and another one."""
-        mentions = [mention_of(source, link) for link in rows[:, 0].tolist()]
-        asked = [(m.sentence, (m.start, m.end)) for m in mentions if m]
-        attended = iter(self.attentions.of(asked))
-        for mention, (row, generator) in zip(mentions, each(rows, draws), strict=True):
-            if mention is None:
-                yield None
-                continue
-            query = self.mention_set(source, mention, next(attended), generator)
+    def plan(self, source: Source, row: list[int], generator: np.random.Generator) -> Plan | None:
+        """The page of the link and another one."""
+        mention = mention_of(source, row[0])
+        if mention is None:
+            return None
+
+        def finish(of_sentence: Attended) -> Contrast | None:
+            query = self.mention_set(source, mention, of_sentence, generator)
             other = int(generator.choice([document for document in row[1:] if document >= 0]))
             better, worse = page_of(source, mention.target), page_of(source, other)
             if query is None or better is None or worse is None:
-                yield None
-                continue
+                return None
             evidence = {"link": source.link_evidence(mention.link), "worse": source.document_id(other)}
-            yield contrast(self, (query[0], better), (query[0], worse), evidence)
+            return self.contrast((query[0], better), (query[0], worse), evidence)
+
+        return Plan([(mention.sentence, (mention.start, mention.end))], finish)
+
+    def example(self, source: Source, contrast: Contrast) -> Example:
+        """The anchor with words of its sentence, and its two pages."""
+        link = contrast.evidence["link"]
+        notes = ("where the anchor leads here", "where it leads elsewhere")
+        return anchor_example(source, contrast, link, link["target"], notes)
 
 
 def anchor_hashes(source: Source, links: NDArray[np.int64]) -> NDArray[np.uint64]:
     """A hash of each link's anchor, uint64 [n], in one pass over the texts. links: ascending."""
     graph = source.index.links
     passage, start, end = (np.asarray(column)[links] for column in (graph.passage, graph.start, graph.end))
-    found, row = [np.empty(0, np.uint64)], 0
+    hashes, row = [np.empty(0, np.uint64)], 0
     for (texts,) in source.index.passages.table.batches(["text"]):
         low, high = np.searchsorted(passage, [row, row + len(texts)])
-        here = slice(low, high)
-        anchors = [
-            anchor_key(texts[p - row].as_py()[s:e])
-            for p, s, e in zip(passage[here].tolist(), start[here].tolist(), end[here].tolist(), strict=True)
-        ]
-        found.append(hash_ids(anchors))
+        spans = zip(*(column[low:high].tolist() for column in (passage - row, start, end)), strict=True)
+        hashes.append(hash_ids(anchor_key(texts[p].as_py()[s:e]) for p, s, e in spans))
         row += len(texts)
-    return np.concatenate(found)
+    return np.concatenate(hashes)

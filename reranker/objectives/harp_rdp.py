@@ -1,37 +1,37 @@
-"""Representative document prediction: a sentence -> the page of its weightier anchor (HARP, 3.2.3).
+"""Representative document prediction: a sentence -> the page of its heavier anchor (HARP, 3.2.3).
 
     query    a sentence with anchors to several pages
-    better   with the page of the anchor that [CLS] looks at more, of two drawn by that
+    better   of two anchors drawn by the attentions of [CLS], with the page of the heavier one
     worse    with the page of the other
 
-Two anchors a sentence, as the paper samples them (the released code takes all). Equation 10 is printed as
-what the anchor gives to [CLS]; the text, and equations 5 and 13, mean what [CLS] gives to the anchor. The
-same anchor several times in a sentence counts together and has its first page.
-Example: "The [cat] chased a [mouse] home." with a [CLS] that looks at cat gives the page of cat before mouse.
+Two anchors a sentence, as the paper samples them (the released code takes all). Equation 10 is printed as the
+attention of the anchor to [CLS]; the text, and equations 5 and 13, mean that of [CLS] to the anchor. Equal
+anchors in a sentence count together and have the first one's page.
+Example: "The [cat] chased a [mouse] home." with a [CLS] attending to cat gives the page of cat before mouse.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reranker.contrasts import Contrast
 from reranker.objectives.attentions import Attended
+from reranker.objectives.examples import document_text, text_around
 from reranker.objectives.harp import (
     Harp,
     Mention,
+    Plan,
     anchor_key,
-    contrast,
-    each,
     first_of_several,
     mentions_beginning_with,
     page_of,
     softmax,
 )
 from reranker.objectives.source import Source
+from retriever.objectives.examples import Example, span_in
 
 
 @dataclass(frozen=True)
@@ -40,52 +40,60 @@ class RepresentativeDocumentPrediction(Harp):
 
     name = "harp-rdp"
     summary = "a sentence with the page of its more important anchor, before that of another (HARP)"
+    better_is = "a sentence, with the page of an anchor in it that matters more"
+    worse_is = "the sentence, with the page of one that matters less"
 
     def candidates(self, source: Source) -> NDArray[np.int64]:
         """Every link that may be the first of several in its sentence."""
         return first_of_several(source)
 
-    def contrasts(
-        self, source: Source, rows: NDArray[np.int64], draws: NDArray[np.int64]
-    ) -> Iterator[Contrast | None]:
-        """Two pages for each sentence."""
-        sentences = [mentions_beginning_with(source, link) for link in rows[:, 0].tolist()]
-        several = [len({mention.target for mention in mentions}) > 1 for mentions in sentences]
-        asked = [(m[0].sentence, None) for m, fits in zip(sentences, several, strict=True) if fits]
-        attended = iter(self.attentions.of(asked))
-        for mentions, fits, (_, generator) in zip(sentences, several, each(rows, draws), strict=True):
-            chosen = fits and self._two(mentions, next(attended), generator)
-            if not chosen:
-                yield None
-                continue
-            (better, more), (worse, less) = chosen
-            pages = page_of(source, better.target), page_of(source, worse.target)
-            if pages[0] is None or pages[1] is None:
-                yield None
-                continue
-            evidence = {
-                "better": source.link_evidence(better.link) | {"share": more},
-                "worse": source.link_evidence(worse.link) | {"share": less},
-            }
-            query = better.sentence
-            yield contrast(self, (query, pages[0]), (query, pages[1]), evidence)
+    def plan(self, source: Source, row: list[int], generator: np.random.Generator) -> Plan | None:
+        """Two pages for the sentence."""
+        mentions = mentions_beginning_with(source, row[0])
+        if len({mention.target for mention in mentions}) < 2:
+            return None
 
-    def _two(
-        self, mentions: list[Mention], attended: Attended | None, generator: np.random.Generator
-    ) -> list[tuple[Mention, float]] | None:
-        """Two anchors to different pages with their shares (equation 11), the larger first; None if equal."""
-        if attended is None:
-            return None
-        found = importance(mentions, attended, self.temperature)
-        first, share = found[generator.choice(len(found), p=[share for _, share in found])]
-        others = [pair for pair in found if pair[0].target != first.target]
+        def finish(attended: Attended) -> Contrast | None:
+            drawn = self._draw_two(mentions, attended, generator)
+            pages = [page_of(source, mention.target) for mention, _ in drawn]
+            if not drawn or pages[0] is None or pages[1] is None:
+                return None
+            evidence = {
+                side: source.link_evidence(mention.link) | {"share": share}
+                for side, (mention, share) in zip(("better", "worse"), drawn, strict=True)
+            }
+            query = mentions[0].sentence
+            return self.contrast((query, pages[0]), (query, pages[1]), evidence)
+
+        return Plan([(mentions[0].sentence, None)], finish)
+
+    def _draw_two(
+        self, mentions: list[Mention], attended: Attended, generator: np.random.Generator
+    ) -> list[tuple[Mention, float]]:
+        """Two anchors to different pages with their shares (equation 11), the larger first; [] if equal."""
+        shares = importance(mentions, attended, self.temperature)
+        first, share = shares[generator.choice(len(shares), p=[share for _, share in shares])]
+        others = [pair for pair in shares if pair[0].target != first.target]
         if not others:
-            return None
+            return []
         left = np.array([share for _, share in others])
         second = others[generator.choice(len(others), p=left / left.sum())]
         if second[1] == share:
-            return None
+            return []
         return sorted([(first, share), second], key=lambda pair: -pair[1])
+
+    def example(self, source: Source, contrast: Contrast) -> Example:
+        """The sentence, and the pages of two of its anchors with their shares of attention."""
+        links = [contrast.evidence[side] for side in ("better", "worse")]
+        text = source.text(int(source.index.passages.rows_of([links[0]["passage_id"]])[0]))
+        query = contrast.better.query
+        strong, marks = (span_in(query, text, link["start"], link["end"]) for link in links)
+        better, worse = (
+            document_text(pair, link["target"], f"share of attention {link['share']:.3f}")
+            for pair, link in zip((contrast.better, *contrast.worse), links, strict=True)
+        )
+        sentence = replace(text_around(source, links[0], query), marks=marks, strong=strong)
+        return Example(contrast.objective, sentence, better, (worse,))
 
 
 def importance(

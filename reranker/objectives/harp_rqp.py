@@ -1,8 +1,8 @@
 """Representative query prediction: an anchor in its words before words of its page (HARP, 3.2.1).
 
     document   the page P of an anchor a in a sentence S
-    better     S1: a and l words of S, drawn by what a looks at
-    worse      S2: l + 1 words of P, drawn by what [CLS] looks at; none of a's (equation 5)
+    better     S1: a and l words of S, drawn by the attentions of a
+    worse      S2: l + 1 words of P, drawn by the attentions of [CLS]; none of a's (equation 5)
 
 Both have l + 1 terms, the anchor being one. Example: "The [Aristocats] was scored by George Bruns." gives
 "Aristocats scored Bruns" before "Disney film cats", both with the page of The Aristocats.
@@ -10,17 +10,18 @@ Both have l + 1 terms, the anchor being one. Example: "The [Aristocats] was scor
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reranker.contrasts import Contrast
-from reranker.objectives.attentions import Span
-from reranker.objectives.harp import Harp, contrast, each, mention_of, page_of, usable_links
+from reranker.objectives.attentions import Attended
+from reranker.objectives.examples import compared_text, text_around
+from reranker.objectives.harp import Harp, Plan, mention_of, page_of, usable_links
 from reranker.objectives.source import Source
 from reranker.objectives.words import words_of
+from retriever.objectives.examples import Example, Text
 
 
 @dataclass(frozen=True)
@@ -29,40 +30,34 @@ class RepresentativeQueryPrediction(Harp):
 
     name = "harp-rqp"
     summary = "a page with an anchor and words around it, before words of the page (HARP)"
+    better_is = "an anchor and words of its sentence, with its page"
+    worse_is = "as many words of the page, with the page"
 
     def candidates(self, source: Source) -> NDArray[np.int64]:
         """Every link to a document with text."""
         return usable_links(source)[:, None]
 
-    def contrasts(
-        self, source: Source, rows: NDArray[np.int64], draws: NDArray[np.int64]
-    ) -> Iterator[Contrast | None]:
-        """Two queries with the page of each link."""
-        mentions = [mention_of(source, link) for link in rows[:, 0].tolist()]
-        pages = [page_of(source, mention.target) if mention else None for mention in mentions]
-        asked: list[tuple[str, Span | None]] = []
-        for mention, page in zip(mentions, pages, strict=True):
-            if mention and page:
-                asked += [(mention.sentence, (mention.start, mention.end)), (page.document, None)]
-        attended = iter(self.attentions.of(asked))
-        for mention, page, (_, generator) in zip(mentions, pages, each(rows, draws), strict=True):
-            if mention is None or page is None:
-                yield None
-                continue
-            of_sentence, of_page = next(attended), next(attended)
+    def plan(self, source: Source, row: list[int], generator: np.random.Generator) -> Plan | None:
+        """Two queries with the page of the link."""
+        mention = mention_of(source, row[0])
+        page = page_of(source, mention.target) if mention else None
+        if mention is None or page is None:
+            return None
+
+        def finish(of_sentence: Attended, of_page: Attended) -> Contrast | None:
             query = self.mention_set(source, mention, of_sentence, generator)
-            if query is None or of_page is None:
-                yield None
-                continue
-            anchor = words_of(mention.anchor)
-            worse = self.word_set(source, page.document, of_page, query[1], generator, anchor)
-            yield (
-                contrast(
-                    self,
-                    (query[0], page),
-                    (" ".join(worse), page),
-                    {"link": source.link_evidence(mention.link)},
-                )
-                if worse
-                else None
-            )
+            if query is None:
+                return None
+            text, terms = query
+            worse = self.word_set(source, page.document, of_page, terms, generator, words_of(mention.anchor))
+            evidence = {"link": source.link_evidence(mention.link)}
+            return self.contrast((text, page), (" ".join(worse), page), evidence) if worse else None
+
+        return Plan([(mention.sentence, (mention.start, mention.end)), (page.document, None)], finish)
+
+    def example(self, source: Source, contrast: Contrast) -> Example:
+        """An anchor with words of its sentence, and words of its page, for the page."""
+        link, better, (worse,) = contrast.evidence["link"], contrast.better, contrast.worse
+        around = replace(text_around(source, link, better.query), note="the anchor and words around it")
+        of_page = Text(worse.query, note="drawn from the page")
+        return Example(contrast.objective, compared_text(better, worse, link["target"]), around, (of_page,))

@@ -2,18 +2,18 @@
 
     query      a segment s of a document d: a passage
     better     s with a document that d links to, from a nearer group (`reranker.objectives.groups`: D1 to D4)
-    worse      s with n documents that d links to, from a farther group
-    anchors    where s names the document; documents of D4 have none
+    worse      s with n documents that d links to, from the next farther group
+    anchors    the anchors in s that lead to the document; documents of D4 have none
 
-    php-hp     hyperlink prediction             D1, D2, D3 before D4    what s itself links to
-    php-shp    symmetric hyperlink prediction   D1, D2 before D3        what links back to d
-    php-mrds   most relevant document selection D1 before D2            what does so from its first segment
+    php-hp     hyperlink prediction             D1, D2, D3 before D4    documents that s itself links to
+    php-shp    symmetric hyperlink prediction   D1, D2 before D3        documents that link back to d
+    php-mrds   most relevant document selection D1 before D2            those whose first segment links back
 
 The paper trains them one after another (one epoch, one epoch, two), each from the model before. Equation
 3 sums over the better documents, so each of them is a contrast of its own. Where there are fewer than n
 worse documents each is taken once, then they are drawn again (section 4.5.4 samples repeatedly).
-Documents without text are left out of the contrasts, not of the groups. A document of one segment has no
-D4, so it gives no php-hp.
+Documents without text are skipped in the contrasts, but not in the groups. A document of one segment has
+no D4, so it gives no php-hp.
 
 Example: "[Apple] sells [electronics] as a [company]." with Apple, electronics and company all linked
 from Jobs' first passage; only Apple and electronics link back, Apple from its first passage, electronics
@@ -23,31 +23,38 @@ before Zen, php-shp Apple and electronics each before company, php-mrds Apple be
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from reranker.contrasts import Contrast, TextPair
-from reranker.objectives.base import Objective
-from reranker.objectives.groups import LinkGroups
+from reranker.objectives.base import Objective, setting
+from reranker.objectives.examples import document_text, text_around
 from reranker.objectives.source import Source
+from retriever.links.sentences import Span
+from retriever.objectives.examples import Example
+
+_SHOWN_WORSE = 2  # worse documents of an example for people
+_GROUPS = {
+    "D1": "links back at its beginning",
+    "D2": "links back later",
+    "D3": "does not link back",
+    "D4": "is named elsewhere in the article",
+}
 
 
 @dataclass(frozen=True)
 class Stage(Objective):
     """What the three stages share: a candidate is one of the topology's links, by its place."""
 
-    negatives: int = 24
-    """worse documents a contrast; 24 were best (section 4.5.4)"""
+    negatives: int = setting(24, "worse documents in a contrast", ge=1)  # the best number (section 4.5.4)
     min_for_processes: ClassVar[int] = 2000
 
     farthest_better: ClassVar[int]
     """The last group that is better; the next one is worse."""
-    missing: ClassVar[str]
-    """What a corpus without candidates has not."""
 
     def candidates(self, source: Source) -> NDArray[np.int64]:
         """Every link of a segment to a better document, if the segment has a worse one; int64 [n, 1]."""
@@ -64,7 +71,7 @@ class Stage(Objective):
     def contrasts(
         self, source: Source, rows: NDArray[np.int64], draws: NDArray[np.int64]
     ) -> Iterator[Contrast | None]:
-        """The segment with the link's target, before n documents of the group behind."""
+        """The segment with the link's target, before n documents of the next group."""
         topology, groups = source.topology, source.link_groups
         for (place,), draw in zip(rows.tolist(), draws.tolist(), strict=True):
             segment, document = int(topology.passage[place]), int(topology.target[place])
@@ -86,49 +93,73 @@ class Stage(Objective):
         return source.topology.source[rows[:, 0]].astype(np.int64)
 
     def counts(self, source: Source) -> dict[str, Any]:
-        """How many passages have an anchor, and how many documents their groups have."""
+        """The number of passages with an anchor, and of the documents in their groups."""
         return source.link_groups.counts()
 
     def why_none(self, source: Source) -> str:
-        """Which links are missing."""
+        """The links that are missing."""
         if source.missing_links:
             return source.missing_links
         counts = self.counts(source)
-        found = ", ".join(f"D{n} {counts[f'd{n}']:,}" for n in range(1, 5))
-        return f"finds no passage {self.missing} (documents by group: {found})"
+        groups = ", ".join(f"D{n} {counts[f'd{n}']:,}" for n in range(1, 5))
+        return f"finds no passage {self.missing} (documents by group: {groups})"
+
+    def example(self, source: Source, contrast: Contrast) -> Example:
+        """The passage with its anchors to the better and the worse documents, and their groups."""
+        evidence, better, farther = contrast.evidence, contrast.better, f"D{self.farthest_better + 1}"
+        link, back, group = evidence["link"], evidence.get("back"), evidence["group"]
+        distinct = dict(zip(evidence["worse"], contrast.worse, strict=True))  # few are drawn again
+        shown = [*distinct.items()][:_SHOWN_WORSE]
+        marks = sorted({span for pair in distinct.values() for span in pair.anchors})
+        better_text = document_text(better, link["target"], f"{group}: {_GROUPS[group]}")
+        if back:
+            better_text = replace(better_text, strong=_span_of_back_link(source, better.document, back))
+        return Example(
+            contrast.objective,
+            replace(text_around(source, link, better.query), marks=tuple(marks), strong=better.anchors),
+            better_text,
+            tuple(document_text(pair, id_, f"{farther}: {_GROUPS[farther]}") for id_, pair in shown),
+            more_worse=len(distinct) - len(shown),
+        )
 
 
 class HyperlinkPrediction(Stage):
-    """Stage 1: what the segment links to, before what only the rest of its document links to."""
+    """Stage 1: documents that the segment links to, before those that only its document links to."""
 
     name = "php-hp"
     summary = "a passage with what it links to, before what its document links to elsewhere (PHP, stage 1)"
+    better_is = "a passage, with a document that it links to"
+    worse_is = "the passage, with documents that only other passages of its document link to"
     farthest_better = 3
     missing = "with anchors to some of the documents that its document links to, but not to all"
 
 
 class SymmetricHyperlinkPrediction(Stage):
-    """Stage 2: what links back, before what does not."""
+    """Stage 2: documents that link back, before those that do not."""
 
     name = "php-shp"
     summary = "a passage with what it links to and links back, before what does not (PHP, stage 2)"
+    better_is = "a passage, with a document that it links to and that links back"
+    worse_is = "the passage, with documents that it links to and that do not"
     farthest_better = 2
     missing = "with anchors both to a document that links back and to one that does not"
 
 
 class MostRelevantDocumentSelection(Stage):
-    """Stage 3: what links back from its first segment, before what does so later."""
+    """Stage 3: documents that link back from their first segment, before those that do so later."""
 
     name = "php-mrds"
     summary = "a passage with what links back at its beginning, before what does so later (PHP, stage 3)"
+    better_is = "a passage, with a document that it links to and that links back from its first passage"
+    worse_is = "the passage, with documents that link back from a later one"
     farthest_better = 1
     missing = "with anchors both to a document whose first passage links back and to one that does so later"
 
 
 def _has_text(source: Source, documents: NDArray[Any]) -> NDArray[np.bool_]:
     offsets = source.index.passages.offsets
-    found: NDArray[np.bool_] = offsets[documents + 1] > offsets[documents]
-    return found
+    mask: NDArray[np.bool_] = offsets[documents + 1] > offsets[documents]
+    return mask
 
 
 def _draw(documents: NDArray[np.int32], count: int, generator: np.random.Generator) -> NDArray[np.int32]:
@@ -138,9 +169,9 @@ def _draw(documents: NDArray[np.int32], count: int, generator: np.random.Generat
 
 
 def _pair(source: Source, segment: int, document: int) -> TextPair:
-    """A segment with a document, and where it names it."""
+    """A segment with a document, and the anchors that lead to it."""
     graph = source.index.links
-    spans: list[tuple[int, int]] = []
+    spans: list[Span] = []
     for link in graph.from_passage(segment):
         start, end = int(graph.start[link]), int(graph.end[link])
         if graph.target[link] == document and start < end and (not spans or spans[-1][1] <= start):
@@ -150,7 +181,7 @@ def _pair(source: Source, segment: int, document: int) -> TextPair:
 
 def _evidence(source: Source, place: int, worse: NDArray[np.int32]) -> dict[str, Any]:
     """The link, the group that it puts its target in, the link back if there is one, the worse documents."""
-    groups: LinkGroups = source.link_groups
+    groups = source.link_groups
     back = int(groups.back[place])
     return {
         "link": source.link_evidence(int(source.topology.link[place])),
@@ -158,3 +189,10 @@ def _evidence(source: Source, place: int, worse: NDArray[np.int32]) -> dict[str,
         **({"back": source.link_evidence(back)} if back >= 0 else {}),
         "worse": [source.document_id(document) for document in worse.tolist()],
     }
+
+
+def _span_of_back_link(source: Source, document: str, back: Mapping[str, Any]) -> tuple[Span, ...]:
+    """The place of the link back in the first words of a document; none if it is cut off."""
+    (row,) = source.index.passages.rows_of([back["passage_id"]]).tolist()
+    shift = document.find(source.text(row)[: back["end"]])
+    return ((shift + back["start"], shift + back["end"]),) if shift >= 0 else ()

@@ -1,19 +1,19 @@
-"""Representative words prediction: which of two word sets is more like the document (PROP, section 3.1).
+"""Representative words prediction: the likelier of two word sets for a document (PROP, section 3.1).
 
     document  a title and the first words of a text
-    better    of two sets of as many words, drawn from the document's language model, the likelier one
+    better    of two sets of equally many words, drawn from the document's language model, the likelier one
     worse     the other one
 
 The number of words is Poisson's about 3, at least 1; words are drawn with replacement and stay repeated, as
-the likelihood counts them. Five contrasts a document. Sets of equal likelihood say nothing and are drawn
-again, where algorithm 1 would take the second one.
+the likelihood counts them. Five contrasts a document. Sets of equal likelihood are drawn again, where
+algorithm 1 would take the second one.
 
-`prop-random` is the sampling of table 5: any word of the vocabulary with the same probability, the likelihood
+`prop-random` is the sampling of table 5: all words of the vocabulary are equally probable, and the likelihood
 under the document's model decides as before. Further pre-training (table 4) is mining the target's corpus.
 
-Where the paper and its code part: minimum count 50 and t = 1e-5 are the paper's (code: 10 or 100, 1e-4);
+Where the paper and its code differ: minimum count 50 and t = 1e-5 are the paper's (code: 10 or 100, 1e-4);
 mu, which the paper leaves open, is the mean length of a document, as in the code; P(w|C) is by word counts as
-the paper has it (code: document frequencies); short documents are not passed over.
+in the paper (code: document frequencies); short documents are not skipped.
 
 Example: a document of the words moth moth bug in a collection of 10 words, moth 2 bug 4 times, with
 mu = 10 has P(moth) = (2 + 10 2/10) / 13 = 4/13 and P(bug) = 5/13, so "bug bug" is better than "moth bug".
@@ -30,7 +30,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from reranker.contrasts import Contrast, TextPair
-from reranker.objectives.base import Objective
+from reranker.objectives.base import Objective, setting
+from reranker.objectives.examples import compared_text
 from reranker.objectives.source import Source
 from reranker.objectives.unigrams import (
     Collection,
@@ -40,31 +41,32 @@ from reranker.objectives.unigrams import (
     document_words,
     text_of,
 )
-from reranker.objectives.words import draw_count
+from reranker.objectives.words import MEAN_WORDS, draw_count
+from retriever.objectives.examples import Example, Text
 
 _TRIES = 16
 
 
 @dataclass(frozen=True)
 class Prop(Objective):
-    """Word sets by the document's language model.
-
-    minimum_count: of a word in the collection. threshold: word2vec's t. mu: None is the mean length of a
-    document. mean_words: of a set. per_document: contrasts.
-    """
+    """Word sets from the document's language model."""
 
     name = "prop"
     summary = "two word sets drawn from a document's language model (PROP)"
+    better_is = "two sets of words drawn from a document's language model, the likelier one with the document"
+    worse_is = "the other set with the document"
     needs_links = False
     needs_whole = True
     loss = "hinge"  # equation 5
     masks_query = False  # a set of words (section 4.4.2)
 
-    minimum_count: int = 50
-    threshold: float = 1e-5
-    mu: float | None = None
-    mean_words: float = 3.0
-    per_document: int = 5
+    minimum_count: int = setting(50, "how often a word must occur in the corpus to be drawn", ge=1)
+    threshold: float = setting(1e-5, "word2vec's t; words rarer than it are never thinned out", "1e-5", gt=0)
+    mu: float | None = setting(
+        None, "the weight of the collection in a document's model, in words", "the mean length", gt=0
+    )
+    mean_words: float = setting(3.0, MEAN_WORDS, "3", gt=0, le=100)
+    per_document: int = setting(5, "contrasts of a document", ge=1)
     collection: Collection | None = field(default=None, repr=False, compare=False)
 
     def prepare(self, source: Source) -> Self:
@@ -82,7 +84,7 @@ class Prop(Objective):
     def contrasts(
         self, source: Source, rows: NDArray[np.int64], draws: NDArray[np.int64]
     ) -> Iterator[Contrast | None]:
-        """The two sets of each; none where the document has no text to read."""
+        """The two sets of each; None where the document has no text."""
         last, model, pair = -1, None, TextPair("", "")
         for document, draw in zip(rows[:, 0].tolist(), draws.tolist(), strict=True):
             if document != last:
@@ -131,19 +133,29 @@ class Prop(Objective):
 
     @cached_property
     def _sampler(self) -> Sampler:
-        return Sampler(self._collection, self._collection.kept(self.threshold), self._mu)
+        return Sampler(self._collection, self._collection.keep_probabilities(self.threshold), self._mu)
 
     def documents(self, source: Source, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """A candidate's first number."""
         return rows[:, 0]
 
+    def example(self, source: Source, contrast: Contrast) -> Example:
+        """The document with the words of both sets marked, and their likelihoods."""
+        evidence, better, (worse,) = contrast.evidence, contrast.better, contrast.worse
+        likelier, other = (
+            Text(pair.query, note=f"log\u00a0P\u00a0=\u00a0−{-score:.1f}")
+            for pair, score in zip((better, worse), evidence["log_likelihood"], strict=True)
+        )
+        document = compared_text(better, worse, evidence["document_id"])
+        return Example(contrast.objective, document, likelier, (other,))
+
     def counts(self, source: Source) -> dict[str, Any]:
         """The collection in numbers."""
-        found = self._collection
-        return {"words": found.total, "vocabulary": len(found.words), "mean_length": found.mean_length}
+        words = self._collection
+        return {"words": words.total, "vocabulary": len(words.words), "mean_length": words.mean_length}
 
     def why_none(self, source: Source) -> str:
-        """The vocabulary is empty."""
+        """No word is frequent enough."""
         return (
             f"finds no word that occurs {self.minimum_count:,} times and is no stop word "
             f"({self._collection.total:,} words in all; lower --minimum-count)"
@@ -152,10 +164,11 @@ class Prop(Objective):
 
 @dataclass(frozen=True)
 class PropRandom(Prop):
-    """Word sets of any words of the collection."""
+    """Word sets from the vocabulary, all words equally probable."""
 
     name = "prop-random"
     summary = "two sets of any words; the document's language model decides (PROP, table 5)"
+    better_is = "two sets of any words of the vocabulary, the likelier one with the document"
 
     def _draw(self, model: DocumentModel, count: int, generator: np.random.Generator) -> NDArray[np.int64]:
         return generator.integers(0, len(self._collection.words), count)

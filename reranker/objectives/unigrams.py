@@ -4,8 +4,8 @@
     P(w|D) = (c(w, D) + mu P(w|C)) / (|D| + mu)                 equation 3, Dirichlet smoothing
     log P(Q|D) = sum of log P(w|D) over the words of Q          equation 2
 
-|C| and |D| count all words; asked for are those of the vocabulary alone: no stop word, none that is rarer
-than a minimum. A document's words are those of its title and of as much of its text as is read.
+|C| and |D| count all words; Q and the tables hold those of the vocabulary only, without stop words and words
+rarer than a minimum. A document's words are those of its title and of its first 512 words.
 
 Symbols: V words in the vocabulary.
 """
@@ -27,7 +27,7 @@ from reranker.objectives.words import stop_words, words_of
 
 @dataclass(frozen=True)
 class Collection:
-    """The words of a collection that may be drawn, and how often they occur.
+    """The vocabulary of a collection, and how often its words occur.
 
     words: V of them, in alphabetical order. counts: int64 [V]. total: |C|. mean_length: the mean |D|.
     """
@@ -47,10 +47,10 @@ class Collection:
         """P(w|C), [V]."""
         return self.counts / max(self.total, 1)
 
-    def kept(self, threshold: float) -> NDArray[np.float64]:
-        """How often a drawn word is kept, [V]: sqrt(t / f) + t / f, at most 1, where f is P(w|C).
+    def keep_probabilities(self, threshold: float) -> NDArray[np.float64]:
+        """The probability to keep a drawn word, [V]: sqrt(t / f) + t / f, at most 1, where f is P(w|C).
 
-        What word2vec's program does with frequent words; its paper prints sqrt(t / f).
+        As word2vec's program thins out frequent words; its paper prints sqrt(t / f).
         """
         ratio = threshold / self.probabilities
         return np.minimum(np.sqrt(ratio) + ratio, 1.0)
@@ -62,12 +62,12 @@ def count_words(source: Source, minimum_count: int) -> Collection:
     Memory: the distinct words of the collection.
     """
     counts: Counter[str] = Counter()
-    read = documents = 0
+    total_length = documents = 0
     for titles, texts in source.index.documents.table.batches(["title", "text"]):
         for title, text in zip(titles.to_pylist(), texts.to_pylist(), strict=True):
             counts.update(words_of(f"{title}\n{text}"))
             if text.strip():
-                read += len(document_words(title, source.first_words(text)))
+                total_length += len(document_words(title, source.first_words(text)))
                 documents += 1
     stopped = stop_words(source.language)
     words = sorted(w for w, count in counts.items() if count >= minimum_count and w not in stopped)
@@ -75,7 +75,7 @@ def count_words(source: Source, minimum_count: int) -> Collection:
         tuple(words),
         np.array([counts[word] for word in words], np.int64),
         counts.total(),
-        read / max(documents, 1),
+        total_length / max(documents, 1),
     )
 
 
@@ -97,44 +97,44 @@ class DocumentModel:
 
     def probabilities(self, numbers: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         """P(w|D) of some words of the vocabulary, by number."""
-        asked = np.asarray(numbers, np.int64)  # [m]
-        inside = np.zeros(len(asked), np.int64)
+        words = np.asarray(numbers, np.int64)  # [m]
+        counts = np.zeros(len(words), np.int64)
         if len(self.numbers):
-            place = np.minimum(np.searchsorted(self.numbers, asked), len(self.numbers) - 1)
-            inside = np.where(self.numbers[place] == asked, self.counts[place], 0)
-        smoothed: NDArray[np.float64] = inside + self._mu * self._collection.probabilities[asked]
+            place = np.minimum(np.searchsorted(self.numbers, words), len(self.numbers) - 1)
+            counts = np.where(self.numbers[place] == words, self.counts[place], 0)
+        smoothed: NDArray[np.float64] = counts + self._mu * self._collection.probabilities[words]
         return smoothed / (self._length + self._mu)
 
     def log_likelihood(self, numbers: Sequence[int] | NDArray[np.int64]) -> float:
-        """log P(Q|D), the same to the bit for the same words in any order."""
+        """log P(Q|D), identical to the bit for the same words in any order."""
         return math.fsum(np.log(self.probabilities(numbers)).tolist())
 
 
 class Sampler:
-    """Draws words of the vocabulary by P(w|D), thinned out by how often a word is kept.
+    """Draws words of the vocabulary by P(w|D), with frequent words thinned out.
 
-    A draw by P(w|D) that is repeated until the word is kept is one by P(w|D) kept(w) / sum. That is a mix
-    of the document's counts and the collection's, so a draw costs the logarithm of V, not V.
+    Drawing by P(w|D) until a word is kept is drawing by P(w|D) keep(w) / sum. That is a mix of the
+    document's counts and the collection's, so a draw costs the logarithm of V, not V.
     """
 
-    def __init__(self, collection: Collection, kept: NDArray[np.float64], mu: float) -> None:
-        self._kept, self._mu = kept, mu
-        self._background = np.cumsum(collection.probabilities * kept)  # [V]
+    def __init__(self, collection: Collection, keep: NDArray[np.float64], mu: float) -> None:
+        self._keep, self._mu = keep, mu
+        self._background = np.cumsum(collection.probabilities * keep)  # [V]
 
     def draw(self, model: DocumentModel, count: int, generator: np.random.Generator) -> NDArray[np.int64]:
         """The numbers of `count` words, with replacement, int64 [count]."""
-        own = np.cumsum(model.counts * self._kept[model.numbers])  # [n]
+        own = np.cumsum(model.counts * self._keep[model.numbers])  # [n]
         of_document = float(own[-1]) if len(own) else 0.0
         places = generator.random(count) * (of_document + self._mu * float(self._background[-1]))
-        found = np.empty(count, np.int64)
+        numbers = np.empty(count, np.int64)
         inside = places < of_document
-        found[inside] = model.numbers[_place(own, places[inside])] if inside.any() else 0
-        found[~inside] = _place(self._background, (places[~inside] - of_document) / max(self._mu, 1e-300))
-        return found
+        numbers[inside] = model.numbers[_place(own, places[inside])] if inside.any() else 0
+        numbers[~inside] = _place(self._background, (places[~inside] - of_document) / max(self._mu, 1e-300))
+        return numbers
 
 
 def _place(cumulative: NDArray[np.float64], value: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Where each value falls; a sum's last bit may put one behind the end."""
+    """The bin of each value; rounding may put one behind the end."""
     return np.minimum(np.searchsorted(cumulative, value, side="right"), len(cumulative) - 1)
 
 

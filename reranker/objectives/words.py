@@ -1,7 +1,7 @@
-"""Words of texts, and the words of a language that say nothing of what a text is about.
+"""Words of texts, and the stop words of languages.
 
 The stop lists are Snowball's (https://snowballstem.org, BSD licence; in English 174 entries) as Lucene
-carries them in Anserini's jar. PROP and HARP take INQUERY's list, which is longer (418) and English alone.
+carries them in Anserini's jar. PROP and HARP take INQUERY's list, which is longer (418) and only English.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def words_of(text: str) -> list[str]:
 
 @cache
 def stop_words(language: str) -> frozenset[str]:
-    """The stop words of a language, an ISO 639-1 code; as `words_of` finds them, so "isn't" is isn and t.
+    """The stop words of a language, an ISO 639-1 code, split by `words_of`: "isn't" is isn and t.
 
     Raises `UsageError` for a language without a list.
     """
@@ -43,8 +43,12 @@ def stop_words(language: str) -> frozenset[str]:
     return frozenset(word for line in text.splitlines() for word in words_of(line.partition("|")[0]))
 
 
+MEAN_WORDS = "mean number of words drawn for a query (Poisson's distribution)"
+"""The meaning of the setting `mean_words`, of PROP and HARP."""
+
+
 def draw_count(mean: float, generator: np.random.Generator) -> int:
-    """How many words a query has: Poisson's, drawn again below 1.
+    """The number of words of a query, by Poisson's distribution; 0 is drawn again.
 
     PROP's equation in section 3.1 and HARP's equation 4 lack the factorial; zero-truncated is what their
     "x = 1, 2, 3, ..." means.

@@ -12,10 +12,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import regex  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from indexer.base.errors import InputError
+from indexer.base.text import WORD
 from indexer.index import Index
 from retriever.links.source import Source
 from retriever.links.topology import PassagePairs, Topology
@@ -26,7 +26,6 @@ from retriever.objectives.base import Objective, PairTexts
 from retriever.objectives.registry import all_objectives
 
 _MIN_FOR_PROCESSES = 20_000  # pairs that take longer than starting processes
-_WORD = regex.compile(r"[\p{L}\p{N}\p{M}]+")
 
 
 @dataclass
@@ -200,7 +199,7 @@ def _read_pair(
 
 
 def _words(text: str) -> list[str]:
-    return [word.lower() for word in _WORD.findall(text)]
+    return [word.lower() for word in WORD.findall(text)]
 
 
 def _context(source: Source, row: int, text: str | None = None) -> Context:

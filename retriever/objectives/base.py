@@ -18,8 +18,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from retriever.links.sentences import Span
 from retriever.links.source import Source
 from retriever.links.topology import PassagePairs
+from retriever.objectives.examples import Example, passage_text, span_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,33 @@ class Objective(ABC):
 
         draw: an integer in [0, 2**62) that decides every random choice.
         """
+
+    def example(self, source: Source, kind: str, pairs: PassagePairs, i: int, texts: PairTexts) -> Example:
+        """Pair i for people, with the anchors that made it. kind: the name of its topology."""
+        graph = source.index.links
+        query, positive = int(pairs.query[i]), int(pairs.positive[i])
+        query_link, shared = int(pairs.query_link[i]), int(pairs.shared_link[i])
+        marks: tuple[Span, ...] = ()
+        if query_link >= 0:
+            start, end = int(graph.start[query_link]), int(graph.end[query_link])
+            marks = span_in(texts.query, source.text(int(graph.passage[query_link])), start, end)
+        is_complete = texts.positive == source.text(positive)
+        links = {int(pairs.positive_link[i]), shared} - {-1} if is_complete else set()
+        through = None
+        if shared >= 0:
+            table, document = source.index.documents.table, int(graph.target[shared])
+            through = (str(table.value("id", document)), str(table.value("title", document)))
+        return Example(
+            kind,
+            passage_text(source, query, texts.query, marks),
+            passage_text(
+                source,
+                positive,
+                texts.positive,
+                sorted({(int(graph.start[link]), int(graph.end[link])) for link in links}),
+            ),
+            through=through,
+        )
 
 
 def pairs_without_query_link(

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from linked_corpus import build_linked, page, random_pages
 
-from app.around import contrasted
-from app.around.contrasted import ContrastMiner, contrast_miners
-from app.around.mined import Mining
+from app.around import training_data
+from app.around.training_data import Mining, contrast_miners, mine_contrasts
 from indexer.base.errors import InputError
 from indexer.base.text import WORD
 from reranker.objectives.attentions import Attended
@@ -24,9 +23,9 @@ HARP = [name for name in all_objectives() if name.startswith("harp")]
 class LookingAtLongWords:
     """Attentions without an encoder: a token is a word, and its weight its length."""
 
-    def of(self, asked):
+    def of(self, texts):
         found = []
-        for text, _ in asked:
+        for text, _ in texts:
             words = [(match.start(), match.end()) for match in WORD.finditer(text)]
             start, end = (np.array(bounds, np.int64) for bounds in zip(*words, strict=True))
             found.append(Attended(start, end, (end - start) / 100))
@@ -36,7 +35,7 @@ class LookingAtLongWords:
 @pytest.fixture(autouse=True)
 def no_hurry(monkeypatch):
     """A busy machine shows no less."""
-    monkeypatch.setattr(contrasted, "SECONDS", 600)
+    monkeypatch.setattr(training_data, "SECONDS", 600)
 
 
 @pytest.fixture
@@ -65,7 +64,7 @@ def jobs(tmp_path_factory):
 
 
 def mine(index, name, document, most=6):
-    return contrast_miners()[name].mine(Mining(index).near(document), most)
+    return contrast_miners()[name](Mining(index).near(document), most)
 
 
 def strong(text):
@@ -111,12 +110,12 @@ def test_candidates_of_the_whole_index_are_counted_by_article(index, name, encod
 
 
 def test_word_sets_with_their_likelihoods(index):
-    miner = ContrastMiner(Prop(minimum_count=2))
+    prop = Prop(minimum_count=2)
     mining = Mining(index)
     document = int(np.argmax(np.diff(index.passages.offsets)))
-    mined = miner.mine(mining.near(document), 3)
+    mined = mine_contrasts(prop, mining.near(document), 3)
     assert mined.count == {"prop": 5} and len(mined.examples) == 3 and mined.unit == "contrast"
-    assert mined == miner.mine(mining.near(document), 3)
+    assert mined == mine_contrasts(prop, mining.near(document), 3)
     for example in mined.examples:
         [worse] = example.worse
         assert example.asked.document_id == index.documents[document].id
@@ -132,9 +131,9 @@ def test_word_sets_with_their_likelihoods(index):
 def test_words_of_the_collection_are_counted_once(index, monkeypatch):
     counted, prepare = [], Prop.prepare
     monkeypatch.setattr(Prop, "prepare", lambda self, source: counted.append(self) or prepare(self, source))
-    mining, miner = Mining(index), ContrastMiner(Prop(minimum_count=2))
+    mining, prop = Mining(index), Prop(minimum_count=2)
     for document in (0, 1, 0):
-        miner.mine(mining.near(document), 1)
+        mine_contrasts(prop, mining.near(document), 1)
     assert len(counted) == 1
 
 
@@ -228,7 +227,7 @@ def test_harp_by_hand(fruits, encoder):
 
 
 def test_no_encoder_and_one_that_cannot_be_used(fruits, monkeypatch):
-    monkeypatch.setattr(contrasted, "is_here", lambda name: False)
+    monkeypatch.setattr(training_data, "is_here", lambda name: False)
     assert "is not on this machine" in mine(fruits, "harp-rqp", 0).why
     assert mine(fruits, "wlp", 2).examples
     monkeypatch.undo()
@@ -250,17 +249,17 @@ def test_an_encoder_that_is_slow_or_at_work(index, encoder, monkeypatch):
         return contrasts(self, *given)
 
     monkeypatch.setattr(all_objectives()["harp-rqp"], "contrasts", slow)
-    monkeypatch.setattr(contrasted, "time", clock)
-    monkeypatch.setattr(contrasted, "SECONDS", 0.05)
+    monkeypatch.setattr(training_data, "time", clock)
+    monkeypatch.setattr(training_data, "SECONDS", 0.05)
     mined = mine(index, "harp-rqp", 0)
     assert 1 <= len(mined.examples) < most and mined.why == "More would take too long to read here."
-    with contrasted._READING:
+    with training_data._READING:
         assert "at work for others" in mine(index, "harp-rqp", 0).why
         assert mine(index, "wlp", 0).why == ""
 
 
 def test_a_large_index_is_not_read_as_a_whole(index, monkeypatch):
-    monkeypatch.setattr(contrasted, "MOST_PASSAGES", len(index.passages) - 1)
+    monkeypatch.setattr(training_data, "MAX_PASSAGES", len(index.passages) - 1)
     assert "python -m reranker.mine --objective prop" in mine(index, "prop", 0).why
     assert mine(index, "wlp", 0).examples
 

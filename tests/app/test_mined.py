@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from linked_corpus import build_linked, page, random_pages
 
-from app.around.mined import Mining, pair_miners
+from app.around.training_data import Mining, pair_miners
 from retriever.links.source import Source
 from retriever.objectives.registry import all_objectives
 
@@ -45,7 +45,7 @@ def test_an_article_gives_the_pairs_that_the_whole_index_gives_it(index, name):
             mine = [pair for pair in as_tuples(pairs) if pair[0] in near.passages]
             assert mine == [pair for pair in whole[kind] if pair[0] in near.passages]
             total[kind] += len(mine)
-        counted = pair_miners()[name].mine(near, 3).count
+        counted = pair_miners()[name](near, 3).count
         assert counted == {kind: sum(p[0] in near.passages for p in pairs) for kind, pairs in whole.items()}
     assert total == {kind: len(pairs) for kind, pairs in whole.items()}
     assert all(count > 10 for count in total.values())  # else nothing was compared
@@ -60,7 +60,7 @@ def test_the_example_of_the_paper(tmp_path):
             page("Mitja Okorn", "He is a director. In 2011 he made [[Letters to Santa|a film]]."),
         ],
     )
-    mined = pair_miners()["dual-link"].mine(Mining(index).near(0), 6)
+    mined = pair_miners()["dual-link"](Mining(index).near(0), 6)
     [example] = mined.examples
     assert (mined.objective, mined.count) == ("dual-link", {"dual-link": 1})
     assert example.asked.text == "It was directed by Mitja Okorn."
@@ -84,7 +84,7 @@ def test_a_co_mention_names_the_third(tmp_path):
         ],
     )
     near = Mining(index).near(0)
-    found = pair_miners()["co-mention"].mine(near, 20).examples
+    found = pair_miners()["co-mention"](near, 20).examples
     assert [example.through for example in found] == [("E", "E")]
     assert [found[0].better.text[slice(*mark)] for mark in found[0].better.marks] == ["his", "the cats"]
 
@@ -92,10 +92,10 @@ def test_a_co_mention_names_the_third(tmp_path):
 def test_examples_are_few_the_same_each_time_and_from_all_over(index):
     mining = Mining(index)
     longest = int(np.argmax(np.diff(index.passages.offsets)))
-    first = pair_miners()["ict"].mine(mining.near(longest), 2)
-    assert first == pair_miners()["ict"].mine(mining.near(longest), 2)
+    first = pair_miners()["ict"](mining.near(longest), 2)
+    assert first == pair_miners()["ict"](mining.near(longest), 2)
     assert len(first.examples) <= 2
-    many = pair_miners()["wlp"].mine(mining.near(0), 4)
+    many = pair_miners()["wlp"](mining.near(0), 4)
     assert sum(many.count.values()) > 4 == len(many.examples)
     assert len({example.better.passage_id for example in many.examples}) == 4
 
@@ -105,6 +105,6 @@ def test_an_article_without_text_or_links(tmp_path):
     mining = Mining(index)
     for document in (0, 1):
         for miner in pair_miners().values():
-            mined = miner.mine(mining.near(document), 5)
-            assert mined.examples == () and miner.summary == mined.summary
+            mined = miner(mining.near(document), 5)
+            assert mined.examples == () and mined.summary
     assert mining.topology.in_degree_limit == 0

@@ -6,9 +6,8 @@ from reading import OWN_ATTRIBUTES, OWN_TAGS, Reader
 from small_index import HOSTILE_TEXT, HOSTILE_TITLE
 
 from app.around.article import read_article
-from app.around.contrasted import ContrastMiner, contrast_miners
-from app.around.mined import Example, Mined, Mining, Text, pair_miners
 from app.around.titles import Found, find_articles
+from app.around.training_data import Mined, Mining, contrast_miners, mine_contrasts, pair_miners
 from app.background.jobs import Job, Stage
 from app.web.described import describe, list_descriptions, outcome, read_skipped
 from app.web.state import ArticleView
@@ -17,6 +16,7 @@ from app.web.view_index import description_html, indexes_html, no_index_html, sk
 from app.web.view_jobs import job_html
 from indexer.base.text import byte_size
 from reranker.objectives.prop import Prop
+from retriever.objectives.examples import Example, Text
 
 OWN_TAGS |= set("article aside details summary progress tfoot".split())
 OWN_ATTRIBUTES |= set("id colspan max value".split())
@@ -90,7 +90,7 @@ def test_found_articles(index):
 
 def test_what_is_mined_side_by_side(index):
     near = Mining(index).near(1)
-    mined = [pair_miners()[name].mine(near, 5) for name in ("dual-link", "hlp", "ict")]
+    mined = [pair_miners()[name](near, 5) for name in ("dual-link", "hlp", "ict")]
     html = mined_html(mined, "B", "x")
     reader = read(html)
     assert html.count("<section") == 3 and "1 pair" in reader.text
@@ -130,13 +130,13 @@ def test_anchors_of_the_better_and_of_the_worse_differ_and_long_texts_are_cut():
 
 def test_contrasts_of_hostile_texts(index):
     near = Mining(index).near(0)
-    mined = [ContrastMiner(Prop(minimum_count=1)).mine(near, 3)]
-    mined += [contrast_miners()[name].mine(near, 3) for name in ("ict", "wlp", "php-hp")]
+    mined = [mine_contrasts(Prop(minimum_count=1), near, 3)]
+    mined += [contrast_miners()[name](near, 3) for name in ("ict", "wlp", "php-hp")]
     html = read(mined_html(mined, "<i>id</i>#?&", "x"))
     assert all(each.examples for each in mined[:2]) and mined[3].why
     assert HOSTILE_TITLE in read(mined_html(mined, "B", "x")).text
     assert "Nothing is mined from this article. It has no passage" in html.text
-    other = [contrast_miners()[name].mine(Mining(index).near(1), 3) for name in ("ict", "wlp")]
+    other = [contrast_miners()[name](Mining(index).near(1), 3) for name in ("ict", "wlp")]
     assert "onerror" in read(mined_html(other, "B", "x")).text
 
 

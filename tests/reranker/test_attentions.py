@@ -57,7 +57,7 @@ def test_what_an_anchor_looks_at(folder: Path) -> None:
 def test_batches_do_not_matter(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     attentions = Attentions(str(folder))
     together = attentions.of([(text, None) for text in TEXTS])
-    monkeypatch.setattr(reranker.objectives.attentions, "_MOST_WEIGHTS", 1)
+    monkeypatch.setattr(reranker.objectives.attentions, "_MAX_WEIGHTS", 1)
     for one, other in zip(together, attentions.of([(text, None) for text in TEXTS]), strict=True):
         assert one is not None and other is not None
         np.testing.assert_allclose(one.weight, other.weight, atol=2e-6)

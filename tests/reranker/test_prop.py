@@ -66,10 +66,10 @@ def test_the_likelihood_does_not_depend_on_the_order(collection: Collection) -> 
 
 
 def test_how_often_a_word_is_kept(collection: Collection) -> None:
-    kept = dict(zip(collection.words, collection.kept(0.02), strict=True))
+    kept = dict(zip(collection.words, collection.keep_probabilities(0.02), strict=True))
     assert kept["moth"] == pytest.approx(math.sqrt(0.02 * 22 / 3) + 0.02 * 22 / 3)  # 0.530
     assert kept["oil"] == pytest.approx(0.6890, abs=1e-4)
-    assert collection.kept(0.2).tolist() == [1.0] * 6
+    assert collection.keep_probabilities(0.2).tolist() == [1.0] * 6
 
 
 @pytest.mark.parametrize("threshold", [1.0, 0.001])
@@ -77,7 +77,7 @@ def test_how_often_a_word_is_kept(collection: Collection) -> None:
 def test_the_sampler_draws_by_the_table_of_all_probabilities(
     collection: Collection, threshold: float, text: str
 ) -> None:
-    kept, model = collection.kept(threshold), DocumentModel(collection, words_of(text), 2.2)
+    kept, model = collection.keep_probabilities(threshold), DocumentModel(collection, words_of(text), 2.2)
     table = model.probabilities(range(6)) * kept
     drawn = Sampler(collection, kept, 2.2).draw(model, 40_000, np.random.default_rng(3))
     shares = np.bincount(drawn, minlength=6) / len(drawn)

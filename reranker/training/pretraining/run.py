@@ -89,7 +89,7 @@ def pretrain(config: PretrainConfig) -> None:
         with args.main_process_first(desc="reading contrasts"):
             stages = [stage for s in config.stages if (stage := _open_stage(config, s, work))]
         if not stages:
-            raise InputError("no stage has a contrast", "ContrastMiner some: python -m reranker.mine.")
+            raise InputError("no stage has a contrast", "Mine some: python -m reranker.mine.")
         with progress("opening the base"):
             opened = open_pretrainable(config)
         if opened.head is not None and opened.head.is_new and config.mlm.warmup_steps:

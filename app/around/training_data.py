@@ -1,0 +1,232 @@
+"""The training examples that objectives make of one article, without mining the index.
+
+An objective makes its candidates from the links around the article (`retriever.links.neighbourhood`): all of
+the article's, in the time that these links take. PROP counts the words of the whole collection and
+HARP looks for anchors everywhere: that is done once for an index, and skipped where it would take minutes.
+HARP reads its examples with an encoder, if that is on this machine, one after another while there is time.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, cached_property, partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+import reranker.objectives.base
+import reranker.objectives.registry
+import retriever.objectives.base
+import retriever.objectives.registry
+from indexer.base.errors import LinkseekError
+from indexer.index import Index
+from reranker.objectives.source import Source
+from retriever.links.neighbourhood import around_document
+from retriever.links.topology import PassagePairs, Topology
+from retriever.models.locations import is_here
+from retriever.objectives.examples import Example
+
+MAX_PASSAGES = 500_000
+"""Of an index that is read as a whole: half a minute for PROP on one core."""
+SECONDS = 1.5
+"""How long an objective may make examples, and may wait for an encoder that others use."""
+
+_STARTS = 12
+_TRIES = 4  # candidates read for each example: some give none
+_MAX_DRAW = 1 << 62
+_PREPARING, _READING = threading.Lock(), threading.Lock()
+
+PairObjective = retriever.objectives.base.Objective
+ContrastObjective = reranker.objectives.base.Objective
+
+
+@dataclass(frozen=True, slots=True)
+class Mined:
+    """Some of the examples that an objective makes of an article. count: of all, by their kind.
+
+    unit: the word for one. why: a sentence, where there are none or fewer than there might be.
+    """
+
+    objective: str
+    summary: str
+    count: dict[str, int]
+    examples: tuple[Example, ...] = ()
+    unit: str = "pair"
+    why: str = ""
+
+
+class Mining:
+    """One index, and whatever is computed once for all of it."""
+
+    def __init__(self, index: Index) -> None:
+        self.index = index
+        self.topology = Topology(index.links, np.asarray(index.passages.offsets))
+        self.prepared: dict[str, tuple[ContrastObjective, NDArray[np.int64]]] = {}
+        """Objectives that read the whole index, ready to be used, and their candidates, by name."""
+
+    @cached_property
+    def most_linked(self) -> tuple[int, ...]:
+        """The documents that most others link to: good ones to begin with."""
+        return tuple(np.argsort(-self.topology.in_degree, kind="stable")[:_STARTS].tolist())
+
+    def near(self, document: int, language: str = "en") -> Near:
+        """The surroundings of one document."""
+        return Near(self, document, language)
+
+
+class Near:
+    """The passages of one document, and a source that holds only the links around it."""
+
+    def __init__(self, mining: Mining, document: int, language: str) -> None:
+        self.mining, self.document = mining, document
+        first, last = map(int, mining.index.passages.offsets[document : document + 2])
+        self.passages = range(first, last)
+        self.source = Source(mining.index, language, around_document(mining.topology, document))
+
+
+Miner = Callable[[Near, int], Mined]
+"""Makes at most so many examples of an article, the same ones each time."""
+
+
+@cache
+def pair_miners() -> dict[str, Miner]:
+    """A miner for every objective of retrievers, by name."""
+    objectives = retriever.objectives.registry.all_objectives()
+    return {name: partial(mine_pairs, objective) for name, objective in objectives.items()}
+
+
+@cache
+def contrast_miners() -> dict[str, Miner]:
+    """A miner for every objective of cross-encoders with its default settings, by name."""
+    objectives = sorted(reranker.objectives.registry.all_objectives().items())
+    return {name: partial(mine_contrasts, objective()) for name, objective in objectives}
+
+
+def spread(count: int, limit: int) -> list[int]:
+    """The candidates to try for so many examples: from all over the article, not its first passage."""
+    if count <= limit:
+        return [*range(count)]
+    order = np.linspace(0, count - 1, min(limit * _TRIES, count)).astype(np.int64)
+    return [number for start in range(_TRIES) for number in order[start::_TRIES].tolist()]
+
+
+# --- pairs ----------------------------------------------------------------------------------------
+
+
+def mine_pairs(objective: PairObjective, near: Near, limit: int) -> Mined:
+    """Pairs with a query from the article, from all over it, equally many of each kind."""
+    counts: dict[str, int] = {}
+    examples: list[Example] = []
+    candidates = objective.candidates(near.source)
+    for kind, available in candidates.items():
+        own = (available.query >= near.passages.start) & (available.query < near.passages.stop)
+        pairs = available[np.flatnonzero(own)]
+        counts[kind] = len(pairs)
+        examples += _pair_examples(objective, near, kind, pairs, max(limit // len(candidates), 1))
+    return Mined(objective.name, objective.summary, counts, tuple(examples))
+
+
+def _pair_examples(
+    objective: PairObjective, near: Near, kind: str, pairs: PassagePairs, limit: int
+) -> list[Example]:
+    generator = np.random.default_rng(near.document)
+    examples: list[Example] = []
+    for i in spread(len(pairs), limit):
+        if len(examples) == limit:
+            break
+        texts = objective.texts(near.source, pairs, i, int(generator.integers(_MAX_DRAW)))
+        if texts is not None:
+            examples.append(objective.example(near.source, kind, pairs, i, texts))
+    return examples
+
+
+# --- contrasts ------------------------------------------------------------------------------------
+
+
+def mine_contrasts(objective: ContrastObjective, near: Near, limit: int) -> Mined:
+    """Contrasts from all over the article; if there are none or fewer, the reason."""
+
+    def mined(count: int = 0, examples: Sequence[Example] = (), why: str = "") -> Mined:
+        counts = {objective.name: count}
+        return Mined(objective.name, objective.summary, counts, tuple(examples), "contrast", why)
+
+    obstacle = _obstacle(objective, len(near.source.index.passages))
+    if obstacle:
+        return mined(why=obstacle)
+    with _use_encoder(objective) as is_free:
+        if not is_free:
+            return mined(why="The encoder is at work for others. Look again in a moment.")
+        try:
+            prepared, rows = _candidates(objective, near)
+            own = rows[prepared.documents(near.source, rows) == near.document]
+            examples, is_late = _contrast_examples(prepared, near, own, limit)
+        except LinkseekError as error:
+            return mined(why=f"{error.message}. {error.hint}")
+    why = ""
+    if is_late:
+        why = "More would take too long to read here."
+    elif not len(rows) and prepared.needs_whole:
+        why = f"In this index {prepared.name} {prepared.why_none(near.source)}."
+    elif not len(own) and prepared.missing:
+        why = f"It has no passage {prepared.missing}."
+    return mined(len(own), examples, why)
+
+
+def _obstacle(objective: ContrastObjective, passages: int) -> str:
+    """Why an objective cannot be shown on a page."""
+    command = f"python -m reranker.mine --objective {objective.name} mines it."
+    if objective.needs_whole and passages > MAX_PASSAGES:
+        return f"It reads the whole index first, and {passages:,} passages take too long here: {command}"
+    if objective.needed_encoder and not is_here(objective.needed_encoder):
+        return f"Its encoder, {objective.needed_encoder}, is not on this machine: {command}"
+    return ""
+
+
+@contextmanager
+def _use_encoder(objective: ContrastObjective) -> Iterator[bool]:
+    """Whether no other page reads with the encoder, which sets the threads of the whole process."""
+    if not objective.needed_encoder:
+        yield True
+        return
+    is_free = _READING.acquire(timeout=SECONDS)
+    try:
+        yield is_free
+    finally:
+        if is_free:
+            _READING.release()
+
+
+def _candidates(objective: ContrastObjective, near: Near) -> tuple[ContrastObjective, NDArray[np.int64]]:
+    """The objective, ready to be used, and candidates with all of the article's among them."""
+    if not objective.needs_whole:
+        return objective, objective.candidates(near.source)
+    prepared, name = near.mining.prepared, objective.name
+    with _PREPARING:  # two visitors must not count the same words
+        if name not in prepared:
+            whole = Source(near.mining.index, near.source.language, near.mining.topology)
+            ready = objective.prepare(whole)
+            prepared[name] = ready, ready.candidates(whole)
+    return prepared[name]
+
+
+def _contrast_examples(
+    objective: ContrastObjective, near: Near, rows: NDArray[np.int64], limit: int
+) -> tuple[list[Example], bool]:
+    """At most so many, and whether the time ran out before."""
+    generator = np.random.default_rng(near.document)
+    until = time.monotonic() + SECONDS
+    examples: list[Example] = []
+    for i in spread(len(rows), limit):
+        if len(examples) == limit:
+            break
+        if time.monotonic() > until:
+            return examples, True
+        draws = generator.integers(0, _MAX_DRAW, 1)
+        (contrast,) = objective.contrasts(near.source, rows[i : i + 1], draws)
+        if contrast is not None:
+            examples.append(objective.example(near.source, contrast))
+    return examples, False
