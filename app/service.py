@@ -317,4 +317,4 @@ def list_indexes(chosen: Path) -> dict[str, Path]:
 
 def _is_published(path: Path) -> bool:
     """Whether a folder may be an index in use, not one that is being built or replaced."""
-    return not path.name.startswith(".") and path.suffix not in (".building", ".old") and path.is_dir()
+    return not path.name.startswith(".") and path.suffix not in (".building", ".tmp") and path.is_dir()

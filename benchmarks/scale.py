@@ -29,7 +29,8 @@ from numpy.typing import NDArray
 from benchmarks.harness import Benchmark, Figure, run
 from benchmarks.made_up import write_wiki
 from benchmarks.watch import Watch
-from indexer.building.builder import Built, Plan, build_index
+from indexer.building.builder import build_index
+from indexer.building.plan import Built, Plan
 from indexer.encoding.batches import Parallel, Tokens
 from indexer.index import Index
 

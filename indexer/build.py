@@ -1,6 +1,6 @@
 """python indexer/build.py: from a linked corpus to a searchable index.
 
-Entry script: it reads the options, brings the encoder (the one place where the indexer meets the
+Entry script: it reads the options, supplies the encoder (the only place where the indexer calls the
 retriever), calls `indexer.building.builder`, and prints what came out.
 """
 
@@ -21,7 +21,8 @@ from indexer.base.errors import UsageError, exit_on_error
 from indexer.base.options import MoreHelp, Options, parse_options
 from indexer.base.progress import progress
 from indexer.base.text import byte_size, printable
-from indexer.building.builder import Built, OpenEncoder, Plan, build_index, encode_share
+from indexer.building.builder import build_index, encode_share
+from indexer.building.plan import Built, OpenEncoder, Plan
 from indexer.encoding.encode import Encoder
 from indexer.index import Index
 from indexer.readers.formats import all_readers
@@ -35,8 +36,8 @@ class BuildOptions(Options):
     """Build an index from a linked corpus: documents, passages, link graph, BM25, vectors.
 
     Without arguments it builds the bundled sample into index/sample. Run again after an interruption,
-    it goes on where it stopped; run again with another --encoder, it adds that one; what has not
-    changed is taken over. An index that is in use stays whole until the new one takes its place.
+    it resumes; run again with another --encoder, it adds that one; unchanged parts are reused. An index
+    in use stays intact until the new one replaces it.
     """
 
     corpus: Path | None = None
@@ -62,13 +63,13 @@ class BuildOptions(Options):
     on_error: Literal["stop", "skip"] = "stop"
     """at a damaged record: stop, or skip and count it"""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """where to encode: on all GPUs (CUDA_VISIBLE_DEVICES chooses some), or on the CPU"""
+    """where to encode: on the CPU, or on all GPUs in CUDA_VISIBLE_DEVICES (not yet tested on a GPU)"""
     shard: Annotated[str, Field(pattern=r"^[1-9]\d{0,3}/[1-9]\d{0,3}$")] | None = None
-    """of several machines: encode only share 2 of 4, as 2/4, and stop; python -m indexer.join joins them"""
+    """on several machines: encode only share 2 of 4, as 2/4; python -m indexer.join joins the shares"""
     processes: Annotated[int, Field(ge=1)] | None = None
     """processes that parse and threads that index; default one a core"""
     fresh: bool = False
-    """take nothing over from an interrupted build or from the index in use"""
+    """reuse nothing of an interrupted build or of the index in use"""
     verify: bool = False
     """build nothing: check the hash of every file of the index"""
 
@@ -112,7 +113,7 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
 
 
 def encode_one_share(index: Path, plan: Plan, open_encoder: OpenEncoder, text: str) -> None:
-    """Encode share i/n of the shards, and say what is there. Raises `UsageError` for i > n."""
+    """Encode share i/n of the shards and print their number. Raises `UsageError` for i > n."""
     share, shares = map(int, text.split("/"))
     if share > shares:
         raise UsageError(f"--shard {text}: there are {shares}", "Number them from 1/N to N/N.")
@@ -123,12 +124,12 @@ def encode_one_share(index: Path, plan: Plan, open_encoder: OpenEncoder, text: s
 
 
 def _check_utf8(option: str, path: Path) -> None:
-    """Raises `UsageError` for a path whose bytes are no text: manifests and other programs hold text."""
+    """Raises `UsageError` for a path that is not UTF-8, which no manifest could hold."""
     try:
         str(path.resolve()).encode()
     except UnicodeEncodeError:
-        shown = ascii(str(path))
-        raise UsageError(f"{option} {shown}: the path is not UTF-8", "Rename the file or folder.") from None
+        problem = f"{option} {str(path)!a}: the path is not UTF-8"
+        raise UsageError(problem, "Rename the file or folder.") from None
 
 
 def verify(index: Path) -> None:
@@ -136,7 +137,7 @@ def verify(index: Path) -> None:
     opened = Index.open(index)
     with progress(f"verifying {index}", opened.bytes, "bytes") as advance:
         opened.verify(advance)
-    print(f"{printable(str(index))}: {opened.bytes:,} bytes, every file is whole")
+    print(f"{printable(str(index))}: {opened.bytes:,} bytes, every file is intact")
 
 
 _COUNTS = {
@@ -146,13 +147,13 @@ _COUNTS = {
     "passages": "passages",
     "links": "links in passages",
     "between_documents": "  between documents",
-    "dangling": "links to nothing, left out",
-    "cut": "links across passages, left out",
+    "dangling": "links to nothing, dropped",
+    "cut": "links across passages, dropped",
 }
 
 
 def print_summary(index: Path, built: Built) -> None:
-    """Counts, sizes, seconds per stage, and what was skipped and why."""
+    """Print counts, sizes, seconds per stage, and the skipped records with their reasons."""
     console = Console(highlight=False)
     opened = Index.open(index)
     heading = Text("\n").append(printable(str(index)), style="bold")
@@ -164,8 +165,8 @@ def print_summary(index: Path, built: Built) -> None:
     parts = Table("part", "size", box=None, padding=(0, 2))
     for name, manifest in opened.parts.items():
         size = sum(file["bytes"] for file in manifest["files"].values())
-        taken = name in built.taken_over or name in built.kept
-        parts.add_row(name, byte_size(size), "taken over" if taken else "")
+        reused = name in built.reused or name in built.retained
+        parts.add_row(name, byte_size(size), "reused" if reused else "")
     console.print(parts)
     times = ", ".join(f"{name} {s:.1f} s" for name, s in built.seconds.items() if s >= 0.05)
     console.print(f"time: {printable(times)}", markup=False)

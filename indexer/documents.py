@@ -1,9 +1,9 @@
 """Documents and their links: the records, and the store that keeps them.
 
-A store is a folder of Arrow IPC files ("segments") that are memory-mapped when opened, so a document
-is read without loading its neighbours and any Arrow reader can open them without us. What is kept in
-memory while writing is one batch. The record types are what every reader produces and what passages
-and links are made from; nothing here knows about a source format.
+A store is a folder of Arrow IPC files ("segments") that are memory-mapped when opened, so a document is
+read without loading its neighbours, and any Arrow reader can open them. Writing holds one batch in memory.
+Every reader produces these records, and passages and links are made from them; they are independent of
+source formats.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Link:
     """A hyperlink: `text[start:end]` is its anchor, in characters, half-open.
 
     `target` is the id of a document or of a redirect, in the id space of the same corpus; it may be
-    the id of nothing (a dangling link).
+    no document's (a dangling link).
     """
 
     start: int
@@ -32,7 +32,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading. `start` is the character where the section's text begins; the lead has none."""
+    """A heading. `start` is the character where the section's text begins; the lead has no section."""
 
     start: int
     heading: str
@@ -54,7 +54,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Redirect:
-    """Another name of a document: links to `id` mean `target` (which may be a redirect again)."""
+    """Another name of a document: links to `id` lead to `target` (which may be a redirect again)."""
 
     id: str
     target: str
@@ -79,7 +79,7 @@ REDIRECT_SCHEMA = pa.schema([("id", pa.string()), ("target", pa.string())])
 
 
 def document_row(document: Document) -> Row:
-    """One row of `DOCUMENT_SCHEMA`, to be written (Arrow takes tuples 40 times as fast as dictionaries)."""
+    """One row of `DOCUMENT_SCHEMA`, for writing (Arrow converts tuples 40 times as fast as dictionaries)."""
     return {
         "id": document.id,
         "title": document.title,

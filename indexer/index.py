@@ -1,4 +1,4 @@
-"""An index that is open for reading: its documents, passages, links, and the means to search them.
+"""An open index: its documents, passages and links, and its Lucene and FAISS indexes.
 
 Opening reads manifests and maps files; it takes the same time at any size. The Lucene and FAISS
 parts are opened when they are first used, once for all threads.
@@ -70,20 +70,20 @@ class Index:
     def open(cls, path: str | Path) -> Index:
         """Open an index folder; checks versions, sizes and counts, not hashes (see `verify`).
 
-        Raises `DamagedIndexError` naming what is missing or does not fit.
+        Raises `DamagedIndexError` naming the part that is missing or does not fit.
         """
         path = Path(path)
         while True:
-            place = _place(path)
+            before = _stamp(path)
             try:
                 index = cls._open(path)
             except DamagedIndexError:
-                if _place(path) == place:
+                if _stamp(path) == before:
                     raise
             else:
-                if _place(path) == place:
+                if _stamp(path) == before:
                     return index
-            # Else a new index has just taken this place, and we have read some of both.
+            # Else a new index has just replaced this one, and we have read some of both.
 
     @classmethod
     def _open(cls, path: Path) -> Index:
@@ -93,15 +93,15 @@ class Index:
             if needed not in parts:
                 raise DamagedIndexError(f"{path}: the part {needed} is missing", "Build it again.")
         index = cls(path, manifest, parts)
-        found = {"documents": len(index.documents), "passages": len(index.passages)}
+        actual = {"documents": len(index.documents), "passages": len(index.passages)}
         counts = manifest.get("counts")
-        if not isinstance(counts, dict) or any(counts.get(name) != found[name] for name in found):
-            raise DamagedIndexError(f"{path}: holds {found}, the manifest says {counts}", "Build it again.")
+        if not isinstance(counts, dict) or any(counts.get(name) != actual[name] for name in actual):
+            raise DamagedIndexError(f"{path}: holds {actual}, its manifest lists {counts}", "Build it again.")
         if manifest.get("default_encoder") not in (None, *index.encoders):
             raise DamagedIndexError(
                 f"{path}: the vectors of its default encoder are missing", "Build it again."
             )
-        len(index.links)  # opened now: a new index may take this place later
+        len(index.links)  # opened now: a new index may replace this one later
         return index
 
     def verify(self, on_bytes: artifacts.OnBytes | None = None) -> None:
@@ -169,10 +169,10 @@ class Index:
         return open_lucene(self.path / BM25)
 
     def _check_in_place(self, part: str) -> None:
-        """Raises `DamagedIndexError` if a new index has taken this place with another such part."""
+        """Raises `DamagedIndexError` if a new index with another such part has replaced this one."""
         if artifacts.read_part(self.path / part) != self.parts[part]:
             raise DamagedIndexError(
-                f"{self.path}: a new index has taken its place since it was opened",
+                f"{self.path}: a new index has replaced it since it was opened",
                 "Open it again: start this program again.",
             )
 
@@ -184,7 +184,7 @@ class Index:
         names = self.encoders
         if not names:
             raise UsageError(
-                f"{self.path}: the index has no vectors", "Build it without --no-dense, or ask BM25."
+                f"{self.path}: the index has no vectors", "Build it without --no-dense, or search with BM25."
             )
         name = encoder or self.manifest.get("default_encoder") or names[0]
         name = artifacts.dense_part(name).removeprefix(f"{DENSE}/")
@@ -204,13 +204,13 @@ class Index:
             return self._dense[name]
 
 
-def _place(path: Path) -> tuple[int, int]:
-    """What tells one folder from another that takes its place."""
+def _stamp(path: Path) -> tuple[int, int]:
+    """Identifies a folder, so that its replacement by another one shows."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return (0, 0)
-    return (found.st_ino, found.st_mtime_ns)
+    return (status.st_ino, status.st_mtime_ns)
 
 
 def open_passages(index: Path, document_ids: IdTable, words: int) -> PassageStore:

@@ -1,13 +1,13 @@
-"""python -m indexer.join: the shards that several machines have encoded, put together for the last build.
+"""python -m indexer.join: collect the shards that several machines have encoded, for the last build.
 
     machine 1    python indexer/build.py --corpus C --index I --shard 1/2
     machine 2    python indexer/build.py --corpus C --index I --shard 2/2
     machine 1    python -m indexer.join --index I COPY-OF-I.building
                  python indexer/build.py --corpus C --index I
 
-A shard is taken over if it is whole (by its hash) and made from the same passages, by the same encoder, in
-the same way: a shard of another machine then has the bits that it would have here. What is missing is named;
-the last build would encode it itself.
+A shard is adopted if it is intact (by its hash) and made from the same passages by the same encoder in the
+same way: it then has the bits that this machine would have computed. Missing shards are listed; the last
+build would encode them itself.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from indexer.store.artifacts import (
     VECTORS,
     read_json,
     read_part,
+    workspace_path,
     write_json,
 )
 
@@ -40,20 +41,20 @@ PROGRAM = "python -m indexer.join"
 
 
 class JoinOptions(Options):
-    """Put shards together that other machines have encoded with `build.py --shard i/n`."""
+    """Collect the shards that other machines have encoded with `build.py --shard i/n`."""
 
     others: CliPositionalArg[list[Path]] = Field([])
-    """indexes whose shards are taken over, or their folders INDEX.building, copied from other machines"""
+    """indexes whose shards are adopted, or their folders INDEX.building, copied from other machines"""
     index: Path | None = None
-    """the index that the last build is to make"""
+    """the index that the last build will make"""
 
 
 @dataclass
 class Joined:
-    """The shards of one encoder: how many there should be, and which are missing or were damaged."""
+    """The shards of one encoder: their number, and which are missing or damaged."""
 
     total: int
-    taken: int = 0
+    adopted: int = 0
     missing: list[int] = field(default_factory=list)
     damaged: list[str] = field(default_factory=list)
 
@@ -63,15 +64,15 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     options = parse_options(JoinOptions, argv, program)
     if options.index is None or not options.others:
         raise UsageError(
-            "--index or the folders to take from are missing",
+            "--index or the folders with the shards are missing",
             f"For example: {program} --index index/wiki copies/wiki.building",
         )
     incomplete = []
     for name, joined in join_shards(options.index, options.others).items():
-        there = joined.total - len(joined.missing)
-        print(f"{DENSE}/{name}: {there} of {joined.total} shards are there, {joined.taken} taken over")
+        complete = joined.total - len(joined.missing)
+        print(f"{DENSE}/{name}: {complete} of {joined.total} shards are there, {joined.adopted} adopted")
         for path in joined.damaged:
-            print(f"  damaged, left out: {path}")
+            print(f"  damaged, skipped: {path}")
         if joined.missing:
             incomplete.append(f"{DENSE}/{name}: shards {_ranges(joined.missing)}")
     if incomplete:
@@ -83,14 +84,14 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
 
 
 def join_shards(index: Path, others: Sequence[Path]) -> dict[str, Joined]:
-    """Take over the shards of other workspaces into that of `index`; what there is, by the encoder's name.
+    """Link the shards of other workspaces into that of `index`; the result by the encoder's name.
 
-    Raises `MismatchError` for shards that were made from something else or in another way, `InputError` for
-    a folder without shards, `BusyError` while a build works on `index`.
+    Raises `MismatchError` for shards of other passages, another encoder or another type of machine,
+    `InputError` for a folder without shards, `BusyError` while a build works on `index`.
     """
     with Workspace(index.resolve()) as workspace:
         sources = [_workspace_of(other) for other in others]
-        found = {}
+        result = {}
         for name in sorted({path.name for source in sources for path in (source / VECTORS).glob("*")}):
             target = workspace.folder / VECTORS / name
             folders = [source / VECTORS / name for source in sources if (source / VECTORS / name).is_dir()]
@@ -101,14 +102,14 @@ def join_shards(index: Path, others: Sequence[Path]) -> dict[str, Joined]:
             passages = _passages([workspace.folder, *sources], fingerprint)
             joined = Joined(shard_count(passages, fingerprint["shard_rows"]))
             for number in range(joined.total):
-                _take(number, target, folders, joined)
-            found[name] = joined
-    return found
+                _adopt(number, target, folders, joined)
+            result[name] = joined
+    return result
 
 
 def _workspace_of(path: Path) -> Path:
-    """The folder that holds the shards: INDEX.building, whether it or INDEX is named."""
-    for folder in (path, path.with_name(path.name + ".building")):
+    """INDEX.building, given that folder or INDEX."""
+    for folder in (path, workspace_path(path)):
         if (folder / VECTORS).is_dir():
             return folder
     raise InputError(
@@ -118,14 +119,14 @@ def _workspace_of(path: Path) -> Path:
 
 
 def _agreed(folders: Sequence[Path]) -> dict[str, Any]:
-    """What the shards of all folders were made from and how."""
-    noted = [(folder, _fingerprint(folder)) for folder in folders if folder.exists()]
-    first, expected = noted[0]
-    for folder, found in noted[1:]:
-        for key in expected | found:
-            if found.get(key) != expected.get(key):
+    """The fingerprint that the shards of all folders share."""
+    fingerprints = [(folder, _fingerprint(folder)) for folder in folders if folder.exists()]
+    first, expected = fingerprints[0]
+    for folder, actual in fingerprints[1:]:
+        for key in expected | actual:
+            if actual.get(key) != expected.get(key):
                 raise MismatchError(
-                    f"{folder}: {key} is {found.get(key)}, in {first} it is {expected.get(key)}",
+                    f"{folder}: {key} is {actual.get(key)}, in {first} it is {expected.get(key)}",
                     "Encode all shares with the same corpus, options and versions, on machines of one kind.",
                 )
     return expected
@@ -141,7 +142,7 @@ def _fingerprint(folder: Path) -> dict[str, Any]:
 
 
 def _passages(folders: Sequence[Path], fingerprint: dict[str, Any]) -> int:
-    """How many passages the shards are of."""
+    """The number of passages that the shards are made from."""
     for folder in folders:
         if (folder / PASSAGES / MANIFEST).exists():
             manifest = read_part(folder / PASSAGES)
@@ -153,14 +154,14 @@ def _passages(folders: Sequence[Path], fingerprint: dict[str, Any]) -> int:
     )
 
 
-def _take(number: int, target: Path, folders: Sequence[Path], joined: Joined) -> None:
+def _adopt(number: int, target: Path, folders: Sequence[Path], joined: Joined) -> None:
     if read_shard(target, number):
         return
     for folder in folders:
         shard = read_shard(folder, number)
         if shard:
             adopt_shard(shard, target)
-            joined.taken += 1
+            joined.adopted += 1
             return
         if (folder / f"{number:05d}.npy").exists():
             joined.damaged.append(str(folder / f"{number:05d}.npy"))

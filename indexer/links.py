@@ -2,9 +2,8 @@
 
 Links are resolved once, when the index is built: the target of a link is the id of a document or of a
 redirect, which may lead to another redirect. A link is in the graph if its target is a document of
-the corpus and a passage holds its whole anchor. Links of a document to itself stay in the graph
-(`who links to whom` is told as it is); whoever wants links between documents compares source and
-target.
+the corpus and one passage holds the whole anchor. Links of a document to itself stay in the graph; to
+get links between documents, compare source and target.
 
 Stored as flat arrays ("compressed sparse rows"), E links in reading order, D documents, P passages:
 
@@ -32,7 +31,7 @@ from indexer.store.artifacts import open_array
 from indexer.store.ids import IdTable, hash_ids
 from indexer.store.tables import Table
 
-_MOST_REDIRECTS = 8  # MediaWiki itself follows one; wikis hold longer chains, and loops
+_MAX_REDIRECTS = 8  # MediaWiki itself follows one; wikis hold longer chains, and loops
 _SORTED_LINKS = 1 << 23  # at once, 8 bytes each
 _BLOCK_LINKS = 1 << 20
 
@@ -72,7 +71,7 @@ def resolve_redirects(redirects: Table, documents: IdTable) -> tuple[IdTable, di
     """A table that leads from document ids and redirect ids to document rows, and counts.
 
     Counts: `resolved_redirects` lead to a document, `dangling_redirects` to nothing or in a loop.
-    A redirect with the id of a document is passed over.
+    A redirect with the id of a document is ignored.
     """
     hashes = [(np.empty(0, np.uint64), np.empty(0, np.uint64))]
     for source, target in redirects.batches(["id", "target"]):
@@ -81,12 +80,12 @@ def resolve_redirects(redirects: Table, documents: IdTable) -> tuple[IdTable, di
     del hashes  # tens of bytes a redirect are in memory already
     rows = _follow(sources, targets, documents)
     del targets
-    found = rows >= 0
+    resolved = rows >= 0
     table = IdTable.build(
-        np.concatenate([documents.hashes, sources[found]]),
-        np.concatenate([documents.rows(documents.hashes), rows[found]]),
+        np.concatenate([documents.hashes, sources[resolved]]),
+        np.concatenate([documents.rows(documents.hashes), rows[resolved]]),
     )
-    return table, {"resolved_redirects": int(found.sum()), "dangling_redirects": int((~found).sum())}
+    return table, {"resolved_redirects": int(resolved.sum()), "dangling_redirects": int((~resolved).sum())}
 
 
 def _follow(
@@ -95,7 +94,7 @@ def _follow(
     """The document rows that redirects lead to, int32 [R]; -1 for nothing. Alters `targets`."""
     next_hop = IdTable.build(sources, np.arange(len(sources), dtype=np.int32))
     rows = documents.rows(targets)  # [R]
-    for _ in range(_MOST_REDIRECTS):
+    for _ in range(_MAX_REDIRECTS):
         waiting = np.flatnonzero(rows < 0)
         hop = next_hop.rows(targets[waiting])
         waiting, hop = waiting[hop >= 0], hop[hop >= 0]
@@ -116,8 +115,8 @@ def build_links(
 ) -> dict[str, int]:
     """Write the graph's arrays into an existing folder; return counts.
 
-    Counts: `links` in the graph, `between_documents` (source and target differ), `dangling` (target
-    is nothing), `cut` (no passage holds the whole anchor), and those of `resolve_redirects`.
+    Counts: `links` in the graph, `between_documents` (source and target differ), `dangling` (no such
+    target), `cut` (no passage holds the whole anchor), and those of `resolve_redirects`.
     on_documents: gets the number of documents done since the last call. Memory: the id table with
     redirects, 8 bytes a document and passage, and bounded pieces of the rest.
     """
@@ -128,11 +127,11 @@ def build_links(
     per_document = np.zeros(len(documents) + 1, np.int64)  # [D+1]
     for first, last, source, starts, ends, targets in _link_batches(documents):
         target = table.rows(targets)
-        row, shift, whole = _PassageBounds(passages, first, last).find(source, starts, ends)
+        row, shift, inside = _PassageBounds(passages, first, last).find(source, starts, ends)
         known = target >= 0
-        keep = known & whole
+        keep = known & inside
         counts["dangling"] += int((~known).sum())
-        counts["cut"] += int((known & ~whole).sum())
+        counts["cut"] += int((known & ~inside).sum())
         counts["links"] += int(keep.sum())
         counts["between_documents"] += int((keep & (source != target)).sum())
         columns["target"].write(target[keep])
@@ -154,7 +153,7 @@ _Batch = tuple[int, int, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]
 
 
 def _link_batches(documents: DocumentStore) -> Iterator[_Batch]:
-    """(rows of the first document and behind the last, then per link: document, start, end, target hash)."""
+    """(rows of the first document and after the last, then per link: document, start, end, target hash)."""
     first = 0
     for (links,) in documents.table.batches(["links"]):
         values = links.flatten()  # struct array [n]
@@ -193,8 +192,8 @@ class _PassageBounds:
         row = np.where(in_document, row, 0)
         if len(self._starts) == 0:
             return row, row, in_document
-        whole = in_document & (end <= self._ends[row])
-        return self._row + row, self._starts[row].astype(np.int64), whole
+        inside = in_document & (end <= self._ends[row])
+        return self._row + row, self._starts[row].astype(np.int64), inside
 
 
 def _key(document: NDArray[np.int64], start: NDArray[Any]) -> NDArray[np.int64]:
@@ -204,13 +203,13 @@ def _key(document: NDArray[np.int64], start: NDArray[Any]) -> NDArray[np.int64]:
 def _write_incoming(folder: Path, offsets: NDArray[np.int64]) -> None:
     """Sort the links by (target, link), those of a range of targets at a time.
 
-    offsets: int64 [D+1], what incoming_offsets.npy holds.
+    offsets: int64 [D+1], the content of incoming_offsets.npy.
     """
     target = open_array(folder / "target.npy")  # [E]
     incoming = _ArrayFile(folder / "incoming.npy")
     low = 0
     while low < len(offsets) - 1:
-        # At least one document; as many as have _SORTED_LINKS together.
+        # As many documents as have _SORTED_LINKS together, but at least one.
         high = max(int(np.searchsorted(offsets, offsets[low] + _SORTED_LINKS, side="right")) - 1, low + 1)
         keys = np.empty(offsets[high] - offsets[low], np.int64)  # [n]
         filled = 0
@@ -226,7 +225,7 @@ def _write_incoming(folder: Path, offsets: NDArray[np.int64]) -> None:
 
 
 class _ArrayFile:
-    """A one-dimensional int32 .npy file that is written piece by piece."""
+    """A one-dimensional int32 .npy file that is written in pieces."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("wb")
@@ -243,6 +242,6 @@ class _ArrayFile:
         self._file.close()
 
     def _write_header(self) -> None:
-        # Of the same length for any count: numpy leaves room for a growing one.
+        # Its length is the same for any count: numpy pads it.
         header = {"descr": "<i4", "fortran_order": False, "shape": (self._count,)}
         np.lib.format.write_array_header_1_0(self._file, header)

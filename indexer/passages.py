@@ -1,9 +1,9 @@
 """Passages: documents cut into pieces of a fixed number of words, and the store that keeps them.
 
-A passage's text is a slice of its document's, so a link's anchor is found in it by subtraction and
-nothing is normalised away. A word is a run of non-space characters (`\\S+`), as in DPR's corpus of
+A passage's text is a slice of its document's, so the offsets of links convert by subtraction and
+no character is lost. A word is a run of non-space characters (`\\S+`), as in DPR's corpus of
 100-word passages (Karpukhin et al. 2020, section 4.1), except that the last passage of a document is
-left short instead of being filled up from the document's start.
+shorter instead of being filled up from the document's start.
 """
 
 from __future__ import annotations
@@ -88,9 +88,9 @@ def write_passages(
     words: int,
     on_documents: Callable[[float], None] = lambda documents: None,
 ) -> dict[str, Any]:
-    """Cut all documents and store their passages in an existing folder; return what to record.
+    """Cut all documents and store their passages in an existing folder; return the manifest's entries.
 
-    on_documents: gets the number of documents done since the last call. Memory: a batch of each, and 8
+    on_documents: gets the number of documents finished since the last call. Memory: a batch of each, and 8
     bytes a document.
     """
     offsets = np.zeros(len(documents) + 1, np.int64)  # [D+1]
@@ -110,7 +110,7 @@ def write_passages(
 
 
 def passage_row(passage: Passage) -> Row:
-    """One row of `PASSAGE_SCHEMA`."""
+    """One row of `PASSAGE_SCHEMA` (`dataclasses.asdict` would copy each field)."""
     return {
         "id": passage.id,
         "document_id": passage.document_id,
@@ -131,7 +131,7 @@ class PassageStore:
         """Open segment files.
 
         offsets: int64 [D+1], document d has rows offsets[d] to offsets[d+1]. ids: of the documents.
-        words: what they were split by. Raises `DamagedIndexError` if a file is cut off.
+        words: the length that they were split by. Raises `DamagedIndexError` if a file is cut off.
         """
         self.table = Table(paths, PASSAGE_SCHEMA)
         self.offsets = offsets
@@ -165,9 +165,9 @@ class PassageStore:
         outside = (document_rows < 0) | (document_rows >= len(self.offsets) - 1)  # or altered
         document_rows[outside] = -1
         rows = self.offsets[document_rows] + numbers  # [n]
-        known = ~outside & (numbers >= 0) & (rows < self.offsets[document_rows + 1]) & (rows < len(self))
-        return np.where(known, rows, -1)
+        valid = ~outside & (numbers >= 0) & (rows < self.offsets[document_rows + 1]) & (rows < len(self))
+        return np.where(valid, rows, -1)
 
     def document_rows(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The rows of the documents that passages are slices of, int64 of the same shape."""
+        """The document rows of passages, int64 of the same shape."""
         return np.searchsorted(self.offsets, rows, side="right") - 1

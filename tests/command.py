@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-WITH_TESTS = os.environ | {"PYTHONPATH": str(ROOT / "tests")}
+WITH_TESTS = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
 """The environment of a process that imports what tests share, such as `fake_encoder`."""
 
 Done = subprocess.CompletedProcess[str]

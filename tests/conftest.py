@@ -17,7 +17,8 @@ from fake_encoder import FakeEncoder
 from hypothesis import settings
 from tiny_corpus import linked_rows, write_jsonl
 
-from indexer.building.builder import Built, Plan, build_index
+from indexer.building.builder import build_index
+from indexer.building.plan import Built, Plan
 
 settings.load_profile("ci")  # the same examples at every run; --hypothesis-profile default draws others
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from tiny_corpus import write_jsonl
 
-from indexer.building.builder import Plan, build_index
+from indexer.building.builder import build_index
+from indexer.building.plan import Plan
 from indexer.index import Index
 
 

@@ -65,7 +65,7 @@ def _result(job: Job, indexes: Mapping[str, Path]) -> tuple[str, str] | None:
     path = indexes.get(job.subject)
     if path is None:
         return None
-    made = "every file is whole" if job.kind == VERIFY else outcome(path)
+    made = "every file is intact" if job.kind == VERIFY else outcome(path)
     return index_address(job.subject), f"{job.subject}: {made}"
 
 

@@ -40,8 +40,8 @@ _COUNTS = {
     "between_documents": "links between documents",
     "redirects": "redirects",
     "dangling_redirects": "redirects to nothing",
-    "dangling": "links to nothing, left out",
-    "cut": "links across passages, left out",
+    "dangling": "links to nothing, dropped",
+    "cut": "links across passages, dropped",
 }
 
 

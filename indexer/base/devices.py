@@ -1,4 +1,4 @@
-"""Which GPUs there are, without importing torch where it cannot know of any."""
+"""The GPUs of this machine, without importing a torch that is built for CPUs."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from indexer.base.errors import UsageError
 
 
 def cuda_devices(device: str) -> list[str]:
-    """The GPUs to work on, such as ["cuda:0", "cuda:1"]; none for a CPU.
+    """The GPUs to use, such as ["cuda:0", "cuda:1"]; none for a CPU.
 
     device: auto (all GPUs, else the CPU), cpu, cuda (all GPUs), or one GPU as "cuda:1". The environment
-    variable CUDA_VISIBLE_DEVICES chooses among them. Raises `UsageError` for a GPU that is not there.
+    variable CUDA_VISIBLE_DEVICES chooses among them. Raises `UsageError` for a missing GPU.
     """
     if device == "cpu" or (device == "auto" and version("torch").endswith("+cpu")):
         return []  # without the seconds that importing torch takes
     import torch
 
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    found = [f"cuda:{number}" for number in range(count)]
-    if device in ("auto", "cuda") and (found or device == "auto"):
-        return found
-    if device in found:
+    gpus = [f"cuda:{number}" for number in range(count)]
+    if device in ("auto", "cuda") and (gpus or device == "auto"):
+        return gpus
+    if device in gpus:
         return [device]
-    there = ", ".join(found) if found else "no CUDA device"
-    raise UsageError(f"device {device}: torch finds {there}", "Use --device cpu.")
+    available = ", ".join(gpus) or "no CUDA device"
+    raise UsageError(f"device {device}: torch finds {available}", "Use --device cpu.")

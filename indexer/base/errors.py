@@ -1,8 +1,8 @@
-"""The errors that people see: what is wrong, where, and what to do about it.
+"""Errors for users: the problem, its place, and a remedy.
 
 Everything that a user can cause (a damaged file, a misspelt option, a full disk) is raised as a
 `LinkseekError`; entry scripts run inside `exit_on_error`, which prints it without a traceback. Any
-other exception is a bug of ours and keeps its traceback.
+other exception is a bug and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from indexer.base.text import printable
 
 
 class LinkseekError(Exception):
-    """What is wrong (`message`), and what to do about it (`hint`)."""
+    """A problem (`message`) and its remedy (`hint`)."""
 
     exit_code: ClassVar[int] = 1
 
@@ -38,7 +38,7 @@ class UsageError(LinkseekError):
 
 
 class InputError(LinkseekError):
-    """A file that was given to us is missing, cut off or not what it should be (exit code 3)."""
+    """An input file is missing, cut off or of another kind than expected (exit code 3)."""
 
     exit_code = 3
 
@@ -71,47 +71,52 @@ class BusyError(LinkseekError):
 def exit_on_error(program: str, *, resumes: bool = False) -> Iterator[None]:
     """Run an entry script: a `LinkseekError` ends it with its message and exit code, no traceback.
 
-    A full disk, a read-only folder, too little memory and Ctrl-C are named too. Everything else passes
-    through. What the standard output's encoding lacks is printed as a question mark. resumes: whether the
-    program goes on where it was interrupted.
+    So do a full disk, a read-only folder, too little memory and Ctrl-C. Everything else passes through.
+    Characters that the standard output's encoding lacks are printed as question marks. resumes: whether the
+    same command resumes after an interruption.
     """
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
     try:
         yield
     except LinkseekError as error:
-        _tell(program, error.message, error.hint)
+        _print_error(program, error.message, error.hint)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
-        goes_on = "; the same command goes on from here" if resumes else ""
-        print(f"\n{program}: interrupted{goes_on}", file=sys.stderr)
+        hint = "; run the same command to resume" if resumes else ""
+        print(f"\n{program}: interrupted{hint}", file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output has gone: there is nobody to tell
+        sys.stderr.close()  # the reader of our output has gone
         sys.exit(141)
     except OSError as error:
         # numpy says "1000 requested and 8 written", without a number, when the disk is full
         number = error.errno or (errno.ENOSPC if "requested and" in str(error) else 0)
-        hint = _OS_HINTS.get(number)
-        if hint is None:
+        if number not in _OS_HINTS:
             raise
-        _tell(program, str(error) if error.errno else f"a file could not be written ({error})", hint)
+        _print_error(
+            program,
+            str(error) if error.errno else f"a file could not be written ({error})",
+            _OS_HINTS[number],
+        )
         sys.exit(MachineError.exit_code)
     except MemoryError as error:
-        _tell(program, f"the memory of this machine is used up ({error or 'no details'})", _MEMORY_HINT)
+        _print_error(
+            program, f"the memory of this machine is used up ({error or 'no details'})", _MEMORY_HINT
+        )
         sys.exit(MachineError.exit_code)
 
 
-def _tell(program: str, message: str, hint: str) -> None:
+def _print_error(program: str, message: str, hint: str) -> None:
     print(f"{program}: error: {printable(message)}", file=sys.stderr)
     if hint:
         print(f"  {printable(hint)}", file=sys.stderr)
 
 
-_MEMORY_HINT = "Close other programs, or use fewer --processes. A build goes on from here."
+_MEMORY_HINT = "Close other programs, or use fewer --processes. A build resumes."
 
 _OS_HINTS = {
-    errno.ENOSPC: "The disk is full. Free some space and run the same command: it goes on from here.",
+    errno.ENOSPC: "The disk is full. Free some space and run the same command: it resumes.",
     errno.EDQUOT: "The disk quota is used up. Free some space and run the same command again.",
     errno.EROFS: "The folder is read-only. Choose another one (for an index: --index DIR).",
     errno.EACCES: "No permission. Choose another folder, or change its permissions.",
@@ -119,7 +124,7 @@ _OS_HINTS = {
     errno.EEXIST: "A part of this path is a file. Choose another folder.",
     errno.ENAMETOOLONG: "Choose a shorter name.",
     errno.EFBIG: "The file would be larger than the system allows here (ulimit -f). Choose another folder.",
-    errno.EIO: "The disk fails at this place. Look at the system's log, and copy what can be saved.",
+    errno.EIO: "The disk fails at this place. Check the system's log, and copy what can be saved.",
     errno.ESTALE: "The network drive has lost this file. Mount it again, and run the same command.",
     errno.EMFILE: "Too many files are open at once. Raise the limit (ulimit -n).",
     errno.EPERM: "Not permitted. Choose another folder, or change its permissions.",

@@ -1,8 +1,7 @@
 """Progress bars with remaining time on stderr; in a log file, a line every ten seconds instead.
 
-What is under way at the same time, in any threads, stands line by line in one display: a terminal can
-have only one that moves. Another program that runs a command reads the same from a file, which the
-environment variable LINKSEEK_PROGRESS names.
+The bars of all threads are lines of one display: a terminal can have only one that moves. A program that
+runs a command can read the same from a file, which the environment variable LINKSEEK_PROGRESS names.
 """
 
 from __future__ import annotations
@@ -47,9 +46,9 @@ def log_line(line: str) -> None:
 def progress(
     label: str, total: float | None = None, unit: str = "", done: float = 0
 ) -> Iterator[Callable[[float], None]]:
-    """Show how far `label` is; call what it yields with the number of units that were just finished.
+    """Show the progress of `label`; call the yielded function with the number of units just finished.
 
-    total: units in all, None where unknown. done: units finished by an earlier, interrupted run.
+    total: all units, None if unknown. done: units finished by an earlier, interrupted run.
     """
     console, label = Console(stderr=True), printable(label)
     if console.is_terminal:
@@ -70,24 +69,24 @@ def progress(
 
 
 class _Display:
-    """The live display, which is there as long as it holds a bar that is under way."""
+    """The live display, which exists while it has a running bar."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._bars: Progress | None = None
-        self._under_way = 0
+        self._running = 0
 
     @contextmanager
     def bar(
         self, console: Console, label: str, total: float | None, unit: str, done: float
     ) -> Iterator[Callable[[float], None]]:
-        """Show one bar; what is yielded advances it."""
+        """Show one bar; the yielded function advances it."""
         with self._lock:
             if self._bars is None:
                 self._bars = Progress(*_columns(), console=console, speed_estimate_period=60)
                 self._bars.start()
             bars = self._bars
-            self._under_way += 1
+            self._running += 1
             task = bars.add_task(label, total=total, unit=unit)
             bars.advance(task, done)
         try:
@@ -96,8 +95,8 @@ class _Display:
                 bars.update(task, total=1, completed=1)
         finally:
             with self._lock:
-                self._under_way -= 1
-                if not self._under_way:
+                self._running -= 1
+                if not self._running:
                     bars.stop()
                     self._bars = None
 
@@ -117,7 +116,7 @@ def _columns() -> list[ProgressColumn]:
 
 
 class _CountColumn(ProgressColumn):
-    """How many of how many, for what people count: not bytes."""
+    """Finished and total units, unless they are bytes."""
 
     def render(self, task: Task) -> Text:
         """For example "1,024/4,096 passages"."""
@@ -128,19 +127,19 @@ class _CountColumn(ProgressColumn):
 
 
 class _Log:
-    """The same for a stream that is no terminal."""
+    """The same for a stream that is not a terminal."""
 
     def __init__(self, label: str, total: float | None, unit: str, done: float) -> None:
         self.label, self.total, self.unit = label, total, unit
         self.first = self.done = done
-        self.started = self.said = time.monotonic()
+        self.started = self.logged = time.monotonic()
 
     def __call__(self, count: float) -> None:
         self.done += count
         now = time.monotonic()
-        if now - self.said < _LOG_SECONDS:
+        if now - self.logged < _LOG_SECONDS:
             return
-        self.said = now
+        self.logged = now
         rate = (self.done - self.first) / (now - self.started)
         line = f"{self.label}: {self.done:,.0f} {self.unit}, {rate:,.0f}/s"
         if self.total and rate > 0:
@@ -149,12 +148,12 @@ class _Log:
 
 
 class _Notes:
-    """The same as JSON, for another program: what is under way, and what has ended.
+    """The same as JSON, for another program: bars that run and bars that have ended.
 
         [{"label", "unit", "total", "first", "done", "began", "ended"}, ...]
 
-    In the order of their beginning; times are seconds since 1970, `ended` is null till then, `first` is what
-    an earlier run had done. The file is whole at any moment.
+    Ordered by their beginning; times are seconds since 1970, `ended` is null while the bar runs, `first` is
+    the number of units that an earlier run had finished. The file is replaced atomically.
     """
 
     def __init__(self) -> None:
@@ -166,7 +165,7 @@ class _Notes:
     def entry(
         self, path: Path, label: str, total: float | None, unit: str, done: float
     ) -> Iterator[Callable[[float], None]]:
-        """Note one; what is yielded advances it."""
+        """Add one bar; the yielded function advances it."""
         entry: dict[str, Any] = {"label": label, "unit": unit, "total": total, "first": done, "done": done}
         entry |= {"began": time.time(), "ended": None}
         with self._lock:
@@ -189,7 +188,7 @@ class _Notes:
     def _write(self, path: Path) -> None:
         self._written = time.time()
         temporary = path.with_name(f"{path.name}.tmp")
-        with suppress(OSError):  # who looks on must not stop the work
+        with suppress(OSError):  # a reader of progress must not stop the work
             temporary.write_bytes(orjson.dumps(self._entries, option=orjson.OPT_SERIALIZE_NUMPY))
             temporary.replace(path)
 

@@ -1,9 +1,9 @@
-"""Tasks that do not depend on each other, at the same time, and how they end.
+"""Independent tasks at the same time, and how they end.
 
-The stages of a build spend their time in Java, in a model, in hashing, all of which let Python's lock go, so
-a thread each is enough; what holds it goes to the processes of a `ProcessPool`. Tasks that fail do not leave
-the others working for hours: whoever calls `Stop.check` now and then ends as soon as one of its siblings has
-failed, or Ctrl-C was pressed.
+The stages of a build spend their time in Java, in a model, in hashing, all of which release Python's lock, so
+a thread each is enough; work that holds the lock goes to the processes of a `ProcessPool`. A failed task
+stops the others: a task that calls `Stop.check` now and then ends as soon as another one has failed, or
+Ctrl-C was pressed.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ T = TypeVar("T")
 
 
 class Stop:
-    """Whether tasks should end early. One for all tasks that run together."""
+    """A request to end early, shared by all tasks that run together."""
 
     def __init__(self) -> None:
         self._stopped = False
 
     def set(self) -> None:
-        """Have every task end at its next `check`."""
+        """End every task at its next `check`."""
         self._stopped = True
 
     def check(self) -> None:
@@ -38,27 +38,27 @@ class Stop:
 
 
 class StoppedError(Exception):
-    """A task ended because another one had failed. `run_together` never lets it out."""
+    """A task ended because another one had failed. `run_together` never raises it."""
 
 
 def run_together(tasks: Sequence[Callable[[], T]], stop: Stop) -> list[T]:
     """Run all tasks, each in a thread; their results in order.
 
-    The first error is raised when all have ended; errors that others ran into while they were stopped are
-    dropped. Ctrl-C, which Python gives to the calling thread, stops all in the same way; pressed again, it
-    is raised at once.
+    The first error is raised when all have ended; errors of others while they were stopped are dropped.
+    Ctrl-C, which Python delivers to the calling thread, stops all in the same way; pressed again, it is
+    raised at once.
     """
     if len(tasks) < 2:
         return [task() for task in tasks]
-    news: SimpleQueue[Future[T] | None] = SimpleQueue()  # a task that has ended, or Ctrl-C
-    with _ctrl_c_tells(lambda: news.put(None)), ThreadPoolExecutor(len(tasks), "stage") as pool:
+    events: SimpleQueue[Future[T] | None] = SimpleQueue()  # a task that has ended, or Ctrl-C
+    with _on_ctrl_c(lambda: events.put(None)), ThreadPoolExecutor(len(tasks), "stage") as pool:
         try:
             running = [pool.submit(task) for task in tasks]
             for future in running:
-                future.add_done_callback(news.put)
+                future.add_done_callback(events.put)
             failed = None
             for _ in tasks:
-                ended = _next(news)
+                ended = _next(events)
                 if ended is None or ended.exception():
                     failed = ended
                     break
@@ -69,22 +69,21 @@ def run_together(tasks: Sequence[Callable[[], T]], stop: Stop) -> list[T]:
     return [future.result() for future in running]
 
 
-def _next(news: SimpleQueue[T]) -> T:
-    """The next element. Waited for in short turns: a signal just before a wait is only seen after it."""
+def _next(events: SimpleQueue[T]) -> T:
+    """The next event, with short waits: a signal just before a wait is only handled after it."""
     while True:
         try:
-            return news.get(timeout=0.2)
+            return events.get(timeout=0.2)
         except Empty:
             continue
 
 
 @contextmanager
-def _ctrl_c_tells(tell: Callable[[], None]) -> Iterator[None]:
-    """Ctrl-C calls `tell`, and is raised as `KeyboardInterrupt` at the end; pressed again, at once.
+def _on_ctrl_c(report: Callable[[], None]) -> Iterator[None]:
+    """Ctrl-C calls `report`, and is raised as `KeyboardInterrupt` at the end; pressed again, at once.
 
-    Raised wherever this thread happens to be, it can leave a lock taken that the other threads wait for, or
-    be lost in the callback of a weak reference. Outside the main thread, which alone gets Ctrl-C, nothing is
-    done.
+    Raised at any place of this thread, it could leave a lock held that the other threads wait for, or be lost
+    in the callback of a weak reference. Does nothing outside the main thread, which alone gets Ctrl-C.
     """
     if (
         threading.current_thread() is not threading.main_thread()
@@ -98,7 +97,7 @@ def _ctrl_c_tells(tell: Callable[[], None]) -> Iterator[None]:
         nonlocal pressed
         pressed = True
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        tell()
+        report()
 
     signal.signal(signal.SIGINT, press)
     try:
@@ -113,7 +112,7 @@ class ProcessPool(ProcessPoolExecutor):
     """Processes that leave Ctrl-C to their parent from their first instruction, and end when it is killed.
 
     They are spawned, not forked: the parent may hold a JVM or threads. begin(*arguments) is called first in
-    each. Left by an exception, work that has not begun is dropped.
+    each. After an exception, work that has not begun is dropped.
     """
 
     def __init__(
@@ -122,7 +121,7 @@ class ProcessPool(ProcessPoolExecutor):
         super().__init__(processes, multiprocessing.get_context("spawn"), _begin, (begin, arguments))
 
     def submit(self, *call: Any, **options: Any) -> Future[Any]:
-        """As in the base. It starts the processes, which inherit what this thread does not listen to."""
+        """As in the base. It starts the processes, which inherit the signals blocked in this thread."""
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             return super().submit(*call, **options)
@@ -134,18 +133,14 @@ class ProcessPool(ProcessPoolExecutor):
 
 
 def _begin(begin: Callable[..., object] | None, arguments: Sequence[object]) -> None:
-    _end_with_parent()
+    # Without its parent a process would wait for work for ever: each holds both ends of the pipe.
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     if begin is not None:
         begin(*arguments)
 
 
 def _end_with_parent() -> None:
-    """A process of a pool would wait for work for ever: each holds both ends of the pipe for work."""
-
-    def wait_for_parent() -> None:
-        parent = multiprocessing.parent_process()
-        if parent is not None:
-            parent.join()
-            os._exit(1)
-
-    threading.Thread(target=wait_for_parent, daemon=True).start()
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

@@ -1,8 +1,8 @@
 """From a source file to stored documents: read, parse (in several processes), check, write.
 
-Documents are written in segments. After each one a small file says how many raw records it took, so
-a build that was killed goes on behind the last whole segment, passing over finished records without
-parsing them, and ends with the same bytes.
+Documents are written in segments. After each one a small file records the number of raw records so far, so
+a killed build resumes after the last complete segment, passing over finished records without parsing them,
+and ends with the same bytes.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ _EXAMPLES = 20
 
 
 class _Stored(NamedTuple):
-    """A document or a redirect as it will be written; made where it is parsed, which may be another process.
+    """A document or a redirect as it will be written; made in the process that parses it.
 
-    digest: of all that it holds. size: about its length in characters.
+    digest: of all its fields. size: about its length in characters.
     """
 
     id: str
@@ -53,13 +53,13 @@ class _Stored(NamedTuple):
     size: int
 
 
-_Found = Sequence[_Stored | Ignored] | InputError
-_Parsed = tuple[Record, _Found]
+_Outcomes = Sequence[_Stored | Ignored] | InputError
+_Parsed = tuple[Record, _Outcomes]
 
 
 @dataclass
 class Skipped:
-    """What was left out: how many records for each reason, and the first few of each."""
+    """The skipped records: their number for each reason, and the first few of each."""
 
     counts: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[str]] = field(default_factory=dict)
@@ -99,10 +99,10 @@ def write_documents(
     on_start: Callable[[int], None] = lambda records: None,
     on_record: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:
-    """Fill `folder` with document and redirect segments and the id table; return what to record.
+    """Fill `folder` with document and redirect segments and the id table; return the manifest's entries.
 
     limit: stop after this many documents. on_error: "stop" raises at the first bad record, "skip"
-    counts it and goes on. on_start is told how many records an interrupted run had finished.
+    counts it. on_start: gets the number of records that an interrupted run had finished.
     Raises `InputError` naming file and place of a bad record or a duplicate id, or if there is no
     document at all.
     """
@@ -119,7 +119,7 @@ def write_documents(
         outcomes = parser.parse(records)
         while not writer.ended:
             writer.write_segment(outcomes, segment_records, on_record)
-        if not source and not writer.at_limit:  # an earlier run wrote all: what is left is the hash
+        if not source and not writer.at_limit:  # an earlier run wrote all: read on for the hash alone
             deque(records, maxlen=0)
     if writer.documents == 0:
         reasons = ", ".join(f"{n:,} {reason}" for reason, n in writer.skipped.counts.items())
@@ -127,7 +127,11 @@ def write_documents(
             f"{reader.path}: no documents in it" + (f" ({reasons})" if reasons else ""),
             f"It was read as {reader.name}; another format can be named with --format.",
         )
-    _write_ids(folder)
+    hashes = [np.empty(0, np.uint64)]
+    for (ids,) in Table(segment_paths(folder), DOCUMENT_SCHEMA).batches(["id"]):
+        hashes.append(hash_ids(ids.to_pylist()))
+    joined = np.concatenate(hashes)
+    IdTable.build(joined, np.arange(len(joined), dtype=np.int32)).save(folder)
     return {
         "documents": writer.documents,
         "redirects": writer.redirects,
@@ -139,10 +143,12 @@ def write_documents(
 
 
 _PROGRESS = "progress.json"
+_KEEP_FIRST = "Ids must be unique. Fix the file, or use --on-error skip to keep the first of each."
+_SKIP = "Fix the record, or use --on-error skip to skip it."
 
 
 class _Writer:
-    """Writes outcomes in segments, and notes after each what has been written so far."""
+    """Writes outcomes in segments, and records its progress after each."""
 
     def __init__(self, reader: Reader, folder: Path, limit: int | None, on_error: str) -> None:
         self._reader = reader
@@ -159,11 +165,11 @@ class _Writer:
 
     @property
     def at_limit(self) -> bool:
-        """Whether no further document is wanted."""
+        """Whether no further document will be written."""
         return self._limit is not None and self.documents >= self._limit
 
     def tolerant(self, records: Iterator[Record]) -> Iterator[Record]:
-        """Records; unless bad ones stop the build, damage of the file just ends them."""
+        """The records; with --on-error skip, damage of the file ends them without an error."""
         try:
             yield from records
         except InputError as error:
@@ -172,24 +178,25 @@ class _Writer:
             self._damage = error  # read ahead: counted when the records before it are written
 
     def write_segment(
-        self, outcomes: Iterator[_Parsed], most_records: int, on_record: Callable[[], None]
+        self, outcomes: Iterator[_Parsed], max_records: int, on_record: Callable[[], None]
     ) -> None:
-        """Write up to `most_records` records; sets `ended` if there are no more."""
+        """Write up to `max_records` records; sets `ended` if there are no more."""
         digest = sha256()
-        last = self.records + most_records
+        last = self.records + max_records
+        redirects_path = segment_path(self._folder, self.segments, "redirects-")
         with (
             TableWriter(segment_path(self._folder, self.segments), DOCUMENT_SCHEMA) as documents,
-            TableWriter(self._redirects_path(), REDIRECT_SCHEMA) as redirects,
+            TableWriter(redirects_path, REDIRECT_SCHEMA) as redirects,
         ):
             while self.records < last and not self.ended:
-                record, found = next(outcomes, (None, ()))
+                record, parsed = next(outcomes, (None, ()))
                 if record is None:
                     self.ended = True
                     if self._damage:
                         self.skipped.add("rest of a damaged file", self._damage.message)
                     break
                 self.records += 1
-                for stored in self._accepted(record, found):
+                for stored in self._accepted(record, parsed):
                     digest.update(stored.digest)
                     if stored.is_document:
                         documents.write(stored.row, stored.size)
@@ -203,24 +210,21 @@ class _Writer:
                 on_record()
         self.segments += 1
         self.hashes.append(digest.hexdigest())
-        self._note()
+        self._write_progress()
 
-    def _redirects_path(self) -> Path:
-        return segment_path(self._folder, self.segments, "redirects-")
-
-    def _accepted(self, record: Record, found: _Found) -> Iterator[_Stored]:
-        """What is to be stored. Raises or counts what is wrong, and counts what is ignored."""
-        if isinstance(found, InputError):
-            self._refuse("malformed", found)
+    def _accepted(self, record: Record, parsed: _Outcomes) -> Iterator[_Stored]:
+        """The outcomes to store. Raises or counts errors, and counts ignored records."""
+        if isinstance(parsed, InputError):
+            self._refuse("malformed", parsed)
             return
-        for outcome in found:
+        for outcome in parsed:
             if isinstance(outcome, Ignored):
                 self.skipped.add(outcome.reason, record.place)
             elif not outcome.is_document:
                 yield outcome
             elif not outcome.id or any(c in outcome.id for c in "\n\r\t\0"):
                 problem = f"the id {outcome.id!r} is empty or holds a line break, tab or NUL"
-                self._refuse("malformed", self._error(record, problem, _LEAVE_OUT))
+                self._refuse("malformed", self._error(record, problem, _SKIP))
             elif not self._seen.add(outcome.id):
                 problem = f"duplicate id {outcome.id!r}"
                 self._refuse("duplicate id", self._error(record, problem, _KEEP_FIRST))
@@ -235,7 +239,7 @@ class _Writer:
             raise error
         self.skipped.add(reason, error.message)
 
-    def _note(self) -> None:
+    def _write_progress(self) -> None:
         write_json(
             self._folder / _PROGRESS,
             {
@@ -250,34 +254,22 @@ class _Writer:
         )
 
     def _resume(self) -> None:
-        """Take up what an interrupted run noted, unless its files do not agree with it."""
+        """Resume from an interrupted run, if its files agree with its record of progress."""
         try:
-            noted = read_json(self._folder / _PROGRESS)
-            skipped = Skipped.from_json(noted["skipped"])
-            count = noted["segments"]
+            state = read_json(self._folder / _PROGRESS)
+            skipped = Skipped.from_json(state["skipped"])
+            count = state["segments"]
             table = Table(segment_paths(self._folder)[:count], DOCUMENT_SCHEMA)
             redirects = Table(segment_paths(self._folder, "redirects-")[:count], REDIRECT_SCHEMA)
-            if (len(table), len(redirects)) != (noted["documents"], noted["redirects"]):
+            if (len(table), len(redirects)) != (state["documents"], state["redirects"]):
                 return
         except (DamagedIndexError, KeyError, TypeError, AttributeError):
             return
-        self.segments, self.records = noted["segments"], noted["records"]
-        self.documents, self.redirects = noted["documents"], noted["redirects"]
-        self.hashes, self.ended, self.skipped = noted["hashes"], noted["ended"], skipped
+        self.segments, self.records = state["segments"], state["records"]
+        self.documents, self.redirects = state["documents"], state["redirects"]
+        self.hashes, self.ended, self.skipped = state["hashes"], state["ended"], skipped
         for (ids,) in table.batches(["id"]):
             self._seen.add_all(ids.to_pylist())
-
-
-_KEEP_FIRST = "Ids must be unique. Mend the file, or use --on-error skip to keep the first of each."
-_LEAVE_OUT = "Mend the record, or use --on-error skip to leave it out."
-
-
-def _write_ids(folder: Path) -> None:
-    hashes = [np.empty(0, np.uint64)]
-    for (ids,) in Table(segment_paths(folder), DOCUMENT_SCHEMA).batches(["id"]):
-        hashes.append(hash_ids(ids.to_pylist()))
-    joined = np.concatenate(hashes)
-    IdTable.build(joined, np.arange(len(joined), dtype=np.int32)).save(folder)
 
 
 class _Parser:
@@ -298,7 +290,7 @@ class _Parser:
             self._pool.shutdown(wait=False, cancel_futures=True)
 
     def parse(self, records: Iterable[Record]) -> Iterator[_Parsed]:
-        """(record, what it holds or what is wrong with it), in order."""
+        """(record, its outcomes or its error), in order."""
         if self._pool is None:
             for record in records:
                 yield record, _try_parse(self._reader, record)
@@ -314,18 +306,18 @@ class _Parser:
             try:
                 for following in itertools.islice(chunks, 1):
                     waiting.append((following, self._pool.submit(_parse_chunk, self._reader, following)))
-                found = future.result()
+                outcomes = future.result()
             except BrokenProcessPool:
                 raise MachineError(
-                    f"{self._reader.path}: a parsing process was ended at {chunk[0].place} or soon "
-                    "after (out of memory?)",
-                    "Use fewer --processes; the build goes on from the last whole segment.",
+                    f"{self._reader.path}: a parsing process died at {chunk[0].place} or soon after "
+                    "(out of memory?)",
+                    "Use fewer --processes; the build resumes after the last complete segment.",
                 ) from None
-            yield from zip(chunk, found, strict=True)
+            yield from zip(chunk, outcomes, strict=True)
 
 
 def _read_ahead(chunks: Iterator[list[Record]]) -> Iterator[list[Record]]:
-    """The same, the next one being read meanwhile: decompressing lets Python's lock go."""
+    """The same chunks; the next one is read meanwhile, since decompressing releases Python's lock."""
     with ThreadPoolExecutor(1, "read") as reading:
         following: Future[list[Record]] = reading.submit(next, chunks, [])
         while chunk := following.result():
@@ -333,25 +325,25 @@ def _read_ahead(chunks: Iterator[list[Record]]) -> Iterator[list[Record]]:
             yield chunk
 
 
-def _parse_chunk(reader: Reader, chunk: list[Record]) -> list[_Found]:
+def _parse_chunk(reader: Reader, chunk: list[Record]) -> list[_Outcomes]:
     return [_try_parse(reader, record) for record in chunk]
 
 
-def _try_parse(reader: Reader, record: Record) -> _Found:
+def _try_parse(reader: Reader, record: Record) -> _Outcomes:
     try:
-        return [found if isinstance(found, Ignored) else _stored(found) for found in parse_at(reader, record)]
+        return [o if isinstance(o, Ignored) else _stored(o) for o in parse_at(reader, record)]
     except InputError as error:
         return error
 
 
-def _stored(found: Document | Redirect) -> _Stored:
-    digest = sha256(repr(found).encode()).digest()
-    if isinstance(found, Redirect):
-        return _Stored(found.id, False, {"id": found.id, "target": found.target}, digest, 0)
-    size = len(found.text) + 64 * len(found.links)
-    return _Stored(found.id, True, document_row(found), digest, size)
+def _stored(outcome: Document | Redirect) -> _Stored:
+    digest = sha256(repr(outcome).encode()).digest()
+    if isinstance(outcome, Redirect):
+        return _Stored(outcome.id, False, {"id": outcome.id, "target": outcome.target}, digest, 0)
+    size = len(outcome.text) + 64 * len(outcome.links)
+    return _Stored(outcome.id, True, document_row(outcome), digest, size)
 
 
 def default_processes() -> int:
-    """One process a core."""
+    """One process per core."""
     return os.cpu_count() or 1

@@ -1,30 +1,33 @@
-"""The stages of a build: what each is made from, what it calls, and how it tells how far it is.
+"""The stages of a build: the inputs of each, the function that it calls, and its progress bar.
 
-A stage is a part of the workspace with a fingerprint of what it is made from, by content. What is made from
-passages runs at the same time; a stage that fails stops the others where they advance their progress bars.
+A stage is a part of the workspace with a fingerprint of its inputs, by content. The stages after passages
+run at the same time; one that fails stops the others when they next advance their progress bars.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from indexer.base.errors import DamagedIndexError, InputError
 from indexer.base.progress import log_line, progress
 from indexer.base.together import Stop, run_together
 from indexer.building.corpus import default_processes, write_documents
+from indexer.building.plan import OpenEncoder, Plan
 from indexer.building.workspace import Workspace, link_tree
 from indexer.documents import REDIRECT_SCHEMA, DocumentStore
-from indexer.encoding.encode import WHOLE, Encoder, Share, encode_passages, rows_of_share, shards_of_share
+from indexer.encoding.encode import ALL, Encoder, Share, encode_passages, rows_of_share, shards_of_share
 from indexer.encoding.shards import Shard, open_shards
+from indexer.files.sources import Reading
 from indexer.index import open_passages
 from indexer.links import build_links
 from indexer.passages import PassageStore, write_passages
+from indexer.readers.reader import Reader
 from indexer.search.faiss_index import FLAT, build_faiss, empty_index, shards_from_flat
 from indexer.store.artifacts import (
     BM25,
@@ -41,20 +44,6 @@ from indexer.store.artifacts import (
 from indexer.store.ids import IdTable
 from indexer.store.tables import Table
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from indexer.building.builder import OpenEncoder, Plan
-    from indexer.files.sources import Reading
-
-
-class _ShareDone(Exception):  # noqa: N818
-    """A share of the shards is there, and the others are not: the part stays as it is."""
-
-    def __init__(self, shards: list[Shard]) -> None:
-        super().__init__()
-        self.shards = shards
-
 
 class Stages:
     """The stages, in the workspace of one build."""
@@ -68,7 +57,7 @@ class Stages:
         self.times: dict[str, tuple[float, float]] = {}
 
     def after_passages(self, documents: Manifest, passages: Manifest, open_encoder: OpenEncoder) -> Manifest:
-        """Everything that is made from passages, at the same time; the manifest of the links."""
+        """Everything that is built from passages, at the same time; the manifest of the links."""
 
         def encode() -> None:
             for name in self._plan.encoders:
@@ -83,11 +72,11 @@ class Stages:
         return links
 
     def _part(self, name: str, *details: Any, **options: Any) -> Manifest:
-        """`Workspace.part`, unless another stage has failed, telling when it was taken over."""
+        """`Workspace.part`, unless another stage has failed; logs when the part was reused."""
         self._stop.check()
         manifest = self._workspace.part(name, *details, **options)
-        if name in self._workspace.taken_over:
-            log_line(f"{name}: unchanged, taken over")
+        if name in self._workspace.reused:
+            log_line(f"{name}: unchanged, reused")
         return manifest
 
     @contextmanager
@@ -100,7 +89,7 @@ class Stages:
     def _progress(
         self, label: str, total: float | None = None, unit: str = ""
     ) -> Iterator[Callable[[float], None]]:
-        """A progress bar; advancing it is also where a stage ends when another one has failed."""
+        """A progress bar; advancing it ends the stage when another one has failed."""
         with progress(label, total, unit) as advance:
 
             def step(count: float) -> None:
@@ -109,12 +98,12 @@ class Stages:
 
             yield step
 
-    def documents(self, reader: Any) -> Manifest:
+    def documents(self, reader: Reader) -> Manifest:
         """Documents, redirects and their ids, from the corpus."""
         plan = self._plan
         state = reader.state()
         fingerprint = {
-            "linkseek": version("linkseek"),  # another one may read the same file otherwise
+            "linkseek": version("linkseek"),  # another version may read the same file differently
             "format": reader.name,
             "corpus": str(plan.corpus.resolve()),
             **state,
@@ -122,20 +111,20 @@ class Stages:
             "on_error": plan.on_error,
         }
 
-        def build(folder: Path) -> Manifest:
-            def on_start(records: int) -> None:
-                if records:
-                    log_line(f"documents: going on after {records:,} finished records")
+        def on_start(records: int) -> None:
+            if records:
+                log_line(f"documents: resuming after {records:,} finished records")
 
+        def build(folder: Path) -> Manifest:
             sources: list[Reading] = []
             with progress(f"reading {plan.corpus.name}", state["bytes"], "bytes") as advance:
-                told = 0
+                shown = 0
 
                 def on_record() -> None:
-                    nonlocal told
-                    if sources and sources[0].position != told:
-                        advance(sources[0].position - told)
-                        told = sources[0].position
+                    nonlocal shown
+                    if sources and sources[0].position != shown:
+                        advance(sources[0].position - shown)
+                        shown = sources[0].position
 
                 return write_documents(
                     reader,
@@ -172,15 +161,12 @@ class Stages:
     def _links(self, documents: Manifest, passages: Manifest) -> Manifest:
         def build(folder: Path) -> Manifest:
             redirects = Table(segment_paths(self._folder / DOCUMENTS, "redirects-"), REDIRECT_SCHEMA)
-            store, ids = self._documents(), self._ids()
+            store, ids = self._documents(), IdTable.open(self._folder / DOCUMENTS)
             with self._progress("resolving links", len(store), "documents") as advance:
                 counts = build_links(folder, store, redirects, ids, self._passages(passages), advance)
             return {"counts": counts}
 
-        fingerprint = {
-            "documents": documents["content_sha256"],
-            "passages": passages["content_sha256"],
-        }
+        fingerprint = {"documents": documents["content_sha256"], "passages": passages["content_sha256"]}
         with self._timed(LINKS):
             return self._part(LINKS, fingerprint, build)
 
@@ -203,23 +189,21 @@ class Stages:
             return self._part(BM25, fingerprint, build, resumable=False)
 
     def _dense(self, passages: Manifest, name: str, open_encoder: OpenEncoder) -> Manifest:
-        part, factory = dense_part(name), self._plan.faiss
+        part, factory, rows = dense_part(name), self._plan.faiss, passages["passages"]
         encoder, content = self._open(passages, name, open_encoder)
-        empty_index(factory, encoder.dimension, passages["passages"])  # a bad factory fails early
+        empty_index(factory, encoder.dimension, rows)  # a bad factory fails early
 
         def build(folder: Path) -> Manifest:
             with self._timed(f"encoding {part.partition('/')[2]}"):
                 vectors = self._vectors(passages, part, encoder, content)
-            shards = open_shards(self._folder / vectors_part(part), passages["passages"])
-            store = self._passages(passages)
+            shards = open_shards(self._folder / vectors_part(part), rows)
+            ids = self._passages(passages).table.column("id")
             with (
                 self._timed(f"FAISS {name}"),
-                self._progress(f"FAISS {factory}", passages["passages"], "vectors") as advance,
+                self._progress(f"FAISS {factory}", rows, "vectors") as advance,
             ):
-                built = build_faiss(
-                    folder, shards, factory, encoder.dimension, store.table.column("id"), advance
-                )
-                if factory != FLAT:  # a float16 Flat index is the vectors; others keep them beside
+                built = build_faiss(folder, shards, factory, encoder.dimension, ids, advance)
+                if factory != FLAT:  # a float16 Flat index is the vectors; others need them as well
                     link_tree(self._folder / vectors_part(part), folder / VECTORS)
             return {
                 "encoder": {**encoder.identity, "location": encoder.location},
@@ -231,72 +215,70 @@ class Stages:
 
         return self._part(part, {**content, "title": self._plan.title, "factory": factory}, build)
 
-    def share(
-        self,
-        passages: Manifest,
-        name: str,
-        open_encoder: OpenEncoder,
-        share: Share,
-    ) -> list[Shard]:
-        """The shards of a share, which is all that is made of this part."""
+    def share(self, passages: Manifest, name: str, open_encoder: OpenEncoder, share: Share) -> list[Shard]:
+        """Encode one share of the shards, and nothing else of this part."""
         part = dense_part(name)
         encoder, content = self._open(passages, name, open_encoder)
-        try:
-            self._vectors(passages, part, encoder, content, share)
-        except _ShareDone as done:
-            return done.shards
-        shards = open_shards(self._folder / vectors_part(part), passages["passages"])  # all were there
-        return [shards[number] for number in shards_of_share(len(shards), share)]
+        vectors, details = vectors_part(part), self._details(part, encoder, content)
+        if self._workspace.reuse(vectors, *details):
+            shards = open_shards(self._folder / vectors, passages["passages"])
+            return [shards[number] for number in shards_of_share(len(shards), share)]
+        return self._encode(
+            passages, part, encoder, content, self._workspace.begin(vectors, details[0]), share
+        )
 
     def _open(self, passages: Manifest, name: str, open_encoder: OpenEncoder) -> tuple[Encoder, Manifest]:
-        """An encoder, and what the vectors that it makes of these passages depend on."""
+        """An encoder, and the inputs that its vectors of these passages depend on."""
         with self._timed(f"opening {name}"), self._progress(f"opening {name}"):
             encoder = open_encoder(name, self._plan.title)  # seconds, where it has to be converted first
         return encoder, {"passages": passages["content_sha256"], "encoder": encoder.identity}
 
+    def _details(
+        self, part: str, encoder: Encoder, content: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], list[Path]]:
+        """The fingerprint of a part's vectors, and where in the index in use they may be as well."""
+        how = {"token_budget": encoder.token_budget, "shard_rows": encoder.shard_rows}
+        fingerprint = {**content, "execution": encoder.execution, **how}
+        return fingerprint, [self._workspace.index / part / VECTORS]
+
     def _vectors(
-        self,
-        passages: Manifest,
-        part: str,
-        encoder: Encoder,
-        content: Mapping[str, Any],
-        share: Share | None = None,
+        self, passages: Manifest, part: str, encoder: Encoder, content: Mapping[str, Any]
     ) -> Manifest:
-        rows = rows_of_share(passages["passages"], encoder.shard_rows, share or WHOLE)
-
         def build(folder: Path) -> Manifest:
-            self._recover_vectors(part, encoder, content, folder)
-            label = f"encoding {part.partition('/')[2]}"
-            with self._progress(label, rows, "passages") as advance:
-
-                def on_start(finished: int, total: int, rows: int) -> None:
-                    if finished:
-                        log_line(f"{part}: {finished} of {total} shards are there, going on at the next")
-                        advance(rows)
-
-                shards = encode_passages(
-                    encoder,
-                    self._passages(passages),
-                    folder,
-                    share=share or WHOLE,
-                    on_start=on_start,
-                    on_rows=advance,
-                )
-            if share:
-                raise _ShareDone(shards)
+            shards = self._encode(passages, part, encoder, content, folder)
             digest = sha256()
             for shard in shards:
                 for block in shard.blocks():
                     digest.update(block.tobytes())
             return {"shards": len(shards), "vectors_sha256": digest.hexdigest()}
 
-        how = {"token_budget": encoder.token_budget, "shard_rows": encoder.shard_rows}
-        fingerprint = {**content, "execution": encoder.execution, **how}
-        beside = [self._workspace.index / part / VECTORS]
-        return self._workspace.part(vectors_part(part), fingerprint, build, elsewhere=beside)
+        fingerprint, elsewhere = self._details(part, encoder, content)
+        return self._workspace.part(vectors_part(part), fingerprint, build, elsewhere=elsewhere)
+
+    def _encode(
+        self,
+        passages: Manifest,
+        part: str,
+        encoder: Encoder,
+        content: Mapping[str, Any],
+        folder: Path,
+        share: Share = ALL,
+    ) -> list[Shard]:
+        """Write the shards of a share that `folder` lacks."""
+        self._recover_vectors(part, encoder, content, folder)
+        rows = rows_of_share(passages["passages"], encoder.shard_rows, share)
+        with self._progress(f"encoding {part.partition('/')[2]}", rows, "passages") as advance:
+
+            def on_start(finished: int, total: int, rows: int) -> None:
+                if finished:
+                    log_line(f"{part}: {finished} of {total} shards are finished, resuming at the next")
+                    advance(rows)
+
+            store = self._passages(passages)
+            return encode_passages(encoder, store, folder, share=share, on_start=on_start, on_rows=advance)
 
     def _recover_vectors(self, part: str, encoder: Encoder, content: Mapping[str, Any], folder: Path) -> None:
-        """Take the same vectors out of a Flat index in use, which holds them bit for bit if it is whole."""
+        """Take the same vectors out of an intact Flat index in use, which holds them bit for bit."""
         old = self._workspace.in_use(part)
         if old is None or old.get("factory") != FLAT or old.get("execution") != encoder.execution:
             return
@@ -308,8 +290,5 @@ class Stages:
     def _documents(self) -> DocumentStore:
         return DocumentStore(segment_paths(self._folder / DOCUMENTS))
 
-    def _ids(self) -> IdTable:
-        return IdTable.open(self._folder / DOCUMENTS)
-
     def _passages(self, manifest: Manifest) -> PassageStore:
-        return open_passages(self._folder, self._ids(), manifest["words"])
+        return open_passages(self._folder, IdTable.open(self._folder / DOCUMENTS), manifest["words"])

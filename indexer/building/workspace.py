@@ -1,11 +1,11 @@
-"""The folder beside an index in which the next one is built, part by part, and put in its place.
+"""The folder next to an index in which the next one is built, part by part, and then replaces it.
 
-    INDEX.building/     finished parts, and the one that is being built (its building.json says from what)
-    INDEX.lock          held while a build runs; the system lets it go however the build ends
+    INDEX.building/     finished parts, and the unfinished one (its building.json has the fingerprint)
+    INDEX.lock          held while a build runs; the system releases it however the build ends
 
-A part whose fingerprint is that of the index in use, or of an interrupted build, is taken over instead
-of being built again: its files are linked, not copied, since no file of an index is ever altered. The
-new index takes the place of the old one with one rename, and whoever has the old one open keeps it.
+A part with the same fingerprint in the index in use, or in an interrupted build, is reused instead of being
+built again: its files are linked, not copied, since no file of an index is ever altered. One rename
+replaces the old index by the new one, and processes that have the old one open keep it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import fcntl
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,30 +32,34 @@ from indexer.store.artifacts import (
     LINKS,
     MANIFEST,
     PASSAGES,
+    TEMPORARY,
     Manifest,
     inventory,
+    lock_path,
     read_json,
     read_part,
+    temporary_path,
+    workspace_path,
     write_json,
 )
 
 
 class Workspace:
-    """The folder beside an index in which the next one is built. Use as a context manager.
+    """The folder next to an index in which the next one is built. Use as a context manager.
 
-    Raises `BusyError` if another build holds it, `UsageError` if the place is taken by something that
-    is no index (it would be deleted). Left by an exception, it stays and the next build goes on from it.
+    Raises `BusyError` if another build holds it, `UsageError` if there is something else than an index at
+    its place (it would be deleted). After an exception it stays, and the next build resumes from it.
     """
 
     def __init__(self, index: Path, *, fresh: bool = False) -> None:
-        """`fresh`: forget an interrupted build, and take nothing over from the index in use."""
+        """`fresh`: delete an interrupted build, and reuse nothing of the index in use."""
         if index.name in ("", ".."):
             raise UsageError(f"--index {index}: not the name of a folder", "For example: --index index/NAME")
         self.index = index
-        self.folder = index.with_name(index.name + ".building")
-        self._lock_path = index.with_name(index.name + ".lock")
+        self.folder = workspace_path(index)
+        self._lock_path = lock_path(index)
         self._fresh = fresh
-        self.taken_over: list[str] = []
+        self.reused: list[str] = []
 
     def __enter__(self) -> Workspace:
         self._lock = _lock(self._lock_path)
@@ -85,71 +90,84 @@ class Workspace:
         resumable: bool = True,
         elsewhere: Sequence[Path] = (),
     ) -> Manifest:
-        """Make one part and return its manifest.
+        """Build one part, or reuse it, and return its manifest.
 
         fingerprint: everything that the part's content depends on. build: fills a folder and returns
-        what the manifest should say beside files; if the folder holds files, they are from an
-        interrupted run with the same fingerprint. resumable: whether it can use these. elsewhere:
-        folders in the index in use where the same part may be found, besides its own.
+        the part's own entries of the manifest; files that the folder holds are from an interrupted run
+        with the same fingerprint. resumable: whether it can use these. elsewhere: see `reuse`.
         """
-        folder = self.folder / name
-        fingerprint = orjson.loads(orjson.dumps(dict(fingerprint)))
+        reused = self.reuse(name, fingerprint, elsewhere)
+        if reused is not None:
+            return reused
+        folder = self.begin(name, fingerprint, resumable=resumable)
+        manifest = {
+            "format_version": FORMAT_VERSION,
+            "fingerprint": _as_json(fingerprint),
+            **build(folder),
+        }
+        for leftover in list(folder.rglob(f"*{TEMPORARY}")):  # of interrupted writes
+            _remove(leftover)
+        manifest["files"] = inventory(folder)
+        write_json(folder / MANIFEST, manifest)
+        (folder / BUILDING).unlink()
+        return manifest
+
+    def reuse(
+        self, name: str, fingerprint: Mapping[str, Any], elsewhere: Sequence[Path] = ()
+    ) -> Manifest | None:
+        """The manifest of a part that is finished here or in the index in use, from where it is linked.
+
+        elsewhere: folders of the index in use where the same part may be as well.
+        """
+        folder, expected = self.folder / name, _as_json(fingerprint)
         for finished in (folder, self.index / name, *elsewhere):
             if self._fresh and finished != folder:
                 continue
-            manifest = _finished(finished, fingerprint)
-            if manifest is not None:
+            try:
+                manifest = read_part(finished)
+            except DamagedIndexError:
+                continue
+            if manifest["fingerprint"] == expected:
                 if finished != folder:
                     link_tree(finished, folder)
-                self.taken_over.append(name)
+                self.reused.append(name)
                 return manifest
-        mark = folder / BUILDING
-        if not resumable or not _begun(mark, fingerprint):
-            _remove(folder)
-            folder.mkdir(parents=True)
-            write_json(mark, fingerprint)
-        manifest = {
-            "format_version": FORMAT_VERSION,
-            "fingerprint": fingerprint,
-            **build(folder),
-        }
-        for leftover in folder.rglob("*.tmp"):  # of a write that a kill or a full disk cut off
-            leftover.unlink()
-        manifest["files"] = inventory(folder)
-        write_json(folder / MANIFEST, manifest)
-        mark.unlink()
-        return manifest
+        return None
+
+    def begin(self, name: str, fingerprint: Mapping[str, Any], *, resumable: bool = True) -> Path:
+        """The folder of an unfinished part: that of an interrupted run, if it fits, else an empty one."""
+        folder = self.folder / name
+        with suppress(DamagedIndexError):
+            if resumable and read_json(folder / BUILDING) == _as_json(fingerprint):
+                return folder
+        _remove(folder)
+        folder.mkdir(parents=True)
+        write_json(folder / BUILDING, dict(fingerprint))
+        return folder
 
     def in_use(self, name: str) -> Manifest | None:
-        """The manifest of a part of the index in use; None if there is none, or a fresh build is wanted."""
+        """The manifest of a part of the index in use; None if there is none, or for a fresh build."""
         try:
             return None if self._fresh else read_part(self.index / name)
         except DamagedIndexError:
             return None
 
-    def take_over_others(self, fits: Callable[[Mapping[str, Any]], bool], but: Sequence[str]) -> list[str]:
-        """Take over the other Lucene and dense parts of the index in use whose fingerprint fits."""
-        taken = []
-        if self._fresh:
-            return []
+    def reuse_others(self, fits: Callable[[Mapping[str, Any]], bool], but: Sequence[str]) -> list[str]:
+        """Reuse the other Lucene and dense parts of the index in use whose fingerprint fits."""
+        reused = []
         for folder in [self.index / BM25, *sorted((self.index / DENSE).glob("*"))]:
             name = str(folder.relative_to(self.index))
-            if name in but:
-                continue
-            try:
-                manifest = read_part(folder)
-            except DamagedIndexError:
-                continue
-            if fits(manifest["fingerprint"]):
+            manifest = None if name in but else self.in_use(name)
+            if manifest and fits(manifest["fingerprint"]):
                 link_tree(folder, self.folder / name)
-                taken.append(name)
-        return taken
+                reused.append(name)
+        return reused
 
     def publish(self, manifest: Manifest, parts: list[str]) -> None:
-        """Put the finished index in the place of the one in use, with one rename.
+        """Replace the index in use by the finished one, with one rename.
 
-        Whatever else is in the workspace (parts of an earlier attempt with other options) is left
-        out. The index in use stays readable for whoever has it open.
+        Other parts in the workspace (of an earlier attempt with other options) are deleted. Processes that
+        have the old index open can still read it.
         """
         wanted = {name.partition("/")[0] for name in parts}
         for path in self.folder.iterdir():
@@ -163,19 +181,8 @@ class Workspace:
         _remove(self.folder)
 
 
-def _finished(folder: Path, fingerprint: Mapping[str, Any]) -> Manifest | None:
-    try:
-        manifest = read_part(folder)
-    except DamagedIndexError:
-        return None
-    return manifest if manifest.get("fingerprint") == fingerprint else None
-
-
-def _begun(mark: Path, fingerprint: Mapping[str, Any]) -> bool:
-    try:
-        return bool(read_json(mark) == fingerprint)
-    except DamagedIndexError:
-        return False
+def _as_json(fingerprint: Mapping[str, Any]) -> Any:
+    return orjson.loads(orjson.dumps(dict(fingerprint)))
 
 
 def _check_place(index: Path) -> None:
@@ -190,12 +197,12 @@ def _check_place(index: Path) -> None:
     else:
         return
     raise UsageError(
-        f"--index {index}: {problem}, and the new index would take its place", "Choose another --index."
+        f"--index {index}: {problem}, and the new index would replace it", "Choose another --index."
     )
 
 
 def _lock(path: Path) -> int:
-    """Create and lock a file. The lock ends with the process, however it ends."""
+    """Create and lock a file. The lock ends with the process, however that ends."""
     path.parent.mkdir(parents=True, exist_ok=True)
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
@@ -223,9 +230,9 @@ def _remove(path: Path) -> None:
 
 
 def link_tree(source: Path, target: Path) -> None:
-    """The same files at another place, without copying where the file system can (none is ever altered)."""
+    """The same files in another folder, as hard links where the file system has them."""
     _remove(target)
-    temporary = target.with_name(target.name + ".taken")
+    temporary = temporary_path(target)
     _remove(temporary)
     shutil.copytree(source, temporary, copy_function=_link_or_copy)
     temporary.rename(target)
@@ -239,13 +246,13 @@ def _link_or_copy(source: str, target: str) -> None:
 
 
 def _exchange(new: Path, place: Path) -> None:
-    """Put `new` at `place`; what was there is at `new` afterwards, in one step where the system can."""
+    """Exchange `new` and what is at `place`, atomically where the system can."""
     if not place.exists():
         new.rename(place)
         return
     if _rename_exchange(new, place):
         return
-    old = place.with_name(place.name + ".old")
+    old = temporary_path(place)
     _remove(old)
     place.rename(old)
     new.rename(place)

@@ -1,8 +1,8 @@
-"""Token sequences in batches through an encoder: what is the same for every model and every machine.
+"""Token sequences in batches through an encoder: the part that is the same for every model and machine.
 
 The bits of a vector depend on the batch that it was computed in. Batches depend on the lengths of the
 sequences and the token budget alone: sorted by (tokens, position), cut into batches of at most
-`token_budget` padded tokens. How many of them are worked on at the same time changes no bit.
+`token_budget` padded tokens. The number of batches at the same time changes no bit.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class TokenRows(Sequence[Tokens]):
 
     @classmethod
     def joined(cls, pieces: Sequence[TokenRows]) -> TokenRows:
-        """One piece behind the other."""
+        """The sequences of all pieces, in order."""
         shifts = np.cumsum([0, *(len(piece.ids) for piece in pieces)])
         return cls(
             np.concatenate([np.empty(0, np.int32), *(piece.ids for piece in pieces)]),
@@ -67,11 +67,11 @@ class TokenRows(Sequence[Tokens]):
 
 @dataclass(frozen=True)
 class Parallel:
-    """How much of an encoder's work goes on at the same time.
+    """How much of an encoder's work runs at the same time.
 
     batches: threads that call `encode_tokens`. tokenizers: processes that call `tokenize_passages`, which
-    can then be pickled; 0 for a thread. devices: each opens the same encoder on a further device, in a
-    process of its own (so it can be pickled, too).
+    must then be picklable; 0 for a thread. devices: each opens the same encoder on a further device, in a
+    process of its own (so it must be picklable, too).
     """
 
     batches: int = 1
@@ -80,7 +80,7 @@ class Parallel:
 
 
 class BatchModel(Protocol):
-    """What turns token sequences into rows of numbers: vectors, or one score."""
+    """A model that turns token sequences into rows of numbers: vectors, or one score."""
 
     @property
     def dimension(self) -> int:
@@ -92,7 +92,7 @@ class BatchModel(Protocol):
 
     @property
     def parallel(self) -> Parallel:
-        """What may go on at the same time."""
+        """How much may run at the same time."""
 
     def encode_tokens(self, batch: Sequence[Tokens]) -> NDArray[np.float32]:
         """The rows of one batch, float32 [B, dimension]. May be called from any thread."""
@@ -103,14 +103,14 @@ def token_batches(lengths: Sequence[int] | NDArray[np.int64], token_budget: int)
 
     A text longer than the budget is a batch of its own.
     """
-    found = np.asarray(lengths, np.int64)
-    order = np.argsort(found, kind="stable")
-    ordered = found[order]
+    lengths = np.asarray(lengths, np.int64)
+    order = np.argsort(lengths, kind="stable")
+    ordered = lengths[order]
     start = 0
     while start < len(order):
         # Lengths rise, so no later one fits where this one alone would fill the budget.
-        most = token_budget // int(ordered[start]) if ordered[start] else len(order)
-        following = ordered[start : start + max(most, 1)]
+        limit = token_budget // int(ordered[start]) if ordered[start] else len(order)
+        following = ordered[start : start + max(limit, 1)]
         padded = following * np.arange(1, len(following) + 1)
         end = start + max(1, int(np.searchsorted(padded, token_budget, "right")))
         yield order[start:end].tolist()
@@ -127,8 +127,8 @@ def encode_texts(
     lengths = tokens.lengths if isinstance(tokens, TokenRows) else [len(t) for t in tokens]
     batches = list(token_batches(lengths, model.token_budget))
     with closing(_run(model, tokens, batches)) as running:
-        for batch, found in running:
-            rows[batch] = found
+        for batch, values in running:
+            rows[batch] = values
             on_rows(len(batch))
     return rows
 
@@ -136,7 +136,7 @@ def encode_texts(
 def _run(
     model: BatchModel, tokens: Sequence[Tokens], batches: list[list[int]]
 ) -> Generator[tuple[list[int], NDArray[np.float32]], None, None]:
-    """(batch, its rows) in order, `parallel.batches` of them worked on at the same time."""
+    """(batch, its rows) in order, `parallel.batches` of them at the same time."""
 
     def encode(batch: list[int]) -> NDArray[np.float32]:
         return model.encode_tokens([tokens[i] for i in batch])

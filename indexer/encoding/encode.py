@@ -1,11 +1,10 @@
 """Passages to vectors, a shard at a time: tokenised ahead, batched by a token budget, resumable.
 
-A shard is a fixed range of rows, and its batches (`indexer.encoding.batches`) depend on nothing but its own
-texts,
-the tokenizer and the token budget; none reaches across shards. A build that was killed goes on at the
-first shard that is missing and ends with the same bits on the same machine. For the same reason shards
-can be encoded anywhere: on several devices (one process each, which take the next shard when they are done
-with one) and on several machines (each a fixed share of them, see `indexer.join`).
+A shard is a fixed range of rows, and its batches (`indexer.encoding.batches`) depend only on its own texts,
+the tokenizer and the token budget; none spans two shards. A killed build resumes at the first missing shard
+and ends with the same bits on the same machine. For the same reason shards can be encoded anywhere: on
+several devices (one process each, which takes the next shard when it has finished one) and on several
+machines (each a fixed share of them, see `indexer.join`).
 """
 
 from __future__ import annotations
@@ -33,23 +32,23 @@ OnRows = Callable[[float], None]
 Share = tuple[int, int]
 """(i, n): every n-th shard, beginning with the i-th, from 1."""
 
-WHOLE: Share = (1, 1)
+ALL: Share = (1, 1)
 
 
 class Encoder(BatchModel, Protocol):
-    """What turns texts into vectors. `retriever.models.biencoder.BiEncoder` is one."""
+    """A model that turns texts into vectors, such as `retriever.models.biencoder.BiEncoder`."""
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What the vectors depend on: name, weights' hash, text format. Goes into the manifest."""
+        """Everything the vectors depend on: name, weights' hash, text format. Goes into the manifest."""
 
     @property
     def location(self) -> str:
-        """By which name or path it can be opened again."""
+        """The name or path to open it again."""
 
     @property
     def execution(self) -> dict[str, Any]:
-        """What their last bits depend on: backend, precision, streams, versions."""
+        """Everything their last bits depend on: backend, precision, streams, versions."""
 
     @property
     def shard_rows(self) -> int:
@@ -78,15 +77,15 @@ def encode_passages(
     passages: PassageStore,
     folder: Path,
     *,
-    share: Share = WHOLE,
+    share: Share = ALL,
     on_start: Callable[[int, int, int], None] = lambda finished, shards, rows: None,
     on_rows: OnRows = lambda rows: None,
 ) -> list[Shard]:
-    """Encode all passages into shards in `folder`, passing over those that are there and whole.
+    """Encode all passages into shards in `folder`, skipping those that are finished and intact.
 
-    share: only these of the shards. on_start is told how many of how many
-    shards were finished before, and their rows; on_rows how many rows were finished since the last call.
-    Raises `InputError` if a vector is not finite, `MachineError` if a process of a device was ended.
+    share: only these of the shards. on_start: gets the number of shards that were finished before, of all
+    shards, and the rows of the former; on_rows: the number of rows finished since the last call.
+    Raises `InputError` if a vector is not finite, `MachineError` if the process of a device died.
     """
     size, rows = encoder.shard_rows, len(passages)
     numbers = shards_of_share(shard_count(rows, size), share)
@@ -116,7 +115,7 @@ def shards_of_share(total: int, share: Share) -> range:
 
 
 def rows_of_share(rows: int, shard_rows: int, share: Share) -> int:
-    """How many of all rows are in the shards of a share."""
+    """The number of rows in the shards of a share."""
     numbers = shards_of_share(shard_count(rows, shard_rows), share)
     return sum(min(shard_rows, rows - number * shard_rows) for number in numbers)
 
@@ -124,7 +123,7 @@ def rows_of_share(rows: int, shard_rows: int, share: Share) -> int:
 def _encode_shards(
     encoder: Encoder, texts: Texts, folder: Path, numbers: Iterator[int], on_rows: OnRows
 ) -> Iterator[tuple[int, Shard]]:
-    """Encode shards one after another; the next one is tokenised and the last one written meanwhile."""
+    """Encode shards in turn; the next one is tokenised and the last one written at the same time."""
     size = encoder.shard_rows
     ranges = ((number * size, min(number * size + size, len(texts))) for number in numbers)
     ahead = TokenizingAhead(encoder.tokenize_passages, texts, encoder.parallel.tokenizers)
@@ -146,7 +145,7 @@ def _encode_shards(
 class _Devices:
     """The processes of the encoder's further devices, which take shards from the same list.
 
-    Use as a context manager; left by an exception, the processes end after the batch that they work on.
+    Use as a context manager; after an exception, the processes end when their current batch is done.
     """
 
     def __init__(
@@ -155,7 +154,7 @@ class _Devices:
         self._on_rows = on_rows
         self._missing = missing
         self._running: list[Future[None]] = []
-        self._told = 0
+        self._reported = 0
         # A device takes seconds to open: not for the last shards.
         openers = encoder.parallel.devices[: max(len(missing) - 1, 0)]
         if openers:
@@ -175,22 +174,22 @@ class _Devices:
             self._pool.shutdown(cancel_futures=True)
 
     def claims(self) -> Iterator[int]:
-        """Numbers of shards that nobody else has taken or will take."""
+        """The numbers of the shards for this process."""
         return self._shared.claims(self._missing) if self._running else iter(self._missing)
 
     def on_rows(self, rows: float) -> None:
-        """Tell how many rows were finished here and, since the last call, elsewhere."""
+        """Report the rows finished here and, since the last call, elsewhere."""
         if self._running:
             elsewhere = self._shared.rows.value
-            rows += elsewhere - self._told
-            self._told = elsewhere
+            rows += elsewhere - self._reported
+            self._reported = elsewhere
         for future in self._running:
             if future.done():
                 _result(future)
         self._on_rows(rows)
 
     def wait(self) -> None:
-        """Until the other devices are done. Raises what one of them has run into."""
+        """Wait for the other devices. Raises the error of one that failed."""
         while wait(self._running, timeout=0.2).not_done:
             self.on_rows(0)
         if self._running:
@@ -199,7 +198,7 @@ class _Devices:
 
 @dataclass(frozen=True)
 class _Shared:
-    """Numbers that the processes share: the next place in the list of shards, rows done, whether to stop."""
+    """Shared by the processes: the next place in the list of shards, finished rows, whether to stop."""
 
     next: Any
     rows: Any
@@ -225,11 +224,11 @@ class _StopError(Exception):
     pass
 
 
-_held: list[_Shared] = []
+_of_process: list[_Shared] = []
 
 
 def _share(shared: _Shared) -> None:
-    _held[:] = [shared]
+    _of_process[:] = [shared]
 
 
 def _encode_on_device(
@@ -245,7 +244,7 @@ def _encode_on_device(
             f"the devices of this machine differ: {encoder.execution}, {execution}",
             "Choose devices of one kind with CUDA_VISIBLE_DEVICES.",
         )
-    [shared] = _held
+    [shared] = _of_process
     for _ in _encode_shards(encoder, texts, folder, shared.claims(missing), shared.add):
         pass
 
@@ -255,6 +254,6 @@ def _result(future: Future[None]) -> None:
         future.result()
     except BrokenProcessPool:
         raise MachineError(
-            "the process of a device was ended (out of memory?)",
-            "Run the same command: it goes on from here.",
+            "the process of a device died (out of memory?)",
+            "Run the same command: it resumes.",
         ) from None

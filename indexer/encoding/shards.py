@@ -3,7 +3,7 @@
     NNNNN.npy   float16 [rows, d], readable by numpy alone
     NNNNN.json  first_row, rows, dimension, sha256 of the .npy file; written last
 
-A shard is there whole or not at all, which is what makes encoding resumable.
+A shard is written completely or not at all, so that encoding can resume.
 """
 
 from __future__ import annotations
@@ -20,7 +20,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexer.base.errors import DamagedIndexError, InputError
-from indexer.store.artifacts import file_sha256, open_array, read_json, write_atomically, write_json
+from indexer.store.artifacts import (
+    file_sha256,
+    open_array,
+    read_json,
+    temporary_path,
+    write_atomically,
+    write_json,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +57,7 @@ def shard_count(rows: int, shard_rows: int) -> int:
 
 def write_shard(folder: Path, number: int, first_row: int, vectors: NDArray[Any]) -> Shard:
     """Store vectors [rows, d] as float16. Raises `InputError` if one is not finite as float16."""
-    with np.errstate(over="ignore"):  # told below
+    with np.errstate(over="ignore"):  # reported below
         halves = vectors.astype(np.float16)
     if not np.isfinite(halves).all():
         row = first_row + int(np.argmin(np.isfinite(halves).all(axis=1)))
@@ -76,7 +83,7 @@ def write_shard(folder: Path, number: int, first_row: int, vectors: NDArray[Any]
 
 
 def read_shard(folder: Path, number: int, *, verify: bool = True) -> Shard | None:
-    """A finished shard; None if there is none or (with `verify`) its file was altered."""
+    """A finished shard; None if it is missing or (with `verify`) its file was altered."""
     path = _path(folder, number)
     try:
         entry = read_json(path.with_suffix(".json"))
@@ -89,9 +96,9 @@ def read_shard(folder: Path, number: int, *, verify: bool = True) -> Shard | Non
 
 
 def adopt_shard(shard: Shard, folder: Path) -> None:
-    """Put a shard of another folder into this one, without copying where the file system can."""
+    """Link a shard of another folder into this one, or copy it where the file system has no links."""
     path = folder / shard.path.name
-    temporary = path.with_name(path.name + ".tmp")
+    temporary = temporary_path(path)
     temporary.unlink(missing_ok=True)
     try:
         os.link(shard.path, temporary)
@@ -110,7 +117,7 @@ def open_shards(folder: Path, rows: int) -> list[Shard]:
         if shard is None or shard.first_row != expected or shard.rows < 1:
             raise DamagedIndexError(
                 f"{_path(folder, len(shards))}: missing or damaged (rows from {expected:,} on)",
-                "Build the index again; whole shards are kept.",
+                "Build the index again; intact shards are reused.",
             )
         shards.append(shard)
         expected += shard.rows

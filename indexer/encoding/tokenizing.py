@@ -1,8 +1,9 @@
 """Texts to token sequences, a block of rows ahead of the encoder, in a thread or in processes.
 
-A thread is enough beside a CPU, whose model takes a hundred times as long as its tokenizer. A GPU wants more
-tokens than one Python makes: the tokenizer itself runs on all cores without Python's lock, but taking its
-integers out costs about 20 microseconds a passage under the lock, which the thread that feeds the GPU needs.
+A thread is enough with a CPU, whose model takes a hundred times as long as its tokenizer. A GPU needs more
+tokens than one Python process makes: the tokenizer itself runs on all cores without Python's lock, but
+converting its integers takes about 20 microseconds a passage under the lock, which the thread that feeds the
+GPU needs.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _CHUNK_ROWS = 8_192
 
 
 class Texts(Protocol):
-    """Titles and texts by row. To be tokenised in other processes, it must be one that can be pickled."""
+    """Titles and texts by row; picklable, if other processes are to tokenise them."""
 
     def __len__(self) -> int: ...
 
@@ -34,7 +35,7 @@ class Texts(Protocol):
 
 
 class TokenizingAhead:
-    """Tokenises blocks of rows, the next one while the caller works on one. Use as a context manager."""
+    """Tokenises blocks of rows, one ahead of the caller. Use as a context manager."""
 
     def __init__(self, tokenize: Tokenize, texts: Texts, processes: int = 0) -> None:
         self._arguments = (tokenize, texts)
@@ -64,7 +65,7 @@ class TokenizingAhead:
     def _submit(self, start: int, stop: int) -> list[Future[TokenRows]]:
         chunks = [(low, min(low + _CHUNK_ROWS, stop)) for low in range(start, stop, _CHUNK_ROWS)]
         if self._processes:
-            return [self._executor.submit(_tokenize_held, *chunk) for chunk in chunks]
+            return [self._executor.submit(_tokenize_here, *chunk) for chunk in chunks]
         return [self._executor.submit(_tokenize, *self._arguments, *chunk) for chunk in chunks]
 
 
@@ -73,7 +74,7 @@ def _gathered(block: tuple[int, int], chunks: list[Future[TokenRows]]) -> tuple[
         return block, TokenRows.joined([chunk.result() for chunk in chunks])
     except BrokenProcessPool:
         raise MachineError(
-            "a tokenising process was ended (out of memory?)", "Run the same command: it goes on from here."
+            "a tokenising process died (out of memory?)", "Run the same command: it resumes."
         ) from None
 
 
@@ -81,13 +82,13 @@ def _tokenize(tokenize: Tokenize, texts: Texts, start: int, stop: int) -> TokenR
     return TokenRows.of(tokenize(*texts.read(start, stop)))
 
 
-_held: list[Any] = []  # what a tokenising process tokenises with, and what
+_arguments: list[Any] = []  # of a tokenising process: (tokenize, texts)
 
 
 def _begin(tokenize: Tokenize, texts: Texts) -> None:
     os.environ["TOKENIZERS_PARALLELISM"] = "false"  # there are as many processes as cores
-    _held[:] = tokenize, texts
+    _arguments[:] = tokenize, texts
 
 
-def _tokenize_held(start: int, stop: int) -> TokenRows:
-    return _tokenize(_held[0], _held[1], start, stop)
+def _tokenize_here(start: int, stop: int) -> TokenRows:
+    return _tokenize(_arguments[0], _arguments[1], start, stop)

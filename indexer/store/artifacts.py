@@ -1,4 +1,4 @@
-"""What is stored in an index folder: the only place with on-disk names.
+"""The files of an index folder: the only place with on-disk names.
 
     INDEX/manifest.json        versions, command, corpus, counts
     INDEX/documents/           NNNNN.arrow, redirects-NNNNN.arrow, id_hashes.npy, id_rows.npy
@@ -6,10 +6,11 @@
     INDEX/links/               the link graph as CSR arrays (.npy)
     INDEX/bm25/                a Lucene index
     INDEX/dense/NAME/          index, docid (FAISS; Pyserini opens the folder), vectors/
+    INDEX.building, INDEX.lock the workspace of a build, and its lock (`indexer.building.workspace`)
+    FILE.tmp                   a file or folder that is being written, to be renamed to FILE
 
-Each of these folders is a "part" with a manifest.json of its own, written last: what it was made
-from (its fingerprint), counts, and size and SHA-256 of every file. How they come to be is told in
-`indexer.building.workspace`.
+Each folder of an index is a "part" with a manifest.json of its own, written last: the inputs that it was
+made from (its fingerprint), counts, and size and SHA-256 of every file.
 
 Tables are numbered segments, so that documents can be added later as new segments and deleted as a
 list of rows in INDEX/manifest.json without another format.
@@ -18,6 +19,7 @@ list of rows in INDEX/manifest.json without another format.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 import os
 import re
@@ -40,12 +42,29 @@ OnBytes = Callable[[float], None]
 MANIFEST = "manifest.json"
 BUILDING = "building.json"
 _CHUNK = 1 << 22
+_BUILD = "Build the index again: python indexer/build.py --index DIR (intact parts are reused)."
 
 
 # --- names ---------------------------------------------------------------------------------------
 
 DOCUMENTS, PASSAGES, LINKS, BM25, DENSE = "documents", "passages", "links", "bm25", "dense"
 VECTORS = "vectors"
+TEMPORARY = ".tmp"
+
+
+def workspace_path(index: Path) -> Path:
+    """The folder in which the next version of an index is built."""
+    return index.with_name(index.name + ".building")
+
+
+def lock_path(index: Path) -> Path:
+    """The file that a build locks."""
+    return index.with_name(index.name + ".lock")
+
+
+def temporary_path(path: Path) -> Path:
+    """The name of a file or folder until it is complete."""
+    return path.with_name(path.name + TEMPORARY)
 
 
 def segment_paths(folder: Path, prefix: str = "") -> list[Path]:
@@ -59,13 +78,13 @@ def segment_path(folder: Path, number: int, prefix: str = "") -> Path:
 
 
 def dense_part(encoder_name: str) -> str:
-    """The part that holds an encoder's vectors: `dense/NAME`, NAME without anything but [A-Za-z0-9._-]."""
+    """The part with an encoder's vectors: `dense/NAME`, in NAME only [A-Za-z0-9._-]."""
     name = re.sub(r"[^A-Za-z0-9._-]+", "_", encoder_name.strip("/").rpartition("/")[2])[:200].strip("._")
     return f"{DENSE}/{name or 'encoder'}"
 
 
 def vectors_part(part: str) -> str:
-    """Where a workspace keeps the shards from which a dense part is made."""
+    """The part of a workspace with the shards for a dense part."""
     return f"{VECTORS}/{part.removeprefix(f'{DENSE}/')}"
 
 
@@ -73,8 +92,8 @@ def vectors_part(part: str) -> str:
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write a file so that it is there whole or not at all, also after a power failure."""
-    temporary = path.with_name(path.name + ".tmp")
+    """Write a file completely or not at all, even if the power fails."""
+    temporary = temporary_path(path)
     with temporary.open("wb") as file:
         file.write(data)
         file.flush()
@@ -88,17 +107,13 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """Read JSON. Raises `DamagedIndexError` if the file is missing or no JSON."""
+    """Read JSON. Raises `DamagedIndexError` if the file is missing or not JSON."""
     try:
         return orjson.loads(path.read_bytes())
     except FileNotFoundError:
         raise DamagedIndexError(f"{path}: missing", _BUILD) from None
     except (orjson.JSONDecodeError, IsADirectoryError, NotADirectoryError) as error:
         raise DamagedIndexError(f"{path}: not JSON ({error})", _BUILD) from None
-
-
-_BUILD = "Build the index again: python indexer/build.py --index DIR (what is whole is kept)."
-_REMOVE = "Remove the folder of that file and build the index again: the other parts are kept."
 
 
 _ARRAY_HEAD = re.compile(
@@ -109,16 +124,16 @@ _ARRAY_HEAD = re.compile(
 
 
 def open_array(path: Path) -> NDArray[Any]:
-    """Memory-map a .npy file of numbers. Raises `DamagedIndexError` if it is missing, cut off or none.
+    """Memory-map a .npy file of numbers. Raises `DamagedIndexError` if it is missing or damaged.
 
-    `numpy.load` is not used: it has Python parse the file's head, which in Python 3.11 fails now and then
-    where several threads do so (https://github.com/python/cpython/issues/106905).
+    `numpy.load` has Python's compiler parse the header, which up to Python 3.11.7, the oldest release that we
+    support, fails now and then in several threads (https://github.com/python/cpython/issues/106905).
     """
     try:
         with path.open("rb") as file:
             head = _ARRAY_HEAD.match(file.read(256))
         if head is None or head.end() != 10 + int.from_bytes(head["length"], "little"):
-            raise ValueError("its head is not one of numpy's")
+            raise ValueError("its header is not numpy's")
         shape = tuple(int(length) for length in head["shape"].split(b",") if length.strip())
         dtype = np.dtype(head["type"].decode())
         expected = head.end() + dtype.itemsize * math.prod(shape)
@@ -128,7 +143,9 @@ def open_array(path: Path) -> NDArray[Any]:
             return np.empty(shape, dtype)
         return np.memmap(path, dtype, "r", head.end(), shape)
     except (OSError, ValueError, TypeError) as error:
-        raise DamagedIndexError(f"{path}: not a whole .npy file ({error})", _REMOVE) from None
+        raise DamagedIndexError(
+            f"{path}: not an intact .npy file ({error})", rebuild_hint(path.parent)
+        ) from None
 
 
 def file_sha256(path: Path, on_bytes: OnBytes | None = None) -> str:
@@ -174,12 +191,12 @@ def read_part(folder: Path) -> Manifest:
     check_version(folder, manifest)
     for name, entry in _files(folder, manifest).items():
         try:
-            found = (folder / name).stat()
+            status = (folder / name).stat()
         except (OSError, ValueError):  # ValueError: no file can have this name
             raise DamagedIndexError(f"{folder / name}: missing", _BUILD) from None
-        if found.st_size != entry["bytes"] or not stat.S_ISREG(found.st_mode):
+        if status.st_size != entry["bytes"] or not stat.S_ISREG(status.st_mode):
             raise DamagedIndexError(
-                f"{folder / name}: {found.st_size:,} bytes, expected {entry['bytes']:,}", _BUILD
+                f"{folder / name}: {status.st_size:,} bytes, expected {entry['bytes']:,}", _BUILD
             )
     if not isinstance(manifest.get("fingerprint"), dict):
         raise DamagedIndexError(f'{folder / MANIFEST}: "fingerprint" is missing or damaged', _BUILD)
@@ -199,18 +216,14 @@ def check_version(folder: Path, manifest: Any) -> None:
 
 def _files(folder: Path, manifest: Manifest) -> dict[str, dict[str, Any]]:
     files: Any = manifest.get("files")
-    whole = isinstance(files, dict) and all(map(_is_inside, files)) and all(map(_is_entry, files.values()))
-    if not whole:
+    if not isinstance(files, dict) or not all(itertools.starmap(_is_entry, files.items())):
         raise DamagedIndexError(f'{folder / MANIFEST}: "files" is missing or damaged', _BUILD)
-    return files  # type: ignore[no-any-return]
+    return files
 
 
-def _is_inside(name: str) -> bool:
-    return ".." not in Path(name).parts and not Path(name).is_absolute()
-
-
-def _is_entry(entry: Any) -> bool:
-    return isinstance(entry, dict) and isinstance(entry.get("bytes"), int) and "sha256" in entry
+def _is_entry(name: str, entry: Any) -> bool:
+    inside = ".." not in Path(name).parts and not Path(name).is_absolute()
+    return inside and isinstance(entry, dict) and isinstance(entry.get("bytes"), int) and "sha256" in entry
 
 
 def verify_part(folder: Path, on_bytes: OnBytes | None = None) -> None:
@@ -219,15 +232,20 @@ def verify_part(folder: Path, on_bytes: OnBytes | None = None) -> None:
         if file_sha256(folder / name, on_bytes) != entry["sha256"]:
             raise DamagedIndexError(
                 f"{folder / name}: altered (its hash differs)",
-                f"Remove the folder {folder} and build the index again: the other parts are kept.",
+                rebuild_hint(folder),
             )
+
+
+def rebuild_hint(folder: Path) -> str:
+    """How to replace a damaged part."""
+    return f"Remove the folder {folder} and build the index again: the other parts are reused."
 
 
 # --- the index ------------------------------------------------------------------------------------
 
 
 def read_index_manifest(index: Path) -> Manifest:
-    """The manifest of an index. Raises `DamagedIndexError` if there is none or it does not fit."""
+    """The manifest of an index. Raises `DamagedIndexError` if it is missing or damaged."""
     if not index.is_dir():
         raise DamagedIndexError(
             f"{index}: no index here", f"Build one: python indexer/build.py --index {index}"
@@ -235,20 +253,16 @@ def read_index_manifest(index: Path) -> Manifest:
     manifest: Manifest = read_json(index / MANIFEST)
     check_version(index, manifest)
     parts = manifest.get("parts")
-    if not isinstance(parts, list) or not all(_is_part_name(part) for part in parts):
+    name = re.compile(rf"(?:{DENSE}/)?[A-Za-z0-9_-][A-Za-z0-9._-]{{0,199}}")
+    if not isinstance(parts, list) or not all(isinstance(p, str) and name.fullmatch(p) for p in parts):
         raise DamagedIndexError(f'{index / MANIFEST}: "parts" is missing or damaged', _BUILD)
     return manifest
 
 
 def index_stamp(index: Path) -> tuple[int, int, int]:
-    """Changes when another index takes the place of this one; zeros where there is none."""
+    """Changes when another index replaces this one; zeros if there is none."""
     try:
-        found = (index / MANIFEST).stat()
+        status = (index / MANIFEST).stat()
     except OSError:
         return (0, 0, 0)
-    return (found.st_ino, found.st_mtime_ns, found.st_size)
-
-
-def _is_part_name(name: Any) -> bool:
-    pattern = rf"(?:{DENSE}/)?[A-Za-z0-9_-][A-Za-z0-9._-]{{0,199}}"
-    return isinstance(name, str) and bool(re.fullmatch(pattern, name))
+    return (status.st_ino, status.st_mtime_ns, status.st_size)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from indexer.building.builder import Plan, build_index
+from indexer.building.builder import build_index
+from indexer.building.plan import Plan
 from indexer.encoding.batches import Parallel
 from reranker.candidates import PairFormat
 

@@ -12,7 +12,8 @@ import pytest
 from tiny_corpus import write_jsonl
 
 from app.around.evidence import Article, CoMention, Evidence
-from indexer.building.builder import Plan, build_index
+from indexer.building.builder import build_index
+from indexer.building.plan import Plan
 from indexer.index import Index
 from retriever.links.topology import Topology
 

@@ -256,7 +256,7 @@ def test_an_index_is_told_and_verified(open_page, own_index, started):
     button(test, "Check every file").click()
     run(test)
     assert started[0].kind == "verify" and "Verify own" in bodies(test)
-    assert "own: every file is whole" in bodies(test)
+    assert "own: every file is intact" in bodies(test)
 
 
 def test_without_an_index_the_sample_is_offered(open_page, tmp_path, started):

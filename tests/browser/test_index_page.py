@@ -17,7 +17,7 @@ def test_an_index_is_described_and_verified(application, page, settled):
         assert words.replace("documents\t", "") in told
     page.get_by_role("button", name="Check every file").click()
     page.locator(".ls-state.ls-done").wait_for()
-    assert "sample: every file is whole" in page.locator(".ls-job").inner_text()
+    assert "sample: every file is intact" in page.locator(".ls-job").inner_text()
     files = sorted(path for path in (application.indexes / "sample" / "links").glob("*.npy"))
     content = files[0].read_bytes()
     try:

@@ -16,7 +16,8 @@ from pathlib import Path
 from fake_encoder import FakeEncoder
 
 from indexer.building import corpus, stages
-from indexer.building.builder import Plan, build_index
+from indexer.building.builder import build_index
+from indexer.building.plan import Plan
 from indexer.encoding.encode import Encoder
 
 

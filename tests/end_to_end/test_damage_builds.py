@@ -13,7 +13,8 @@ from fake_encoder import FakeEncoder
 from tiny_corpus import linked_rows, write_jsonl
 
 from indexer.base.errors import BusyError
-from indexer.building.builder import Plan, build_index
+from indexer.building.builder import build_index
+from indexer.building.plan import Plan
 from indexer.index import Index
 from indexer.store.artifacts import read_json, write_json
 
@@ -34,7 +35,7 @@ def test_a_damaged_index_is_built_again(index):
     (index / "links" / "target.npy").write_bytes(b"cut")
     out = kept(build("--corpus", SAMPLE, "--index", index, "--limit", 30))
     assert "documents 30" in out
-    assert "every file is whole" in kept(here("indexer/build.py", "--verify", "--index", index))
+    assert "every file is intact" in kept(here("indexer/build.py", "--verify", "--index", index))
 
 
 def interrupted(corpus: Path, index: Path) -> Path:
@@ -75,7 +76,7 @@ def test_a_bad_shard_of_an_interrupted_build_is_made_again(whole, tmp_path, how)
         write_json(mark, read_json(mark) | {"encoder": {"name": "another"}})
     command = [sys.executable, DRIVER, corpus, tmp_path / "i", "0"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=WITH_TESTS)
-    assert ("shards are there" in done.stderr) == (how != "of another encoder")
+    assert ("shards are finished" in done.stderr) == (how != "of another encoder")
     assert vectors(tmp_path / "i") == expected
 
 

@@ -19,7 +19,8 @@ from damage import SAMPLE, flip, here, search, told
 from fake_encoder import FakeEncoder
 
 from indexer.base.errors import DamagedIndexError, InputError, MismatchError, UsageError
-from indexer.building.builder import Plan, build_index
+from indexer.building.builder import build_index
+from indexer.building.plan import Plan
 from indexer.index import Index
 from indexer.store.artifacts import read_json, write_json
 from retriever.ranking import Query

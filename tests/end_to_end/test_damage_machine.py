@@ -20,7 +20,8 @@ from tiny_corpus import linked_rows, write_jsonl
 
 from indexer.base.errors import InputError, MachineError, exit_on_error
 from indexer.building import stages, workspace
-from indexer.building.builder import Plan, build_index
+from indexer.building.builder import build_index
+from indexer.building.plan import Plan
 from indexer.building.workspace import Workspace
 from indexer.index import Index
 
@@ -71,13 +72,13 @@ def test_a_full_disk_is_told_and_the_build_goes_on_when_there_is_space(small_dis
 
 
 STAGES = {
-    "documents": ["No space left", "goes on from here"],
-    "passages": ["No space left", "goes on from here"],
-    "links": ["i.building", "goes on from here"],
+    "documents": ["No space left", "it resumes"],
+    "passages": ["No space left", "it resumes"],
+    "links": ["i.building", "it resumes"],
     "bm25": ["Lucene could not write the index", "Free some space"],
-    "vectors/fake": ["i.building", "goes on from here"],
-    "dense/fake": ["dense/fake/index: FAISS cannot write it", "goes on from here"],
-    "publishing": ["i.building", "goes on from here"],
+    "vectors/fake": ["i.building", "it resumes"],
+    "dense/fake": ["dense/fake/index: FAISS cannot write it", "it resumes"],
+    "publishing": ["i.building", "it resumes"],
 }
 
 
@@ -145,7 +146,7 @@ def test_a_disk_that_is_full_at_a_stage(disk, whole, stage, factory, monkeypatch
     assert finished >= (before | {"links", "bm25", "fake"} if stage == "publishing" else before)
     (disk / "taken").unlink()
     build_all(disk / "i", factory)
-    assert capsys.readouterr().err.count("taken over") >= len(finished - {"fake"})
+    assert capsys.readouterr().err.count("reused") >= len(finished - {"fake"})
     built = Index.open(disk / "i")
     built.verify()
     assert built.manifest["counts"] == whole.manifest["counts"]

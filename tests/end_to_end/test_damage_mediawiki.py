@@ -53,7 +53,7 @@ def test_links_to_nowhere_and_redirects_in_a_circle_are_counted(corpus, index):
     )  # fmt: skip
     out = kept(build("--corpus", corpus, "--index", index))
     assert "redirects 6 to nothing 4" in out
-    assert "links in passages 2 between documents 0 links to nothing, left out 3" in out
+    assert "links in passages 2 between documents 0 links to nothing, dropped 3" in out
 
 
 # --- XML -----------------------------------------------------------------------------------------

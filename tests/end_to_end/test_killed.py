@@ -107,10 +107,10 @@ def test_killed_at_ten_points_it_goes_on_and_ends_with_the_same_content(corpus, 
     before = finished_shards(index)
     assert before >= 10
     said = finish(start(corpus, index, 0))
-    going_on = re.search(r"dense/encoder: (\d+) of (\d+) shards are there, going on at the next", said)
-    assert going_on is not None, said
-    assert int(going_on[1]) == before < int(going_on[2])
-    assert "documents: unchanged, taken over" in said
+    resumed = re.search(r"dense/encoder: (\d+) of (\d+) shards are finished, resuming at the next", said)
+    assert resumed is not None, said
+    assert int(resumed[1]) == before < int(resumed[2])
+    assert "documents: unchanged, reused" in said
     assert content(index) == undisturbed
     assert sorted(path.name for path in tmp_path.iterdir()) == ["index"]
 
@@ -138,10 +138,10 @@ def test_killed_while_lucene_and_the_encoder_work_both_end_with_the_same_content
         process.communicate()
     before = finished_shards(index)
     said = finish(start(corpus, index, 0, "lucene"))
-    assert "bm25: unchanged, taken over" in said
-    going_on = re.search(r"dense/encoder: (\d+) of (\d+) shards are there", said)
-    assert going_on is not None, said  # the encoder was not done when Lucene was
-    assert 2 <= before == int(going_on[1]) < int(going_on[2])
+    assert "bm25: unchanged, reused" in said
+    resumed = re.search(r"dense/encoder: (\d+) of (\d+) shards are finished", said)
+    assert resumed is not None, said  # the encoder was not done when Lucene was
+    assert 2 <= before == int(resumed[1]) < int(resumed[2])
     assert content(index) == undisturbed
     finish(start(corpus, tmp_path / "whole", 0, "lucene"))
     questions = [*[passage.text for passage in Index.open(index).passages][:40], "word1", "word2 東京"]
@@ -180,7 +180,7 @@ def test_the_index_in_use_stays_readable_the_whole_time(corpus, undisturbed, tmp
     assert seen <= {60, 200} and 60 in seen
     assert content(index) == undisturbed
     assert list(opened.documents) == documents
-    with pytest.raises(DamagedIndexError, match="a new index has taken its place"):
+    with pytest.raises(DamagedIndexError, match="a new index has replaced it"):
         opened.dense()  # it was not used before
 
 
@@ -247,9 +247,9 @@ def test_the_real_encoder_ends_with_the_same_bits(tmp_path, shared_data):
         process.kill()
         process.communicate()
     said = finish(start(corpus, tmp_path / "killed", 0, "real"))
-    going_on = re.search(r"dense/encoder: (\d+) of (\d+) shards are there", said)
-    assert going_on is not None, said
-    assert 5 <= int(going_on[1]) < int(going_on[2])
+    resumed = re.search(r"dense/encoder: (\d+) of (\d+) shards are finished", said)
+    assert resumed is not None, said
+    assert 5 <= int(resumed[1]) < int(resumed[2])
     assert content(tmp_path / "killed") == content(tmp_path / "whole")
     vectors = Index.open(tmp_path / "killed").dense().index.reconstruct_n(0, 50)
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-2)

@@ -263,7 +263,7 @@ def test_no_manifest_causes_another_exception_than_ours(tmp_path_factory, value)
         for folder in (index, index / "documents"):
             with suppress(LinkseekError):
                 read(folder)
-    assert publish(index, "content").taken_over == []
+    assert publish(index, "content").reused == []
     assert files(index)["documents/a"] == b"content"
 
 
@@ -391,16 +391,16 @@ def test_a_finished_part_of_the_same_fingerprint_is_taken_over_as_hard_links(tmp
     inode = (index / "documents" / "a").stat().st_ino
     with Workspace(index) as workspace:
         manifest = workspace.part("documents", {"is": "x"}, filling("never", built))
-        assert (manifest["count"], built, workspace.taken_over) == (1, [], ["documents"])
+        assert (manifest["count"], built, workspace.reused) == (1, [], ["documents"])
         workspace.publish({}, ["documents"])
     assert (index / "documents" / "a").stat().st_ino == inode
     verify_part(index / "documents")
     with Workspace(index) as workspace:
         workspace.part("documents", {"is": "y"}, filling("other", built))
-        assert (built, workspace.taken_over) == (["other"], [])
+        assert (built, workspace.reused) == (["other"], [])
     with Workspace(index, fresh=True) as workspace:
         workspace.part("documents", {"is": "x"}, filling("fresh", built))
-        assert (built, workspace.taken_over) == (["other", "fresh"], [])
+        assert (built, workspace.reused) == (["other", "fresh"], [])
 
 
 def test_a_part_may_be_taken_over_from_elsewhere(tmp_path):
@@ -408,7 +408,7 @@ def test_a_part_may_be_taken_over_from_elsewhere(tmp_path):
     with Workspace(tmp_path / "index") as workspace:
         beside = [tmp_path / "index" / "nothing", tmp_path / "index" / "documents"]
         workspace.part("vectors/a", {"is": "x"}, filling("never"), elsewhere=beside)
-        assert workspace.taken_over == ["vectors/a"]
+        assert workspace.reused == ["vectors/a"]
         assert (workspace.folder / "vectors" / "a" / "a").read_text() == "x"
 
 
@@ -488,16 +488,16 @@ def test_other_search_parts_are_taken_over_where_they_fit(tmp_path):
         workspace.publish({}, ["bm25", "dense/a", "dense/b", "dense/damaged"])
     (index / "dense" / "damaged" / "a").unlink()
     with Workspace(index) as workspace:
-        assert workspace.take_over_others(lambda f: f["fits"], but=["bm25"]) == ["dense/b"]
+        assert workspace.reuse_others(lambda f: f["fits"], but=["bm25"]) == ["dense/b"]
         assert files(workspace.folder / "dense" / "b") == files(index / "dense" / "b")
     with Workspace(index, fresh=True) as workspace:
-        assert workspace.take_over_others(lambda f: True, but=[]) == []
+        assert workspace.reuse_others(lambda f: True, but=[]) == []
 
 
 def test_links_replace_what_was_there_and_are_copies_where_links_are_impossible(tmp_path, monkeypatch):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "f").write_text("content")
-    (tmp_path / "b.taken").mkdir()
+    (tmp_path / "b.tmp").mkdir()
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "other").touch()
     link_tree(tmp_path / "a", tmp_path / "b")

@@ -18,7 +18,7 @@ from indexer.base.errors import (
     LinkseekError,
     UsageError,
 )
-from indexer.building.builder import Built, Plan
+from indexer.building.plan import Built, Plan
 from indexer.building.workspace import Workspace
 from indexer.index import Index
 
@@ -107,10 +107,10 @@ def test_the_summary_tells_counts_parts_and_what_was_skipped(command, corpus, ca
     assert "skipped: 1 malformed" in out and "line 41: not JSON" in out
     for word in ("documents", "passages", "links", "dense/fake", "time: "):
         assert word in out
-    assert "taken over" not in out
+    assert "reused" not in out
     assert f'python app/search.py --index {index_path} "your question"' in out
     command("--on-error", "skip", "--encoder", "fake")
-    assert capsys.readouterr().out.count("taken over") == 4
+    assert capsys.readouterr().out.count("reused") == 4
 
 
 def test_verifying_reads_every_file_and_builds_nothing(command, index_path, capsys):
@@ -211,5 +211,5 @@ def test_the_sample_with_the_real_encoder(tmp_path):
     assert index.dense().manifest["dimension"] == 384
     second = run("indexer/build.py", "--index", tmp_path / "index", "--corpus", SAMPLE)
     assert second.returncode == 0, second.stderr
-    assert second.stdout.count("taken over") == 5
+    assert second.stdout.count("reused") == 5
     assert "Traceback" not in first.stderr + second.stderr

@@ -21,7 +21,7 @@ from tiny_corpus import linked_rows, write_jsonl
 from indexer.base.errors import BusyError, DamagedIndexError, InputError, MachineError, UsageError
 from indexer.base.together import Stop
 from indexer.building import stages
-from indexer.building.builder import Built
+from indexer.building.plan import Built
 from indexer.building.workspace import Workspace
 from indexer.encoding.encode import encode_texts
 from indexer.encoding.shards import open_shards
@@ -154,10 +154,10 @@ def test_a_second_run_takes_everything_over(build, index_path, capfd):
     opener = Opener()
     second = build(open_encoder=opener)
     assert taken(before, inodes(index_path)) == set(before) == CORE | {"dense/fake"}
-    assert set(second.taken_over) == set(before)
+    assert set(second.reused) == set(before)
     assert opener.encoded() == {"fake": 0}
     assert second.manifest["counts"] == first.manifest["counts"]
-    assert "passages: unchanged, taken over" in capfd.readouterr().err
+    assert "passages: unchanged, reused" in capfd.readouterr().err
 
 
 def test_another_encoder_is_added_and_only_it_encodes(build, index_path):
@@ -167,7 +167,7 @@ def test_another_encoder_is_added_and_only_it_encodes(build, index_path):
     built = build(encoders=["other"], open_encoder=opener)
     assert opener.encoded() == {"other": built.manifest["counts"]["passages"]}
     assert taken(before, inodes(index_path)) == CORE | {"dense/fake"}
-    assert built.kept == ["dense/fake"]
+    assert built.retained == ["dense/fake"]
     assert Index.open(index_path).encoders == ["other", "fake"]
     assert built.manifest["default_encoder"] == "other"
     opener = Opener()
@@ -193,7 +193,7 @@ def test_other_passages_rebuild_what_is_made_from_them_only(build, index_path):
     assert opener.encoded() == {"fake": built.manifest["counts"]["passages"]}
     before = inodes(index_path)
     built = build(passage_words=10, encoders=[])
-    assert built.kept == [] and Index.open(index_path).encoders == []
+    assert built.retained == [] and Index.open(index_path).encoders == []
 
 
 def test_a_touched_corpus_is_read_again_and_everything_else_kept(build, index_path, corpus):
@@ -212,7 +212,7 @@ def test_a_changed_corpus_rebuilds_everything(build, index_path, corpus):
     write_jsonl(corpus, linked_rows(seed=1))
     built = build()
     assert taken(before, inodes(index_path)) == set()
-    assert built.taken_over == [] == built.kept
+    assert built.reused == [] == built.retained
 
 
 def test_other_links_alone_keep_vectors(build, index_path, corpus):
@@ -233,7 +233,7 @@ def test_fresh_takes_nothing_over(build, index_path):
     opener = Opener()
     built = build(fresh=True, open_encoder=opener)
     assert taken(before, inodes(index_path)) == set()
-    assert built.taken_over == [] == built.kept
+    assert built.reused == [] == built.retained
     assert opener.encoded()["fake"] == built.manifest["counts"]["passages"]
     built = build(fresh=True, encoders=[])
     assert Index.open(index_path).encoders == []
@@ -242,7 +242,7 @@ def test_fresh_takes_nothing_over(build, index_path):
 def test_without_dense_what_fits_is_kept(build, index_path):
     build()
     built = build(encoders=[])
-    assert built.kept == ["dense/fake"]
+    assert built.retained == ["dense/fake"]
     assert built.manifest["default_encoder"] == "fake"
     assert len(Index.open(index_path).dense()) == built.manifest["counts"]["passages"]
 
@@ -253,7 +253,7 @@ def test_without_titles_the_vectors_are_others(build, index_path):
     built = build(title=False, open_encoder=opener)
     assert opener.encoded() == {"fake": built.manifest["counts"]["passages"]}
     assert built.manifest["text"]["title"] is False
-    assert set(built.taken_over) == CORE
+    assert set(built.reused) == CORE
     build(encoders=[])  # with titles again: vectors made without them do not fit
     assert Index.open(index_path).encoders == []
 
@@ -282,10 +282,10 @@ def test_lucene_is_built_kept_and_left_out(build, index_path):
     index = Index.open(index_path)
     assert index.has_lucene and index.lucene() is index.lucene()
     before = inodes(index_path)
-    assert build(bm25=False, encoders=["fake"]).kept == ["bm25"]
-    assert build(bm25=True, encoders=[]).kept == ["dense/fake"]
+    assert build(bm25=False, encoders=["fake"]).retained == ["bm25"]
+    assert build(bm25=True, encoders=[]).retained == ["dense/fake"]
     assert taken(before, inodes(index_path)) == CORE | {"bm25"}
-    assert not build(bm25=False, passage_words=7).kept
+    assert not build(bm25=False, passage_words=7).retained
     assert not Index.open(index_path).has_lucene
 
 
@@ -474,7 +474,7 @@ def test_a_stage_that_fails_stops_the_others_and_is_told_once(build, index_path,
     total = built.manifest["counts"]["passages"]
     assert 20 < encoded < total
     assert total - encoded <= opener.encoded()["fake"] < total  # whole shards were kept
-    assert {"documents", "passages", "links"} <= set(built.taken_over)
+    assert {"documents", "passages", "links"} <= set(built.reused)
 
 
 def test_an_encoder_that_fails_stops_lucene(build, slow_lucene):

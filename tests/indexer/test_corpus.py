@@ -253,11 +253,11 @@ def test_a_resumed_run_ends_with_the_same_bytes(tmp_path, after):
 def test_a_run_that_was_killed_behind_its_last_segment_is_finished(corpus, tmp_path, monkeypatch):
     whole = write(corpus, tmp_path / "whole", segment_records=7)
 
-    def killed(folder: Path) -> None:
+    def killed(ids: object) -> None:
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(corpus_module, "_write_ids", killed)
+        patch.setattr(corpus_module, "hash_ids", killed)
         with pytest.raises(Killed):
             write(corpus, tmp_path / "resumed", segment_records=7)
     assert write(corpus, tmp_path / "resumed", segment_records=7) == whole
@@ -336,7 +336,7 @@ class Deadly(JsonlReader):
 @pytest.mark.parametrize("count", [160, 1000])
 def test_a_parsing_process_that_is_ended_is_told(tmp_path, count):
     source = write_jsonl(tmp_path / "c.jsonl", linked_rows(count))
-    with pytest.raises(MachineError, match="a parsing process was ended at line") as caught:
+    with pytest.raises(MachineError, match="a parsing process died at line") as caught:
         write(Deadly(source), tmp_path / "documents", processes=2)
     assert "fewer --processes" in caught.value.hint
 

@@ -183,7 +183,7 @@ class Ending(FakeEncoder):
 def test_a_tokenising_process_that_ends_is_the_machines_fault(passages, tmp_path, monkeypatch):
     monkeypatch.setattr("indexer.encoding.tokenizing._CHUNK_ROWS", 3)
     (tmp_path / "s").mkdir()
-    with pytest.raises(MachineError, match="a tokenising process was ended"):
+    with pytest.raises(MachineError, match="a tokenising process died"):
         encode_passages(Ending(**NOISY, parallel=Parallel(tokenizers=1)), passages, tmp_path / "s")
 
 
@@ -243,7 +243,7 @@ class Broken(FakeEncoder):
     [
         (Unlike, MachineError, "devices of this machine differ"),
         (Broken, InputError, "bad weights"),
-        (Ended, MachineError, "the process of a device was ended"),
+        (Ended, MachineError, "the process of a device died"),
     ],
 )
 def test_what_another_device_runs_into_ends_all_and_whole_shards_stay(

@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 from indexer.base.errors import InputError
-from indexer.building.builder import Built, Plan, build_index
+from indexer.building.builder import build_index
 from indexer.building.corpus import write_documents
+from indexer.building.plan import Built, Plan
 from indexer.documents import Document, Redirect
 from indexer.files.listing import Entry, describe_folder, list_folder
 from indexer.index import Index
@@ -396,17 +397,17 @@ def test_an_index_of_pages(folder: Path, tmp_path: Path) -> None:
 def test_a_changed_folder_is_read_again_and_an_unchanged_one_is_not(folder: Path, tmp_path: Path) -> None:
     index = tmp_path / "index"
     put("markdown", folder, "a", "b/c")
-    assert build(folder, index).taken_over == []
-    assert "documents" in build(folder, index).taken_over
+    assert build(folder, index).reused == []
+    assert "documents" in build(folder, index).reused
     hidden = folder / "b" / ".hidden.md"
     hidden.write_text("x")
-    assert "documents" in build(folder, index).taken_over
+    assert "documents" in build(folder, index).reused
     page = folder / "b" / "c.md"
     before = page.stat()
     page.write_bytes(page.read_bytes().replace(b"c", b"d"))
     os.utime(page, ns=(before.st_atime_ns, before.st_mtime_ns + 1))  # of the same size, a moment later
     again = build(folder, index)
-    assert again.taken_over == []
+    assert again.reused == []
     assert [document.text for document in Index.open(index).documents] == ["a", "d"]
     page.unlink()
     assert build(folder, index).manifest["counts"]["documents"] == 1

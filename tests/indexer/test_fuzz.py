@@ -25,8 +25,9 @@ from tiny_corpus import linked_rows, write_jsonl
 from app.pipelines import read_pipelines
 from indexer.base.errors import InputError, LinkseekError
 from indexer.base.options import Options, parse_options
-from indexer.building.builder import Plan, build_index
+from indexer.building.builder import build_index
 from indexer.building.corpus import write_documents
+from indexer.building.plan import Plan
 from indexer.documents import Document, DocumentStore
 from indexer.index import Index
 from indexer.readers.formats import all_readers, open_reader

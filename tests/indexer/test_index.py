@@ -122,7 +122,7 @@ def test_counts_that_do_not_agree_are_named(index):
     manifest = read_json(index.path / "manifest.json")
     manifest["counts"]["passages"] += 1
     write_json(index.path / "manifest.json", manifest)
-    with pytest.raises(DamagedIndexError, match=r"holds .*'passages'.* the manifest says"):
+    with pytest.raises(DamagedIndexError, match=r"holds .*'passages'.* its manifest lists"):
         Index.open(index.path)
 
 
@@ -184,7 +184,7 @@ def test_an_open_index_stays_readable_when_another_takes_its_place(build, index,
 
 def test_parts_of_another_index_are_never_mixed_in(build, index, index_path):
     build(open_encoder=lambda name, title: FakeEncoder(name, seed=1))
-    with pytest.raises(DamagedIndexError, match="a new index has taken its place") as caught:
+    with pytest.raises(DamagedIndexError, match="a new index has replaced it") as caught:
         index.dense("fake")
     assert "Open it again" in caught.value.hint
     assert index.dense("other")  # taken over: the same

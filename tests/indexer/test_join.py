@@ -11,7 +11,8 @@ from tiny_corpus import linked_rows, write_jsonl
 
 from indexer import build, join
 from indexer.base.errors import BusyError, InputError, MismatchError, UsageError
-from indexer.building.builder import Plan, build_index, encode_share
+from indexer.building.builder import build_index, encode_share
+from indexer.building.plan import Plan
 from indexer.building.workspace import Workspace
 from indexer.index import Index
 from indexer.join import Joined, join_shards
@@ -72,7 +73,7 @@ def test_joined_shares_make_the_index_of_one_machine(corpus, tmp_path, shares, c
 
     build_index(index, plan(corpus), open_noted)
     assert here[0].batches == []
-    assert f"{total} of {total} shards are there" in capfd.readouterr().err
+    assert f"{total} of {total} shards are finished" in capfd.readouterr().err
     assert content(index) == content(tmp_path / "one")
 
 
@@ -82,7 +83,7 @@ def test_copied_workspaces_are_joined_where_nothing_is_yet(corpus, tmp_path):
         Path(shutil.copytree(i.with_name(i.name + ".building"), tmp_path / "c" / i.name)) for i in indexes
     ]
     joined = join_shards(tmp_path / "new", copies)["fake"]
-    assert joined.taken == joined.total and not joined.missing
+    assert joined.adopted == joined.total and not joined.missing
     build_index(tmp_path / "new", plan(corpus), lambda name, title: open_encoder(name, title))
     build_index(tmp_path / "one", plan(corpus), open_encoder)
     assert content(tmp_path / "new")["dense/fake"] == content(tmp_path / "one")["dense/fake"]
@@ -102,7 +103,7 @@ def test_missing_and_damaged_shards_are_named(corpus, tmp_path, capsys):
     assert caught.value.message == f"missing: dense/fake: shards {expected}"
     said = capsys.readouterr().out
     assert f"dense/fake: {total - len(missing)} of {total} shards are there" in said
-    assert f"damaged, left out: {damaged}" in said
+    assert f"damaged, skipped: {damaged}" in said
     with pytest.raises(InputError, match=r"shards 4\n"):
         join.main(["--index", str(first), str(third)])
 

@@ -85,7 +85,7 @@ with exit_on_error("test", **{options}):
 
 @pytest.mark.parametrize(
     ("options", "told"),
-    [({}, "test: interrupted"), ({"resumes": True}, "test: interrupted; the same command goes on from here")],
+    [({}, "test: interrupted"), ({"resumes": True}, "test: interrupted; run the same command to resume")],
 )
 def test_ctrl_c_ends_all(options: dict[str, bool], told: str):
     process = subprocess.Popen(

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from tiny_corpus import write_jsonl
 
-from indexer.building.builder import Plan, build_index
+from indexer.building.builder import build_index
+from indexer.building.plan import Plan
 from indexer.index import Index
 from reranker.contrasts import Contrast, read_contrasts, write_contrasts
 from reranker.mine import make_mix

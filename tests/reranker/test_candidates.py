@@ -12,7 +12,8 @@ from tiny_models import WORDS
 from transformers import BertTokenizerFast
 
 from indexer.base.errors import InputError
-from indexer.building.builder import Plan, build_index
+from indexer.building.builder import build_index
+from indexer.building.plan import Plan
 from indexer.index import Index
 from reranker.candidates import (
     Candidate,

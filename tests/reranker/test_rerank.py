@@ -15,7 +15,8 @@ from tiny_corpus import linked_rows
 from tiny_models import save_tiny, save_tiny_reranker
 
 from indexer.base.errors import InputError, UsageError
-from indexer.building.builder import Plan, build_index
+from indexer.building.builder import build_index
+from indexer.building.plan import Plan
 from indexer.index import Index
 from reranker.rerank import main
 from retriever.search.runs import read_run

@@ -11,7 +11,8 @@ import pytest
 from tiny_corpus import linked_rows, write_jsonl
 
 from indexer.base.errors import InputError, MachineError
-from indexer.building.builder import Plan, build_index
+from indexer.building.builder import build_index
+from indexer.building.plan import Plan
 from indexer.index import Index
 from retriever.links.source import Source
 from retriever.mining.miner import Statistics, mine_pairs

@@ -1,0 +1,52 @@
+"""A build on paper: the plan that goes in, and the summary that comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from indexer.encoding.encode import Encoder
+from indexer.search.faiss_index import FLAT
+from indexer.store.artifacts import Manifest
+
+OpenEncoder = Callable[[str, bool], Encoder]
+"""(name, whether passages are read with their titles) -> the encoder."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to build. The names are those of the command's options, which explain them."""
+
+    corpus: Path
+    format: str | None = None
+    passage_words: int | None = None
+    limit: int | None = None
+    on_error: str = "stop"
+    title: bool = True
+    bm25: bool = True
+    encoders: Sequence[str] = ()
+    faiss: str = FLAT
+    processes: int | None = None
+    fresh: bool = False
+    command: str = ""
+
+
+@dataclass
+class Built:
+    """The manifest of a new index, when each stage ran, and which parts were not built anew.
+
+    times: (start, end) of a stage in seconds since the build began; stages overlap. reused: parts of the
+    plan that were finished before. retained: other parts of the old index that still fit.
+    """
+
+    manifest: Manifest
+    times: dict[str, tuple[float, float]] = field(default_factory=dict)
+    reused: list[str] = field(default_factory=list)
+    retained: list[str] = field(default_factory=list)
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """The duration of each stage, in the order in which they began."""
+        order = sorted(self.times, key=lambda name: self.times[name])
+        return {name: self.times[name][1] - self.times[name][0] for name in order}
