@@ -1,16 +1,16 @@
-"""What a re-ranker reads of a candidate.
+"""Candidates of a re-ranker, and the texts that it reads of them.
 
-A pair is (query, text), and the text of a candidate is its title, a separator, and the passage or body. What
-stands between is said by the model's own folder, among the prompts in `config_sentence_transformers.json`,
-which sentence-transformers keeps for cross-encoders too and applies to nothing:
+A pair is (query, text), and the text of a candidate is its title, a separator, and the passage or body. The
+separators come from the model's own folder, from the prompts in `config_sentence_transformers.json`, which
+sentence-transformers stores for cross-encoders too but does not use:
 
-    "title_separator"   between title and text, such as " [SEP] "; without it a space
-    "url_separator"     the model reads the address of a whole document before its title, and this between the
-                        two (URL, title and body: HARP, section 4.2; PHP); without it no address is read
+    "title_separator"   between title and text, such as " [SEP] "; by default a space "url_separator"     the
+    model reads the address of a whole document before its title, with this between the
+                        two (URL, title and body: HARP, section 4.2; PHP); by default no address is read
 
-A document that is longer than the model is cut at the model's length (FirstP), or read window by window, its
-score being that of the best window (MaxP; Dai and Callan 2019, section 3). Every window has the title, is as
-long as the model reads, and begins half a window after the one before.
+A document that is longer than the model is truncated at the model's length (FirstP), or read window by
+window, with the score of the best window (MaxP; Dai and Callan 2019, section 3). Every window has the title,
+is as long as the model reads, and begins half a window after the one before.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
+import numpy as np
 from tokenizers import Tokenizer
 
 from indexer.base.errors import InputError
@@ -27,12 +29,15 @@ from indexer.index import Index, resolve_ids
 from indexer.store.artifacts import PASSAGES
 from retriever.models.biencoder import TextFormat
 from retriever.models.facts import ModelFacts
+from retriever.queries import read_queries
+from retriever.ranking import Query, Ranking
+from retriever.search.runs import check_questions, read_run, run_ranking
 
 URL_SEPARATOR = "url_separator"
-"""Among a model's prompts: what it reads between a document's address and its title."""
+"""Among a model's prompts: the text between a document's address and its title."""
 
 Spans = Sequence[tuple[int, int]]
-"""Where the tokens of a text stand in it, from character to character."""
+"""The places of tokens in their text, [start, end) in characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +56,19 @@ class PairFormat(TextFormat):
     url_separator: str = ""
 
     def head(self, candidate: Candidate) -> str:
-        """What stands before the candidate's text."""
+        """The text before the candidate's own: address and title with their separators."""
         parts = [candidate.url if self.url_separator else "", candidate.title]
         return self.passage(self.url_separator.join(filter(None, parts)), "")
 
 
 class Candidates(Protocol):
-    """What is re-ranked, by the rows of a `Ranking`."""
+    """Passages or documents to re-rank, by the rows of a `Ranking`."""
 
     def read(self, row: int) -> Candidate:
         """The candidate of a row."""
 
     def id(self, row: int) -> str:
-        """What people call it."""
+        """The id of a row."""
 
 
 class PassageCandidates:
@@ -99,13 +104,13 @@ class DocumentCandidates:
 
 
 class RunCandidates:
-    """What the ids of a run name: passages, or documents if more of the ids are such. Rows are places of ids.
+    """Passages, or documents if more of a run's ids are ids of documents. Rows are places in the list of ids.
 
-    level: which of the two. known: bool [n], which ids the index holds; the others cannot be read.
+    level: which of the two. known: bool [n], whether the index holds an id; the others cannot be read.
     """
 
     def __init__(self, index: Index, ids: Sequence[str], name: str) -> None:
-        """ids: as the run has them; two may name one document. name: of the run, for errors.
+        """ids: of the run; two may belong to one document. name: of the run, for errors.
 
         Raises `InputError` if the index holds none of the ids.
         """
@@ -118,24 +123,52 @@ class RunCandidates:
                 "Use the index that the run was made with.",
             )
         self._ids = ids
-        self._candidates: Candidates = (
-            DocumentCandidates if self.level == "documents" else PassageCandidates
-        )(index)
+        of_documents = self.level == "documents"
+        self._candidates = DocumentCandidates(index) if of_documents else PassageCandidates(index)
 
     def read(self, row: int) -> Candidate:
-        """The candidate that an id names."""
+        """The candidate of an id."""
         return self._candidates.read(int(self._rows[row]))
 
     def id(self, row: int) -> str:
-        """The id as the run has it."""
+        """The id as in the run."""
         return self._ids[row]
+
+
+def read_candidates(
+    run_path: Path, index: Index, queries_path: Path
+) -> tuple[list[Query], Ranking, RunCandidates, list[str]]:
+    """A run's questions, its candidates as a `Ranking` of rows of `RunCandidates`, and notes on skipped ones.
+
+    Raises the errors of the readers, and `InputError` if the run has other questions or belongs to another
+    index.
+    """
+    run = read_run(run_path)
+    query_of = {query.id: query for query in read_queries(queries_path)}
+    check_questions(run, query_of, str(run_path))
+    queries = [query_of[query_id] for query_id in run if query_id in query_of]
+    ids = list(dict.fromkeys(id_ for query in queries for id_ in run[query.id]))
+    candidates = RunCandidates(index, ids, str(run_path))
+    row_of = {id_: row for row, id_ in enumerate(ids) if candidates.known[row]}
+    known = {
+        query.id: {id_: score for id_, score in run[query.id].items() if id_ in row_of} for query in queries
+    }
+    ranking = run_ranking(known, list(known), lambda ids: np.array([row_of[id_] for id_ in ids], np.int64))
+    notes = []
+    if skipped := len(run) - len(queries):
+        notes.append(f"{skipped:,} questions of the run are not in {queries_path}; skipped")
+    if unknown := sum(len(run[query.id]) - len(known[query.id]) for query in queries):
+        notes.append(f"{unknown:,} candidates of the run are not in the index; skipped")
+    if empty := sum(not results for results in known.values()):
+        notes.append(f"{empty:,} questions have no candidate in the index and get no results")
+    return queries, ranking, candidates, notes
 
 
 # --- documents that are longer than the model ------------------------------------------------------
 
 
 def windows(head: str, text: str, spans: Spans, room: int) -> list[str]:
-    """The text in windows of `room` tokens (1 or more), `head` before each; a text that fits is one window.
+    """The text in windows of `room` tokens (1 or more), `head` before each; one window if it fits.
 
     spans: of the text's tokens. The last window ends with the text and is as long as the others.
     """
@@ -146,7 +179,7 @@ def windows(head: str, text: str, spans: Spans, room: int) -> list[str]:
 
 
 class Readable:
-    """How much of a text a model reads, by its own tokens."""
+    """Truncates texts to the length that a model reads, by its own tokens."""
 
     def __init__(self, facts: ModelFacts) -> None:
         self._tokenizer = Tokenizer.from_str(facts.tokenizer)
@@ -156,19 +189,19 @@ class Readable:
         self._words = re.compile(rf"(?:\s*+\S++){{0,{facts.max_tokens}}}+")
 
     def start(self, text: str, query: str = "") -> str:
-        """As many words as the model reads tokens, which are no fewer: the rest need not be tokenised.
+        """As many words as the model reads tokens: as a word has at least one, the rest is not needed.
 
-        All of it beside a query that may itself be longer than the model: which of the two is longer decides
-        where they are cut.
+        The complete text if the query may itself be longer than the model: then their lengths decide which of
+        the two is truncated.
         """
-        found = self._words.match(text)
-        return text if found is None or len(query.encode()) > self._tokens else found.group()
+        match = self._words.match(text)
+        return text if match is None or len(query.encode()) > self._tokens else match.group()
 
     def windows(self, head: str, text: str, query: str | None = None) -> list[str]:
-        """`windows` of as many tokens as are read, beside a query where one is given.
+        """`windows` of as many tokens as the model reads, next to a query if one is given.
 
-        A query of more than half of the model's length is read to its half, as in any pair, and a head that
-        would leave less than half of a window to the text is cut.
+        A query of more than half of the model's length is truncated to half, as in any pair, and so is a head
+        that would leave less than half of a window to the text.
         """
         room = self._tokens - self._tokenizer.num_special_tokens_to_add(query is not None)
         if query is not None:

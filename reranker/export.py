@@ -1,6 +1,6 @@
 """python -m reranker.export MODEL --output FOLDER: a cross-encoder's adapters merged into a full folder.
 
-What comes out is a folder that `CrossEncoder(path)` opens, with the head of masked tokens if there is one.
+The result is a folder that `CrossEncoder(path)` opens, with the head of masked tokens if there is one.
 For bi-encoders: python -m retriever.export.
 """
 

@@ -1,9 +1,9 @@
 """Re-ranking: the best candidates of a first stage in a new order, that of one or several scorers.
 
-The `depth` best of each query are scored and sorted; what is further down follows in the order of the first
-stage. Where scores tie, the first stage decides. The scores of the result strictly decrease, so that no tool
-sorts it otherwise: what ties is lowered by the least that a float32 can be, and below `depth` a score is the
-first stage's, shifted to follow the last that was re-ranked.
+The `depth` best of each query are scored and sorted; those below follow in the order of the first stage,
+which also decides ties. The scores of the result strictly decrease, so that no tool sorts it differently:
+ties are lowered by the least that a float32 allows, and below `depth` a score is the first stage's, shifted
+to follow the last re-ranked one.
 
     one scorer, no weight    its scores
     several                  the mean of their scores, each scaled to 0..1 for each query (an ensemble, as in
@@ -29,7 +29,7 @@ from retriever.search.fusion import stretched
 from retriever.search.runs import strictly_decreasing
 
 Long = Literal["first", "max"]
-"""What is read of a text that is longer than the model: its start, or all of it, its best window counting."""
+"""How a text that is longer than the model is read: its start, or all of it, with the best window's score."""
 
 DEPTH = 100
 
@@ -46,9 +46,9 @@ class Reranker:
         weight: float | None = None,
         long: Long = "first",
     ) -> None:
-        """depth: candidates of a query that are scored. weight: of the scorers beside the first stage, 0..1.
+        """depth: candidates of a query that are scored. weight: of the scorers against the first stage, 0..1.
 
-        Raises `UsageError` for a depth or a weight that is none, and without scorers.
+        Raises `UsageError` for an invalid depth or weight, and without scorers.
         """
         if not scorers or depth < 1 or not (weight is None or 0 <= weight <= 1):
             raise UsageError(
@@ -67,11 +67,11 @@ class Reranker:
         """The same candidates in a new order, a `Ranking` of the same shape.
 
         queries: those of the ranking, in its order. on_pairs: gets the number of pairs that were scored since
-        its last call; in all they are candidates to re-rank x scorers. Raises `InputError` for a score that
-        is no number, ValueError if the queries are others.
+        its last call; the total is candidates to re-rank x scorers. Raises `InputError` for a score that is
+        not a finite number, ValueError for other queries.
         """
         if ranking.query_ids != tuple(query.id for query in queries):
-            raise ValueError("the ranking is of other queries, or of another order")
+            raise ValueError("the ranking has other queries, or another order of them")
         best = ranking.top(self.depth)
         scored = [
             Ranking(best.query_ids, best.rows, self._scores(scorer, queries, best.rows, on_pairs))
@@ -86,7 +86,7 @@ class Reranker:
         return _in_order(ranking, np.where(best.rows >= 0, scores, -np.inf))
 
     def pairs(self, ranking: Ranking) -> int:
-        """How many pairs `rerank` scores."""
+        """The number of pairs that `rerank` scores."""
         return int((ranking.top(self.depth).rows >= 0).sum()) * len(self.scorers)
 
     def _scores(
@@ -98,9 +98,9 @@ class Reranker:
 
         def pairs() -> Iterator[tuple[str, str]]:
             nonlocal windows
-            for query, found in zip(queries, rows, strict=True):
+            for query, rows_of_query in zip(queries, rows, strict=True):
                 text = scorer.text_format.query(query.text)
-                for row in found[found >= 0].tolist():
+                for row in rows_of_query[rows_of_query >= 0].tolist():
                     texts = self._texts(scorer, text, row)
                     starts.append(windows)
                     windows += len(texts)
@@ -114,7 +114,15 @@ class Reranker:
         scores = np.zeros(rows.shape, np.float32)  # [Q, D]
         if starts:
             scores[rows >= 0] = np.maximum.reduceat(by_window, starts)
-        self._check(scorer, scores, queries, rows)
+        not_finite = np.argwhere(~np.isfinite(scores))
+        if len(not_finite):
+            query, place = not_finite[0]
+            candidate = self._candidates.id(int(rows[query, place]))
+            raise InputError(
+                f'{scorer.identity["name"]}: the score of query "{queries[query].id}" with "{candidate}" is '
+                f"{scores[query, place]} ({len(not_finite):,} such scores)",
+                "The model's weights are damaged or overflow. Use another, or train it again.",
+            )
         return scores
 
     def _texts(self, scorer: PairScorer, query: str, row: int) -> list[str]:
@@ -124,26 +132,9 @@ class Reranker:
             return [head + candidate.text]
         return scorer.windows(query, head, candidate.text)
 
-    def _check(
-        self,
-        scorer: PairScorer,
-        scores: NDArray[np.float32],
-        queries: Sequence[Query],
-        rows: NDArray[np.int64],
-    ) -> None:
-        wrong = np.argwhere(~np.isfinite(scores))
-        if len(wrong):
-            query, place = wrong[0]
-            candidate = self._candidates.id(int(rows[query, place]))
-            raise InputError(
-                f'{scorer.identity["name"]}: the score of query "{queries[query].id}" with "{candidate}" is '
-                f"{scores[query, place]} ({len(wrong):,} such scores)",
-                "The model's weights are damaged or overflow. Use another, or train it again.",
-            )
-
 
 def _in_order(ranking: Ranking, scores: NDArray[np.float64]) -> Ranking:
-    """A ranking [Q, k] with its first D columns sorted by new scores [Q, D]; -inf where there is nothing."""
+    """A ranking [Q, k] with its first D columns sorted by new scores [Q, D]; -inf in empty places."""
     depth = scores.shape[1]
     order = np.argsort(-scores, axis=1, kind="stable")  # [Q, D]
     rows, below = ranking.rows.copy(), ranking.scores[:, depth:].astype(np.float64)  # [Q, k], [Q, k - D]
@@ -153,6 +144,6 @@ def _in_order(ranking: Ranking, scores: NDArray[np.float64]) -> Ranking:
         filled = rows[:, depth:] >= 0  # [Q, k - D]
         shift = np.where(filled[:, :1], best[:, -1:] - np.where(filled, below, 0.0)[:, :1], 0.0)  # [Q, 1]
         below = np.where(filled, below, 0.0) + shift
-    together = np.clip(np.concatenate([best, below], axis=1), -3e38, 3e38)  # [Q, k]
-    decreasing = strictly_decreasing(together.astype(np.float32))
+    joined = np.clip(np.concatenate([best, below], axis=1), -3e38, 3e38)  # [Q, k]
+    decreasing = strictly_decreasing(joined.astype(np.float32))
     return Ranking(ranking.query_ids, rows, np.where(rows >= 0, decreasing, np.float32(-np.inf)))

@@ -1,10 +1,10 @@
 """python -m retriever.convert CHECKPOINT --output FOLDER: DPR's and HLP's checkpoints as folders.
 
-Their file is a pickled dictionary whose `model_dict` holds `question_model.*` and `ctx_model.*`, each the
+A checkpoint is a pickled dictionary whose `model_dict` holds `question_model.*` and `ctx_model.*`, each the
 weights of a BertModel under the names of its parts (`embeddings.word_embeddings.weight`,
-`encoder.layer.0...`). It is read with `weights_only`, so that nothing in it is run; what is no tensor, no
-number and no text is refused. Equal copies become one tower, others two; the vector is that of [CLS],
-and vectors are compared by dot product (DPR, section 3.1).
+`encoder.layer.0...`). It is read with `weights_only`, so that no code in it runs; objects other than tensors,
+numbers and texts are refused. Equal copies become one tower, others two; the vector is that of [CLS], and
+vectors are compared by dot product (DPR, section 3.1).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pydantic_settings import CliPositionalArg
 
 from indexer.base.errors import InputError, UsageError, exit_on_error
 from indexer.base.options import Options, parse_options
+from retriever.models.library import first_line
 from retriever.models.locations import DEFAULT_ENCODER
 
 if TYPE_CHECKING:
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
 PROGRAM = "python -m retriever.convert"
 _HEAD = 64  # BERT's attention heads are 64 wide in all its sizes
 _PARTS = ("question_model", "ctx_model")
+_EXPECTED = 'Expected a dictionary with "model_dict", which holds question_model.* and ctx_model.*.'
+_WRAPPERS = re.compile(
+    r"^(?:encoder|bert|model)\.(?=(?:embeddings|encoder|pooler)\.)"
+)  # around the BertModel
 Weights = dict[str, "torch.Tensor"]
 
 
@@ -42,7 +47,7 @@ class ConvertOptions(Options):
     tokenizer: str = DEFAULT_ENCODER
     """a model with the checkpoint's vocabulary; the default has that of bert-base-uncased"""
     max_tokens: PositiveInt = 256
-    """longer texts are cut"""
+    """longer texts are truncated to this length"""
 
 
 def main(argv: Sequence[str], program: str = PROGRAM) -> None:
@@ -61,7 +66,7 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
 def read_checkpoint(path: Path) -> tuple[Weights, Weights]:
     """The weights of the question model and the passage model, by BertModel's names.
 
-    Raises `InputError` for a file that is none, holds objects other than tensors and plain values, or
+    Raises `InputError` for a file of another kind, with objects other than tensors and plain values, or with
     weights under other names.
     """
     import pickle
@@ -73,37 +78,29 @@ def read_checkpoint(path: Path) -> tuple[Weights, Weights]:
     except FileNotFoundError:
         raise InputError(f"{path}: no such file", "Name the checkpoint of DPR or HLP.") from None
     except pickle.UnpicklingError as error:
-        found = re.search(r"GLOBAL ([\w.]+)", str(error))
-        reason = f"it holds {found.group(1)}" if found else str(error).splitlines()[0]
+        match = re.search(r"GLOBAL ([\w.]+)", str(error))
+        reason = f"it holds {match.group(1)}" if match else first_line(error)
         raise InputError(
-            f"{path}: not read, since {reason}",
+            f"{path}: not read, because {reason}",
             "Only tensors and plain values are read; other objects can run code.",
         ) from None
     except (RuntimeError, EOFError, ValueError, OSError, KeyError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(f"{path}: no whole torch file ({reason})", _EXPECTED) from None
+        reason = first_line(error) or type(error).__name__
+        raise InputError(f"{path}: not a torch file, or damaged ({reason})", _EXPECTED) from None
     weights = loaded.get("model_dict") if isinstance(loaded, Mapping) else None
     if not isinstance(weights, Mapping):
-        raise InputError(f"{path}: no model_dict in it", _EXPECTED)
+        raise InputError(f"{path}: it has no model_dict", _EXPECTED)
     parts: dict[str, Weights] = {part: {} for part in _PARTS}
     for name, value in weights.items():
         part, _, rest = str(name).partition(".")
         if part not in parts or not isinstance(value, torch.Tensor):
-            raise InputError(f'{path}: "{name}" is no weight of a question or passage model', _EXPECTED)
+            raise InputError(f'{path}: "{name}" is not a weight of a question or passage model', _EXPECTED)
         if not rest.endswith("embeddings.position_ids"):  # 0, 1, 2, ...: old versions saved them
-            parts[part][_bert_name(rest)] = value.float()
+            parts[part][_WRAPPERS.sub("", rest)] = value.float()
     for part in _PARTS:
         if not parts[part]:
-            raise InputError(f"{path}: no weights of {part}", _EXPECTED)
+            raise InputError(f"{path}: it has no weights of {part}", _EXPECTED)
     return parts["question_model"], parts["ctx_model"]
-
-
-_EXPECTED = 'Expected a dictionary with "model_dict", which holds question_model.* and ctx_model.*.'
-
-
-def _bert_name(name: str) -> str:
-    """A name without the names of what is wrapped around the BertModel."""
-    return re.sub(r"^(?:encoder|bert|model)\.(?=(?:embeddings|encoder|pooler)\.)", "", name)
 
 
 def build_model(
@@ -117,7 +114,7 @@ def build_model(
         question[name].equal(passage[name]) for name in question
     )
     model = _tower(question, tokenizer, max_tokens, path)
-    model.prompts = {**(model.prompts or {}), TITLE_SEPARATOR: " [SEP] "}  # as both have read passages
+    model.prompts = {**(model.prompts or {}), TITLE_SEPARATOR: " [SEP] "}  # as in the training of both
     return model if equal else split_towers(model, _tower(passage, tokenizer, max_tokens, path))
 
 
@@ -138,19 +135,18 @@ def _tower(weights: Weights, tokenizer: str, max_tokens: int, path: Path) -> Sen
     bert: Any = BertModel(config, add_pooling_layer="pooler.dense.weight" in weights)
     missing, unknown = bert.load_state_dict(weights, strict=False)
     if missing or unknown:
-        name, what = (missing[0], "missing") if missing else (unknown[0], "unknown")
-        raise InputError(f'{path}: "{name}" is {what}', "Expected the weights of a BertModel.")
+        name, fault = (missing[0], "missing") if missing else (unknown[0], "unknown")
+        raise InputError(f'{path}: "{name}" is {fault}', "Expected the weights of a BertModel.")
     with tempfile.TemporaryDirectory() as scratch, quiet():
-        words = AutoTokenizer.from_pretrained(
-            tokenizer if Path(tokenizer).is_dir() else str(find_model(tokenizer))
-        )
-        if len(words) != config.vocab_size:
+        folder = tokenizer if Path(tokenizer).is_dir() else str(find_model(tokenizer))
+        vocabulary = AutoTokenizer.from_pretrained(folder)
+        if len(vocabulary) != config.vocab_size:
             raise UsageError(
-                f"{path} knows {config.vocab_size:,} tokens, {tokenizer} has {len(words):,}",
+                f"{path} knows {config.vocab_size:,} tokens, {tokenizer} has {len(vocabulary):,}",
                 "Name the model that it was trained from: --tokenizer FOLDER.",
             )
-        words.model_max_length = max_tokens
-        words.save_pretrained(scratch)
+        vocabulary.model_max_length = max_tokens
+        vocabulary.save_pretrained(scratch)
         bert.save_pretrained(scratch)
         model = open_base(scratch)
     transformer: Any = model[0]

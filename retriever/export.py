@@ -1,6 +1,6 @@
 """python -m retriever.export MODEL --output FOLDER: adapters merged into a full folder, or one tower of two.
 
-What comes out is a sentence-transformers folder that needs nothing else. A bare transformer, such as
+The result is a sentence-transformers folder that needs nothing else. A bare transformer, such as
 `retriever.mlm` writes, becomes one whose vectors are those of [CLS].
 """
 
@@ -49,7 +49,7 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
         _draw_back(model, options.model, options.share)
     if options.tower:
         if not has_two_towers(model):
-            raise UsageError(f"{options.model} has one tower", "Leave --tower out.")
+            raise UsageError(f"{options.model} has one tower", "Omit --tower.")
         model = one_tower(model, options.tower)
     save_model(model, options.output, card=find_base(options.model) / "README.md")
     print(f"{options.output}: SentenceTransformer(path) opens it", file=sys.stderr)
@@ -84,15 +84,15 @@ def save_model(
     text: str = "",
     add: Callable[[Path], None] = lambda folder: None,
 ) -> None:
-    """Write a sentence-transformers folder; it is there whole or not at all.
+    """Write a sentence-transformers folder atomically.
 
-    card: a README.md to copy; text: one to write. add: writes what else belongs to it. Raises `UsageError` if
-    the folder is there already.
+    card: a README.md to copy; text: one to write. add: writes further files into the folder. Raises
+    `UsageError` if the folder exists already.
     """
     from retriever.models.library import quiet
 
     if output.exists():
-        raise UsageError(f"{output} is there already", "Remove it, or choose another --output.")
+        raise UsageError(f"{output} exists already", "Remove it, or choose another --output.")
     output.parent.mkdir(parents=True, exist_ok=True)
     temporary = output.with_name(output.name + ".tmp")
     shutil.rmtree(temporary, ignore_errors=True)

@@ -1,8 +1,7 @@
-"""The last layer of a cross-encoder that is read at its first token alone: for that token alone.
+"""Computes the last layer of a cross-encoder for [CLS] only, because the score reads nothing else.
 
-BERT's score is made from [CLS]. Of the last layer, only keys and values need the other tokens; its queries,
-its projection and its feed-forward part do not, which for six layers is a seventh of the work. Scores
-stay the same.
+Of the last layer, only keys and values need the other tokens; its queries, its projection and its
+feed-forward part do not, which for six layers saves a seventh of the work. Scores stay the same.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from transformers import BertForSequenceClassification
 
 
 def read_first_token(model: nn.Module) -> None:
-    """Shorten the last layer where the model is a BERT with a head; others are left as they are."""
+    """Shortens the last layer if the model is a BERT with a head; other models stay unchanged."""
     if isinstance(model, BertForSequenceClassification):
         layers = model.bert.encoder.layer
         layers[-1] = _FirstTokenLayer(layers[-1])
@@ -26,10 +25,10 @@ class _FirstTokenLayer(nn.Module):
         self.layer = layer
 
     def forward(self, hidden: Tensor, attention_mask: Any = None, *rest: Any, **options: Any) -> Tensor:
-        """[B, L, H] -> [B, 1, H]; packed sequences, which have a packing as their mask, stay whole."""
+        """[B, L, H] -> [B, 1, H]; for packed sequences, whose mask is a packing, all tokens."""
         if not isinstance(attention_mask, Tensor | None):
-            whole: Tensor = self.layer(hidden, attention_mask, *rest, **options)
-            return whole
+            packed: Tensor = self.layer(hidden, attention_mask, *rest, **options)
+            return packed
         first = hidden[:, :1]
         own = self.layer.attention.self
 

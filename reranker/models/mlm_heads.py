@@ -1,8 +1,9 @@
-"""The head that predicts masked tokens, beside the one that scores pairs: made, found in a folder, stored.
+"""The head that predicts masked tokens, of models that also have one that scores pairs: made, read, stored.
 
 A folder of all weights has both heads in one model.safetensors, under the names of the transformers library,
-so its classes for either head find theirs and pass over the other. Beside adapters lies MLM_HEAD, of the same
-names, in 16 bits. The head's last layer is the table of word embeddings and is stored with them alone.
+so its classes for either head read their own and ignore the other. A folder of adapters has a file MLM_HEAD
+with the same names, in 16 bits. The last layer of the head is the table of word embeddings, which is stored
+only once, with them.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _WEIGHTS = "model.safetensors"
 class MlmHead:
     """From the vectors of tokens [m, H] to scores of all words [m, vocabulary].
 
-    name: what the library calls it within its model, such as cls. is_new: whether it is untrained.
+    name: the library's name for it within its model, such as cls. is_new: whether it is untrained.
     """
 
     name: str
@@ -41,7 +42,7 @@ class MlmHead:
 def new_mlm_head(transformer: Any) -> MlmHead:
     """A head on a transformer's word embeddings, drawn from torch's generator.
 
-    Raises `InputError` for a kind of transformer that has none, or one in several parts.
+    Raises `InputError` for a kind of transformer without such a head, or with one in several parts.
     """
     from transformers import AutoModelForMaskedLM
 
@@ -54,8 +55,8 @@ def new_mlm_head(transformer: Any) -> MlmHead:
     names = [name for name, _ in model.named_children() if name != model.base_model_prefix] if model else []
     if model is None or len(names) != 1:
         raise InputError(
-            f"a {config.model_type} has no head that predicts masked tokens by itself",
-            "Use a base of the kind of BERT or RoBERTa, or set mlm.weight = 0.",
+            f"a {config.model_type} has no separate head that predicts masked tokens",
+            "Use a base like BERT or RoBERTa, or set mlm.weight = 0.",
         )
     module = getattr(model, names[0])
     embeddings = transformer.get_input_embeddings().weight
@@ -69,7 +70,7 @@ def new_mlm_head(transformer: Any) -> MlmHead:
 
 
 def open_mlm_head(transformer: Any, folder: Path) -> MlmHead:
-    """The head that a folder holds, on its transformer, or a new one if it holds none.
+    """The head in a folder, on its transformer, or a new one if the folder has none.
 
     Raises `InputError` as `new_mlm_head`.
     """
@@ -86,7 +87,7 @@ def open_mlm_head(transformer: Any, folder: Path) -> MlmHead:
 
 
 def _stored(folder: Path) -> dict[str, Tensor]:
-    """Weights of a folder by name; of adapters those of the head alone, which may be none."""
+    """Weights of a folder by name; of adapters those of the head only, if there is one."""
     from safetensors.torch import load_file
 
     if (folder / ADAPTER).is_file():
@@ -96,16 +97,16 @@ def _stored(folder: Path) -> dict[str, Tensor]:
     from transformers import AutoModelForMaskedLM
 
     with quiet():  # by the library, which knows older names of weights
-        model, found = AutoModelForMaskedLM.from_pretrained(
+        model, info = AutoModelForMaskedLM.from_pretrained(
             folder, use_safetensors=True, output_loading_info=True, dtype="float32"
         )
-    missing = set(found["missing_keys"])
+    missing = set(info["missing_keys"])
     return {name: tensor for name, tensor in model.state_dict().items() if name not in missing}
 
 
 def copy_mlm_head(transformer: Any, folder: Path, target: Path) -> None:
-    """Add a folder's head, if it holds one for its transformer, to another folder of the same weights."""
-    with suppress(InputError):  # that this kind of transformer has none
+    """Add the head of a folder, if it has one, to another folder of the same weights."""
+    with suppress(InputError):  # this kind of transformer has no such head
         head = open_mlm_head(transformer, folder)
         if not head.is_new:
             save_mlm_head(head, target)

@@ -19,8 +19,8 @@ from indexer.base.progress import progress
 from indexer.base.settings import settings_text
 from indexer.index import Index
 from indexer.store.artifacts import write_atomically
+from reranker.candidates import read_candidates
 from reranker.models.scoring import open_scorer
-from reranker.rerank import read_candidates
 from reranker.reranking import Reranker
 from reranker.training.config import FinetuneConfig
 from reranker.training.data import draw_queries, fold_of_each, fold_split, query_numbers

@@ -95,10 +95,10 @@ class Foreign:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda state: state | {"extra": Foreign()}, r"not read, since it holds test_convert\.Foreign"),
+        (lambda state: state | {"extra": Foreign()}, r"not read, because it holds test_convert\.Foreign"),
         (lambda state: {"weights": state["model_dict"]}, "no model_dict"),
         (lambda state: [1], "no model_dict"),
-        (lambda state: _renamed(state, "ctx_model.", "other."), r'"other\..*" is no weight of'),
+        (lambda state: _renamed(state, "ctx_model.", "other."), r'"other\..*" is not a weight of'),
         (lambda state: _without(state, "ctx_model."), "no weights of ctx_model"),
         (lambda state: _without(state, "encoder.layer.0.output"), 'output.dense.weight" is missing'),
         (lambda state: _without(state, "word_embeddings"), r"word_embeddings\.weight' is missing"),
