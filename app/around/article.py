@@ -1,15 +1,11 @@
-"""An article as people read it: its text with links, its passages with their dual links, its neighbours.
-
-All of it is looked up around the article: its own links, the links that lead to it, and nothing else of the
-index. What a passage's dual links are, `retriever.links.topology` says.
-"""
+"""An article for reading: its text with links, its passages with their dual links, its neighbours."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +14,8 @@ from app.around.titles import Found, found
 from indexer.base.errors import InputError
 from indexer.documents import Section
 from indexer.index import Index
+from retriever.links.neighbourhood import around_document
+from retriever.links.topology import PassagePairs, Topology
 
 PAGE = 50
 """Passages that are shown at a time."""
@@ -26,7 +24,7 @@ MAX_NEIGHBOURS = 40
 MAX_DUALS = 8
 """Dual links of a passage that are shown."""
 MAX_CHARACTERS = 20_000
-"""Of a passage that are shown: one of a whole document can be a book."""
+"""Characters of a passage that are shown: one of a whole document can be a book."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +55,7 @@ class DualLinks:
 
 @dataclass(frozen=True, slots=True)
 class ReadPassage:
-    """A passage to be read. number: in its document, from 1. more_duals: how many are not among `duals`."""
+    """A passage for reading. number: in its document, from 1. more_duals: those that are not in `duals`."""
 
     id: str
     number: int
@@ -108,7 +106,7 @@ class Article:
 
 
 def article_row(index: Index, id_: str) -> int:
-    """The row of a document. Raises `InputError` if the index has none of that id."""
+    """The row of a document. Raises `InputError` if the index has no document of that id."""
     row = index.document_ids.row(id_)
     if not 0 <= row < len(index.documents) or index.documents.table.value("id", row) != id_:
         raise InputError(
@@ -119,113 +117,80 @@ def article_row(index: Index, id_: str) -> int:
 
 
 def passage_number(index: Index, row: int, passage_id: str) -> int:
-    """Which passage of a document an id is of, from 1; 0 if it is none of its own."""
+    """The number of a passage in its document, from 1; 0 for a passage of another document."""
     passage = int(index.passages.rows_of([passage_id])[0])
     first, last = map(int, index.passages.offsets[row : row + 2])
     return passage - first + 1 if first <= passage < last else 0
 
 
-def read_article(index: Index, row: int, first: int = 1) -> Article:
-    """A document and `PAGE` of its passages, those from number `first` on."""
+def read_article(index: Index, row: int, first: int = 1, topology: Topology | None = None) -> Article:
+    """A document and `PAGE` of its passages, those from number `first` on.
+
+    topology: of all links of the index; whoever reads several articles keeps it.
+    """
     passages, graph = index.passages, index.links
     begin, end = map(int, passages.offsets[row : row + 2])
     first = min(max(first, 1), max(end - begin, 1))
-    links = slice(int(graph.offsets[begin]), int(graph.offsets[end]))
-    targets, counts = _counted(graph.target[links], row)
-    back = graph.passage[graph.to_document(row)]  # passages with a link to the document
-    sources = passages.document_rows(back.astype(np.int64))
-    origins, back_counts = _counted(sources, row)
-    names = _Names(index)
-    who = found(index, row)
-    out, here = dict(zip(targets, counts, strict=True)), dict(zip(origins, back_counts, strict=True))
-    linking_back = _linking_back(back, sources, out.keys() & here.keys())
+    duals = around_document(topology or Topology(graph, np.asarray(passages.offsets)), row).dual_links()
+    targets = graph.target[int(graph.offsets[begin]) : int(graph.offsets[end])]
+    sources = passages.document_rows(graph.passage[graph.to_document(row)].astype(np.int64))
+    links_to, links_from = _count_others(targets, row), _count_others(sources, row)
+    name = cache(partial(found, index))
+
+    def neighbours(rows: AbstractSet[int]) -> Neighbours:
+        counts = {other: (links_to.get(other, 0), links_from.get(other, 0)) for other in rows}
+        order = sorted(rows, key=lambda other: (-sum(counts[other]), other))[:MAX_NEIGHBOURS]
+        return Neighbours(len(rows), tuple(Neighbour(name(other), *counts[other]) for other in order))
+
     sections = [Section(**section) for section in index.documents.table.value("sections", row) or []]
     shown = range(begin + first - 1, min(begin + first - 1 + PAGE, end))
     return Article(
         row=row,
-        id=who.id,
-        title=who.title,
+        id=name(row).id,
+        title=name(row).title,
         url=str(index.documents.table.value("url", row)),
         passages=tuple(
-            _read(index, passage, passage - begin + 1, row, sections, linking_back, names)
+            _read_passage(
+                index, passage, passage - begin + 1, row, sections, duals[duals.query == passage], name
+            )
             for passage in shown
         ),
         first=first,
         count=end - begin,
-        links=int(sum(counts)),
-        mutual=_neighbours(out.keys() & here.keys(), out, here, names),
-        incoming=_neighbours(here.keys() - out.keys(), out, here, names),
-        outgoing=_neighbours(out.keys() - here.keys(), out, here, names),
+        links=sum(links_to.values()),
+        mutual=neighbours(links_to.keys() & links_from.keys()),
+        incoming=neighbours(links_from.keys() - links_to.keys()),
+        outgoing=neighbours(links_to.keys() - links_from.keys()),
     )
 
 
-class _Names:
-    """The names of documents, each looked up once."""
-
-    def __init__(self, index: Index) -> None:
-        self._index = index
-        self._known: dict[int, Found] = {}
-
-    def __getitem__(self, row: int) -> Found:
-        if row not in self._known:
-            self._known[row] = found(self._index, row)
-        return self._known[row]
+def _count_others(documents: NDArray[np.integer], own: int) -> Mapping[int, int]:
+    """How often each document occurs, ascending, except one."""
+    rows, counts = np.unique(documents[documents != own], return_counts=True)
+    return dict(zip(rows.tolist(), counts.tolist(), strict=True))
 
 
-def _counted(documents: NDArray[np.integer], but: int) -> tuple[list[int], list[int]]:
-    """The different documents but one, ascending, and how often each occurs."""
-    rows, counts = np.unique(documents, return_counts=True)
-    others = rows != but
-    return rows[others].tolist(), counts[others].tolist()
-
-
-def _linking_back(
-    passages: NDArray[np.integer], sources: NDArray[np.integer], mutual: AbstractSet[int]
-) -> dict[int, list[int]]:
-    """The passages that link here, by their document, of those that are linked from here."""
-    by_document: dict[int, list[int]] = defaultdict(list)
-    for place in np.flatnonzero(np.isin(sources, list(mutual))):
-        listed = by_document[int(sources[place])]
-        if not listed or listed[-1] != int(passages[place]):  # in reading order: equal ones are neighbours
-            listed.append(int(passages[place]))
-    return by_document
-
-
-def _neighbours(
-    rows: AbstractSet[int], out: Mapping[int, int], here: Mapping[int, int], names: _Names
-) -> Neighbours:
-    order = sorted(rows, key=lambda row: (-out.get(row, 0) - here.get(row, 0), row))[:MAX_NEIGHBOURS]
-    return Neighbours(
-        len(rows), tuple(Neighbour(names[row], out.get(row, 0), here.get(row, 0)) for row in order)
-    )
-
-
-def _read(
+def _read_passage(
     index: Index,
     passage: int,
     number: int,
     document: int,
     sections: Sequence[Section],
-    linking_back: Mapping[int, Sequence[int]],
-    names: _Names,
+    duals: PassagePairs,
+    name: Callable[[int], Found],
 ) -> ReadPassage:
     stored, graph = index.passages[passage], index.links
-    anchors = []
-    back: dict[int, None] = {}  # documents, in the order of reading
-    for link in graph.from_passage(passage):
-        target = int(graph.target[link])
-        if target == document:
-            continue
-        start, end = int(graph.start[link]), int(graph.end[link])
-        if end <= MAX_CHARACTERS:
-            anchors.append(Anchor(start, end, names[target]))
-        if target in linking_back:
-            back[target] = None
-    duals = [
-        DualLinks(names[target], tuple(index.passages.ids(linking_back[target][:MAX_DUALS])))
-        for target in [*back][:MAX_DUALS]
+    anchors = [
+        Anchor(int(graph.start[link]), int(graph.end[link]), name(int(graph.target[link])))
+        for link in graph.from_passage(passage)
+        if graph.target[link] != document and graph.end[link] <= MAX_CHARACTERS
     ]
-    # A section may begin in the white space before a passage, which belongs to none.
+    back: dict[int, list[int]] = {}  # documents in reading order, with their passages that link back
+    duals = duals[np.lexsort((duals.positive, duals.query_link))]
+    documents = index.passages.document_rows(duals.positive.astype(np.int64)).tolist()
+    for target, linking in zip(documents, duals.positive.tolist(), strict=True):
+        back.setdefault(target, []).append(linking)
+    # A section may begin in the white space before a passage, which no passage holds.
     before = 0 if number == 1 else int(index.passages.table.value("end", passage - 1))
     return ReadPassage(
         id=stored.id,
@@ -238,6 +203,9 @@ def _read(
             for section in sections
             if before <= section.start < min(stored.end, stored.start + MAX_CHARACTERS)
         ),
-        duals=tuple(duals),
-        more_duals=len(back) - len(duals),
+        duals=tuple(
+            DualLinks(name(target), tuple(index.passages.ids(back[target][:MAX_DUALS])))
+            for target in [*back][:MAX_DUALS]
+        ),
+        more_duals=max(len(back) - MAX_DUALS, 0),
     )

@@ -83,7 +83,7 @@ def show_article(mining: Mining, view: ArticleView, name: str) -> None:
     row = article_row(index, view.id)
     at = passage_number(index, row, view.passage)
     first = at - 2 if at > PAGE and view.first == 1 else view.first  # a page on which it is
-    article = read_article(index, row, first)
+    article = read_article(index, row, first, mining.topology)
     st.html(article_heading_html(article))
     st.segmented_control(
         "Show",

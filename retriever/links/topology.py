@@ -215,8 +215,8 @@ class Topology:
         every_shared: a row for each E of a pair of passages, not for the first one alone. Joined through E,
         whose in-degree is below K, so never through a hub.
         """
-        is_rare = self.in_degree < self.in_degree_limit  # [D]
-        rare = np.flatnonzero(is_rare[self.target]).astype(np.int32)  # [r], anchors to an E
+        is_rare = self.in_degree[self.target] < self.in_degree_limit  # [U]
+        rare = np.flatnonzero(is_rare).astype(np.int32)  # [r], anchors to an E
         by_target = rare[np.argsort(self.target[rare], kind="stable")]  # [r]
         targets = self.target[by_target]
         mentions = _Filter(self.keys)
