@@ -26,6 +26,7 @@ from app.evaluation.table import results_console
 from app.pipelines import Pipelines
 from app.report import write_document
 from app.testsets import LoadedTestSet, open_test_set
+from indexer.base.bundled import bundled, find_preset
 from indexer.base.errors import InputError, UsageError, exit_on_error
 from indexer.base.options import Options, parse_options
 from indexer.base.progress import log_line
@@ -45,7 +46,7 @@ class ExperimentOptions(Options):
     """
 
     file: CliPositionalArg[Path] = Field(...)
-    """the experiment, such as experiments/hlp-1.toml"""
+    """the experiment: a file, or the name of one in experiments/, such as hlp-1"""
     small: bool = False
     """the same rows on a small corpus, by the file's table [small]; made for trying it out"""
     index: Path | None = None
@@ -65,10 +66,11 @@ class ExperimentOptions(Options):
 def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     """Run the command. Raises `InputError` at the end if a cell failed, or none has a figure."""
     options = parse_options(ExperimentOptions, argv, program)
-    experiment = read_experiment(options.file, small=options.small)
+    file = find_preset("experiments", options.file)
+    experiment = read_experiment(file, small=options.small)
     if options.index:
         experiment = with_index(experiment, options.index)
-    name = options.file.stem + ("-small" if options.small else "")
+    name = file.stem + ("-small" if options.small else "")
     output = options.output or Path("results", name)
     if output.exists() and not output.is_dir():
         raise UsageError(f"--output {output}: is a file", "Name a folder.")
@@ -87,9 +89,7 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
 
     table = run_experiment(experiment, open_index, open_named, output, on_cell=tell)
     table["provenance"] = {
-        name: provenance(
-            program, argv, open_index(name).index, {"experiment": options.file}, open_index(name).models
-        )
+        name: provenance(program, argv, open_index(name).index, {"experiment": file}, open_index(name).models)
         for name, source in experiment.indexes.items()
         if (source.path / "manifest.json").exists()
     }
@@ -108,7 +108,7 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     if failed:
         raise InputError(f"{len(failed)} cells failed; the first: {failed[0]}", "The others are kept.")
     if not any(cell["status"] in ("done", "kept") for cell in cells):
-        raise InputError(f"{options.file}: no cell could be measured", "The lines above say what is missing.")
+        raise InputError(f"{file}: no cell could be measured", "The lines above say what is missing.")
 
 
 def with_index(experiment: Experiment, index: Path) -> Experiment:
@@ -130,8 +130,9 @@ def build_index(source: IndexSource, data: Path | None) -> None:
             "Say where: --data DIR, or LINKSEEK_DATA.",
         )
     arguments = [option.replace("{data}", str(data)) for option in source.build]
+    arguments = [str(bundled(a)) if a.startswith("samples/") else a for a in arguments]
     command = [str(BUILD), "--index", str(source.path), *arguments]
-    print(f"building {source.path}: python indexer/build.py {shlex.join(command[1:])}", file=sys.stderr)
+    print(f"building {source.path}: linkseek build {shlex.join(command[1:])}", file=sys.stderr)
     done = subprocess.run([sys.executable, *command], stdout=sys.stderr, check=False)
     if done.returncode:
         raise InputError(f"{source.path}: the index could not be built", "See the message of the build.")

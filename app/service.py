@@ -16,6 +16,7 @@ from app.around.known_questions import Known, KnownQuestions
 from app.around.query_words import Span, matched_spans
 from app.pipeline_kinds import Pipeline, Reranking
 from app.pipelines import Pipelines
+from indexer.base.bundled import bundled
 from indexer.base.errors import InputError, LinkseekError, UsageError
 from indexer.base.text import without_hidden
 from indexer.index import Index
@@ -30,7 +31,7 @@ DEPTH = 100
 """How far down a passage is looked for that another pipeline has found."""
 
 SAMPLE_CORPUS = "linkseek-sample.xml.bz2"
-SAMPLE_QUESTIONS = Path(__file__).parents[1] / "samples" / "questions.jsonl"
+SAMPLE_QUESTIONS = bundled("samples/questions.jsonl")
 SAMPLE_QRELS = SAMPLE_QUESTIONS.with_name("qrels.txt")
 
 # Plain ones that words alone answer, and reworded ones that need more.

@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from indexer.base.bundled import bundled
 from indexer.base.errors import UsageError, exit_on_error
 from indexer.base.options import MoreHelp, Options, parse_options
 from indexer.base.progress import progress
@@ -28,7 +29,7 @@ from indexer.index import Index
 from indexer.readers.formats import all_readers
 
 PROGRAM = "python indexer/build.py"
-SAMPLE = Path(__file__).parents[1] / "samples" / "linkseek-sample.xml.bz2"
+SAMPLE = bundled("samples/linkseek-sample.xml.bz2")
 SAMPLE_INDEX = Path("index/sample")
 
 
@@ -65,7 +66,7 @@ class BuildOptions(Options):
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """where to encode: on the CPU, or on all GPUs in CUDA_VISIBLE_DEVICES (not yet tested on a GPU)"""
     shard: Annotated[str, Field(pattern=r"^[1-9]\d{0,3}/[1-9]\d{0,3}$")] | None = None
-    """on several machines: encode only share 2 of 4, as 2/4; python -m indexer.join joins the shares"""
+    """on several machines: encode only share 2 of 4, as 2/4; linkseek join joins the shares"""
     processes: Annotated[int, Field(ge=1)] | None = None
     """processes that parse and threads that index; default one a core"""
     fresh: bool = False
@@ -104,7 +105,7 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
         faiss=options.faiss,
         processes=options.processes,
         fresh=options.fresh,
-        command=shlex.join(["python", "indexer/build.py", *argv]).encode("utf-8", "replace").decode(),
+        command=shlex.join([*program.split(), *argv]).encode("utf-8", "replace").decode(),
     )
     if options.shard:
         encode_one_share(index, plan, open_encoder, options.shard)
@@ -120,7 +121,7 @@ def encode_one_share(index: Path, plan: Plan, open_encoder: OpenEncoder, text: s
     for name, shards in encode_share(index, plan, open_encoder, (share, shares)).items():
         rows = sum(shard.rows for shard in shards)
         print(f"{name}: share {text} is done, {len(shards)} shards with {rows:,} passages")
-    print(f"To put all shares together: python -m indexer.join --index {shlex.quote(str(index))} OTHER ...")
+    print(f"To put all shares together: linkseek join --index {shlex.quote(str(index))} OTHER ...")
 
 
 def _check_utf8(option: str, path: Path) -> None:
@@ -175,7 +176,7 @@ def print_summary(index: Path, built: Built) -> None:
         for example in entry["examples"][:3]:
             console.print(f"  {printable(example)}", markup=False, soft_wrap=True)
     console.print(
-        f'\nSearch it: python app/search.py --index {shlex.quote(printable(str(index)))} "your question"',
+        f'\nSearch it: linkseek search --index {shlex.quote(printable(str(index)))} "your question"',
         markup=False,
         soft_wrap=True,
     )

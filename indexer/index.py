@@ -191,8 +191,7 @@ class Index:
         if name not in names:
             raise UsageError(
                 f"{self.path}: no vectors of the encoder {encoder}",
-                f"{nearest(name, names)} To add them: python indexer/build.py --index {self.path} "
-                f"--encoder {encoder}",
+                f"{nearest(name, names)} To add them: linkseek build --index {self.path} --encoder {encoder}",
             )
         from indexer.search.faiss_index import open_faiss
 

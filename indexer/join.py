@@ -1,9 +1,9 @@
 """python -m indexer.join: collect the shards that several machines have encoded, for the last build.
 
-    machine 1    python indexer/build.py --corpus C --index I --shard 1/2
-    machine 2    python indexer/build.py --corpus C --index I --shard 2/2
-    machine 1    python -m indexer.join --index I COPY-OF-I.building
-                 python indexer/build.py --corpus C --index I
+    machine 1    linkseek build --corpus C --index I --shard 1/2
+    machine 2    linkseek build --corpus C --index I --shard 2/2
+    machine 1    linkseek join --index I COPY-OF-I.building
+                 linkseek build --corpus C --index I
 
 A shard is adopted if it is intact (by its hash) and made from the same passages by the same encoder in the
 same way: it then has the bits that this machine would have computed. Missing shards are listed; the last
@@ -80,7 +80,7 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
             f"missing: {'; '.join(incomplete)}",
             "Copy or encode them, and join again; or build without --shard, which encodes them here.",
         )
-    print(f"Now build without --shard: python indexer/build.py --corpus ... --index {options.index}")
+    print(f"Now build without --shard: linkseek build --corpus ... --index {options.index}")
 
 
 def join_shards(index: Path, others: Sequence[Path]) -> dict[str, Joined]:

@@ -174,5 +174,5 @@ def _spans(row: dict[str, Any], query: str, place: str) -> tuple[tuple[int, int]
 
 _EXPECTED = (
     'Expected one contrast a line: {"objective": ..., "better": {"query", "document"}, '
-    '"worse": [{"document"}, ...]}; python -m reranker.mine writes them.'
+    '"worse": [{"document"}, ...]}; linkseek mine-contrasts writes them.'
 )

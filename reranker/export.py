@@ -1,7 +1,7 @@
 """python -m reranker.export MODEL --output FOLDER: a cross-encoder's adapters merged into a full folder.
 
 The result is a folder that `CrossEncoder(path)` opens, with the head of masked tokens if there is one.
-For bi-encoders: python -m retriever.export.
+For bi-encoders: linkseek export.
 """
 
 from __future__ import annotations

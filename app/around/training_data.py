@@ -178,7 +178,7 @@ def mine_contrasts(objective: ContrastObjective, near: Near, limit: int) -> Mine
 
 def _obstacle(objective: ContrastObjective, passages: int) -> str:
     """Why an objective cannot be shown on a page."""
-    command = f"python -m reranker.mine --objective {objective.name} mines it."
+    command = f"linkseek mine-contrasts --objective {objective.name} mines it."
     if objective.needs_whole and passages > MAX_PASSAGES:
         return f"It reads the whole index first, and {passages:,} passages take too long here: {command}"
     if objective.needed_encoder and not is_here(objective.needed_encoder):

@@ -48,7 +48,7 @@ def save_uploads(uploads: Sequence[Upload], folder: Path) -> Path:
         except OSError as error:
             raise MachineError(
                 f"the upload could not be stored ({error.strerror})",
-                "Free some space, or send less; large corpora are built with python indexer/build.py.",
+                "Free some space, or send less; large corpora are built with linkseek build.",
             ) from None
     if len(uploads) == 1 and len(path.parts) == 1:
         return root / path

@@ -16,6 +16,7 @@ from pathlib import Path
 from app.background.jobs import UPLOAD, Draft, Job, Jobs, Order
 from app.background.uploads import Upload, safe_path, save_uploads
 from app.testsets import all_test_sets, places
+from indexer.base.bundled import bundled
 from indexer.base.errors import InputError, LinkseekError, UsageError
 from indexer.base.settings import nearest
 from indexer.readers.formats import all_readers, open_reader
@@ -105,7 +106,7 @@ def start_sample(jobs: Jobs, index: Path) -> Job:
 
 def sample_corpus() -> Path:
     """The bundled sample. Raises `InputError` where Linkseek was installed without it."""
-    path = _ROOT / "samples" / "linkseek-sample.xml.bz2"
+    path = bundled("samples/linkseek-sample.xml.bz2")
     if not path.is_file():
         raise InputError("the sample is not here", "It comes with the source code of Linkseek.")
     return path

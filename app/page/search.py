@@ -50,9 +50,9 @@ def show_no_index(context: Context) -> None:
     if not context.index.exists():
         st.html(no_index_html(index_address(context.index.name)))
         st.html(paragraph_html("Or by a command, of the sample:"))
-        st.code("python indexer/build.py", language=None, width=640)
+        st.code("linkseek build", language=None, width=640)
         st.html(paragraph_html("of a corpus of your own:"))
-        st.code("python indexer/build.py --corpus FILE --index index/NAME", language=None, width=640)
+        st.code("linkseek build --corpus FILE --index index/NAME", language=None, width=640)
     st.button("Look again")
 
 

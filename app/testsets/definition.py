@@ -69,7 +69,7 @@ class Corpus(Settings):
     @property
     def build(self) -> str:
         """The command that builds an index of it."""
-        return f"python indexer/build.py --corpus {self.file} {self.options} --index index/{self.index}"
+        return f"linkseek build --corpus {self.file} {self.options} --index index/{self.index}"
 
 
 class TestSet(Settings):

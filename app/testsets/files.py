@@ -10,13 +10,14 @@ from typing import Any, Literal
 import orjson
 
 from app.testsets.sources import AGAIN, Contents, Gap, Places, Source, grouped
+from indexer.base.bundled import bundled
 from indexer.base.errors import InputError
 from indexer.files.sources import open_source, read_lines
 from retriever.queries import read_queries
 from retriever.ranking import Query
 from retriever.search.runs import read_qrels
 
-_SAMPLE = Path(__file__).parents[2] / "samples"
+_SAMPLE = bundled("samples")
 
 
 class FileSource(Source):

@@ -22,6 +22,7 @@ from typing import Any, ClassVar, TypeVar, get_origin
 from pydantic_settings import BaseSettings, CliPositionalArg, CliSettingsSource, SettingsConfigDict
 from pydantic_settings.exceptions import SettingsError
 
+from indexer.base.bundled import find_preset
 from indexer.base.errors import UsageError
 from indexer.base.settings import (
     Settings,
@@ -86,7 +87,7 @@ def parse_config(model: type[Config], argv: Sequence[str], program: str) -> Conf
         model_config = SettingsConfigDict(cli_use_class_docs_for_groups=True, cli_avoid_json=True)
 
         config: CliPositionalArg[Path]
-        """the settings file"""
+        """the settings file, or the name of one in configs/, such as hlp-pretrain"""
         set: list[str] = []
         """TABLE.KEY=VALUE, or TABLE.NUMBER.KEY=VALUE in a list of tables; may be repeated"""
 
@@ -98,7 +99,7 @@ def parse_config(model: type[Config], argv: Sequence[str], program: str) -> Conf
         else:
             others.append(word)
     given = _read_arguments(Command, others, program)
-    file = Path(given.pop("config"))
+    file = find_preset("configs", Path(given.pop("config")))
     values = override(read_toml(file, model.hint), overrides)
     return validate(model, _merge(values, given), file=file, given=given)
 

@@ -42,7 +42,7 @@ OnBytes = Callable[[float], None]
 MANIFEST = "manifest.json"
 BUILDING = "building.json"
 _CHUNK = 1 << 22
-_BUILD = "Build the index again: python indexer/build.py --index DIR (intact parts are reused)."
+_BUILD = "Build the index again: linkseek build --index DIR (intact parts are reused)."
 
 
 # --- names ---------------------------------------------------------------------------------------
@@ -247,9 +247,7 @@ def rebuild_hint(folder: Path) -> str:
 def read_index_manifest(index: Path) -> Manifest:
     """The manifest of an index. Raises `DamagedIndexError` if it is missing or damaged."""
     if not index.is_dir():
-        raise DamagedIndexError(
-            f"{index}: no index here", f"Build one: python indexer/build.py --index {index}"
-        )
+        raise DamagedIndexError(f"{index}: no index here", f"Build one: linkseek build --index {index}")
     manifest: Manifest = read_json(index / MANIFEST)
     check_version(index, manifest)
     parts = manifest.get("parts")

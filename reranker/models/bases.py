@@ -44,7 +44,7 @@ def open_cross_encoder(folder: Path, name: str) -> CrossEncoder:
     if not is_cross_encoder(folder):
         raise InputError(
             f"cross-encoder {name}: {folder} holds no head that scores pairs",
-            "A bi-encoder or a bare transformer becomes a re-ranker by training: python -m reranker.finetune "
+            "A bi-encoder or a bare transformer becomes a re-ranker by training: linkseek finetune "
             "with model.base set to it.",
         )
     if (folder / ADAPTER).is_file():
@@ -65,7 +65,7 @@ def open_start(name: str, max_tokens: int) -> CrossEncoder:
     else:
         base: Any = open_base(name)
         if not hasattr(base[0], "model"):
-            raise InputError(f"{name} has two towers", "Export one: python -m retriever.export --tower.")
+            raise InputError(f"{name} has two towers", "Export one: linkseek export --tower.")
         model = _as_cross_encoder(name, _with_head(base[0].model), base.tokenizer.save_pretrained)
     return _truncated_to(max_tokens, model, name)
 

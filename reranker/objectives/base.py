@@ -28,7 +28,7 @@ from retriever.objectives.examples import Example, Text
 
 
 def setting(default: Any, meaning: str, shown: str = "", **bounds: float) -> Any:
-    """A field of an objective that `python -m reranker.mine` has an option for.
+    """A field of an objective that `linkseek mine-contrasts` has an option for.
 
     shown: the default in words. bounds: pydantic's, such as ge=1.
     """

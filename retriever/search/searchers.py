@@ -100,7 +100,7 @@ class Dense:
                 f"the vectors were made by the encoder {expected['name']} ({expected['sha256'][:12]}), the "
                 f"encoder of the queries is {given['name']} ({given['sha256'][:12]})",
                 "Their inner products would mean nothing. Use the encoder of the index, or add this "
-                "one: python indexer/build.py --index DIR --encoder NAME.",
+                "one: linkseek build --index DIR --encoder NAME.",
             )
         self._vectors = vectors.on(device)
 

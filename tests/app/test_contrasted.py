@@ -260,7 +260,7 @@ def test_an_encoder_that_is_slow_or_at_work(index, encoder, monkeypatch):
 
 def test_a_large_index_is_not_read_as_a_whole(index, monkeypatch):
     monkeypatch.setattr(training_data, "MAX_PASSAGES", len(index.passages) - 1)
-    assert "python -m reranker.mine --objective prop" in mine(index, "prop", 0).why
+    assert "linkseek mine-contrasts --objective prop" in mine(index, "prop", 0).why
     assert mine(index, "wlp", 0).examples
 
 

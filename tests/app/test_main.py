@@ -199,7 +199,7 @@ def test_a_question_that_is_far_too_long(page):
 def test_no_index(page, tmp_path):
     test = page(tmp_path / "none", q="river")
     assert "There is no index yet" in "".join(bodies(test))
-    assert "python indexer/build.py" in test.code[0].value
+    assert "linkseek build" in test.code[0].value
     build(tmp_path / "none")
     test.button[0].click()
     assert len(columns(run(test))) == 2  # the question came back from the address

@@ -127,7 +127,7 @@ def test_a_title_that_is_missing():
         (["x", "-k", "many"], UsageError, "-k", ""),
         (["x", "-k", "1001"], UsageError, "-k", ""),
         (["x", "--pipelines-file", "none.toml"], UsageError, "none.toml", "TOML"),
-        (["x", "--index", "none"], DamagedIndexError, "none: no index here", "python indexer/build.py"),
+        (["x", "--index", "none"], DamagedIndexError, "none: no index here", "linkseek build"),
     ],
 )
 def test_errors(run, arguments, error, message, hint):

@@ -144,7 +144,7 @@ def test_without_any_index(start, tmp_path_factory, page, settled):
     application = start(tmp_path_factory.mktemp("nothing") / "index" / "sample")
     page.goto(application())
     page.get_by_text("There is no index yet").wait_for()
-    page.locator("code", has_text="python indexer/build.py").first.wait_for()
+    page.locator("code", has_text="linkseek build").first.wait_for()
     settled(page)
     build(application.indexes / "sample", encoders=())
     page.get_by_role("button", name="Look again").click()

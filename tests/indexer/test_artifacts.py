@@ -546,7 +546,7 @@ def test_an_empty_folder_and_a_damaged_index_may_be_replaced(tmp_path):
 def test_no_index_says_how_to_build_one(tmp_path):
     with pytest.raises(DamagedIndexError, match="no index here") as caught:
         read_index_manifest(tmp_path / "none")
-    assert "python indexer/build.py --index" in caught.value.hint
+    assert "linkseek build --index" in caught.value.hint
 
 
 def test_manifests_are_json_for_people(part):

@@ -108,7 +108,7 @@ def test_the_summary_tells_counts_parts_and_what_was_skipped(command, corpus, ca
     for word in ("documents", "passages", "links", "dense/fake", "time: "):
         assert word in out
     assert "reused" not in out
-    assert f'python app/search.py --index {index_path} "your question"' in out
+    assert f'linkseek search --index {index_path} "your question"' in out
     command("--on-error", "skip", "--encoder", "fake")
     assert capsys.readouterr().out.count("reused") == 4
 

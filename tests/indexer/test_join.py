@@ -160,7 +160,7 @@ def test_the_command_encodes_a_share_and_says_how_to_go_on(corpus, tmp_path, mon
     for number in (1, 2):
         build.main([*common, "--index", str(tmp_path / f"m{number}"), "--shard", f"{number}/2"])
         said = " ".join(capsys.readouterr().out.split())
-        assert f"dense/fake: share {number}/2 is done" in said and "python -m indexer.join" in said
+        assert f"dense/fake: share {number}/2 is done" in said and "linkseek join" in said
     join.main(["--index", str(tmp_path / "m1"), str(tmp_path / "m2")])
     build.main([*common, "--index", str(tmp_path / "m1")])
     build_index(tmp_path / "one", plan(corpus), open_encoder)

@@ -1,0 +1,114 @@
+"""linkseek WORD: one word for every command.
+
+`linkseek --help` is a map of them, `linkseek WORD --help` explains one. A command's code is imported when the
+command runs, so the map appears at once. The scripts that were there before (`python indexer/build.py`,
+`python -m retriever.mine`, ...) call the same code.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import NamedTuple
+
+from indexer.base.errors import UsageError, exit_on_error
+
+
+class Command(NamedTuple):
+    """One word: the module whose `main` it calls, and its line on the map."""
+
+    module: str
+    summary: str
+    resumes: bool = False
+    """whether the same command resumes after an interruption"""
+
+
+COMMANDS = {
+    "Try it": {
+        "demo": Command("app.demo", "build an index of the bundled sample and measure three pipelines", True),
+    },
+    "Index": {
+        "build": Command("indexer.build", "build an index from a corpus, or add to one", True),
+        "join": Command("indexer.join", "put shards together that several machines have encoded"),
+    },
+    "Search": {
+        "search": Command("app.search", "ask an index a question"),
+        "app": Command("app.start", "open the search pages in a browser"),
+    },
+    "Measure": {
+        "evaluate": Command("app.evaluate", "measure pipelines on a test set and write a report"),
+        "rerank": Command("reranker.rerank", "re-rank a run file of any system"),
+        "experiment": Command("app.experiment", "make a table of a paper: pipelines x test sets", True),
+    },
+    "Train a retriever": {
+        "mine": Command("retriever.mine", "mine training pairs from an index's links"),
+        "mlm": Command("retriever.mlm", "train a small BERT on an index's passages, to start from", True),
+        "train": Command("retriever.train", "pre-train or fine-tune a bi-encoder on pairs", True),
+        "negatives": Command("retriever.negatives", "label questions and add hard negatives from a run"),
+        "convert": Command("retriever.convert", "convert a checkpoint of DPR or HLP"),
+        "export": Command("retriever.export", "merge adapters into a full model, or take one tower"),
+    },
+    "Train a re-ranker": {
+        "mine-contrasts": Command("reranker.mine", "mine contrasts from an index's texts and links"),
+        "pretrain": Command("reranker.pretrain", "pre-train a cross-encoder on contrasts", True),
+        "finetune": Command("reranker.finetune", "fine-tune a cross-encoder on labelled pairs", True),
+        "export-reranker": Command("reranker.export", "merge a cross-encoder's adapters into a full model"),
+    },
+}
+"""In the order of use: group, word, command."""
+
+ALL = {word: command for group in COMMANDS.values() for word, command in group.items()}
+
+
+def command_map() -> str:
+    """All commands with a line each."""
+    lines = ["Linkseek: dense retrieval that learns from hyperlinks.", ""]
+    for group, commands in COMMANDS.items():
+        lines += [f"{group}:", *(f"  {word:<16} {command.summary}" for word, command in commands.items()), ""]
+    return "\n".join([*lines, "linkseek COMMAND --help explains a command and its options."])
+
+
+def commands_markdown() -> str:
+    """The map of commands for docs/commands.md."""
+    parts = []
+    for group, commands in COMMANDS.items():
+        parts.append(f"\n**{group}**\n\n| command | also | |\n|---|---|---|")
+        for word, command in commands.items():
+            program = getattr(import_module(command.module), "PROGRAM", "")
+            parts.append(f"| `linkseek {word}` | `{program}` | {command.summary} |")
+    return "\n".join(parts)
+
+
+def main(argv: Sequence[str]) -> None:
+    """Run the command that the first word names. Raises `UsageError` for an unknown one."""
+    word, *rest = argv or ["--help"]
+    if word in ("-h", "--help", "help"):
+        print(command_map())
+    elif word == "--version":
+        print(_version())
+    elif word not in ALL:
+        from indexer.base.settings import nearest
+
+        raise UsageError(f"no command {word}", nearest(word, ALL))
+    else:
+        import_module(ALL[word].module).main(rest, f"linkseek {word}")
+
+
+def _version() -> str:
+    try:
+        return version("linkseek")
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def run() -> None:
+    """The entry point `linkseek`."""
+    word = sys.argv[1] if len(sys.argv) > 1 else ""
+    with exit_on_error(word if word in ALL else "linkseek", resumes=word in ALL and ALL[word].resumes):
+        main(sys.argv[1:])
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,106 @@
+"""linkseek: a word for every command, the map, names of presets, Streamlit's settings."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from command import ROOT
+
+from app import linkseek, start
+from indexer.base.bundled import bundled, find_preset
+from indexer.base.errors import UsageError
+from indexer.base.settings import read_toml
+
+
+def test_every_entry_script_has_a_word_and_every_word_a_module():
+    scripts = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        for package in ("app", "indexer", "reranker", "retriever")
+        for path in (ROOT / package).rglob("*.py")
+        if "    with exit_on_error(" in path.read_text("utf-8")
+    }
+    words = {command.module for command in linkseek.ALL.values()}
+    assert scripts - {"app.linkseek"} == words - {"app.demo", "app.start"}
+    assert len(linkseek.ALL) == sum(map(len, linkseek.COMMANDS.values()))
+
+
+@pytest.mark.parametrize("argv", [[], ["--help"], ["help"]])
+def test_the_map_has_a_line_for_each_command(argv, capsys):
+    linkseek.main(argv)
+    lines = capsys.readouterr().out.splitlines()
+    for word, command in linkseek.ALL.items():
+        assert [line.split(None, 1) for line in lines].count([word, command.summary]) == 1
+
+
+@pytest.mark.parametrize("word", linkseek.ALL)
+def test_help_of_a_command_names_it_as_it_was_called(word, capsys):
+    with pytest.raises(SystemExit) as caught:
+        linkseek.main([word, "--help"])
+    assert caught.value.code == 0
+    assert capsys.readouterr().out.startswith(f"usage: linkseek {word} ")
+
+
+def test_the_map_does_not_import_what_it_names():
+    code = (
+        "import sys; from app.linkseek import main; main([]); print(len(sys.modules), 'torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    modules, torch = done.stdout.split()[-2:]
+    assert int(modules) < 300 and torch == "False"
+
+
+def test_an_unknown_command_suggests_the_nearest():
+    with pytest.raises(UsageError, match="no command bild") as caught:
+        linkseek.main(["bild"])
+    assert caught.value.hint == "Did you mean build?"
+
+
+def test_errors_name_the_command(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["linkseek", "evaluate", "--indx", "i"])
+    with pytest.raises(SystemExit) as caught:
+        linkseek.run()
+    assert caught.value.code == 2
+    error = capsys.readouterr().err
+    assert error.startswith("evaluate: error: unknown option --indx. Did you mean --index?")
+    assert "linkseek evaluate --help" in error
+
+
+def test_a_preset_is_found_by_its_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert find_preset("configs", Path("hlp-pretrain")) == ROOT / "configs" / "hlp-pretrain.toml"
+    assert find_preset("configs", Path("hlp-pretrain.toml")) == Path("hlp-pretrain.toml")
+    assert find_preset("configs", Path("a/hlp-pretrain")) == Path("a/hlp-pretrain")
+    Path("hlp-pretrain").touch()
+    assert find_preset("configs", Path("hlp-pretrain")) == Path("hlp-pretrain")
+    with pytest.raises(UsageError, match="hlp-fine: no such file or preset") as caught:
+        find_preset("configs", Path("hlp-fine"))
+    assert caught.value.hint == "Did you mean hlp-finetune?"
+
+
+def test_options_of_the_pages_and_of_streamlit():
+    argv = ["--index", "i", "--server.port", "8600", "--theme.base=dark", "--results", "r.x"]
+    assert start.split_options(argv) == (
+        ["--index", "i", "--results", "r.x"],
+        ["--server.port", "8600", "--theme.base=dark"],
+    )
+
+
+def test_the_pages_start_with_our_settings_of_streamlit():
+    flags = list(start.streamlit_flags(read_toml(bundled(".streamlit/config.toml"), "")))
+    assert {"--server.address=localhost", "--browser.gatherUsageStats=false"} <= set(flags)
+    assert "--client.showErrorDetails=none" in flags and "--theme.light.primaryColor=#1b4f9c" in flags
+    done = subprocess.run(
+        [sys.executable, "-m", "streamlit", "run", "--help"], capture_output=True, text=True, check=True
+    )
+    known = set(re.findall(r"--[\w.]+", done.stdout))
+    assert {flag.partition("=")[0] for flag in flags} <= known
+
+
+def test_modules_of_the_map_can_be_called():
+    for word, command in linkseek.ALL.items():
+        assert callable(import_module(command.module).main), word
