@@ -38,16 +38,10 @@ $(VENV)/installed-test: $(VENV)/installed
 	@touch $@
 
 demo: $(VENV)/installed
-	$(BIN)/python indexer/build.py
-	$(BIN)/python app/evaluate.py --index index/sample --queries samples/questions.jsonl \
-	  --qrels samples/qrels.txt --pipeline bm25 dense hybrid bm25-squad --output results/sample
-	@echo
-	@echo 'Ask it something:     $(BIN)/python app/search.py "How long does Mercury take to go around the Sun?"'
-	@echo 'Open the search page: make app'
-	@echo 'Index your own wiki:  $(BIN)/python indexer/build.py --corpus DUMP.xml.bz2 --index index/mine'
+	$(BIN)/linkseek demo
 
 app: $(VENV)/installed
-	$(BIN)/streamlit run app/main.py
+	$(BIN)/linkseek app
 
 lint: $(VENV)/installed-test
 	$(BIN)/ruff check .
@@ -61,7 +55,7 @@ test: lint
 docs: $(VENV)/installed
 	$(BIN)/python docs/tables.py
 
-bench: $(VENV)/installed
+bench: $(VENV)/installed-test
 	$(BIN)/python -m benchmarks
 
 clean:
