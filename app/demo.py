@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
 from indexer.base.options import Options, parse_options
 
@@ -23,12 +24,9 @@ class DemoOptions(Options):
 def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     """Run the command."""
     parse_options(DemoOptions, argv, program)
-    from app.evaluate import main as evaluate
-    from indexer.build import main as build
-
-    build([], "linkseek build")
+    import_module("indexer.build").main([], "linkseek build")
     options = "--index index/sample --test-set sample --pipeline bm25 dense hybrid --output results/sample"
-    evaluate(options.split(), "linkseek evaluate")
+    import_module("app.evaluate").main(options.split(), "linkseek evaluate")
     linkseek = "linkseek" if shutil.which("linkseek") else os.path.relpath(sys.argv[0])
     linkseek = "python -m app.linkseek" if linkseek.endswith(".py") else linkseek
     print(f"""
