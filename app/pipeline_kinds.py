@@ -1,6 +1,6 @@
 """The kinds of pipelines: one class each, with everything that Linkseek does with it and says about it.
 
-An instance is a table of `pipelines.toml`: its fields are the keys of the table, and their docstrings make
+An instance is a table of `pipelines.toml`: its fields are the keys of the table, and their docstrings become
 docs/pipelines.md. Its methods say what it needs and how it is opened. To add a kind, write a class here, add
 it to KINDS, and test it; what searches is a module of its own below `retriever` or `reranker`.
 """
@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field
 
@@ -99,21 +99,19 @@ class Bm25Entry(Entry):
 
     chosen_by = ("searcher", "bm25")
     searcher: Literal["bm25"]
+    """the kind of the table"""
     k1: float = 0.9
     """how slowly repeated words saturate, 0 or above"""
     b: float = 0.4
     """how much the length of a passage counts, 0 to 1"""
 
     def is_available(self, index: Index) -> bool:
-        """With a Lucene index."""
         return index.has_lucene
 
     def describe(self, index: Index) -> str:
-        """Names its two parameters."""
         return f"Lucene’s BM25, k1 = {self.k1:g}, b = {self.b:g}"
 
     def open(self, parts: Parts, name: str) -> Pipeline:
-        """Starts Lucene."""
         return Bm25(parts.index, self.k1, self.b).search
 
 
@@ -122,19 +120,17 @@ class QueryLikelihoodEntry(Entry):
 
     chosen_by = ("searcher", "query-likelihood")
     searcher: Literal["query-likelihood"]
+    """the kind of the table"""
     mu: float = 1000.0
     """how many words of the collection smooth a passage, above 0"""
 
     def is_available(self, index: Index) -> bool:
-        """With a Lucene index."""
         return index.has_lucene
 
     def describe(self, index: Index) -> str:
-        """Names its parameter."""
         return f"Lucene’s query likelihood, mu = {self.mu:g}"
 
     def open(self, parts: Parts, name: str) -> Pipeline:
-        """Starts Lucene."""
         return QueryLikelihood(parts.index, self.mu).search
 
 
@@ -143,6 +139,7 @@ class DenseEntry(Entry):
 
     chosen_by = ("searcher", "dense")
     searcher: Literal["dense"]
+    """the kind of the table"""
     encoder: str | None = None
     """which vectors: a folder's name under `dense/` in the index; by default those of the encoder that the
     last build named first"""
@@ -156,15 +153,12 @@ class DenseEntry(Entry):
     """FAISS's search parameters, such as `{ nprobe = 64 }` or `{ efSearch = 256 }`"""
 
     def is_available(self, index: Index) -> bool:
-        """With the vectors of this encoder."""
         return bool(index.encoders) and self.encoder in (None, *index.encoders)
 
     def describe(self, index: Index) -> str:
-        """Names the encoder."""
         return f"Vectors of {self.encoder or index.manifest.get('default_encoder')}"
 
     def open(self, parts: Parts, name: str) -> Pipeline:
-        """Loads the encoder, from where it was when it made the vectors."""
         made_by = parts.index.dense(self.encoder).encoder
         encoder = parts.encoder(self.query_encoder or str(made_by.get("location", made_by["name"])))
         return Dense(parts.index, encoder, self.encoder, self.device, **self.search).search
@@ -179,24 +173,19 @@ class RunEntry(Entry):
     """the file, relative to the one that names it; results are looked up by the ids of questions"""
 
     def located(self, folder: Path) -> Self:
-        """With the path of the run."""
         return self.model_copy(update={"run": folder / self.run})
 
     def is_available(self, index: Index) -> bool:
-        """With the file."""
         return self.run.is_file()
 
     def fingerprint(self) -> dict[str, Any]:
-        """With the hash of the file."""
         sha256 = {"run_sha256": file_sha256(self.run)} if self.run.is_file() else {}
         return super().fingerprint() | sha256
 
     def describe(self, index: Index) -> str:
-        """Names the file."""
         return f"Results of the run file {self.run.name}"
 
     def open(self, parts: Parts, name: str) -> Pipeline:
-        """Reads the file."""
         return RecordedRun(parts.index, self.run)
 
 
@@ -213,7 +202,6 @@ class FusionEntry(Entry):
 
     @property
     def members(self) -> Sequence[str]:
-        """The pipelines to join."""
         return self.of
 
     @abstractmethod
@@ -221,7 +209,6 @@ class FusionEntry(Entry):
         """The k best of rankings of the same queries."""
 
     def open(self, parts: Parts, name: str) -> Pipeline:
-        """Opens all members."""
         members = [parts.pipeline(member) for member in self.of]
 
         def search(queries: Sequence[Query], k: int) -> Ranking:
@@ -237,6 +224,7 @@ class ReciprocalRankEntry(FusionEntry):
 
     chosen_by = ("fusion", "reciprocal-rank")
     fusion: Literal["reciprocal-rank"]
+    """the kind of the table"""
     constant: float = 60.0
     """a passage at rank r adds 1 / (constant + r)"""
 
@@ -245,7 +233,6 @@ class ReciprocalRankEntry(FusionEntry):
         return fusion.reciprocal_rank(rankings, k, self.constant)
 
     def describe(self, index: Index) -> str:
-        """Names the members."""
         return f"{' and '.join(self.of)}, fused by rank"
 
 
@@ -254,6 +241,7 @@ class WeightedEntry(FusionEntry):
 
     chosen_by = ("fusion", "weighted")
     fusion: Literal["weighted"]
+    """the kind of the table"""
     weights: list[float]
     """one for each pipeline"""
 
@@ -262,12 +250,10 @@ class WeightedEntry(FusionEntry):
         return fusion.weighted(rankings, self.weights, k)
 
     def describe(self, index: Index) -> str:
-        """Names the members with their weights."""
         shares = zip(self.weights, self.of, strict=False)
         return f"{' + '.join(f'{weight:g} × {name}' for weight, name in shares)}, fused by score"
 
     def open(self, parts: Parts, name: str) -> Pipeline:
-        """Opens all members. Raises `UsageError` if there are more or fewer weights."""
         if len(self.weights) != len(self.of):
             counts = f"{len(self.of)} pipelines, {len(self.weights)} weights"
             raise UsageError(f"[{name}]: {counts}", "Give one weight for each.")
@@ -329,34 +315,27 @@ class RerankEntry(Entry):
 
     @property
     def members(self) -> Sequence[str]:
-        """The pipeline that is re-ranked."""
         return [self.of]
 
     @property
     def first_stage(self) -> str | None:
-        """The pipeline that is re-ranked."""
         return self.of
 
     def located(self, folder: Path) -> Self:
-        """With the paths of folders; other names stay."""
         models = [str(folder / model) if (folder / model).is_dir() else model for model in self.rerank]
         return self.model_copy(update={"rerank": models})
 
     def is_available(self, index: Index) -> bool:
-        """With all models on this machine."""
         return all(map(scorer_is_here, self.rerank))
 
     def fingerprint(self) -> dict[str, Any]:
-        """With the hashes of the models."""
         return super().fingerprint() | {"rerank_sha256": [scorer_sha256(model) for model in self.rerank]}
 
     def describe(self, index: Index) -> str:
-        """Names the models."""
         models = " and ".join(Path(model).name for model in self.rerank)
         return f"The best {self.depth} of {self.of}, re-ranked by {models}"
 
     def open(self, parts: Parts, name: str) -> Pipeline:
-        """Opens the first stage and loads the models."""
         first = parts.pipeline(self.of)
         scorers = [parts.scorer(model, self.device, self.precision) for model in self.rerank]
         reranker = Reranker(
@@ -374,20 +353,3 @@ KINDS: tuple[type[Entry], ...] = (
     WeightedEntry,
     RerankEntry,
 )
-
-
-def pipelines_markdown() -> str:
-    """The kinds and their keys for docs/pipelines.md, a table each."""
-    sections = []
-    for kind in KINDS:
-        key, value = kind.chosen_by
-        rows = ["| key | default | meaning |", "|---|---|---|"]
-        for name, field in kind.model_fields.items():
-            if get_args(field.annotation) == (value,):
-                continue
-            default = "" if field.is_required() or field.default is None else f"`{field.default}`"
-            meaning = " ".join((field.description or "").split()).replace("|", "\\|")
-            rows.append(f"| `{name}` | {default} | {meaning} |")
-        title = " ".join((kind.__doc__ or "").split())
-        sections.append("\n".join([f'**`{key} = "{value}"`** {title}', "", *rows]))
-    return "\n\n".join(sections) + "\n"

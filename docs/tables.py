@@ -1,8 +1,8 @@
 """python docs/tables.py: fill the generated parts of docs/ from the code that they describe.
 
 A generated part stands between `<!-- generated from MODULE.NAME -->` and `<!-- end of generated part -->`.
-NAME is either a model of settings, whose tables are written with the docstrings of their fields, or a
-function that returns Markdown.
+NAME is a model of settings, whose tables are written with the docstrings of their fields, a tuple of such
+models of one table each, or a function that returns Markdown.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ def generated(name: str) -> str:
     made_from: Any = getattr(importlib.import_module(module), attribute)
     if isinstance(made_from, type) and issubclass(made_from, Settings):
         return settings_markdown(made_from)
+    if isinstance(made_from, tuple):
+        return "\n\n".join(f"{model.__doc__}\n\n{rows(model)}" for model in made_from)
     return str(made_from()).strip()
 
 

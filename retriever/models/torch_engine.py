@@ -1,21 +1,23 @@
 """A model in torch: on a GPU, or on a CPU as the reference for other backends.
 
-Where the model is one of transformers' BERT-like encoders, its layers see no padding: behind the embeddings
-the tokens of a batch are packed back to back, attention stays inside each sequence, and before pooling they
-are put back into their places. Everything outside the layers is the model's own code and stays in float32.
-Which attention does this is found by trying: each is compared with the padded model on a few sequences, and
-what fails or differs is passed over, in the end for padding. The choice stands in `execution`.
+It has been tested on CPUs only and never been measured on a GPU.
 
-Batches are prepared and launched by several threads one after another, on one CUDA stream (so that the same
-batch always gives the same bits), while results come back on a second one: the GPU does not wait for Python.
+If the model is one of transformers' BERT-like encoders, its layers compute no padding: after the embeddings
+the tokens of a batch are packed back to back, attention stays inside each sequence, and before pooling the
+tokens return to their places. Everything outside the layers is the model's own code and stays in float32. The
+attention is chosen by trying: each is compared with the padded model on a few sequences, and one that fails
+or differs is skipped; the last resort is padding. The choice is recorded in `execution`.
+
+Several threads prepare and launch batches one after another, on one CUDA stream (so that the same batch
+always gives the same bits), while results come back on a second one: the GPU does not wait for Python.
 """
 
 from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +38,7 @@ class Whole(nn.Module):
     """A chain of sentence-transformers' modules as one function from token ids to rows of numbers."""
 
     def __init__(self, chain: Sequence[nn.Module], output: str, finish: nn.Module | None = None) -> None:
-        """output: which of the chain's features it gives. finish: applied to it, in float32."""
+        """output: the name of the chain's feature that is returned. finish: applied to it, in float32."""
         super().__init__()
         self.chain = nn.ModuleList(chain)
         self.output = output
@@ -60,9 +62,9 @@ class Whole(nn.Module):
 
 @dataclass(frozen=True)
 class Packing:
-    """Where the tokens of a batch are.
+    """The places of a batch's tokens.
 
-    places: int64 [T] in a flat [B * L]. bounds: int32 [B + 1], where sequences begin and end in T.
+    places: int64 [T] in a flat [B * L]. bounds: int32 [B + 1], the beginnings and ends of sequences in T.
     """
 
     places: Tensor
@@ -77,7 +79,7 @@ Attend = Callable[[Tensor, Tensor, Tensor, Packing, float], Tensor]
 
 
 def _attend_flash(query: Tensor, key: Tensor, value: Tensor, packing: Packing, scale: float) -> Tensor:
-    """Flash attention for sequences of any length (Dao 2023), as torch 2.10 and later bring it."""
+    """Flash attention for sequences of any length (Dao 2023), of torch 2.10 and later."""
     from torch.nn.attention.varlen import varlen_attn
 
     if abs(scale * query.shape[-1] ** 0.5 - 1) > 1e-6:
@@ -117,14 +119,14 @@ def _attend_packed(
     scaling: float | None = None,
     **_: Any,
 ) -> tuple[Tensor, None]:
-    """What transformers calls, with the packing in the place of a mask: [1, heads, T, size] each."""
+    """The function that transformers calls, with the packing as mask: [1, heads, T, size] each."""
     packed = [x[0].transpose(0, 1) for x in (query, key, value)]  # [T, heads, size]
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     return packing.attend(packed[0], packed[1], packed[2], packing, scale)[None], None
 
 
 class PackedLayers(nn.Module):
-    """A transformer's stack of layers, which sees only the tokens that `packing` names (all, if None)."""
+    """A transformer's stack of layers, which computes only the tokens of `packing` (all, if None)."""
 
     def __init__(self, layers: nn.Module, precision: torch.dtype) -> None:
         super().__init__()
@@ -150,7 +152,7 @@ class PackedLayers(nn.Module):
 
 
 def _transformer(whole: Whole) -> PreTrainedModel | None:
-    """The BERT-like model in a chain; None where there is none with `embeddings` before an `encoder`."""
+    """The BERT-like model in a chain, one with `embeddings` before an `encoder`; None if there is none."""
     model = next((module for module in whole.modules() if isinstance(module, PreTrainedModel)), None)
     parts = [getattr(getattr(model, "base_model", None), name, None) for name in ("embeddings", "encoder")]
     return model if all(isinstance(part, nn.Module) for part in parts) else None
@@ -164,8 +166,9 @@ _CLOSE = 0.05  # relative, between two computations in bfloat16: 1 - cosine of a
 class TorchForward:
     """A model on a device as a function of padded token ids. May be called from any thread.
 
-    A batch that does not fit the GPU's memory is done again in two halves, and so are others as large:
-    their bits may differ from those of the whole batch (1 - cosine within 1e-3), so `execution` counts them.
+    A batch that does not fit the GPU's memory is computed again in two halves, and so are others of its size:
+    their bits may differ from those of the undivided batch (1 - cosine within 1e-3), so `execution` counts
+    them.
     """
 
     def __init__(self, whole: Whole, device: str, precision: str, probe: Features) -> None:
@@ -173,7 +176,7 @@ class TorchForward:
         self._device = torch.device(device)
         self._cuda = self._device.type == "cuda"
         self._lock = threading.Lock()
-        self._most = sys.maxsize  # padded tokens that fit
+        self._max_tokens = sys.maxsize  # padded tokens that fit
         self._halved = 0
         if self._cuda:
             self._results = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
@@ -195,16 +198,17 @@ class TorchForward:
 
     def __call__(self, features: Features) -> NDArray[np.float32]:
         """Arrays int64 [B, L] -> float32 [B, d]. Raises `MachineError` if one text alone does not fit."""
-        if features["input_ids"].size <= self._most:
+        if features["input_ids"].size <= self._max_tokens:
             try:
                 return self._run(features)
             except RuntimeError as error:
                 if not _is_out_of_memory(error):
                     raise
-        return self._halves(features)  # here, where the error no longer holds what it did not fit beside
+        return self._halves(features)  # not in the handler: the error still references tensors on the GPU
 
     def _run(self, features: Features) -> NDArray[np.float32]:
-        with torch.inference_mode(), self._on_device():
+        on_device = torch.cuda.device(self._device) if self._cuda else nullcontext()
+        with torch.inference_mode(), on_device:
             moved = {name: self._move(array) for name, array in features.items()}  # [B, L] each
             packing = self._packing(features["attention_mask"])
             with self._lock:
@@ -227,7 +231,7 @@ class TorchForward:
         return tensor.pin_memory().to(self._device, non_blocking=True) if self._cuda else tensor
 
     def _fetch(self, rows: Tensor) -> Callable[[], NDArray[np.float32]]:
-        """Begin to copy a result; what is returned waits for it."""
+        """Begins to copy a result; the returned function waits for it."""
         if not self._cuda:
             return rows.numpy
         self._results.wait_stream(torch.cuda.current_stream(self._device))
@@ -244,14 +248,6 @@ class TorchForward:
 
         return wait
 
-    @contextmanager
-    def _on_device(self) -> Iterator[None]:
-        if self._cuda:
-            with torch.cuda.device(self._device):
-                yield
-        else:
-            yield
-
     def _halves(self, features: Features) -> NDArray[np.float32]:
         count, length = features["input_ids"].shape
         if count == 1:
@@ -260,9 +256,9 @@ class TorchForward:
                 "End other programs that use it, or choose --device cpu.",
             )
         with self._lock:
-            if self._most == sys.maxsize:
-                log_line(f"a batch of {count * length:,} tokens does not fit the GPU's memory: in halves")
-            self._most = min(self._most, count * length // 2)
+            if self._max_tokens == sys.maxsize:
+                log_line(f"a batch of {count * length:,} tokens does not fit the GPU's memory and is halved")
+            self._max_tokens = min(self._max_tokens, count * length // 2)
             self._halved += 1
         if self._cuda:
             torch.cuda.empty_cache()
@@ -270,7 +266,7 @@ class TorchForward:
         return np.concatenate([self({name: a[half] for name, a in features.items()}) for half in halves])
 
     def _prepare(self, precision: torch.dtype, probe: Features) -> str:
-        """Lower the precision and choose an attention; its name."""
+        """Lowers the precision and chooses an attention, whose name it returns."""
         model = _transformer(self._whole)
         if model is None:
             self._whole.to(precision)
@@ -291,7 +287,7 @@ class TorchForward:
                         log_line(f"attention is {name} ({'; '.join(reasons)})")
                     return name
                 reasons.append(f"{name}: {reason}")
-        except Exception as error:  # its `encoder` is called in another way than BERT's
+        except Exception as error:  # its `encoder` has other arguments than BERT's
             reasons.append(_reason(error))
             self._layers, model.base_model.encoder = None, layers
             self._whole.to(precision)
@@ -301,10 +297,10 @@ class TorchForward:
         return PADDED
 
     def _difference(self, probe: Features, expected: NDArray[np.float32]) -> str:
-        """Why the attention that is set cannot be used; empty if it can."""
+        """The reason why the current attention cannot be used; empty if it can."""
         try:
             differs = float(np.linalg.norm(self._run(probe) - expected) / np.linalg.norm(expected))
-        except Exception as error:  # whatever a kernel makes torch raise that has no such device or type
+        except Exception as error:  # torch raises anything for a kernel without this device or type
             return _reason(error)
         return "" if differs <= _CLOSE else f"differs by {differs:.2g}"
 

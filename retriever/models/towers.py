@@ -1,4 +1,4 @@
-"""One encoder for queries and passages, or one for each.
+"""Models with one encoder for queries and passages, or with one for each.
 
 Two towers are a sentence-transformers Router with the routes "query" and "document", so that
 `SentenceTransformer(folder)` opens both and `encode_query` and `encode_document` take the right one.
@@ -35,7 +35,7 @@ def has_two_towers(model: SentenceTransformer) -> bool:
 def split_towers(
     model: SentenceTransformer, document: SentenceTransformer | None = None
 ) -> SentenceTransformer:
-    """Two towers that start alike, or with a passage tower from elsewhere."""
+    """Two towers that start equal, or with another model as the tower of passages."""
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Router
 
@@ -52,7 +52,7 @@ def split_towers(
 
 
 def tower(model: SentenceTransformer, route: str) -> nn.Module:
-    """The modules of one route; the whole model where there is but one tower."""
+    """The modules of one route; the complete model if it has one tower."""
     router: Any = model[0]
     return cast("nn.Module", router.sub_modules[route]) if has_two_towers(model) else model
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from small_index import DOCUMENTS, WordEncoder, build
 
-from app.pipelines import STANDARD, Pipelines, read_pipelines
+from app.pipelines import Pipelines, read_pipelines
 from indexer.base.errors import InputError, MismatchError, UsageError
 from indexer.index import Index
 from retriever.ranking import Query
@@ -267,10 +267,3 @@ def test_a_search_parameter_that_the_index_does_not_know(make_pipelines):
     pipelines = make_pipelines('[x]\nsearcher = "dense"\nsearch = { nprobe = 3 }\n')
     with pytest.raises(UsageError, match="no search parameter nprobe"):
         pipelines.open("x")(QUERIES, 3)
-
-
-def test_the_comments_of_the_standard_file_name_every_key():
-    comments = "".join(line for line in STANDARD.read_text("utf-8").splitlines() if line.startswith("#"))
-    for entry in read_pipelines().values():
-        for key in type(entry).model_fields:
-            assert key in comments, key

@@ -10,7 +10,7 @@ from small_index import DOCUMENTS, WordEncoder
 from app.evaluation.cells import _made_from
 from app.evaluation.provenance import provenance
 from app.pipeline_kinds import RerankEntry, Reranking
-from app.pipelines import STANDARD, Pipelines
+from app.pipelines import Pipelines
 from app.testsets import LoadedTestSet
 from indexer.base.errors import InputError, UsageError
 from indexer.index import Index
@@ -234,12 +234,6 @@ def test_a_model_that_cannot_be_had(built_index, tmp_path):
     with pytest.raises(InputError, match="it is a bi-encoder") as caught:
         pipelines.open("y")
     assert "bi-encoder:all-MiniLM-L6-v2" in caught.value.hint
-
-
-def test_the_comments_of_the_standard_file_name_every_key():
-    comments = "".join(line for line in STANDARD.read_text("utf-8").splitlines() if line.startswith("#"))
-    for key in RerankEntry.model_fields:
-        assert key in comments, key
 
 
 # --- where results come from ----------------------------------------------------------------------
