@@ -6,7 +6,7 @@ Entry script: it reads the options, opens the index and calls `retriever.mining.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,12 +14,13 @@ import orjson
 from pydantic import Field
 
 from indexer.base.errors import UsageError, exit_on_error
-from indexer.base.options import MoreHelp, Options, parse_options
+from indexer.base.options import MoreHelp, parse_options
 from indexer.base.progress import progress
 from indexer.base.settings import nearest
 from indexer.building.corpus import default_processes
 from indexer.index import Index
 from retriever.links.source import Source
+from retriever.mining.command import MiningOptions
 from retriever.mining.drawn_negatives import NegativeKind
 from retriever.mining.miner import Statistics, count_topologies, mine_pairs
 from retriever.mining.pairs import write_pairs
@@ -32,30 +33,18 @@ def _objectives() -> str:
     return "; ".join(f"{name}, {objective.summary}" for name, objective in all_objectives().items())
 
 
-class MineOptions(Options):
+class MineOptions(MiningOptions):
     """Mine training pairs from an index: a query, a passage that should be found, and why.
 
     Writes DPR's JSON lines. The same seed gives the same file, whatever the number of processes.
     """
 
-    index: Path
-    """the index folder"""
     objective: Annotated[str, MoreHelp(_objectives)] = "hlp"
-    """what makes a pair"""
+    """how pairs are made"""
     pairs: Annotated[int, Field(ge=1)] | None = None
     """how many, drawn at random; all by default"""
-    seed: int = 1
-    """of all that is drawn"""
     negatives: NegativeKind = "none"
-    """one passage a pair that should not be found: random, or overlap (mentions the same, is no pair)"""
-    language: str = "en"
-    """of the texts, for finding sentences: an ISO 639-1 code"""
-    processes: Annotated[int, Field(ge=1)] | None = None
-    """processes that read texts; default one a core"""
-    stats: bool = False
-    """print counts, lengths and overlap as JSON; without --output, counts alone"""
-    output: Path | None = None
-    """where the pairs go: a name in .jsonl or .jsonl.zst"""
+    """a passage for each pair that is not relevant: random, or overlap (mentions the same, is no pair)"""
 
 
 def main(argv: Sequence[str], program: str = PROGRAM) -> None:
@@ -64,10 +53,7 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     objectives = all_objectives()
     if options.objective not in objectives:
         raise UsageError(f"no objective {options.objective}", nearest(options.objective, set(objectives)))
-    if options.output is None and not options.stats:
-        raise UsageError("--output is missing", "Name a file for the pairs, or ask for --stats alone.")
-    if options.output and not options.output.name.endswith((".jsonl", ".jsonl.zst")):
-        raise UsageError(f"--output {options.output}: no JSONL file", "Use a name in .jsonl or .jsonl.zst.")
+    options.check_output()
     index = Index.open(options.index)
     report: dict[str, Any] = {"index": str(options.index), "objective": options.objective}
     if options.output:
@@ -79,7 +65,7 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
 
 
 def _mine(index: Index, options: MineOptions, output: Path) -> dict[str, Any]:
-    """Write the pairs; returns what `--stats` says of them."""
+    """Write the pairs; returns their part of `--stats`."""
     statistics = Statistics()
     total: list[int] = []
     lines = mine_pairs(
@@ -97,18 +83,18 @@ def _mine(index: Index, options: MineOptions, output: Path) -> dict[str, Any]:
         first = next(lines)
     with progress(f"mining {options.objective}", total[0], "pairs") as advance:
 
-        def told() -> Any:
+        def with_progress() -> Iterator[bytes]:
             yield first
             for line in lines:
                 advance(1)
                 yield line
 
-        count = write_pairs(output, told())
-    found = statistics.to_json()
-    print(f"{output}: {count:,} pairs {found['written']}", file=sys.stderr)
+        count = write_pairs(output, with_progress())
+    report = statistics.to_json()
+    print(f"{output}: {count:,} pairs {report['written']}", file=sys.stderr)
     if options.negatives != "none" and statistics.without_negative:
         print(f"{statistics.without_negative:,} pairs without a negative", file=sys.stderr)
-    return found
+    return report
 
 
 if __name__ == "__main__":

@@ -19,13 +19,11 @@ from numpy.typing import NDArray
 from indexer.base.errors import InputError
 from indexer.index import Index
 from reranker.contrasts import Contrast, contrast_line
+from reranker.mining.mix import Mix
 from reranker.objectives.base import Objective
 from reranker.objectives.registry import all_objectives
 from reranker.objectives.source import Source
 from retriever.mining.engine import Draws, draw_results, open_readers
-
-Mix = Mapping[str, tuple[Objective, float]]
-"""Objectives with their weights, which are above 0, by name."""
 
 
 @dataclass

@@ -16,7 +16,7 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,11 +27,18 @@ from reranker.objectives.source import Source
 from retriever.objectives.examples import Example, Text
 
 
-def setting(default: Any, meaning: str, shown: str = "", **bounds: float) -> Any:
-    """A field of an objective that `linkseek mine-contrasts` has an option for.
+@dataclasses.dataclass(frozen=True, slots=True)
+class Setting:
+    """A setting of an objective. default: in words. bounds: pydantic's, such as ge=1."""
 
-    shown: the default in words. bounds: pydantic's, such as ge=1.
-    """
+    type: Any
+    meaning: str
+    default: str
+    bounds: dict[str, Any]
+
+
+def setting(default: Any, meaning: str, shown: str = "", **bounds: float) -> Any:
+    """A field of an objective that `linkseek mine-contrasts` has an option for; shown: the default."""
     metadata = {"meaning": meaning, "default": shown or str(default), "bounds": bounds}
     return dataclasses.field(default=default, metadata=metadata)
 
@@ -59,6 +66,13 @@ class Objective(ABC):
     """Whether masked language modelling also masks tokens of its queries."""
     min_for_processes: ClassVar[int] = 20_000
     """The number of contrasts that take longer than starting processes."""
+
+    @classmethod
+    def settings(cls) -> dict[str, Setting]:
+        """The settings by name, in order."""
+        types = get_type_hints(cls)
+        fields = dataclasses.fields(cls)  # type: ignore[arg-type]
+        return {each.name: Setting(types[each.name], **each.metadata) for each in fields if each.metadata}
 
     def prepare(self, source: Source) -> Self:
         """This objective with whatever every process needs; it is pickled. Called once, before all else."""

@@ -127,7 +127,9 @@ class HyperlinkPrediction(Stage):
     """Stage 1: documents that the segment links to, before those that only its document links to."""
 
     name = "php-hp"
-    summary = "a passage with what it links to, before what its document links to elsewhere (PHP, stage 1)"
+    summary = (
+        "a passage with a document it links to, before those that its article links to elsewhere (PHP, 1)"
+    )
     better_is = "a passage, with a document that it links to"
     worse_is = "the passage, with documents that only other passages of its document link to"
     farthest_better = 3
@@ -138,7 +140,7 @@ class SymmetricHyperlinkPrediction(Stage):
     """Stage 2: documents that link back, before those that do not."""
 
     name = "php-shp"
-    summary = "a passage with what it links to and links back, before what does not (PHP, stage 2)"
+    summary = "a passage with a document that links back, before those that do not (PHP, 2)"
     better_is = "a passage, with a document that it links to and that links back"
     worse_is = "the passage, with documents that it links to and that do not"
     farthest_better = 2
@@ -149,7 +151,7 @@ class MostRelevantDocumentSelection(Stage):
     """Stage 3: documents that link back from their first segment, before those that do so later."""
 
     name = "php-mrds"
-    summary = "a passage with what links back at its beginning, before what does so later (PHP, stage 3)"
+    summary = "a passage with a document that links back at its beginning, before those that do later (PHP, 3)"
     better_is = "a passage, with a document that it links to and that links back from its first passage"
     worse_is = "the passage, with documents that link back from a later one"
     farthest_better = 1

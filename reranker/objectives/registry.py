@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import reranker.objectives
-from reranker.objectives.base import Objective
+from reranker.objectives.base import Objective, Setting
 
 MIXES: dict[str, dict[str, float]] = {
     "harp": {"harp-rqp": 1.0, "harp-qdm": 1.0, "harp-rdp": 1.0, "harp-acm": 1.0},
@@ -25,3 +27,37 @@ def all_objectives() -> dict[str, type[Objective]]:
             if isinstance(value, type) and issubclass(value, Objective) and "name" in vars(value):
                 objectives[value.name] = value
     return objectives
+
+
+@dataclass(frozen=True, slots=True)
+class SharedSetting:
+    """A setting of one or several objectives, as an option. bounds: pydantic's."""
+
+    type: Any
+    help: str
+    bounds: dict[str, Any]
+
+
+@cache
+def all_settings() -> dict[str, SharedSetting]:
+    """The settings of all objectives by name; their help lists the objectives and their defaults."""
+    found: dict[str, dict[str, Setting]] = {}
+    for objective in all_objectives().values():
+        for name, setting in objective.settings().items():
+            found.setdefault(name, {})[objective.name] = setting
+    return {name: _share(settings) for name, settings in found.items()}
+
+
+def _share(settings: dict[str, Setting]) -> SharedSetting:
+    by_default: dict[str, list[str]] = {}
+    for name, setting in settings.items():
+        by_default.setdefault(setting.default, []).append(name)
+    any_one = next(iter(settings.values()))
+    defaults = "; ".join(f"{', '.join(names)}: {default}" for default, names in by_default.items())
+    return SharedSetting(any_one.type, f"{any_one.meaning}; by default {defaults}", any_one.bounds)
+
+
+def objectives_markdown() -> str:
+    """The table of objectives for the documentation."""
+    rows = [f"| `{name}` | {each.better_is} | {each.worse_is} |" for name, each in all_objectives().items()]
+    return "\n".join(["| objective | better | worse |", "|---|---|---|", *rows])

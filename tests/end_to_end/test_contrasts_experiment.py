@@ -16,7 +16,7 @@ from app.evaluation.experiments import read_experiment
 from app.pipelines import read_pipelines
 from indexer.base.options import parse_config, parse_options
 from indexer.build import BuildOptions
-from reranker.mine import MineOptions
+from reranker.mine import MineOptions, mine_options
 from reranker.training.config import FinetuneConfig
 from reranker.training.pretraining.config import PretrainConfig
 from retriever.negatives import NegativesOptions
@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 OPTIONS = {
     "indexer/build.py": BuildOptions,
     "app/evaluate.py": EvaluateOptions,
-    "reranker.mine": MineOptions,
+    "reranker.mine": mine_options(),
     "retriever.negatives": NegativesOptions,
 }
 SETTINGS = {"reranker.pretrain": PretrainConfig, "reranker.finetune": FinetuneConfig}

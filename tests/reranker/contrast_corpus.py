@@ -12,8 +12,8 @@ from indexer.building.builder import build_index
 from indexer.building.plan import Plan
 from indexer.index import Index
 from reranker.contrasts import Contrast, read_contrasts, write_contrasts
-from reranker.mine import make_mix
 from reranker.mining.miner import ContrastMiner
+from reranker.mining.mix import make_mix
 
 
 def make_index(folder: Path, rows: list[dict[str, Any]], words: int = 100) -> Index:

@@ -16,8 +16,8 @@ from tiny_models import save_tiny
 from indexer.base.errors import InputError
 from indexer.base.text import WORD
 from reranker.contrasts import Contrast
-from reranker.mine import make_mix
 from reranker.mining.miner import ContrastMiner
+from reranker.mining.mix import make_mix
 from reranker.objectives.attentions import Attended, Span
 from reranker.objectives.harp import Harp, mention_of, softmax, usable_links, word_weights
 from reranker.objectives.harp_acm import AnchorCoOccurrence

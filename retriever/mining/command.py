@@ -1,0 +1,35 @@
+"""The options that both mining commands have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+
+from indexer.base.errors import UsageError
+from indexer.base.options import Options
+
+
+class MiningOptions(Options):
+    """Mine training data from an index."""
+
+    index: Path
+    """the index folder"""
+    seed: int = 1
+    """of all random choices"""
+    language: str = "en"
+    """of the texts, for sentences and stop words: an ISO 639-1 code"""
+    processes: Annotated[int, Field(ge=1)] | None = None
+    """processes that read texts; default one a core"""
+    stats: bool = False
+    """print counts as JSON; without --output, those that need no texts"""
+    output: Path | None = None
+    """the file to write: a name in .jsonl or .jsonl.zst"""
+
+    def check_output(self) -> None:
+        """Raise `UsageError` for a missing or invalid file name."""
+        if self.output is None and not self.stats:
+            raise UsageError("--output is missing", "Name a file, or ask for --stats alone.")
+        if self.output and not self.output.name.endswith((".jsonl", ".jsonl.zst")):
+            raise UsageError(f"--output {self.output}: no JSONL file", "Use a name in .jsonl or .jsonl.zst.")
