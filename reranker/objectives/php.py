@@ -151,7 +151,7 @@ class MostRelevantDocumentSelection(Stage):
     """Stage 3: documents that link back from their first segment, before those that do so later."""
 
     name = "php-mrds"
-    summary = "a passage with a document that links back at its beginning, before those that do later (PHP, 3)"
+    summary = "a passage with a document that links back early, before those that do so later (PHP, 3)"
     better_is = "a passage, with a document that it links to and that links back from its first passage"
     worse_is = "the passage, with documents that link back from a later one"
     farthest_better = 1
