@@ -1,10 +1,10 @@
 """bzip2 files of many streams, decompressed by several threads.
 
-Wikipedia's `multistream` dumps are a stream for every hundred pages, one behind the other. A stream begins
-with ten bytes that hardly ever stand anywhere else; what is between two such places is handed to a thread
-(bzip2 lets Python's lock go). What turns out to be no whole stream, since the ten bytes were there by chance,
-since it is very large or since the file is damaged, is left to the caller, who then reads on as if there were
-no threads. One core decompresses some 20 MB/s, which is less than a few parsing processes take.
+Wikipedia's `multistream` dumps are one stream for every hundred pages, in sequence. A stream begins with ten
+bytes that hardly ever occur elsewhere; the bytes between two such places go to a thread (bzip2 releases
+Python's lock). Where they are not a complete stream, because the ten bytes occurred by chance, the stream is
+very large or the file is damaged, the caller decompresses them itself. One core decompresses some 20 MB/s,
+which is less than a few parsing processes need.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import pairwise
 
-# The head of a stream, and behind it that of its first block, or its end where it is empty.
+# The header of a stream, followed by that of its first block, or by its end if it is empty.
 _START = re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)")
 _START_BYTES = 10
-_LARGEST = 4 << 20
-_MOST = 32 << 20  # decompressed
+_MAX_COMPRESSED = 4 << 20
+_MAX_CONTENT = 32 << 20
 _THREADS = 4
 
 
 def decompress_ahead(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, bytes | None]]:
-    """A bzip2 file in pieces: as it lies on disk, and decompressed, where the piece is a whole stream."""
+    """A bzip2 file in pieces: compressed, and decompressed if the piece is a complete stream."""
     threads = min(os.cpu_count() or 1, _THREADS)
     working: deque[tuple[bytes, Future[bytes | None] | None]] = deque()
     with ThreadPoolExecutor(threads, "bzip2") as pool:
         try:
-            for piece, whole in _streams(chunks):
-                working.append((piece, pool.submit(_decompress, piece) if whole else None))
+            for piece, candidate in _streams(chunks):
+                working.append((piece, pool.submit(_decompress, piece) if candidate else None))
                 if len(working) > 2 * threads:
                     yield _finished(working)
             while working:
@@ -49,7 +49,7 @@ def _finished(working: deque[tuple[bytes, Future[bytes | None] | None]]) -> tupl
 
 
 def _streams(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
-    """Pieces of a file, cut where a stream begins, and whether they may be a stream each."""
+    """Pieces of a file, cut where a stream may begin, and whether each may be a complete stream."""
     piece, from_start = b"", True
     for chunk in chunks:
         searched = max(len(piece) - _START_BYTES + 1, 1)  # behind the start of this piece
@@ -59,7 +59,7 @@ def _streams(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
             yield piece[start:end], from_start
             from_start = True
         piece = piece[starts[-1] :]
-        if len(piece) > _LARGEST:
+        if len(piece) > _MAX_COMPRESSED:
             kept = 1 - _START_BYTES
             yield piece[:kept], False
             piece, from_start = piece[kept:], False
@@ -68,10 +68,10 @@ def _streams(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
 
 
 def _decompress(piece: bytes) -> bytes | None:
-    """A stream's content; None if it is none, not whole, or very large."""
+    """The content of a stream; None if it is incomplete, damaged or very large."""
     stream = bz2.BZ2Decompressor()
     try:
-        content = stream.decompress(piece, _MOST)
+        content = stream.decompress(piece, _MAX_CONTENT)
     except OSError:
         return None
     return content if stream.eof and not stream.unused_data else None

@@ -1,7 +1,7 @@
-"""A JSON file of any size as a stream of its entries, each cut out as bytes and not parsed yet.
+"""A JSON file of any size as a stream of its entries, each as unparsed bytes.
 
-What is held is one entry. An entry that is not JSON, but closes all that it opens, is cut out like the
-others and found out when it is parsed; it does not end the reading.
+Only one entry is in memory. An entry that is not JSON, but whose brackets match, is returned like the others;
+parsing it fails later and does not end the reading.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import BinaryIO
 from indexer.base.errors import InputError
 
 BLANK = b"\xef\xbb\xbf \t\r\n"
-"""What may stand before the first bracket: a byte order mark and white space."""
+"""Allowed before the first bracket: a byte order mark and white space."""
 
 _CHUNK = 1 << 18
-_MOST_BYTES = 1 << 26
+_MAX_BYTES = 1 << 26
 
 _INNER = rb'(?:[^"\\]++|\\.)*+'
 _STRING = b'"%b"' % _INNER
@@ -43,25 +43,25 @@ def read_entries(stream: BinaryIO, file: str) -> Iterator[bytes]:
         boring = _IN_STRING if in_string else _BETWEEN if depth == 1 else _IN_ENTRY
         skipped = boring.match(buffer, at)
         at = skipped.end() if skipped else at
-        found = buffer[at : at + 1]
-        if found == b'"':
+        byte = buffer[at : at + 1]
+        if byte == b'"':
             in_string = not in_string
             at += 1
             continue
-        if found in (b"", b"\\"):
+        if byte in (b"", b"\\"):
             chunk = read(_CHUNK)
             if not chunk:
-                raise InputError(f"{file}, after entry {count:,}: the JSON has no end", _AGAIN)
+                raise InputError(f"{file}, after entry {count:,}: the JSON is cut off", _AGAIN)
             buffer, start, at = buffer[start:] + chunk, 0, at - start
-            if len(buffer) > _MOST_BYTES:
+            if len(buffer) > _MAX_BYTES:
                 raise InputError(
-                    f"{file}, after entry {count:,}: an entry of more than {_MOST_BYTES:,} bytes",
+                    f"{file}, after entry {count:,}: an entry of more than {_MAX_BYTES:,} bytes",
                     "A bracket or a quotation mark is missing near its start. " + _AGAIN,
                 )
             continue
         at += 1
-        depth += (found in (b"[", b"{")) - (found in (b"]", b"}"))
-        if depth == 0 or (depth == 1 and found == b","):
+        depth += (byte in (b"[", b"{")) - (byte in (b"]", b"}"))
+        if depth == 0 or (depth == 1 and byte == b","):
             entry = buffer[start : at - 1].strip()
             start = at
             if entry or depth:
@@ -70,11 +70,11 @@ def read_entries(stream: BinaryIO, file: str) -> Iterator[bytes]:
     rest = buffer[at:]
     while rest or (rest := read(_CHUNK)):
         if rest.strip():
-            raise InputError(f"{file}, after entry {count:,}: the JSON goes on behind its end", _AGAIN)
+            raise InputError(f"{file}, after entry {count:,}: text after the end of the JSON", _AGAIN)
         rest = b""
 
 
-_AGAIN = "Download or copy it again, or use --on-error skip to keep what is whole."
+_AGAIN = "Download or copy it again, or use --on-error skip to keep the intact part."
 
 _TOKEN = re.compile(rb"(%b)(\s*+:)?|[\[\]{}]" % _STRING, re.S)
 

@@ -1,7 +1,7 @@
-"""What a corpus folder holds: its files in a fixed order, and why some of them are not read.
+"""The files of a corpus folder in a fixed order, and why some of them are not read.
 
-Nothing outside the folder is opened: a symbolic link that leads out of it, a pipe or a device is
-listed with the reason why it is left out. What is hidden (a name that begins with ".") is not listed.
+Nothing outside the folder is opened: a symbolic link that leads out of it, a pipe or a device is listed
+with the reason why it is ignored. Hidden files and folders (names that begin with ".") are not listed.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def list_folder(folder: Path) -> list[Entry]:
     while waiting:
         inside = waiting.pop()
         try:
-            with os.scandir(f"{root}/{inside}") as found:
-                children = [child for child in found if not child.name.startswith(".")]
+            with os.scandir(f"{root}/{inside}") as entries_of_folder:
+                children = [child for child in entries_of_folder if not child.name.startswith(".")]
         except OSError as error:
             entries.append(Entry(inside.rstrip("/") or ".", problem=error.strerror or str(error)))
             continue
@@ -57,7 +57,7 @@ def list_folder(folder: Path) -> list[Entry]:
             else:
                 entries.append(_entry(name, child))
     listed = {entry.name for entry in entries}
-    for name, target in links:  # what is not listed is hidden, as git-annex keeps its files
+    for name, target in links:  # an unlisted target is hidden, as in git-annex
         entries.append(replace(_entry(name, Path(root, name)), same_as=target if target in listed else ""))
     return sorted(entries, key=lambda entry: entry.name)
 
@@ -81,7 +81,7 @@ def _why_not_followed(real: str, root: str) -> str:
 
 
 def suffix_of(name: str) -> str:
-    """The suffix of a file's name, in lower case, as it is counted; "without suffix" if it has none."""
+    """The suffix of a file's name for counting, in lower case; "without suffix" if it has none."""
     suffix = PurePosixPath(name).suffix.lower()
     if not suffix:
         return "without suffix"
@@ -89,6 +89,6 @@ def suffix_of(name: str) -> str:
 
 
 def describe_folder(folder: Path) -> str:
-    """What a folder holds, for a message: "12 .png, 3 .txt"; "nothing" if it is empty."""
+    """The content of a folder, for a message: "12 .png, 3 .txt"; "nothing" if it is empty."""
     counts = Counter(suffix_of(entry.name) for entry in list_folder(folder))
     return ", ".join(f"{count:,} {suffix}" for suffix, count in counts.most_common(5)) or "nothing"

@@ -1,6 +1,6 @@
 """Source files and folders as byte streams: decompressed, hashed and counted while they are read.
 
-A truncated or damaged stream is an `InputError` that names the file and the byte, never a short
+A truncated or damaged stream raises an `InputError` that names the file and the byte, never a short
 read: the usual zstd and gzip readers end silently or with a bare EOFError.
 """
 
@@ -24,7 +24,7 @@ from indexer.files.bzip2 import decompress_ahead
 
 _CHUNK = 1 << 18
 _SLICE = 1 << 12
-_LONGEST_LINE = 1 << 27
+_MAX_LINE = 1 << 27
 
 # The first bytes decide, not the file's name.
 _DECOMPRESSORS: dict[bytes, Callable[[], Any]] = {
@@ -35,36 +35,39 @@ _DECOMPRESSORS: dict[bytes, Callable[[], Any]] = {
 
 
 class Reading(Protocol):
-    """How far a file or a folder has been read."""
+    """The progress of reading a file or a folder."""
 
     @property
     def position(self) -> int:
-        """Bytes that have been read, as they lie on disk."""
+        """Bytes read so far, as they are on disk."""
 
     @property
     def size(self) -> int:
-        """Bytes that there are."""
+        """All bytes."""
 
     def sha256(self) -> str:
-        """The hexadecimal hash of what has been read."""
+        """The hexadecimal hash of the bytes read so far."""
 
 
 class Source(io.RawIOBase):
     """A file's content, decompressed (.gz, .bz2, .zst, also of several streams one after another).
 
-    `position` and `size` are bytes of the file as it lies on disk, for progress; `sha256()` is the
+    `position` and `size` are bytes of the file as it is on disk, for progress; `sha256()` is the
     hash of those bytes up to `position`.
     """
 
     def __init__(self, path: Path) -> None:
         """Open a file. Raises `InputError` if it does not exist, or is a folder, a pipe or a device."""
         if not path.is_file():
-            raise _no_file(path)
+            if path.exists() and not path.is_dir():
+                hint = "Write its content into a file first: it is read more than once."
+                raise InputError(f"{path}: a pipe or a device, not a file", hint)
+            raise InputError(f"{path}: no such file", "Check the path.")
         self.path = path
-        self.name = str(path)  # which a buffered stream over this one has, too
+        self.name = str(path)  # also the name of a buffered stream over this one
         self.position = 0
         self._file: BinaryIO = path.open("rb")
-        self._status = self._look()
+        self._status = self._stat()
         self.size = self._status[0]
         self._hash = hashlib.sha256()
         self._pieces = self._decompressed(self._file.read(4))
@@ -103,13 +106,13 @@ class Source(io.RawIOBase):
             self.position += len(data)
             self._hash.update(data)
             yield data
-        if self._look() != self._status:
+        if self._stat() != self._status:
             raise InputError(
                 f"{self.path}: the file has changed while it was read",
                 "Wait until it is written, and run the same command again.",
             )
 
-    def _look(self) -> tuple[int, int]:
+    def _stat(self) -> tuple[int, int]:
         status = os.fstat(self._file.fileno())
         return status.st_size, status.st_mtime_ns
 
@@ -129,13 +132,13 @@ class Source(io.RawIOBase):
                 if content is not None and (stream is None or stream.eof):
                     yield content
                     continue
-                # In slices, since a slice of a very compressible file can grow a thousandfold.
+                # In slices, since very compressible data can grow a thousandfold.
                 for at in range(0, len(data), _SLICE):
                     piece = data[at : at + _SLICE]
                     while piece:
                         if stream is None or stream.eof:
                             if not piece.strip(b"\0"):
-                                break  # padding behind the last stream
+                                break  # padding after the last stream
                             stream = new()
                         yield stream.decompress(piece)
                         piece = stream.unused_data if stream.eof else b""
@@ -151,16 +154,7 @@ class Source(io.RawIOBase):
             )
 
 
-_AGAIN = "Download or copy it again, or use --on-error skip to keep what is whole."
-
-
-def _no_file(path: Path) -> InputError:
-    if path.exists() and not path.is_dir():
-        return InputError(
-            f"{path}: a pipe or a device, not a file",
-            "Write what it gives into a file first: it is read more than once.",
-        )
-    return InputError(f"{path}: no such file", "Check the path.")
+_AGAIN = "Download or copy it again, or use --on-error skip to keep the intact part."
 
 
 def open_source(path: Path) -> tuple[Source, BinaryIO]:
@@ -188,7 +182,7 @@ class FolderSource:
         return self._finished + (self._open.position if self._open else 0)
 
     def sha256(self) -> str:
-        """The hexadecimal hash of the files that are read."""
+        """The hexadecimal hash of the files read so far."""
         return self._hash.hexdigest()
 
     @contextmanager
@@ -207,7 +201,7 @@ class FolderSource:
 
 
 def read_head(path: Path, size: int = 1 << 16) -> bytes:
-    """Up to `size` decompressed bytes from the start of a file (of a damaged one, what there is)."""
+    """Up to `size` decompressed bytes from the start of a file (of a damaged one, as many as can be read)."""
     pieces: list[bytes] = []
     with Source(path) as source:
         try:
@@ -224,12 +218,12 @@ def read_lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
     """(number from 1, line without its end), skipping blank lines.
 
     Lines end at "\\n" alone: real texts hold U+0085 and U+2028, at which str.splitlines would break.
-    Raises `InputError` for a line longer than 128 MB, which nobody wrote: it would fill the memory.
+    Raises `InputError` for a line longer than 128 MB, which would fill the memory.
     """
-    for number, line in enumerate(iter(partial(stream.readline, _LONGEST_LINE), b""), start=1):
-        if len(line) == _LONGEST_LINE:
+    for number, line in enumerate(iter(partial(stream.readline, _MAX_LINE), b""), start=1):
+        if len(line) == _MAX_LINE:
             raise InputError(
-                f"{stream.name}, line {number:,}: longer than {_LONGEST_LINE:,} bytes",
+                f"{stream.name}, line {number:,}: longer than {_MAX_LINE:,} bytes",
                 "Check that it is a text file with one record a line.",
             )
         line = line.rstrip(b"\r\n")

@@ -1,12 +1,13 @@
-"""Exact search in torch, on GPUs: blocked matrix products, the best groups of rows, and those scored again.
+"""Exact search in torch, for GPUs: blocked matrix products, then the best groups of rows again in float32.
 
     1. scores in half precision, a block of rows at a time; of each 16 rows only the largest is kept
     2. the groups with the largest of these, a few more than k
     3. all rows of these groups in float32; the k best, equal ones by row
 
-Step 1 reads each vector once, which is all that takes time. Its rounding loses nothing: how far a score in
-half precision can be off is known, and as long as a row of another group could be among the k best, step 2
-takes four times as many. So the result is that of a search in float32 over the same float16 vectors.
+Step 1 reads each vector once and takes nearly all of the time. Its rounding loses no hit: the error of a
+score in half precision is bounded, and while a row of another group could be among the k best, step 2 takes
+four times as many groups. So the result is that of a search in float32 over the same float16 vectors. Not yet
+tested on a GPU.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from torch import Tensor
 
 _GROUP = 16  # rows
 _MORE_GROUPS = 32
-_MOST_QUERIES = 512  # at a time
-_TILE = 32 << 20  # bytes of scores at a time: about what a GPU's cache holds
-_BLOCK = {"cpu": 64 << 20, "cuda": 512 << 20}  # bytes of vectors that are worked on at a time
-_KEPT_FREE = 2 << 30  # bytes of a GPU's memory
+_MAX_QUERIES = 512  # at a time
+_TILE = 32 << 20  # bytes of scores at a time: about the size of a GPU's cache
+_BLOCK = {"cpu": 64 << 20, "cuda": 512 << 20}  # bytes of vectors at a time
+_RESERVE = 2 << 30  # bytes of a GPU's memory
 
 
 class ExactSearch:
@@ -33,8 +34,8 @@ class ExactSearch:
     def __init__(self, vectors: NDArray[np.float16] | Tensor, devices: Sequence[str]) -> None:
         """vectors: float16 [N, d], in memory, memory-mapped, or a tensor that is on the only device.
 
-        Each device gets its part of the rows, and holds it where its memory is large enough; else, and on a
-        CPU, the vectors stay where they are and each search brings them over in blocks.
+        Each device gets its part of the rows, and holds it if its memory is large enough; else, and on a CPU,
+        the vectors stay where they are and each search copies them in blocks.
         """
         self._dimension = vectors.shape[1]
         bounds = np.linspace(0, len(vectors), len(devices) + 1).astype(int).tolist()
@@ -49,7 +50,7 @@ class ExactSearch:
         return self._rows
 
     def search(self, vectors: NDArray[np.float32], k: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-        """The k best rows: (rows int64 [Q, k], scores float32 [Q, k]); -1 and -inf where nothing is.
+        """The k best rows: (rows int64 [Q, k], scores float32 [Q, k]); -1 and -inf in place of missing hits.
 
         vectors: float32 [Q, d].
         """
@@ -58,18 +59,18 @@ class ExactSearch:
         rows = np.full((len(vectors), k), -1, np.int64)  # [Q, k]
         scores = np.full((len(vectors), k), -np.inf, np.float32)  # [Q, k]
         depth = min(k, self._rows)
-        for start in range(0, len(vectors), _MOST_QUERIES):
-            chunk = slice(start, start + _MOST_QUERIES)
+        for start in range(0, len(vectors), _MAX_QUERIES):
+            chunk = slice(start, start + _MAX_QUERIES)
             queries = torch.from_numpy(np.array(vectors[chunk], np.float32))  # [q, d]
-            found = self._search(queries, depth)
-            rows[chunk, :depth], scores[chunk, :depth] = (x.numpy() for x in found)
+            best = self._search(queries, depth)
+            rows[chunk, :depth], scores[chunk, :depth] = (x.numpy() for x in best)
         return rows, scores
 
     def _search(self, queries: Tensor, depth: int) -> tuple[Tensor, Tensor]:
         with torch.inference_mode():
-            begun = [(part, part.group_maxima(queries)) for part in self._parts]  # all devices at once
-            found = [part.best(queries, maxima, depth) for part, maxima in begun]
-        return _best(torch.cat([r for r, _ in found], 1), torch.cat([s for _, s in found], 1), depth)
+            started = [(part, part.group_maxima(queries)) for part in self._parts]  # all devices at once
+            best = [part.best(queries, maxima, depth) for part, maxima in started]
+        return _best(torch.cat([r for r, _ in best], 1), torch.cat([s for _, s in best], 1), depth)
 
 
 class _Part:
@@ -84,12 +85,12 @@ class _Part:
         self._type = torch.float32 if device.type == "cpu" else torch.float16
         self._bytes = _BLOCK[device.type]
         if device.type == "cuda":
-            # Sums of parts of a product in half precision would be further off than `_slack` says.
+            # Partial sums in half precision would exceed the bound of `_slack`.
             torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
         held = None
         if device.type == "cuda" and isinstance(vectors, np.ndarray):
             free, _ = torch.cuda.mem_get_info(device)
-            if vectors.nbytes + _KEPT_FREE < free:
+            if vectors.nbytes + _RESERVE < free:
                 held = torch.empty(vectors.shape, dtype=torch.float16, device=device)
         self._longest = 0.0  # length of a vector
         block = max(1, self._bytes // (4 * self._dimension))
@@ -101,12 +102,12 @@ class _Part:
         self._vectors = vectors if held is None else held
 
     def _in_place(self) -> bool:
-        """Whether products can read the vectors where and as they are."""
+        """Whether products can read the vectors without a copy."""
         held = self._vectors
         return isinstance(held, Tensor) and (held.device.type, held.dtype) == (self._device.type, self._type)
 
     def _block(self, start: int, stop: int) -> Tensor:
-        """Rows [start, stop) of the part, on its device, as its products want them."""
+        """Rows [start, stop) of the part, on its device, in the type of its products."""
         if isinstance(self._vectors, Tensor):
             return self._vectors[start:stop].to(self._device, self._type)
         return torch.from_numpy(np.array(self._vectors[start:stop])).to(self._device, self._type)
@@ -115,7 +116,7 @@ class _Part:
         """The largest score in each group of rows, [groups, q], of queries scaled to length 1."""
         directions = _directions(queries).to(self._device, self._type)  # [q, d]
         count = len(directions)
-        if count > 1:  # products of a multiple of 8 columns are what GPUs are made for
+        if count > 1:  # GPUs are fastest with a multiple of 8 columns
             directions = torch.nn.functional.pad(directions, (0, 0, 0, -count % 8))
         size = directions.element_size()
         block = _TILE // (size * len(directions))
@@ -130,12 +131,12 @@ class _Part:
                 scores = torch.mv(rows, directions[0])[:, None]  # [b, 1]
             else:
                 scores = (rows @ directions.T)[:, :count]  # [b, q]
-            whole, first = len(rows) // _GROUP, start // _GROUP
-            if whole:
-                grouped = scores[: whole * _GROUP].view(whole, _GROUP, count)
-                torch.amax(grouped, 1, out=maxima[first : first + whole])
+            full, first = len(rows) // _GROUP, start // _GROUP
+            if full:
+                grouped = scores[: full * _GROUP].view(full, _GROUP, count)
+                torch.amax(grouped, 1, out=maxima[first : first + full])
             if len(rows) % _GROUP:
-                maxima[first + whole] = scores[whole * _GROUP :].amax(0)
+                maxima[first + full] = scores[full * _GROUP :].amax(0)
         return maxima
 
     def best(self, queries: Tensor, maxima: Tensor, depth: int) -> tuple[Tensor, Tensor]:
@@ -147,22 +148,22 @@ class _Part:
         rows = torch.empty((len(queries), depth), dtype=torch.int64, device=self._device)
         scores = torch.empty((len(queries), depth), dtype=torch.float32, device=self._device)
         uncertain = torch.arange(len(queries), device=self._device)
-        wanted = depth + _MORE_GROUPS
+        count = depth + _MORE_GROUPS
         while len(uncertain):
-            wanted = min(wanted, len(maxima))
+            count = min(count, len(maxima))
             considered = maxima if len(uncertain) == len(queries) else maxima[:, uncertain]
-            largest, groups = torch.topk(considered, wanted, dim=0)  # [w, u]
-            found = self._score(queries[uncertain], groups.T)
-            rows[uncertain], scores[uncertain] = _best(*found, depth)
-            if wanted == len(maxima):
+            largest, groups = torch.topk(considered, count, dim=0)  # [w, u]
+            candidates = self._score(queries[uncertain], groups.T)
+            rows[uncertain], scores[uncertain] = _best(*candidates, depth)
+            if count == len(maxima):
                 break
             elsewhere = (largest[-1].float() + slack[uncertain]) * lengths[uncertain]  # at most
             uncertain = uncertain[scores[uncertain, -1] <= elsewhere]
-            wanted *= 4
+            count *= 4
         return (rows + self._first).cpu(), scores.cpu()
 
     def _slack(self, queries: Tensor) -> Tensor:
-        """How much larger a score may be than `group_maxima` says, for queries of length 1, [q]."""
+        """How much larger a score may be than its value in `group_maxima`, for queries of length 1, [q]."""
         exact = _directions(queries)
         rounding = 2.0**-11 if self._type == torch.float16 else 0.0  # of a score that is stored
         rounding += self._dimension * 2.0**-24  # of sums in float32
@@ -179,19 +180,19 @@ class _Part:
         width = max(1, self._bytes // (8 * self._dimension))  # vectors at a time
         step = max(1, width // rows.shape[1])  # queries at a time
         for start in range(0, len(queries), step):
-            some = queries[start : start + step, None, :]  # [s, 1, d]
+            block_queries = queries[start : start + step, None, :]  # [s, 1, d]
             for low in range(0, rows.shape[1], width):
                 block = slice(start, start + step), slice(low, low + width)
-                scores[block] = (self._gather(places[block]) * some).sum(dim=2)
+                scores[block] = (self._gather(places[block]) * block_queries).sum(dim=2)
         return rows, torch.where(rows < self._count, scores, -torch.inf)
 
     def _gather(self, places: Tensor) -> Tensor:
         """Vectors of the part by row, [s, c] -> float32 [s, c, d] on its device."""
         if isinstance(self._vectors, Tensor):
-            picked = self._vectors[places.to(self._vectors.device)]
+            gathered = self._vectors[places.to(self._vectors.device)]
         else:
-            picked = torch.from_numpy(self._vectors[places.cpu().numpy()])
-        return picked.to(self._device, torch.float32)
+            gathered = torch.from_numpy(self._vectors[places.cpu().numpy()])
+        return gathered.to(self._device, torch.float32)
 
 
 def _directions(queries: Tensor) -> Tensor:
@@ -201,6 +202,6 @@ def _directions(queries: Tensor) -> Tensor:
 
 
 def _best(rows: Tensor, scores: Tensor, depth: int) -> tuple[Tensor, Tensor]:
-    """The `depth` best of each line; equal ones stay in the order in which they stand, which is by row."""
+    """The `depth` best of each line; equal scores stay ordered by row."""
     order = torch.sort(scores, dim=1, descending=True, stable=True).indices[:, :depth]
     return rows.gather(1, order), scores.gather(1, order)

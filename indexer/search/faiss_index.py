@@ -11,26 +11,22 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.base.devices import cuda_devices
 from indexer.base.errors import DamagedIndexError, MachineError, UsageError
 from indexer.encoding.shards import Shard, write_shard
-from indexer.store.artifacts import Manifest
-
-if TYPE_CHECKING:
-    from indexer.search.gpu_index import VectorSearch
+from indexer.store.artifacts import Manifest, rebuild_hint
 
 FLAT = "Flat"
 
-Found = tuple[NDArray[np.int64], NDArray[np.float32]]
-"""What a search returns: rows [Q, k], scores [Q, k]."""
+Hits = tuple[NDArray[np.int64], NDArray[np.float32]]
+"""The result of a search: rows [Q, k], scores [Q, k]."""
 
-_TRAIN_VECTORS_A_CENTROID = 64
-_TRAIN_VECTORS_AT_LEAST = 65_536
+_TRAIN_VECTORS_PER_CENTROID = 64
+_MIN_TRAIN_VECTORS = 65_536
 
 
 def import_faiss() -> Any:
@@ -58,7 +54,7 @@ def empty_index(factory: str, dimension: int, rows: int) -> Any:
         )
     try:
         if _CRASHES.search(factory):
-            raise RuntimeError("too small a number")
+            raise RuntimeError("a number is too small")
         index = faiss.index_factory(dimension, factory, faiss.METRIC_INNER_PRODUCT)
     except (RuntimeError, MemoryError) as error:
         raise UsageError(
@@ -75,13 +71,13 @@ def empty_index(factory: str, dimension: int, rows: int) -> Any:
     return index
 
 
-# FAISS takes these strings, and ends the process when vectors are added, or finds nothing later.
+# FAISS accepts these strings, but crashes when vectors are added, or returns nothing later.
 _CRASHES = re.compile(r"[A-Za-z]0+(?![0-9])|(?:HNSW|NSG)1(?![0-9])")
 
 
 def _reason(error: Exception) -> str:
     line = str(error).strip().rpartition("\n")[2].strip()
-    return re.sub(r"^Error in .* at \S+:\d+: (Error: )?", "", line)  # without the place in FAISS's source
+    return re.sub(r"^Error in .* at \S+:\d+: (Error: )?", "", line)  # without the line of FAISS's source
 
 
 def build_faiss(
@@ -92,7 +88,7 @@ def build_faiss(
     ids: Iterable[str],
     on_rows: Callable[[float], None] = lambda rows: None,
 ) -> dict[str, Any]:
-    """Write `index` and `docid` into an existing folder; return what the manifest should say.
+    """Write `index` and `docid` into an existing folder; return the manifest's entries.
 
     Trains on a sample spread over all shards, then adds shard by shard. In memory: the index itself,
     the sample and one block of vectors. Raises `UsageError` if there are too few vectors for this type
@@ -111,14 +107,14 @@ def build_faiss(
     except RuntimeError as error:
         raise UsageError(
             f"--faiss {factory}: FAISS cannot put {rows:,} vectors into it ({_reason(error)})",
-            "A PQ needs at least 256 passages, IDMap is of no use here. For few passages use Flat.",
+            "A PQ needs at least 256 passages, and IDMap does not fit here. For few passages use Flat.",
         ) from None
     try:
         faiss.write_index(index, str(folder / "index"))
     except RuntimeError as error:
         raise MachineError(
             f"{folder / 'index'}: FAISS cannot write it ({_reason(error)})",
-            "Is the disk full? Free some space and run the same command: it goes on from here.",
+            "Is the disk full? Free some space and run the same command: it resumes.",
         ) from None
     with (folder / "docid").open("w", encoding="utf-8", newline="\n") as file:
         file.writelines(f"{id_}\n" for id_ in ids)
@@ -135,7 +131,7 @@ def shards_from_flat(folder: Path, shard_rows: int, target: Path) -> list[Shard]
 
 
 def search_parameters(factory: str) -> dict[str, int]:
-    """How far an approximate index looks, unless a pipeline says otherwise.
+    """The default search parameters of an approximate index.
 
     A sixteenth of the inverted lists (nprobe), or 128 candidates in an HNSW graph (efSearch).
     """
@@ -155,7 +151,8 @@ class FaissIndex:
         self.manifest = manifest
         self._folder = folder
         self._lock = threading.Lock()
-        self._elsewhere: dict[str, VectorSearch] = {}
+        self.elsewhere: dict[str, Any] = {}
+        """Device -> the same vectors there; filled by `indexer.search.gpu_index.on_device`."""
 
     @property
     def encoder(self) -> dict[str, Any]:
@@ -165,8 +162,8 @@ class FaissIndex:
     def __len__(self) -> int:
         return int(self.index.ntotal)
 
-    def search(self, vectors: NDArray[np.float32], k: int, **parameters: int) -> Found:
-        """The k best rows: (rows int64 [Q, k], scores float32 [Q, k]); -1 and -inf where nothing is.
+    def search(self, vectors: NDArray[np.float32], k: int, **parameters: int) -> Hits:
+        """The k best rows: (rows int64 [Q, k], scores float32 [Q, k]); -1 and -inf in place of missing hits.
 
         vectors: float32 [Q, d]. parameters: FAISS's search parameters, such as nprobe or efSearch.
         """
@@ -181,26 +178,9 @@ class FaissIndex:
             except RuntimeError as error:
                 raise DamagedIndexError(
                     f"{self._folder / 'index'}: FAISS cannot search it ({_reason(error)})",
-                    _build_again(self._folder),
+                    rebuild_hint(self._folder),
                 ) from None
         return padded_result(rows, scores, k)
-
-    def on(self, device: str) -> VectorSearch:
-        """The same vectors for searches on a device (see `indexer.base.devices`); on a GPU once for all
-        callers.
-
-        auto: on the GPUs if there are any that can, else here. Raises `UsageError` for a GPU that is not
-        there, and where one is asked for that cannot search this type of index.
-        """
-        gpus = cuda_devices(device)
-        if not gpus:
-            return self
-        from indexer.search.gpu_index import on_gpus
-
-        with self._lock:
-            if device not in self._elsewhere:
-                self._elsewhere[device] = on_gpus(self, gpus, needed=device != "auto")
-            return self._elsewhere[device]
 
     def flat_vectors(self) -> NDArray[np.float16]:
         """The vectors of a `Flat` index, float16 [N, d], memory-mapped. Raises `UsageError` for others."""
@@ -226,26 +206,26 @@ class FaissIndex:
             ) from error
 
 
-def padded_result(rows: NDArray[np.int64], scores: NDArray[np.float32], k: int) -> Found:
-    """FAISS's result [Q, depth] as k columns, with -inf where it found nothing."""
+def padded_result(rows: NDArray[np.int64], scores: NDArray[np.float32], k: int) -> Hits:
+    """FAISS's result [Q, depth] as k columns, with -inf for missing hits."""
     missing = ((0, 0), (0, k - rows.shape[1]))
     scores = np.where(rows < 0, -np.inf, scores).astype(np.float32)
     return np.pad(rows, missing, constant_values=-1), np.pad(scores, missing, constant_values=-np.inf)
 
 
 def open_faiss(folder: Path, manifest: Manifest, passages: int) -> FaissIndex:
-    """Open a part that `build_faiss` wrote, memory-mapped where its type allows.
+    """Open a part that `build_faiss` wrote, memory-mapped if its type allows.
 
-    Raises `DamagedIndexError` if the file is no FAISS index or has another number of rows.
+    Raises `DamagedIndexError` if the file is not a FAISS index or has another number of rows.
     """
     faiss = import_faiss()
     path = folder / "index"
-    hint = _build_again(folder)
+    hint = rebuild_hint(folder)
     encoder = manifest.get("encoder")
     if not isinstance(manifest.get("factory"), str) or not isinstance(encoder, dict):
-        raise DamagedIndexError(f"{folder}: its manifest does not say what is in it", hint)
+        raise DamagedIndexError(f"{folder}: its manifest names neither factory nor encoder", hint)
     plain = faiss.IO_FLAG_SKIP_PRECOMPUTE_TABLE  # which is for L2 only
-    with _reading_no_more_than(path):
+    with _size_limits(path):
         try:
             index = faiss.read_index(str(path), plain | faiss.IO_FLAG_MMAP_IFC)
         except (RuntimeError, MemoryError):
@@ -259,30 +239,26 @@ def open_faiss(folder: Path, manifest: Manifest, passages: int) -> FaissIndex:
             hint,
         )
     if index.d != manifest.get("dimension", index.d) or not index.is_trained:
-        raise DamagedIndexError(f"{path}: its head was altered", hint)
+        raise DamagedIndexError(f"{path}: its header was altered", hint)
     return FaissIndex(index, manifest, folder)
-
-
-def _build_again(folder: Path) -> str:
-    return f"Remove the folder {folder} and build the index again: the other parts are kept."
 
 
 _limits = threading.Lock()
 
 
 @contextmanager
-def _reading_no_more_than(path: Path) -> Iterator[None]:
-    """Let FAISS refuse what claims to be larger than the file.
+def _size_limits(path: Path) -> Iterator[None]:
+    """Make FAISS refuse arrays larger than the file.
 
-    The size of each array stands before it, and one altered byte can make it a terabyte, with which
-    FAISS would fill the memory first.
+    The size of each array is stored before it, and one altered byte can make it a terabyte, which FAISS
+    would allocate first.
     """
     faiss = import_faiss()
     if not path.is_file() or not hasattr(faiss, "set_deserialization_vector_byte_limit"):  # an older FAISS
         yield
         return
     size = path.stat().st_size
-    with _limits:  # they are FAISS's own, for all threads
+    with _limits:  # they hold for all threads
         before = faiss.get_deserialization_vector_byte_limit(), faiss.get_deserialization_loop_limit()
         faiss.set_deserialization_vector_byte_limit(size)
         faiss.set_deserialization_loop_limit(size)
@@ -299,9 +275,9 @@ def _centroids(factory: str) -> int:
 
 
 def _sample(shards: list[Shard], rows: int, centroids: int) -> NDArray[np.float32]:
-    """Rows spread evenly over all shards, drawn with a fixed seed, float32 [n, d]."""
-    wanted = min(rows, max(_TRAIN_VECTORS_AT_LEAST, centroids * _TRAIN_VECTORS_A_CENTROID))
-    chosen = np.sort(np.random.default_rng(0).choice(rows, wanted, replace=False))
+    """A sample of the rows of all shards, drawn with a fixed seed, float32 [n, d]."""
+    count = min(rows, max(_MIN_TRAIN_VECTORS, centroids * _TRAIN_VECTORS_PER_CENTROID))
+    chosen = np.sort(np.random.default_rng(0).choice(rows, count, replace=False))
     pieces = []
     for shard in shards:
         low, high = np.searchsorted(chosen, [shard.first_row, shard.first_row + shard.rows])

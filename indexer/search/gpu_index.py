@@ -1,6 +1,6 @@
-"""The vectors of a FAISS index on GPUs: by FAISS where it is built for them, else by `indexer.search.exact`.
+"""Searches of a FAISS index on a device: on GPUs by FAISS if it is built for them, else by `exact`.
 
-Over several GPUs the vectors are spread, so that their memories add up. Nothing on the disk changes.
+Several GPUs share the vectors, so that their memories add up. No file changes. Not yet tested on a GPU.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from indexer.base.devices import cuda_devices
 from indexer.base.errors import LinkseekError, UsageError
 from indexer.base.progress import log_line
-from indexer.search.faiss_index import FaissIndex, Found, import_faiss, padded_result, search_parameters
+from indexer.search.faiss_index import FaissIndex, Hits, import_faiss, padded_result, search_parameters
 
-_FAISS_DEEPEST = 2048  # how deep FAISS searches on a GPU
+_FAISS_MAX_DEPTH = 2048  # of FAISS on a GPU
 
 
 class VectorSearch(Protocol):
-    """What is open for searches by vectors, wherever it is."""
+    """Vectors that are open for searches, on any device."""
 
     @property
     def encoder(self) -> dict[str, Any]:
@@ -28,21 +29,38 @@ class VectorSearch(Protocol):
 
     def __len__(self) -> int: ...
 
-    def search(self, vectors: NDArray[np.float32], k: int, **parameters: int) -> Found:
-        """The k best rows: (rows int64 [Q, k], scores float32 [Q, k]); -1 and -inf where nothing is."""
+    def search(self, vectors: NDArray[np.float32], k: int, **parameters: int) -> Hits:
+        """The k best rows: (rows int64 [Q, k], scores float32 [Q, k]); -1, -inf for missing hits."""
 
 
-def on_gpus(index: FaissIndex, gpus: Sequence[str], *, needed: bool) -> VectorSearch:
-    """The index on these GPUs, such as ["cuda:0"].
+_lock = threading.Lock()
 
-    Where that cannot be done it is left where it is, or, if `needed`, a `UsageError` says why not.
+
+def on_device(index: FaissIndex, device: str) -> VectorSearch:
+    """The index for searches on a device (see `indexer.base.devices`); on GPUs once for all callers.
+
+    auto: on the GPUs if there are any that can search it, else the index itself. Raises `UsageError` for a
+    missing GPU, or one that cannot search this type of index.
     """
+    gpus = cuda_devices(device)
+    if not gpus:
+        return index
+    with _lock:
+        if device not in index.elsewhere:
+            index.elsewhere[device] = _on_gpus(index, gpus, needed=device != "auto")
+        opened: VectorSearch = index.elsewhere[device]
+        return opened
+
+
+def _on_gpus(index: FaissIndex, gpus: Sequence[str], *, needed: bool) -> VectorSearch:
     reasons = []
     for place in (_FaissOnGpus, _ExactOnGpus):
         try:
             return place(index, gpus)
         except (RuntimeError, LinkseekError) as error:
-            reasons.append(_reason(error))
+            lines = [error.message] if isinstance(error, LinkseekError) else str(error).strip().splitlines()
+            # FAISS's errors begin with lines of its source
+            reasons.append(lines[-1][:200] if lines else type(error).__name__)
     if needed:
         raise UsageError(
             f"this {index.manifest['factory']} index cannot be searched on a GPU ({'; '.join(reasons)})",
@@ -52,15 +70,8 @@ def on_gpus(index: FaissIndex, gpus: Sequence[str], *, needed: bool) -> VectorSe
     return index
 
 
-def _reason(error: Exception) -> str:
-    if isinstance(error, LinkseekError):
-        return error.message
-    lines = str(error).strip().splitlines()  # FAISS's begin with places in its source
-    return lines[-1][:200] if lines else type(error).__name__
-
-
 class _FaissOnGpus:
-    """Any type of index that FAISS has for GPUs; `Flat` stays float16."""
+    """Any type of index that FAISS supports on GPUs; `Flat` stays float16."""
 
     def __init__(self, index: FaissIndex, gpus: Sequence[str]) -> None:
         faiss = import_faiss()
@@ -82,9 +93,9 @@ class _FaissOnGpus:
     def __len__(self) -> int:
         return len(self._on_cpu)
 
-    def search(self, vectors: NDArray[np.float32], k: int, **parameters: int) -> Found:
-        """See `VectorSearch`. Deeper than FAISS goes on a GPU, the CPU searches."""
-        if min(k, len(self)) > _FAISS_DEEPEST:
+    def search(self, vectors: NDArray[np.float32], k: int, **parameters: int) -> Hits:
+        """See `VectorSearch`. Beyond the maximum depth of FAISS on a GPU, the CPU searches."""
+        if min(k, len(self)) > _FAISS_MAX_DEPTH:
             return self._on_cpu.search(vectors, k, **parameters)
         with self._lock:
             for name, value in (self._defaults | parameters).items():
@@ -96,7 +107,7 @@ class _FaissOnGpus:
 
 
 class _ExactOnGpus:
-    """A `Flat` index, by torch alone."""
+    """A `Flat` index, in torch."""
 
     def __init__(self, index: FaissIndex, gpus: Sequence[str]) -> None:
         from indexer.search.exact import ExactSearch
@@ -107,7 +118,7 @@ class _ExactOnGpus:
     def __len__(self) -> int:
         return len(self._search)
 
-    def search(self, vectors: NDArray[np.float32], k: int, **parameters: int) -> Found:
+    def search(self, vectors: NDArray[np.float32], k: int, **parameters: int) -> Hits:
         """See `VectorSearch`. Raises `UsageError` for parameters: an exact search has none."""
         if parameters:
             name = next(iter(parameters))

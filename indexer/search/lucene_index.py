@@ -1,10 +1,10 @@
 """Lucene: build an index of passages, open it, search it.
 
-The index is what Anserini's `IndexCollection` makes with its defaults (English analyzer, Porter
+The index is the same as that of Anserini's `IndexCollection` with its defaults (English analyzer, Porter
 stems, no positions, nothing stored but the id), so Anserini and Pyserini open it. Queries are bags
-of words, as in both. Left out on purpose: stored text (it slows every search down; passages have a
+of words, as in both. Deliberately without stored text (it slows every search down; passages have a
 store of their own), query syntax, and merging into one segment (it takes a third of the building
-time, for nothing that a search would notice; one thread makes one segment of a small corpus).
+time and does not speed up searches; one thread makes one segment of a small corpus).
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ from indexer.passages import PassageStore
 from indexer.search.jvm import java_class, java_error, java_reason, java_threads
 
 MAX_QUERY_CHARACTERS = 1 << 17
-"""What is read of a query; all terms in it count (Lucene's own limit of 1,024 terms is lifted)."""
+"""The part of a query that is read; all its terms count (Lucene's limit of 1,024 terms is lifted)."""
 
 _BATCH_PASSAGES = 1000
 _BATCH_CHARACTERS = 2 << 20
 _TASK_QUERIES = 8
 _MAX_ID_BYTES = 32766  # org.apache.lucene.index.IndexWriter.MAX_TERM_LENGTH
-_JAVA_BLANK = "".join(map(chr, range(33)))  # what String.trim removes
+_JAVA_BLANK = "".join(map(chr, range(33)))  # the characters that String.trim removes
 
 # ---------------------------------------------------------------------------------------- build
 
@@ -58,14 +58,13 @@ def build_lucene(
     threads: int,
     on_rows: Callable[[float], None] = lambda rows: None,
 ) -> int:
-    """Write a Lucene index of (id, title, text) and return how many passages it holds.
+    """Write a Lucene index of (id, title, text) and return its number of passages.
 
-    A passage of white space alone has nothing to index and is left out, as `IndexCollection` does.
-    folder: new; after an error or a kill it is useless and to be deleted. threads: how many index
-    at the same time, at most one a core; about as many segments come out. on_rows: gets the number
-    of passages done since the last call, in this thread. Memory: a batch of 1,000 passages (or 2 MB)
-    for each thread, and Java's. Raises `InputError` for an id that Lucene cannot hold, `MachineError`
-    where Lucene cannot write.
+    A passage of white space alone is skipped, as by `IndexCollection`. folder: new; after an error or a kill
+    it must be deleted. threads: indexing threads, at most one per core; there will be about as many segments.
+    on_rows: gets the number of passages finished since the last call, in this thread. Memory: a batch of
+    1,000 passages (or 2 MB) for each thread, and Java's. Raises `InputError` for an id that Lucene cannot
+    hold, `MachineError` where Lucene cannot write.
     """
     pool = java_threads()
     writer = pool.submit(_Writer, folder).result()
@@ -80,7 +79,7 @@ def build_lucene(
         on_rows(done)
 
     try:
-        for batch in _batches(passages, index_title):  # made while Java works on those before
+        for batch in _batches(passages, index_title):  # made while Java indexes earlier ones
             working.append(pool.submit(writer.add, batch))
             if len(working) > threads:
                 finish_one()
@@ -88,7 +87,7 @@ def build_lucene(
             finish_one()
         pool.submit(writer.close).result()
     except BaseException:
-        wait(working)  # nothing may be on its way when the writer gives up
+        wait(working)  # before the writer is abandoned
         pool.submit(writer.abandon).result()
         raise
     return count
@@ -120,40 +119,39 @@ class _Writer:
         arguments = ["-input", "", "-collection", "JsonCollection", "-index", str(folder)]
         level = java_class("org.apache.logging.log4j.Level").ERROR  # else it prints its settings
         java_class("org.apache.logging.log4j.core.config.Configurator").setRootLevel(level)
-        # Its `close` logs errors and goes on, and its buffer is 2 GB: hence we reach for the Lucene
-        # writer in it.
+        # Its `close` only logs errors, and its buffer is 2 GB: hence we use the Lucene writer in it.
         indexer = java_class("io.anserini.index.SimpleIndexer", private=True)
         try:
             self._indexer = indexer([*arguments, "-threads", "1"])
             self._writer = self._indexer.writer
         except java_error() as error:
-            raise self._explain(java_reason(error)) from None
+            raise self._error(java_reason(error)) from None
         heap_mb = java_class("java.lang.Runtime").getRuntime().maxMemory() >> 20
         self._writer.getConfig().setRAMBufferSizeMB(float(min(max(heap_mb // 8, 48), 512)))
 
     def add(self, batch: list[str]) -> int:
-        """Index JSON objects; their number. May run in several threads, a batch each."""
+        """Index JSON objects and return their number. May run in several threads, a batch each."""
         done = self._indexer.addRawDocuments(batch, pass_by_reference=False)
         if done != len(batch):
             tragedy = self._writer.getTragicException()
             reason = tragedy.toString() if tragedy else f"took {done} of {len(batch)} passages"
-            raise self._explain(reason)
+            raise self._error(reason)
         return len(batch)
 
     def close(self) -> None:
-        """Commit, wait for merges, let the folder go."""
+        """Commit, wait for merges, release the folder."""
         try:
             self._writer.commit()
             self._writer.close()
         except java_error() as error:
-            raise self._explain(java_reason(error)) from None
+            raise self._error(java_reason(error)) from None
 
     def abandon(self) -> None:
-        """Let the folder go as it is."""
-        with suppress(java_error()):  # the error that led here is the one to be told
+        """Release the folder as it is."""
+        with suppress(java_error()):  # the error that led here is the one to report
             self._writer.rollback()
 
-    def _explain(self, reason: str) -> MachineError:
+    def _error(self, reason: str) -> MachineError:
         full = "No space left" in reason or "quota" in reason
         return MachineError(
             f"{self._folder}: Lucene could not write the index ({reason})",
@@ -166,7 +164,7 @@ class _Writer:
 
 @dataclass(frozen=True, slots=True)
 class BM25:
-    """Okapi BM25 as Lucene has it: without the constant factor k1 + 1, lengths in 8 bits."""
+    """Okapi BM25 as in Lucene: without the constant factor k1 + 1, lengths in 8 bits."""
 
     k1: float = 0.9
     b: float = 0.4
@@ -188,26 +186,26 @@ class LuceneIndex:
     """An open index. Any number of threads may search it at the same time."""
 
     def __init__(self, folder: Path) -> None:
-        """Open a folder. Raises `DamagedIndexError` if it is missing or no Lucene index."""
+        """Open a folder. Raises `DamagedIndexError` if it is missing or not a Lucene index."""
         self.folder = folder
         self._searchers: dict[Similarity, Any] = {}
         self._pool = java_threads()
         self.count: int = self._pool.submit(self._open).result()
 
     def search(self, texts: Sequence[str], k: int, similarity: Similarity) -> list[Hits]:
-        """The k best passages of each query, any text; nothing is found where no term is known.
+        """The k best passages of each query, which is any text; no hits if no term is known.
 
         Only the first `MAX_QUERY_CHARACTERS` of a query are read. At the cut, equal scores are
         taken by id (as bytes), as Anserini does. Raises `DamagedIndexError` if a file is damaged.
         """
         if k < 1:
-            raise UsageError(f"k = {k}: at least 1 passage must be asked for", "Choose a larger k.")
+            raise UsageError(f"k = {k}: must be at least 1", "Choose a larger k.")
         parts = [texts[at : at + _TASK_QUERIES] for at in range(0, len(texts), _TASK_QUERIES)]
-        found = self._pool.map(lambda part: self._search(part, k, similarity), parts)
-        return [hits for part in found for hits in part]
+        results = self._pool.map(lambda part: self._search(part, k, similarity), parts)
+        return [hits for part in results for hits in part]
 
     def close(self) -> None:
-        """Unmap the files; search no more."""
+        """Unmap the files; no search may follow."""
         self._pool.submit(self._reader.close).result()
 
     def _open(self) -> int:
@@ -226,7 +224,7 @@ class LuceneIndex:
             searchers.setMaxClauseCount(MAX_QUERY_CHARACTERS)  # no query can have more terms
             # Made once: the same objects serve all threads.
             self._queries = java_class("io.anserini.search.query.BagOfWordsQueryGenerator")()
-            # `IndexCollection`'s default; asking that class for it would start Log4j (0.4 s).
+            # `IndexCollection`'s default; loading that class would start Log4j (0.4 s).
             analyzers = java_class("io.anserini.analysis.DefaultEnglishAnalyzer")
             self._analyzer = analyzers.newDefaultInstance()
             field, kinds = "org.apache.lucene.search.SortField", java_class(_SORT_KIND)
@@ -254,22 +252,22 @@ class LuceneIndex:
     def _search(self, texts: Sequence[str], k: int, similarity: Similarity) -> list[Hits]:
         try:
             searcher = self._searcher(similarity)
-            found = []
+            results = []
             for text in texts:
                 text = text[:MAX_QUERY_CHARACTERS].encode("utf-8", "replace").decode()
                 query = self._queries.buildQuery("contents", self._analyzer, text)
                 top = searcher.search(query, k, self._order)
                 # All hits in one string, ids from the sort values: reading them one by one through
                 # pyjnius takes longer than the search.
-                found.append(_read_hits(self._json.writeValueAsString(top)))
-            return found
+                results.append(_read_hits(self._json.writeValueAsString(top)))
+            return results
         except (java_error(), UnicodeDecodeError) as error:  # the latter of an id that was altered
             raise self._damaged(error) from None
 
     def _damaged(self, error: Exception) -> LinkseekError:
         if "OutOfMemoryError" in str(error):
             return MachineError(
-                "Java ran out of memory while searching", "Ask for fewer passages at once (k)."
+                "Java ran out of memory while searching", "Search for fewer passages at once (k)."
             )
         reason = java_reason(error)
         return DamagedIndexError(f"{self.folder}: Lucene cannot read it ({reason})", _REBUILD)
@@ -280,7 +278,7 @@ _REBUILD = "Build the index again."
 
 
 def open_lucene(folder: Path) -> LuceneIndex:
-    """Open a Lucene index. Raises `DamagedIndexError` if it is missing, cut off or none."""
+    """Open a Lucene index. Raises `DamagedIndexError` if it is missing or damaged."""
     return LuceneIndex(folder)
 
 

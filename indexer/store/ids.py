@@ -1,8 +1,8 @@
 """Ids to rows, for millions of ids in a few bytes each.
 
 An id is looked up by its 64-bit hash in a sorted array (12 bytes an id; a dictionary of 18 million
-titles would take 3 GB). That any two of 18 million ids share a hash has a probability of 1e-5; such an
-id would be refused as a duplicate.
+titles would take 3 GB). Two of 18 million ids share a hash with a probability of 1e-5; the second one would
+be refused as a duplicate.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ class IdTable:
         if len(self.hashes) == 0:
             return rows
         order = np.argsort(hashes)  # looked up in ascending order, neighbours share the processor's cache
-        asked = hashes[order]
-        place = np.minimum(np.searchsorted(self.hashes, asked), len(self.hashes) - 1)
-        rows[order] = np.where(self.hashes[place] == asked, self._rows[place], np.int32(-1))
+        wanted = hashes[order]
+        place = np.minimum(np.searchsorted(self.hashes, wanted), len(self.hashes) - 1)
+        rows[order] = np.where(self.hashes[place] == wanted, self._rows[place], np.int32(-1))
         return rows
 
     def row(self, id_: str) -> int:
@@ -74,14 +74,14 @@ class IdTable:
 
 
 class SeenIds:
-    """Which ids have been seen, as hashes: 8 bytes an id, in sorted runs that are merged as they grow."""
+    """A set of ids as hashes: 8 bytes an id, in sorted runs that are merged as they grow."""
 
     def __init__(self) -> None:
         self._recent: set[int] = set()
         self._runs: list[NDArray[np.uint64]] = []
 
     def add(self, id_: str) -> bool:
-        """Remember an id; False if it was there already."""
+        """Add an id; False if it was in the set already."""
         value = xxhash.xxh3_64_intdigest(id_.encode("utf-8", "surrogatepass"))
         if value in self._recent or any(_holds(run, value) for run in self._runs):
             return False
@@ -92,7 +92,7 @@ class SeenIds:
         return True
 
     def add_all(self, ids: Iterable[str]) -> None:
-        """Remember ids that are known to be new."""
+        """Add ids that are known to be new."""
         self._extend(hash_ids(ids))
 
     def _extend(self, hashes: NDArray[np.uint64]) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 
 from indexer.base.errors import DamagedIndexError, InputError, MismatchError, UsageError
 from indexer.index import Index, resolve_ids
+from indexer.search.gpu_index import on_device
 from indexer.search.lucene_index import BM25, Dirichlet, Similarity
 from retriever.ranking import Query, Ranking
 from retriever.search.runs import check_questions, read_run, run_ranking
@@ -102,7 +103,7 @@ class Dense:
                 "Their inner products would mean nothing. Use the encoder of the index, or add this "
                 "one: linkseek build --index DIR --encoder NAME.",
             )
-        self._vectors = vectors.on(device)
+        self._vectors = on_device(vectors, device)
 
     def search(self, queries: Sequence[Query], k: int) -> Ranking:
         """The k best passages of each query."""

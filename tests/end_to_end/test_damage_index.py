@@ -116,8 +116,8 @@ NONSENSE: list[tuple[Any, str]] = [
     ({"parts": ["documents", "passages"]}, "the part links is missing"),
     ({"parts": ["documents", "passages", "links", "other"]}, "other/manifest.json: missing"),
     ({"parts": ["../../../etc"]}, '"parts" is missing or damaged'),
-    ({"counts": None}, "the manifest says None"),
-    ({"counts": {"documents": 10**30, "passages": -1}}, "the manifest says"),
+    ({"counts": None}, "its manifest lists None"),
+    ({"counts": {"documents": 10**30, "passages": -1}}, "its manifest lists"),
     ({"default_encoder": "none"}, "the vectors of its default encoder are missing"),
 ]
 
@@ -202,7 +202,7 @@ def test_an_altered_text_that_is_no_text_any_more(copy):
     content = path.read_bytes()
     path.write_bytes(content.replace(b"Mercury", b"Mer\xffury"))
     done = search("--index", copy, "--pipeline", "bm25", "the planet Mercury")
-    told(done, DamagedIndexError, f"{path}: altered (", "utf-8", f"Remove the folder {path.parent}")
+    told(done, DamagedIndexError, f"{path}: altered (", "UTF8", f"Remove the folder {path.parent}")
 
 
 @pytest.mark.timeout(120)
@@ -290,7 +290,9 @@ def test_vectors_of_another_dimension_are_named(copy):
     manifest["files"]["index"]["bytes"] = (dense / "index").stat().st_size
     write_json(dense / "manifest.json", manifest)
     told(
-        search("--index", copy, "--pipeline", "dense", "q"), DamagedIndexError, "index: its head was altered"
+        search("--index", copy, "--pipeline", "dense", "q"),
+        DamagedIndexError,
+        "index: its header was altered",
     )
 
 

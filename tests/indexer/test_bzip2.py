@@ -44,9 +44,9 @@ def test_pieces_are_the_file_and_their_contents_what_it_holds(contents, chunk):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("_LARGEST", 300),  # no piece is a whole stream
-        ("_LARGEST", 3000),
-        ("_MOST", 1000),
+        ("_MAX_COMPRESSED", 300),  # no piece is a whole stream
+        ("_MAX_COMPRESSED", 3000),
+        ("_MAX_CONTENT", 1000),
         ("_START", re.compile(rb"[\x00-\x03]")),  # a stream seems to begin everywhere
         ("_START", re.compile(rb"BZ|Ah")),
         ("_THREADS", 1),

@@ -58,7 +58,7 @@ def test_it_is_brute_force(precision, devices, k, tmp_path):
 def test_a_search_of_one_query_and_of_many_agree(precision, monkeypatch):
     search = ExactSearch(VECTORS, ["cpu"])
     together = search.search(QUERIES, 10)
-    monkeypatch.setattr(exact, "_MOST_QUERIES", 8)
+    monkeypatch.setattr(exact, "_MAX_QUERIES", 8)
     in_parts = search.search(QUERIES, 10)
     alone = [search.search(query[None], 10) for query in QUERIES]
     for rows, scores in (in_parts, tuple(np.concatenate(x) for x in zip(*alone, strict=True))):

@@ -210,7 +210,7 @@ def test_training_reads_a_sample_spread_over_all_shards(tmp_path, monkeypatch):
     shards = write_shards(tmp_path / "v", VECTORS)
     assert len(shards) == 3
     np.testing.assert_array_equal(_sample(shards, ROWS, 16), VECTORS.astype(np.float16))
-    monkeypatch.setattr("indexer.search.faiss_index._TRAIN_VECTORS_AT_LEAST", 500)
+    monkeypatch.setattr("indexer.search.faiss_index._MIN_TRAIN_VECTORS", 500)
     sample = _sample(shards, ROWS, 1)
     rows = [int(np.argmax((VECTORS.astype(np.float16) == row).all(axis=1))) for row in sample]
     assert len(set(rows)) == 500 and {row // 700 for row in rows} == {0, 1, 2}

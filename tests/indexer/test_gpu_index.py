@@ -12,6 +12,7 @@ from indexer.base.errors import UsageError
 from indexer.encoding.shards import write_shard
 from indexer.search.exact import ExactSearch
 from indexer.search.faiss_index import FLAT, FaissIndex, build_faiss, open_faiss
+from indexer.search.gpu_index import on_device
 
 ROWS, DIMENSION = 500, 16
 RANDOM = np.random.default_rng(0)
@@ -34,7 +35,7 @@ def flat(tmp_path) -> FaissIndex:
 @pytest.fixture
 def gpus(monkeypatch):
     """Two GPUs for torch, and none that FAISS is built for."""
-    monkeypatch.setattr("indexer.search.faiss_index.cuda_devices", lambda device: ["cuda:0", "cuda:1"])
+    monkeypatch.setattr("indexer.search.gpu_index.cuda_devices", lambda device: ["cuda:0", "cuda:1"])
     monkeypatch.setattr(
         "indexer.search.exact.ExactSearch",
         lambda vectors, devices: ExactSearch(vectors, [d.replace(d, "cpu") for d in devices]),
@@ -68,9 +69,9 @@ def assert_same(found, expected) -> None:
 
 
 def test_on_the_cpu_it_is_the_index_itself(flat):
-    assert flat.on("cpu") is flat
+    assert on_device(flat, "cpu") is flat
     with pytest.raises(UsageError, match="device cuda:7"):
-        flat.on("cuda:7")
+        on_device(flat, "cuda:7")
 
 
 def test_the_vectors_of_a_flat_index_are_mapped_as_they_are(flat, tmp_path):
@@ -83,8 +84,8 @@ def test_the_vectors_of_a_flat_index_are_mapped_as_they_are(flat, tmp_path):
 
 @pytest.mark.parametrize("device", ["auto", "cuda"])
 def test_without_a_faiss_for_gpus_torch_searches_a_flat_index(flat, gpus, device):
-    elsewhere = flat.on(device)
-    assert elsewhere is not flat and elsewhere is flat.on(device)
+    elsewhere = on_device(flat, device)
+    assert elsewhere is not flat and elsewhere is on_device(flat, device)
     assert len(elsewhere) == ROWS and elsewhere.encoder == {"name": "fake"}
     for k in (1, 20, ROWS + 3):
         assert_same(elsewhere.search(QUERIES, k), flat.search(QUERIES, k))
@@ -95,7 +96,7 @@ def test_without_a_faiss_for_gpus_torch_searches_a_flat_index(flat, gpus, device
 @pytest.mark.parametrize("factory", [FLAT, "IVF8,SQfp16"])
 def test_a_faiss_for_gpus_searches_over_all_of_them(tmp_path, faiss_gpus, factory):
     index = build(tmp_path / "i", factory)
-    elsewhere = index.on("cuda")
+    elsewhere = on_device(index, "cuda")
     assert faiss_gpus == [(True, True, [0, 1])]
     assert_same(elsewhere.search(QUERIES, 20), index.search(QUERIES, 20))
     assert_same(elsewhere.search(QUERIES, ROWS + 3), index.search(QUERIES, ROWS + 3))
@@ -107,18 +108,18 @@ def test_a_faiss_for_gpus_searches_over_all_of_them(tmp_path, faiss_gpus, factor
 
 
 def test_deeper_than_a_gpu_goes_the_cpu_searches(flat, faiss_gpus, monkeypatch):
-    monkeypatch.setattr("indexer.search.gpu_index._FAISS_DEEPEST", 10)
-    elsewhere = flat.on("cuda")
+    monkeypatch.setattr("indexer.search.gpu_index._FAISS_MAX_DEPTH", 10)
+    elsewhere = on_device(flat, "cuda")
     monkeypatch.setattr(elsewhere._index, "search", lambda *_: pytest.fail("too deep"))
     assert_same(elsewhere.search(QUERIES, 11), flat.search(QUERIES, 11))
 
 
 def test_a_type_that_has_no_gpu_version_stays_unless_one_is_asked_for(tmp_path, faiss_gpus, capsys):
     index = build(tmp_path / "i", "HNSW8")
-    assert index.on("auto") is index
+    assert on_device(index, "auto") is index
     said = capsys.readouterr().err
     assert "searching vectors on the CPU" in said and "not implemented" in said
     with pytest.raises(UsageError, match="this HNSW8 index cannot be searched on a GPU") as caught:
-        index.on("cuda")
+        on_device(index, "cuda")
     assert caught.value.message.count("does not hold its vectors") == 1
     assert "--faiss Flat" in caught.value.hint

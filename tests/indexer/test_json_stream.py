@@ -74,12 +74,12 @@ def test_what_is_broken_inside_is_cut_out_all_the_same() -> None:
         (b"", "F: neither a JSON array nor"),
         (b"  \n", "F: neither a JSON array nor"),
         (b'"a"', "F: neither a JSON array nor"),
-        (b"[", "F, after entry 0: the JSON has no end"),
-        (b'[{"a": 1}, {"a": 2}', "F, after entry 1: the JSON has no end"),
-        (b'[1, "]', "F, after entry 1: the JSON has no end"),
-        (b'[1, "\\"]', "F, after entry 1: the JSON has no end"),
-        (b"[1, 2]\n [3]", "F, after entry 2: the JSON goes on behind its end"),
-        (b"[1, 2]]", "F, after entry 2: the JSON goes on behind its end"),
+        (b"[", "F, after entry 0: the JSON is cut off"),
+        (b'[{"a": 1}, {"a": 2}', "F, after entry 1: the JSON is cut off"),
+        (b'[1, "]', "F, after entry 1: the JSON is cut off"),
+        (b'[1, "\\"]', "F, after entry 1: the JSON is cut off"),
+        (b"[1, 2]\n [3]", "F, after entry 2: text after the end of the JSON"),
+        (b"[1, 2]]", "F, after entry 2: text after the end of the JSON"),
     ],
 )
 def test_a_broken_whole(data: bytes, problem: str) -> None:
@@ -98,7 +98,7 @@ def test_what_is_before_the_break_is_given() -> None:
 
 
 def test_an_entry_without_end_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_stream, "_MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(json_stream, "_MAX_BYTES", 1 << 20)
     data = b'[1, "' + b"x" * (3 << 20) + b'"]'
     with pytest.raises(InputError, match="after entry 1: an entry of more than 1,048,576 bytes") as caught:
         entries(data)

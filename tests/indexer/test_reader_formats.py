@@ -248,7 +248,7 @@ def test_pyserini_broken_entries_are_named_and_cost_only_themselves(tmp_path: Pa
     assert 'entry 3: the field "contents" is missing' in told["skipped"]["malformed"]["examples"][1]
 
     path = write(tmp_path / "b", '[{"id": 1, "contents": "x"}, {"id": 2')
-    assert problem(path).message == f"{path}, after entry 1: the JSON has no end"
+    assert problem(path).message == f"{path}, after entry 1: the JSON is cut off"
     path = write(tmp_path / "c", '{\n"id": 1,\n"contents": "x"\n}\n{\n"id": 2}')
     assert f"{path}, its object: not JSON" in problem(path).message
     path = write(tmp_path / "d", '{"id": 1, "contents": "x"},\n{"id": 2, "contents": "x"},\n')
@@ -413,7 +413,7 @@ def test_hlp_folder(tmp_path: Path) -> None:
     write(folder / "AA" / "wiki_02.json.zst", zstandard.compress(json.dumps({"C_0": passage("z")}).encode()))
     assert [(d.id, d.text) for d in documents(folder, "hlp")] == [("A", "x y"), ("C", "z"), ("B", "x a")]
     write(folder / "AA" / "wiki_03.json", '{"D_0": {"text": "x"')
-    assert problem(folder).message == f"{folder}/AA/wiki_03.json, after entry 0: the JSON has no end"
+    assert problem(folder).message == f"{folder}/AA/wiki_03.json, after entry 0: the JSON is cut off"
     (tmp_path / "out").mkdir()
     told = write_documents(open_reader(folder), tmp_path / "out", on_error="skip")
     assert told["documents"] == 3
