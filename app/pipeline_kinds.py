@@ -2,7 +2,7 @@
 
 An instance is a table of `pipelines.toml`: its fields are the keys of the table, and their docstrings become
 docs/pipelines.md. Its methods say what it needs and how it is opened. To add a kind, write a class here, add
-it to KINDS, and test it; what searches is a module of its own below `retriever` or `reranker`.
+it to KINDS, and test it; the search itself is a module below `retriever` or `reranker`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from indexer.base.progress import progress
 from indexer.base.settings import Settings
 from indexer.index import Index
 from indexer.store.artifacts import file_sha256
-from reranker.candidates import PassageCandidates
+from reranker.candidates import Candidates
 from reranker.models.scoring import PairScorer, scorer_is_here, scorer_sha256
 from reranker.reranking import DEPTH, Long, Reranker
 from retriever.models.locations import Precision
@@ -339,7 +339,7 @@ class RerankEntry(Entry):
         first = parts.pipeline(self.of)
         scorers = [parts.scorer(model, self.device, self.precision) for model in self.rerank]
         reranker = Reranker(
-            scorers, PassageCandidates(parts.index), depth=self.depth, weight=self.weight, long=self.long
+            scorers, Candidates(parts.index), depth=self.depth, weight=self.weight, long=self.long
         )
         return Reranking(first, reranker)
 

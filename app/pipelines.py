@@ -7,6 +7,7 @@ opened once and shared between them.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,12 +61,10 @@ class Pipelines:
         """path: a file of further pipelines. open_encoder, open_scorer: see `Parts`, instead of ours."""
         self.index = index
         self.entries = read_pipelines(path)
-        self._open_encoder = open_encoder or _open_biencoder
         self._open_scorer = open_scorer or _open_scorer
-        self._encoders: dict[str, BiEncoder] = {}
         self._scorers: dict[tuple[str, str, Precision], PairScorer] = {}
         self._opened: dict[str, Pipeline] = {}
-        self._parts = Parts(index, self.open, self._encoder, self._scorer)
+        self._parts = Parts(index, self.open, cache(open_encoder or _open_biencoder), self._scorer)
 
     def available(self, *, with_runs: bool = False) -> list[str]:
         """The names of those whose parts the index has, and whose re-rankers are on this machine.
@@ -127,11 +126,6 @@ class Pipelines:
         yield name, self.entries[name]
         for member in self.entries[name].members:
             yield from self._tree(member, (*above, name))
-
-    def _encoder(self, location: str) -> BiEncoder:
-        if location not in self._encoders:
-            self._encoders[location] = self._open_encoder(location)
-        return self._encoders[location]
 
     def _scorer(self, name: str, device: str, precision: Precision) -> PairScorer:
         key = (name, device, precision)

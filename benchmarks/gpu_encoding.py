@@ -111,8 +111,8 @@ def _model(
 
 def open_encoder(folder: Path, device: str) -> BiEncoder:
     """What `open_biencoder` opens on a GPU; on a CPU the same in torch."""
-    whole, facts = load_tower(folder, folder.name)
-    forward = torch_forward(whole, facts, device, "bfloat16")
+    chain, facts = load_tower(folder, folder.name)
+    forward = torch_forward(chain, facts, device, "bfloat16")
     parallel = Parallel(batches=2) if device == "cpu" else on_gpu(1)
     return BiEncoder(Opened(str(folder), "", facts, forward, parallel))
 

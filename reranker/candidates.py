@@ -4,9 +4,9 @@ A pair is (query, text), and the text of a candidate is its title, a separator, 
 separators come from the model's own folder, from the prompts in `config_sentence_transformers.json`, which
 sentence-transformers stores for cross-encoders too but does not use:
 
-    "title_separator"   between title and text, such as " [SEP] "; by default a space "url_separator"     the
-    model reads the address of a whole document before its title, with this between the
-                        two (URL, title and body: HARP, section 4.2; PHP); by default no address is read
+    title_separator   between title and text, such as " [SEP] "; by default a space
+    url_separator     between a whole document's address and its title; by default no address is read
+                      (URL, title and body: HARP, section 4.2; PHP)
 
 A document that is longer than the model is truncated at the model's length (FirstP), or read window by
 window, with the score of the best window (MaxP; Dai and Callan 2019, section 3). Every window has the title,
@@ -19,13 +19,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 from tokenizers import Tokenizer
 
 from indexer.base.errors import InputError
-from indexer.index import Index, resolve_ids
+from indexer.index import Index, Level, resolve_ids
 from indexer.store.artifacts import PASSAGES
 from retriever.models.biencoder import TextFormat
 from retriever.models.facts import ModelFacts
@@ -61,52 +60,35 @@ class PairFormat(TextFormat):
         return self.passage(self.url_separator.join(filter(None, parts)), "")
 
 
-class Candidates(Protocol):
-    """Passages or documents to re-rank, by the rows of a `Ranking`."""
+class Candidates:
+    """The passages of an index, or its documents, by their rows."""
+
+    def __init__(self, index: Index, level: Level = "passages") -> None:
+        self.level = level
+        self._index = index
+        self._are_documents = index.parts[PASSAGES].get("words") == 0  # each passage is a whole document
 
     def read(self, row: int) -> Candidate:
-        """The candidate of a row."""
+        """The candidate of a row; with its address if it is a whole document."""
+        if self.level == "documents":
+            table = self._index.documents.table
+            return Candidate(*(str(table.value(name, row)) for name in ("title", "text", "url")))
+        passage = self._index.passages[row]
+        return Candidate(
+            passage.title, passage.text, self._index.document_url(row) if self._are_documents else ""
+        )
 
     def id(self, row: int) -> str:
         """The id of a row."""
-
-
-class PassageCandidates:
-    """The passages of an index, by their rows; with addresses where they are whole documents."""
-
-    def __init__(self, index: Index) -> None:
-        self._index = index
-        self._whole = index.parts[PASSAGES].get("words") == 0
-
-    def read(self, row: int) -> Candidate:
-        """The passage of a row."""
-        passage = self._index.passages[row]
-        return Candidate(passage.title, passage.text, self._index.document_url(row) if self._whole else "")
-
-    def id(self, row: int) -> str:
-        """The passage's id."""
+        if self.level == "documents":
+            return str(self._index.documents.table.value("id", row))
         return self._index.passages[row].id
 
 
-class DocumentCandidates:
-    """The documents of an index, by their rows."""
-
-    def __init__(self, index: Index) -> None:
-        self._table = index.documents.table
-
-    def read(self, row: int) -> Candidate:
-        """The document of a row, without its links."""
-        return Candidate(*(str(self._table.value(name, row)) for name in ("title", "text", "url")))
-
-    def id(self, row: int) -> str:
-        """The document's id."""
-        return str(self._table.value("id", row))
-
-
-class RunCandidates:
+class RunCandidates(Candidates):
     """Passages, or documents if more of a run's ids are ids of documents. Rows are places in the list of ids.
 
-    level: which of the two. known: bool [n], whether the index holds an id; the others cannot be read.
+    known: bool [n], whether the index holds an id; the others cannot be read.
     """
 
     def __init__(self, index: Index, ids: Sequence[str], name: str) -> None:
@@ -115,20 +97,18 @@ class RunCandidates:
         Raises `InputError` if the index holds none of the ids.
         """
         resolved = resolve_ids(index, ids)
-        self.level, self._rows = resolved.level, resolved.rows  # [n]
+        super().__init__(index, resolved.level)
+        self._ids, self._rows = ids, resolved.rows  # [n]
         self.known = self._rows >= 0
         if not self.known.any():
             raise InputError(
                 f"{name}: none of its ids (such as {ids[0]!r}) is a passage or a document of the index",
                 "Use the index that the run was made with.",
             )
-        self._ids = ids
-        of_documents = self.level == "documents"
-        self._candidates = DocumentCandidates(index) if of_documents else PassageCandidates(index)
 
     def read(self, row: int) -> Candidate:
         """The candidate of an id."""
-        return self._candidates.read(int(self._rows[row]))
+        return super().read(int(self._rows[row]))
 
     def id(self, row: int) -> str:
         """The id as in the run."""

@@ -92,10 +92,10 @@ def answer_spans(text: str, answers: Iterable[str]) -> list[tuple[int, int]]:
     normalised, origin = _nfd_with_origin(text)
     tokens = [(m.group().lower(), m.start(), m.end()) for m in _TOKEN.finditer(normalised)]
     spans: set[tuple[int, int]] = set()
-    for wanted in {tuple(_tokens(answer)) for answer in answers} - {()}:
-        for first in range(len(tokens) - len(wanted) + 1):
-            part = tokens[first : first + len(wanted)]
-            if all(token == want for (token, _, _), want in zip(part, wanted, strict=True)):
+    for answer in {tuple(_tokens(answer)) for answer in answers} - {()}:
+        for first in range(len(tokens) - len(answer) + 1):
+            part = tokens[first : first + len(answer)]
+            if tuple(token for token, _, _ in part) == answer:
                 covered = origin[part[0][1] : part[-1][2]]
                 spans.add((min(covered), max(covered) + 1))
     joined: list[tuple[int, int]] = []
@@ -115,16 +115,16 @@ class AnswerMatcher:
         # (the longest token as it must occur in the folded text, the complete answer)
         self._answers: list[tuple[str, str]] = []
         for answer in tokens:
-            whole = _joined(answer)
+            joined = _joined(answer)
             # "Civilian helicopter" matches no text that "helicopter" does not
-            if not any(shorter in whole for _, shorter in self._answers):
-                self._answers.append((_fold(max(answer, key=len)), whole))
+            if not any(shorter in joined for _, shorter in self._answers):
+                self._answers.append((_fold(max(answer, key=len)), joined))
 
     def matches(self, text: str | _Text) -> bool:
         """Whether the text contains one of the answers."""
         if not isinstance(text, _Text):
             text = _Text(text)
-        return any(part in text.folded and whole in text.tokens for part, whole in self._answers)
+        return any(part in text.folded and joined in text.tokens for part, joined in self._answers)
 
 
 class PatternMatcher:

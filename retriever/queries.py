@@ -1,4 +1,4 @@
-"""Questions from a file: JSON lines, MS MARCO's TSV or DPR's CSV, told apart by their content.
+"""Questions from a file: JSON lines, MS MARCO's TSV or DPR's CSV, recognised by their content.
 
     {"id": "1", "text": "who wrote it", "answers": ["She"]}       JSONL; answers are optional
     1<TAB>who wrote it                                            TSV (MS MARCO)

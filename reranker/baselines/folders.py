@@ -33,7 +33,7 @@ from retriever.models.engine import Opened, torch_forward
 from retriever.models.facts import ModelFacts
 from retriever.models.folders import model_sha256
 from retriever.models.library import first_line
-from retriever.models.torch_engine import Whole
+from retriever.models.torch_engine import ModuleChain
 
 BASELINES: dict[str, type[Baseline]] = {model.kind: model for model in (Knrm, ConvKnrm, Drmm, Duet)}
 
@@ -48,7 +48,7 @@ def open_baseline(folder: str, device: str = "auto") -> Opened:
     """
     model, facts = load_baseline(Path(folder))
     device = next(iter(cuda_devices(device)), "cpu")
-    forward = torch_forward(Whole([model], "scores"), facts, device, "float32")
+    forward = torch_forward(ModuleChain([model], "scores"), facts, device, "float32")
     return Opened(folder, model_sha256(Path(folder)), facts, forward, Parallel())
 
 

@@ -36,7 +36,7 @@ class BiEncoderScorer:
     def score(
         self, queries: Iterable[str], texts: Iterable[str], on_rows: OnRows = lambda rows: None
     ) -> NDArray[np.float32]:
-        """See `reranker.models.scoring.PairScorer`. Each query of a block is encoded once."""
+        """As a cross-encoder's (`Scorer`). Each query of a block is encoded once."""
         pairs = zip(queries, map(self._readable.start, texts), strict=True)
         scores = [np.empty(0, np.float32)]
         while block := list(islice(pairs, BLOCK_PAIRS)):
@@ -48,7 +48,7 @@ class BiEncoderScorer:
         return np.concatenate(scores)
 
     def windows(self, query: str, head: str, text: str) -> list[str]:
-        """See `reranker.models.scoring.PairScorer`; the query takes no space of the text."""
+        """As a cross-encoder's (`Scorer`); the query takes no space of the text."""
         return self._readable.windows(head, text)
 
     def _encode(

@@ -31,7 +31,7 @@ from retriever.models.library import fast_tokenizer, text_prompts
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
 
-    from retriever.models.torch_engine import Whole
+    from retriever.models.torch_engine import ModuleChain
 
 BLOCK_PAIRS = 8_192
 """Pairs in memory at the same time."""
@@ -52,7 +52,12 @@ class Scorer(Engine):
     def score(
         self, queries: Iterable[str], texts: Iterable[str], on_rows: OnRows = lambda rows: None
     ) -> NDArray[np.float32]:
-        """See `reranker.models.scoring.PairScorer`. Raises ValueError if their numbers differ."""
+        """The score of each query with the text at the same place, float32 [n]; higher is better.
+
+        Both are streams, read in turn, of which only blocks are in memory. Texts that are too long are
+        truncated. on_rows: gets the number of pairs that were scored since its last call. Raises ValueError
+        if there are more queries than texts, or fewer.
+        """
         both = zip(queries, texts, strict=True)
         pairs = ((query, self._readable.start(text, query)) for query, text in both)
         blocks = iter(lambda: list(islice(pairs, BLOCK_PAIRS)), [])
@@ -60,7 +65,7 @@ class Scorer(Engine):
         return np.concatenate([np.empty(0, np.float32), *scores])
 
     def windows(self, query: str, head: str, text: str) -> list[str]:
-        """See `reranker.models.scoring.PairScorer`."""
+        """A text in windows that fit the model with the query, `head` before each; one if all fits."""
         return self._readable.windows(head, text, query)
 
     def _tokenized(self, blocks: Iterator[list[tuple[str, str]]]) -> Iterator[TokenRows]:
@@ -94,10 +99,10 @@ def token_rows(encodings: Iterable[Encoding]) -> TokenRows:
 # --- the model in torch ----------------------------------------------------------------------------
 
 
-def load_cross_encoder(folder: Path, name: str) -> tuple[Whole, ModelFacts]:
-    """A cross-encoder from token ids to one score. Raises `InputError` if it is none."""
+def load_cross_encoder(folder: Path, name: str) -> tuple[ModuleChain, ModelFacts]:
+    """A cross-encoder from token ids to one score. Raises `InputError` for another kind of model."""
     from reranker.models.first_token import read_first_token
-    from retriever.models.torch_engine import Whole
+    from retriever.models.torch_engine import ModuleChain
 
     if not is_cross_encoder(folder) and makes_vectors(folder):
         raise bi_encoder_error(name)
@@ -116,7 +121,7 @@ def load_cross_encoder(folder: Path, name: str) -> tuple[Whole, ModelFacts]:
     transformer: Any = model[0]
     read_first_token(transformer.model)
     activation: Any = model.activation_fn
-    return Whole(list(model), "scores", activation), facts
+    return ModuleChain(list(model), "scores", activation), facts
 
 
 def cross_encoder_facts(model: CrossEncoder, name: str) -> ModelFacts:

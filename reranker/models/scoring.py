@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
-from indexer.encoding.encode import OnRows
 from reranker.baselines import is_baseline
-from reranker.candidates import PairFormat
 from reranker.models.bases import CROSS_ENCODER
 from reranker.models.bi_encoder import BI_ENCODER_PREFIX, BiEncoderScorer
 from reranker.models.cross_encoder import Scorer, bi_encoder_error, load_cross_encoder
@@ -28,29 +21,8 @@ from retriever.models.locations import (
     shipped_models,
 )
 
-
-class PairScorer(Protocol):
-    """Scores pairs: a cross-encoder, a bi-encoder or a neural baseline. Make one with `open_scorer`."""
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        """Its name, and as "sha256" the hash of all that decides its scores."""
-
-    @property
-    def text_format(self) -> PairFormat:
-        """How queries and candidates become its texts."""
-
-    def score(
-        self, queries: Iterable[str], texts: Iterable[str], on_rows: OnRows = lambda rows: None
-    ) -> NDArray[np.float32]:
-        """The score of each query with the text at the same place, float32 [n]; higher is better.
-
-        Both are streams, read in turn, of which only blocks are in memory. Texts that are too long are
-        truncated. on_rows: gets the number of pairs that were scored since its last call.
-        """
-
-    def windows(self, query: str, head: str, text: str) -> list[str]:
-        """A text in windows that fit the model with the query, `head` before each; one if all fits."""
+PairScorer = Scorer | BiEncoderScorer
+"""Both have `identity`, `text_format`, `score` and `windows`."""
 
 
 def open_scorer(

@@ -1,4 +1,4 @@
-"""Opens what training starts from: a sentence-transformers folder, a bare transformer, or adapters on them.
+"""Opens base models: a sentence-transformers folder, a bare transformer, or adapters on either.
 
 Adapters (Hu et al. 2021) are small weights next to those of their base, stored with a hash of that base. They
 are merged into it when a model is opened, so no other module needs to know about them.
@@ -113,7 +113,7 @@ def check_base(folder: Path, name: str) -> None:
 
 @contextmanager
 def must_fit(folder: Path, name: str) -> Iterator[None]:
-    """Turns what the libraries raise for adapters of another shape into an `InputError`."""
+    """Turns the libraries' errors for adapters of another shape into an `InputError`."""
     try:
         yield
     except (ValueError, RuntimeError, OSError, KeyError) as error:

@@ -25,7 +25,7 @@ from retriever.models.folders import holds_two_towers, is_cross_encoder, makes_v
 from retriever.models.locations import BI_ENCODER, PASSAGES, QUERIES, QUERY_TOWER, Precision
 
 if TYPE_CHECKING:
-    from retriever.models.torch_engine import Whole
+    from retriever.models.torch_engine import ModuleChain
 
 
 @dataclass(frozen=True)
@@ -60,8 +60,8 @@ class PassageTokenizer:
 
     def __call__(self, titles: Sequence[str], texts: Sequence[str]) -> list[Tokens]:
         """Special tokens included, at most as many as the model reads."""
-        whole = [self.text_format.passage(*pair) for pair in zip(titles, texts, strict=True)]
-        return _token_ids(self.tokenizer, whole)
+        both = [self.text_format.passage(*pair) for pair in zip(titles, texts, strict=True)]
+        return _token_ids(self.tokenizer, both)
 
 
 def _token_ids(tokenizer: Tokenizer, texts: list[str]) -> list[Tokens]:
@@ -96,7 +96,7 @@ class BiEncoder(Engine):
 
     @cached_property
     def queries(self) -> Engine:
-        """What encodes queries: this, or the other of two towers."""
+        """The encoder of queries: this one, or the other of two towers."""
         return self._open_queries() if self._open_queries else self
 
     def tokenize_queries(self, texts: Sequence[str]) -> list[Tokens]:
@@ -136,14 +136,14 @@ def open_biencoder(
     return BiEncoder(opened, title, open_queries if opened.facts.two_towers else None)
 
 
-def load_tower(folder: Path, name: str, route: str = PASSAGES) -> tuple[Whole, ModelFacts]:
+def load_tower(folder: Path, name: str, route: str = PASSAGES) -> tuple[ModuleChain, ModelFacts]:
     """A bi-encoder from token ids to vectors; of two towers, that of passages or queries.
 
     Raises `InputError` if it cannot be read.
     """
     from retriever.models.bases import load_sentence_transformer
     from retriever.models.library import model_facts
-    from retriever.models.torch_engine import Whole
+    from retriever.models.torch_engine import ModuleChain
     from retriever.models.towers import one_tower
 
     if is_cross_encoder(folder) and not makes_vectors(folder):
@@ -155,4 +155,6 @@ def load_tower(folder: Path, name: str, route: str = PASSAGES) -> tuple[Whole, M
     two_towers = holds_two_towers(folder)
     if two_towers:
         model = one_tower(model, route)
-    return Whole(list(model), "sentence_embedding"), replace(model_facts(model, name), two_towers=two_towers)
+    return ModuleChain(list(model), "sentence_embedding"), replace(
+        model_facts(model, name), two_towers=two_towers
+    )

@@ -27,9 +27,9 @@ from retriever.models.folders import model_sha256
 from retriever.models.locations import Kind, Precision, find_model
 
 if TYPE_CHECKING:
-    from retriever.models.torch_engine import Whole
+    from retriever.models.torch_engine import ModuleChain
 
-Load = Callable[[Path, str], "tuple[Whole, ModelFacts]"]
+Load = Callable[[Path, str], "tuple[ModuleChain, ModelFacts]"]
 """(folder, name for errors) -> a model in torch and its facts."""
 
 
@@ -111,14 +111,14 @@ def open_engine(
         key = f"{sha256[:32]}-{kind.library}"
         facts, forward = open_on_cpu(lambda: load(folder, name), key, precision, threads, streams)
         return Opened(name, sha256, facts, forward, Parallel(batches=streams))
-    whole, facts = load(folder, name)
-    opened = Opened(name, sha256, facts, torch_forward(whole, facts, gpus[0], precision), on_gpu(len(gpus)))
+    chain, facts = load(folder, name)
+    opened = Opened(name, sha256, facts, torch_forward(chain, facts, gpus[0], precision), on_gpu(len(gpus)))
     if reopen is None:
         return opened
     return replace(opened, parallel=replace(opened.parallel, devices=[reopen(gpu) for gpu in gpus[1:]]))
 
 
-def torch_forward(whole: Whole, facts: ModelFacts, device: str, precision: Precision) -> Forward:
+def torch_forward(chain: ModuleChain, facts: ModelFacts, device: str, precision: Precision) -> Forward:
     """A loaded model in torch on a device; "auto" is bfloat16 where a GPU has it."""
     import torch
 
@@ -129,7 +129,7 @@ def torch_forward(whole: Whole, facts: ModelFacts, device: str, precision: Preci
         precision = "bfloat16" if has_bfloat16 else "float32"
     ids = open_tokenizer(facts).encode(" ".join(map(str, range(facts.max_tokens)))).ids
     probe = [ids[: len(ids) // part] for part in (1, 2, 3, 7, 20)]
-    return TorchForward(whole, device, precision, padded(probe, facts))
+    return TorchForward(chain, device, precision, padded(probe, facts))
 
 
 def on_gpu(gpus: int) -> Parallel:

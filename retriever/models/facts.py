@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 from indexer.encoding.batches import Tokens
 
 Features = dict[str, NDArray[np.int64]]
-"""What a model reads: arrays [B, L] by name."""
+"""The arrays [B, L] that a model reads, by name."""
 
 # Lengths are rounded up: a backend plans each new shape once, and 8 numbers fill a vector register.
 _LENGTH_STEP = 8

@@ -31,7 +31,7 @@ from retriever.models.library import quiet
 from retriever.models.locations import cache_folder
 
 if TYPE_CHECKING:
-    from retriever.models.torch_engine import Whole
+    from retriever.models.torch_engine import ModuleChain
 
 _CONVERSION = 2  # to be raised whenever the same files are converted into another model
 _CONVERTED = ("model.xml", "model.bin")
@@ -78,7 +78,7 @@ class OpenVinoForward:
 
 
 def open_on_cpu(
-    load: Callable[[], tuple[Whole, ModelFacts]], key: str, precision: str, threads: int, streams: int
+    load: Callable[[], tuple[ModuleChain, ModelFacts]], key: str, precision: str, threads: int, streams: int
 ) -> tuple[ModelFacts, OpenVinoForward]:
     """A model's facts, and the model itself: from the cache, or loaded and converted.
 
@@ -90,8 +90,8 @@ def open_on_cpu(
     with suppress(OSError, RuntimeError, ValueError, TypeError, KeyError):
         converted, facts = _read_conversion(cached)
     if converted is None:
-        whole, facts = load()
-        converted = _convert(whole, facts)
+        chain, facts = load()
+        converted = _convert(chain, facts)
         with suppress(OSError, RuntimeError):
             _write_conversion(cached, converted, facts)
     return facts, OpenVinoForward(converted, precision, threads, streams)
@@ -121,11 +121,11 @@ def _write_conversion(folder: Path, converted: Any, facts: ModelFacts) -> None:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _convert(whole: Whole, facts: ModelFacts) -> Any:
+def _convert(chain: ModuleChain, facts: ModelFacts) -> Any:
     import torch
 
     example = {name: torch.ones((2, 16), dtype=torch.int64) for name in facts.inputs}
     with quiet(), torch.no_grad():
         import openvino
 
-        return openvino.convert_model(whole.eval(), example_input=example)
+        return openvino.convert_model(chain.eval(), example_input=example)

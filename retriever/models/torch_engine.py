@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from retriever.models.facts import Features
 
 
-class Whole(nn.Module):
+class ModuleChain(nn.Module):
     """A chain of sentence-transformers' modules as one function from token ids to rows of numbers."""
 
     def __init__(self, chain: Sequence[nn.Module], output: str, finish: nn.Module | None = None) -> None:
         """output: the name of the chain's feature that is returned. finish: applied to it, in float32."""
         super().__init__()
-        self.chain = nn.ModuleList(chain)
+        self.steps = nn.ModuleList(chain)
         self.output = output
         self.finish = finish or nn.Identity()
 
@@ -51,7 +51,7 @@ class Whole(nn.Module):
         features = {"input_ids": input_ids, "attention_mask": attention_mask}
         if token_type_ids is not None:
             features["token_type_ids"] = token_type_ids
-        for module in self.chain:
+        for module in self.steps:
             features = module(features)
         rows: Tensor = self.finish(features[self.output].float())
         return rows
@@ -151,9 +151,9 @@ class PackedLayers(nn.Module):
         return output
 
 
-def _transformer(whole: Whole) -> PreTrainedModel | None:
+def _transformer(chain: ModuleChain) -> PreTrainedModel | None:
     """The BERT-like model in a chain, one with `embeddings` before an `encoder`; None if there is none."""
-    model = next((module for module in whole.modules() if isinstance(module, PreTrainedModel)), None)
+    model = next((module for module in chain.modules() if isinstance(module, PreTrainedModel)), None)
     parts = [getattr(getattr(model, "base_model", None), name, None) for name in ("embeddings", "encoder")]
     return model if all(isinstance(part, nn.Module) for part in parts) else None
 
@@ -171,7 +171,7 @@ class TorchForward:
     them.
     """
 
-    def __init__(self, whole: Whole, device: str, precision: str, probe: Features) -> None:
+    def __init__(self, chain: ModuleChain, device: str, precision: str, probe: Features) -> None:
         """precision: float32 or bfloat16. probe: a batch of several lengths, to try attentions with."""
         self._device = torch.device(device)
         self._cuda = self._device.type == "cuda"
@@ -180,7 +180,7 @@ class TorchForward:
         self._halved = 0
         if self._cuda:
             self._results = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
-        self._whole = whole.eval().to(self._device)
+        self._chain = chain.eval().to(self._device)
         self._layers: PackedLayers | None = None
         self._attend: Attend | None = None
         attention = self._prepare(getattr(torch, precision), probe)
@@ -193,7 +193,7 @@ class TorchForward:
 
     @property
     def execution(self) -> dict[str, Any]:
-        """What the last bits depend on."""
+        """Everything that the last bits depend on."""
         return self._facts | ({"halved_batches": self._halved} if self._halved else {})
 
     def __call__(self, features: Features) -> NDArray[np.float32]:
@@ -214,7 +214,7 @@ class TorchForward:
             with self._lock:
                 if self._layers is not None:
                     self._layers.packing = packing
-                fetch = self._fetch(self._whole(**moved))  # [B, d]
+                fetch = self._fetch(self._chain(**moved))  # [B, d]
         return fetch()
 
     def _packing(self, mask: NDArray[np.int64]) -> Packing | None:
@@ -267,9 +267,9 @@ class TorchForward:
 
     def _prepare(self, precision: torch.dtype, probe: Features) -> str:
         """Lowers the precision and chooses an attention, whose name it returns."""
-        model = _transformer(self._whole)
+        model = _transformer(self._chain)
         if model is None:
-            self._whole.to(precision)
+            self._chain.to(precision)
             return PADDED
         layers = model.base_model.encoder
         self._layers = model.base_model.encoder = PackedLayers(layers.to(precision), precision)
@@ -290,7 +290,7 @@ class TorchForward:
         except Exception as error:  # its `encoder` has other arguments than BERT's
             reasons.append(_reason(error))
             self._layers, model.base_model.encoder = None, layers
-            self._whole.to(precision)
+            self._chain.to(precision)
         self._attend = None
         model.set_attn_implementation(own)
         log_line(f"attention is {PADDED} ({'; '.join(reasons)})")

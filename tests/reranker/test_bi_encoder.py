@@ -110,7 +110,7 @@ def test_a_transformer_without_a_head_is_none_either(tiny):
     """sentence-transformers would open it, with a last layer of random weights."""
     with pytest.raises(InputError) as caught:
         open_scorer(str(tiny.with_name("tiny-bert")))
-    assert "scores" in caught.value.message and "reranker.finetune" in caught.value.hint
+    assert "scores" in caught.value.message and "linkseek finetune" in caught.value.hint
 
 
 def test_what_is_here(tiny, tmp_path, monkeypatch):

@@ -17,9 +17,8 @@ from indexer.building.plan import Plan
 from indexer.index import Index
 from reranker.candidates import (
     Candidate,
-    DocumentCandidates,
+    Candidates,
     PairFormat,
-    PassageCandidates,
     Readable,
     RunCandidates,
     windows,
@@ -60,13 +59,13 @@ def whole(tmp_path_factory) -> Index:
 
 
 def test_passages_have_a_title_and_no_address(split):
-    passages = PassageCandidates(split)
+    passages = Candidates(split)
     assert passages.read(1) == Candidate("Paris", "four five", "")
     assert passages.id(1) == "Paris#1"
 
 
 def test_whole_documents_have_an_address(split, whole):
-    for documents in (PassageCandidates(whole), DocumentCandidates(split), DocumentCandidates(whole)):
+    for documents in (Candidates(whole), Candidates(split, "documents"), Candidates(whole, "documents")):
         assert documents.read(0) == Candidate("Paris", "one two three four five", "http://a/Paris")
         assert documents.read(1) == Candidate("", "six seven", "http://a/NY")
         assert documents.read(2) == Candidate("Rome", "eight", "")

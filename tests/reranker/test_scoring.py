@@ -54,9 +54,9 @@ def scorer(tiny) -> Scorer:
 
 
 def open_in_torch(folder: Path, precision: str) -> Scorer:
-    whole, facts = load_cross_encoder(folder, folder.name)
+    chain, facts = load_cross_encoder(folder, folder.name)
     return Scorer(
-        Opened(str(folder), "0" * 64, facts, torch_forward(whole, facts, "cpu", precision), Parallel())
+        Opened(str(folder), "0" * 64, facts, torch_forward(chain, facts, "cpu", precision), Parallel())
     )
 
 
@@ -85,11 +85,11 @@ def test_any_number_of_pairs_is_scored(scorer, expected, count):
 
 
 def test_of_the_last_layer_the_first_token_alone_is_computed(tiny):
-    whole, _ = load_cross_encoder(tiny, "tiny")
+    chain, _ = load_cross_encoder(tiny, "tiny")
     sizes = []
-    feed_forward = whole.chain[0].model.bert.encoder.layer[-1].layer.intermediate
+    feed_forward = chain.steps[0].model.bert.encoder.layer[-1].layer.intermediate
     feed_forward.register_forward_hook(lambda module, inputs, output: sizes.append(output.shape))
-    whole.eval()(torch.tensor([[2, 5, 6, 3], [2, 7, 3, 0]]), torch.tensor([[1, 1, 1, 1], [1, 1, 1, 0]]))
+    chain.eval()(torch.tensor([[2, 5, 6, 3], [2, 7, 3, 0]]), torch.tensor([[1, 1, 1, 1], [1, 1, 1, 0]]))
     assert [tuple(shape[:2]) for shape in sizes] == [(2, 1)]
 
 

@@ -30,8 +30,8 @@ TEXTS = [" ".join(DRAW.choices(ascii_lowercase, k=n)) for n in range(60)]
 
 def open_in_torch(folder: Path, precision: str, batches: int = 1) -> BiEncoder:
     """What `open_biencoder` does where there is a GPU, on the CPU."""
-    whole, facts = load_tower(folder, folder.name)
-    forward = torch_forward(whole, facts, "cpu", precision)
+    chain, facts = load_tower(folder, folder.name)
+    forward = torch_forward(chain, facts, "cpu", precision)
     return BiEncoder(Opened(str(folder), "0" * 64, facts, forward, Parallel(batches=batches)))
 
 
@@ -127,7 +127,7 @@ def test_an_attention_that_errs_or_fails_is_passed_over(tiny, monkeypatch, capsy
 
 
 def test_a_model_of_another_build_is_padded(tiny, monkeypatch, capsys):
-    """Its layers are called in another way than BERT's: it stays whole."""
+    """Its layers are called in another way than BERT's: it stays unchanged."""
 
     def other(self, hidden, *, own):
         raise AssertionError
@@ -161,7 +161,7 @@ class Small:
     """A model on a device that holds so many padded tokens."""
 
     def __init__(self, encoder: BiEncoder, tokens: int, error: type[Exception] = torch.OutOfMemoryError):
-        self.whole = encoder._forward._whole
+        self.chain = encoder._forward._chain
         self.tokens = tokens
         self.error = error
         self.sizes: list[int] = []
@@ -170,7 +170,7 @@ class Small:
         self.sizes.append(features["input_ids"].numel())
         if self.sizes[-1] > self.tokens:
             raise self.error("CUDA out of memory")
-        return self.whole(**features)
+        return self.chain(**features)
 
 
 def test_a_batch_that_does_not_fit_is_done_in_halves_and_counted(tiny, capsys):
@@ -179,7 +179,7 @@ def test_a_batch_that_does_not_fit_is_done_in_halves_and_counted(tiny, capsys):
     tokens = encoder.tokenize_passages([""] * len(TEXTS), TEXTS)
     assert "halved_batches" not in encoder.execution
     small = Small(encoder, 500)
-    encoder._forward._whole = small
+    encoder._forward._chain = small
     np.testing.assert_allclose(encoder.encode_tokens(tokens), expected, atol=1e-5)
     largest = len(TEXTS) * 48
     assert small.sizes[0] == largest and max(small.sizes[3:]) <= 500
@@ -188,22 +188,22 @@ def test_a_batch_that_does_not_fit_is_done_in_halves_and_counted(tiny, capsys):
     assert capsys.readouterr().err.count("does not fit") == 1
     small.sizes.clear()
     np.testing.assert_allclose(encoder.encode_tokens(tokens), expected, atol=1e-5)
-    assert max(small.sizes) <= 500  # the next batch of this size is not tried whole
+    assert max(small.sizes) <= 500  # the next batch of this size is not tried undivided
 
 
 def test_one_text_that_does_not_fit_is_the_machines_fault(tiny):
     encoder = open_in_torch(tiny, "float32")
-    encoder._forward._whole = Small(encoder, 20)
+    encoder._forward._chain = Small(encoder, 20)
     with pytest.raises(MachineError, match="too small for one text of 48 tokens"):
         encode(encoder)
 
 
 def test_other_errors_of_a_device_pass_through(tiny):
     encoder = open_in_torch(tiny, "float32")
-    encoder._forward._whole = Small(encoder, 20, RuntimeError)
+    encoder._forward._chain = Small(encoder, 20, RuntimeError)
     with pytest.raises(RuntimeError, match="CUDA out of memory"):
         encode(encoder)
-    encoder._forward._whole.error = lambda text: RuntimeError("CUBLAS_STATUS_ALLOC_FAILED")
+    encoder._forward._chain.error = lambda text: RuntimeError("CUBLAS_STATUS_ALLOC_FAILED")
     with pytest.raises(MachineError):
         encode(encoder)
 
@@ -316,7 +316,7 @@ def test_on_a_gpu_results_are_fetched_behind_the_launch(tiny, gpu, packed, monke
     assert gpu.calls == ["copy stream waits", "event recorded", "event awaited"]
     assert (1 - (found * expected).sum(axis=1)).max() < 1e-3
     small = Small(encoder, 500)
-    encoder._forward._whole = small
+    encoder._forward._chain = small
     encode(encoder)
     assert "cache emptied" in gpu.calls
 
