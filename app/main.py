@@ -1,8 +1,8 @@
 """streamlit run app/main.py: the shell around the pages.
 
-It opens the index that was chosen, once for all visitors, draws the heading, and runs the page that the
-address names inside one handler, so that whatever goes wrong is a sentence and never a traceback. Behind
-`--` it takes options: streamlit run app/main.py -- --index DIR
+It opens the chosen index, once for all visitors, draws the heading, and runs the page that the address names
+inside one handler, so that every error is a sentence and never a traceback. Options follow `--`:
+streamlit run app/main.py -- --index DIR
 """
 
 from __future__ import annotations
@@ -17,19 +17,20 @@ from pathlib import Path
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from app.page.context import AppOptions, Context
+from app.page.elements import show_error
 from app.service import SearchService, list_indexes
-from app.web import address, links
-from app.web.context import AppOptions, Context
-from app.web.state import ARTICLE, EVALUATION, INDEX, SEARCH, first
-from app.web.view import heading_html, notice_html
+from app.web import navigation
+from app.web.addresses import ARTICLE, EVALUATION, INDEX, SEARCH, first
+from app.web.rendering import render
 from indexer.base.errors import LinkseekError
 from indexer.base.options import parse_options
 from indexer.store.artifacts import index_stamp
 
 PROGRAM = "streamlit run app/main.py --"
 
-# Name in the address and module in `app.page` -> what it is called on the page. (A docstring here would be
-# shown: Streamlit writes what stands alone in its script.)
+# Name in the address and of the module in `app.page` -> title. (A docstring here would be shown: Streamlit
+# prints expressions that stand alone in its script.)
 PAGES = {SEARCH: "Search", ARTICLE: "Articles", EVALUATION: "Evaluation", INDEX: "Indexes"}
 
 
@@ -41,40 +42,41 @@ def open_service(index: Path, stamp: tuple[int, int, int], pipelines_file: Path 
 
 @st.cache_resource(show_spinner=False)
 def read_options(arguments: tuple[str, ...]) -> AppOptions:
-    """The options, read once: Python 3.11 now and then fails where several threads parse at a time.
+    """The options, read once.
 
-    (https://github.com/python/cpython/issues/106905)
+    Until 3.11.8, Python's parser could fail when several threads parse at a time:
+    https://github.com/python/cpython/issues/106905. pydantic-settings reads the docstrings of fields so.
     """
     return parse_options(AppOptions, arguments, PROGRAM)
 
 
 def main() -> None:
-    """The page that the address names."""
+    """Run the page that the address names."""
     st.set_page_config(page_title="Linkseek", layout="wide")
     page = st.navigation([_page(name) for name in PAGES], position="hidden")
     page.run()
 
 
 def _page(name: str) -> st.Page:
-    def show() -> None:
+    def run() -> None:
         st.html(Path(__file__).parent / "web" / "style.css")
-        with links.followed_in_place(name):
+        with navigation.follow_links(name):
             shell(name)
 
     title = PAGES[name] if name != SEARCH else "Linkseek"
-    return st.Page(show, title=title, url_path=name, default=name == SEARCH)
+    return st.Page(run, title=title, url_path=name, default=name == SEARCH)
 
 
 def shell(name: str) -> None:
     """The heading, and the page below it."""
     top = st.container(horizontal=True, vertical_alignment="bottom", key="top")
     heading = top.empty()
-    heading.html(heading_html(PAGES, name))
-    with told_errors():
+    heading.html(render("heading.html", pages=PAGES, current=name, index="", counts=[], with_name=False))
+    with shown_errors():
         try:
             options = read_options(tuple(sys.argv[1:]))
         except SystemExit:  # --help
-            st.html(notice_html("the options are explained in the terminal", "Start without --help."))
+            show_error("the options are explained in the terminal", "Start without --help.")
             return
         index = choose_index(options.index, name, top)
         service = None
@@ -83,56 +85,50 @@ def shell(name: str) -> None:
                 with st.spinner("Opening the index…"):
                     service = open_service(index, index_stamp(index), options.pipelines_file)
         except LinkseekError as error:
-            st.html(notice_html(error.message, error.hint))
+            show_error(error.message, error.hint)
             if name != INDEX:
-                st.button("Look again")
+                st.button("Reload")
                 return
-        counts = service.index.manifest["counts"] if service else {}
-        facts = [(fact, counts[fact]) for fact in ("documents", "passages", "links") if fact in counts]
-        several = len(list_indexes(options.index)) > 1  # then the box to choose one from says its name
-        heading.html(heading_html(PAGES, name, index.name if service else "", facts, named=not several))
-        show: Callable[[Context], None] = importlib.import_module(f"app.page.{name}").page
-        show(Context(index, service, options))
+        if service is not None:
+            sizes = service.index.manifest["counts"]
+            counts = [(what, sizes[what]) for what in ("documents", "passages", "links") if what in sizes]
+            several = len(list_indexes(options.index)) > 1  # then the box to choose one shows its name
+            values = {"index": index.name, "counts": counts, "with_name": not several}
+            heading.html(render("heading.html", pages=PAGES, current=name, **values))
+        page: Callable[[Context], None] = importlib.import_module(f"app.page.{name}").page
+        page(Context(index, service, options))
 
 
 @contextmanager
-def told_errors() -> Iterator[None]:
-    """Whatever goes wrong inside is told on the page; what is a fault of ours goes to the log as well."""
+def shown_errors() -> Iterator[None]:
+    """Show errors on the page; those that are faults of the program go to the log as well."""
     try:
         yield
     except LinkseekError as error:
-        st.html(notice_html(error.message, error.hint))
+        show_error(error.message, error.hint)
     except Exception:
         logging.getLogger(__name__).exception("a page could not be shown")
-        st.html(
-            notice_html(
-                "this page could not be shown",
-                "That is a fault of the program; the details are in its terminal. Going back may help.",
-            )
+        show_error(
+            "this page could not be shown",
+            "This is an internal error; the terminal has the details. Going back may help.",
         )
 
 
-def choose_index(given: Path, page: str, place: DeltaGenerator) -> Path:
-    """The index to show; where several lie side by side, the visitor chooses one by name, at a place."""
-    indexes = list_indexes(given)
-    name = given.resolve().name
-    asked = first(address.params(), "index")
-    if address.is_new(page) and asked:
-        st.session_state.index = asked
+def choose_index(default: Path, page: str, place: DeltaGenerator) -> Path:
+    """The index to show; of several in one folder, the visitor chooses one by name, at a place."""
+    indexes = list_indexes(default)
+    name = default.resolve().name
+    requested = first(navigation.params(), "index")
+    if navigation.is_new(page) and requested:
+        st.session_state.index = requested
     wanted = st.session_state.setdefault("index", name)
     if wanted not in indexes:
         if page != INDEX:
-            st.html(notice_html(f"there is no index {wanted[:100]} here", f"This is {name}."))
+            show_error(f'index "{wanted[:100]}" was not found', f'Showing "{name}" instead.')
         st.session_state.index = name
     if len(indexes) > 1:
         with place:
-            st.selectbox(
-                "Index",
-                list(indexes),
-                key="index",
-                width=220,
-                label_visibility="collapsed",
-            )
+            st.selectbox("Index", list(indexes), key="index", width=220, label_visibility="collapsed")
     return indexes[st.session_state.index]
 
 

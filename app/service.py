@@ -50,7 +50,7 @@ class Place:
 class Hit:
     """A passage that a pipeline found, with the question's words in its text as `marks`.
 
-    answers: where the question's answers stand in the text. right: whether it answers the question, None
+    answers: where the question's answers stand in the text. relevant: whether it answers it, None
     where that is not known. before: with two stages, where the first one had it.
     """
 
@@ -64,7 +64,7 @@ class Hit:
     marks: tuple[Span, ...]
     row: int = -1
     answers: tuple[Span, ...] = ()
-    right: bool | None = None
+    relevant: bool | None = None
     before: Place | None = None
 
 
@@ -239,7 +239,7 @@ class SearchService:
             marks=tuple(matched_spans(question, passage.text)),
             row=row,
             answers=known.spans(passage.text),
-            right=known.is_right(passage),
+            relevant=known.is_right(passage),
         )
 
     # --- what there is to choose from -----------------------------------------------------------

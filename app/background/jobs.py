@@ -1,18 +1,17 @@
-"""Background work: our own commands as processes, each with a folder that says how it stands.
+"""Background jobs: commands of ours as processes, each with a folder that records its state.
 
-    FOLDER/ID/job.json        what it is: kind, key, title, subject, command; written before it starts
-    FOLDER/ID/state.json      how it stands, written by its watcher
-    FOLDER/ID/progress.json   how far its stages are, written by the command (`indexer.base.progress`)
-    FOLDER/ID/log             what the command printed
+    FOLDER/ID/job.json        what the job is: kind, key, title, subject, command; written before it starts
+    FOLDER/ID/state.json      its state, written by its watcher
+    FOLDER/ID/progress.json   the progress of its stages, written by the command (`indexer.base.progress`)
+    FOLDER/ID/log             the output of the command
     FOLDER/ID/lock            held by the watcher as long as it lives
-    FOLDER/ID/cancel          there once somebody wants it to end
-    FOLDER/slot-N             held by the watcher of a command that runs: others wait
+    FOLDER/ID/cancel          present once somebody has cancelled the job
+    FOLDER/slot-N             held by the watcher of a running command: others wait
 
-Each command has a watcher (`app.background.watcher`), a process of its own session: it outlives a page, a
-browser and
-the server. Nothing here remembers anything, so whoever looks into the folder sees the same. Whether a
-watcher lives, its lock tells, which the system lets go however a process ends; no process id is kept that
-another process may have by then.
+Each command has a watcher (`app.background.watcher`), a process of its own session, which outlives the page,
+the browser and the server. Nothing is kept in memory, so whoever reads the folder sees the same. Whether a
+watcher lives is read from its lock, which the system releases however a process ends; a process id could
+belong to another process by then.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -38,31 +37,27 @@ from indexer.store.artifacts import write_json
 
 State = Literal["waiting", "running", "done", "failed", "cancelled"]
 
-AT_ONCE = 2
-"""How many commands run at a time; the others wait for their turn."""
-KEPT = 20
-"""How many that have ended are kept; older ones are removed when the next one starts."""
+MAX_RUNNING = 2
+"""Commands that run at a time; others wait for their turn."""
+MAX_ENDED = 20
+"""Ended jobs that are kept; older ones are removed when the next job starts."""
 
-JOB, STATE, PROGRESS, LOG, LOCK, CANCEL = (
-    "job.json",
-    "state.json",
-    "progress.json",
-    "log",
-    "lock",
-    "cancel",
-)
+JOB, STATE, PROGRESS, LOG = "job.json", "state.json", "progress.json", "log"
+LOCK, CANCEL = "lock", "cancel"
 UPLOAD, FILES = "upload", "files"
 """Where a job keeps files that were uploaded for it, in UPLOAD/FILES; removed when it has ended."""
 
 _LIVE: tuple[State, ...] = ("waiting", "running")
+_STATES: tuple[State, ...] = (*_LIVE, "done", "failed", "cancelled")
 _DAY = 86_400.0  # seconds
-_MOST_LOG = 200_000  # bytes of a log that are read: its end
+_MAX_LOG = 200_000  # bytes that are read from the end of a log
 _WATCHER = Path(__file__).with_name("watcher.py")
+_ID = re.compile(r"\d{8}-\d{6}(-\d{1,3})?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A stage of a command. `first` of `done` units were there before; times are seconds since 1970."""
+    """A stage of a command. `first` of the `done` units were reused; times are seconds since 1970."""
 
     label: str
     unit: str
@@ -74,34 +69,45 @@ class Stage:
 
     @property
     def share(self) -> float | None:
-        """How much of it is done, from 0 to 1; None where its size is not known."""
+        """The part that is done, from 0 to 1; None where its size is not known."""
         if self.ended is not None:
             return 1.0
         return min(self.done / self.total, 1.0) if self.total else None
 
     def seconds_left(self, now: float) -> float | None:
-        """How long it will take from now on at its speed so far; None where that is not known."""
-        made, took = self.done - self.first, now - self.began
-        if self.ended is not None or not self.total or made <= 0 or took <= 0:
+        """The remaining time at the speed so far; None where that is not known."""
+        done, seconds = self.done - self.first, now - self.began
+        if self.ended is not None or not self.total or done <= 0 or seconds <= 0:
             return None
-        return max(self.total - self.done, 0.0) * took / made
+        return max(self.total - self.done, 0.0) * seconds / done
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A command to run. subject: the name of the index or report that it is about.
+
+    key: of two orders with the same key, the second is not started while the first lives.
+    same: whether the same key means the same work, so that the first serves both.
+    """
+
+    kind: str
+    key: str
+    title: str
+    subject: str
+    command: Sequence[str]
+    same: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A command that was asked for. subject: the name of the index or report that it is about.
+    """An order that was taken, as its folder records it.
 
     began, ended: seconds since 1970, None where that has not happened. message, hint: why it failed.
     """
 
     id: str
-    kind: str
-    key: str
-    title: str
-    subject: str
-    command: tuple[str, ...]
+    order: Order
     state: State
-    created: float
     began: float | None = None
     ended: float | None = None
     message: str = ""
@@ -114,29 +120,6 @@ class Job:
         return self.state in _LIVE
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """The folder of a job that has not started, for files that its command will read."""
-
-    id: str
-    folder: Path
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """What to run. key: of two orders with the same one, the second is not started while the first lives.
-
-    same: whether the same key means the same work, so that the first does for both.
-    """
-
-    kind: str
-    key: str
-    title: str
-    subject: str
-    command: Sequence[str]
-    same: bool = False
-
-
 class Jobs:
     """The jobs of one folder."""
 
@@ -144,45 +127,60 @@ class Jobs:
         self.folder = folder
 
     @classmethod
-    def beside(cls, index: Path) -> Jobs:
-        """The jobs about an index and those in the same folder."""
+    def next_to(cls, index: Path) -> Jobs:
+        """The jobs of the folder that an index is in."""
         return cls(index.parent / ".jobs")
 
     def as_sent(self, text: str) -> str:
-        """A message with names of uploaded files as their sender knows them, not where they are kept."""
+        """A message in which uploaded files have the names that their sender knows."""
         return re.sub(rf"{re.escape(str(self.folder))}/[^/]+/{UPLOAD}/{FILES}/?", "", text)
 
     def list(self, kind: str | None = None) -> list[Job]:
-        """The jobs of a kind, the newest first."""
+        """The jobs of a kind, or all, the newest first."""
         try:
-            names = sorted((path.name for path in self.folder.iterdir() if path.is_dir()), reverse=True)
+            names = sorted((path.name for path in self.folder.iterdir()), reverse=True)
         except OSError:
             return []
-        found = [job for name in names if (job := self._read(name)) is not None]
-        return [job for job in found if kind is None or job.kind == kind]
+        jobs = [job for name in names if (job := self._read(name)) is not None]
+        return [job for job in jobs if kind is None or job.order.kind == kind]
 
     def find(self, id_: str) -> Job:
-        """One job. Raises `UsageError` if there is none: it is looked up among those that there are."""
-        for job in self.list():
-            if job.id == id_:
-                return job
-        raise UsageError("there is no such job", "It may have been removed; look at the list.")
+        """One job. Raises `UsageError` if there is none."""
+        job = self._read(id_)
+        if job is None:
+            raise UsageError("there is no such job", "It may have been removed; look at the list.")
+        return job
 
     @contextmanager
-    def draft(self) -> Iterator[Draft]:
-        """A folder for a new job; removed again unless the job has started by the end.
+    def draft(self) -> Iterator[Path]:
+        """The folder of a new job, for files that its command reads; removed unless the job has started.
 
         Raises `MachineError` if the folder cannot be made.
         """
-        draft = self._make()
+        stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            for number in range(1, 1000):
+                draft = self.folder / (stamp if number == 1 else f"{stamp}-{number}")
+                try:
+                    draft.mkdir()
+                    break
+                except FileExistsError:
+                    continue
+            else:
+                raise MachineError("too many jobs are started at once", "Try again in a moment.")
+        except OSError as error:
+            raise MachineError(
+                f"{self.folder}: {error.strerror}", "Jobs need a folder to write to."
+            ) from None
         try:
             yield draft
         finally:
-            if not (draft.folder / JOB).exists():
-                shutil.rmtree(draft.folder, ignore_errors=True)
+            if not (draft / JOB).exists():
+                shutil.rmtree(draft, ignore_errors=True)
 
-    def start(self, order: Order, draft: Draft | None = None) -> Job:
-        """Start a command, or find that it has been started: two visitors may press the same button.
+    def start(self, order: Order, draft: Path | None = None) -> Job:
+        """Start a command, or return the job that runs it already: two visitors may press the same button.
 
         Raises `BusyError` if another command with the same key waits or runs, `MachineError` if the system
         does not let it start.
@@ -190,13 +188,14 @@ class Jobs:
         if draft is None:
             with self.draft() as draft:
                 return self.start(order, draft)
-        with self._alone():
+        with self._locked():
             for job in self.list():
-                if job.live and job.key == order.key:
-                    if order.same or job.command == tuple(order.command):
+                if job.live and job.order.key == order.key:
+                    if order.same or [*job.order.command] == [*order.command]:
                         return job
-                    raise BusyError(f"{job.title}: this is being done already", "Wait for it, or cancel it.")
-            self._forget_old()
+                    title = job.order.title
+                    raise BusyError(f"{title}: this is being done already", "Wait for it, or cancel it.")
+            self._remove_old()
             try:
                 self._launch(order, draft)
             except OSError as error:
@@ -204,57 +203,30 @@ class Jobs:
                     f"the job could not be started ({error.strerror})",
                     "Free some space or memory, and try again.",
                 ) from None
-        return self.find(draft.id)
+        return self.find(draft.name)
 
     def cancel(self, id_: str) -> None:
-        """Have a job end; its watcher sees to that within a second, by force after a few."""
+        """Have a job end; its watcher ends the command within a second, by force after a few."""
         if self.find(id_).live:
             (self.folder / id_ / CANCEL).touch()
 
     def remove(self, id_: str) -> None:
-        """Take a job that has ended off the list, and its log with it."""
+        """Remove a job that has ended, and its log."""
         if not self.find(id_).live:
             shutil.rmtree(self.folder / id_, ignore_errors=True)
 
     def log(self, id_: str) -> str:
-        """The end of what a command printed."""
+        """The end of a command's output."""
         return read_log(self.folder / self.find(id_).id)
 
-    def _make(self) -> Draft:
-        stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            for number in range(1, 1000):
-                id_ = stamp if number == 1 else f"{stamp}-{number}"
-                try:
-                    (self.folder / id_).mkdir()
-                except FileExistsError:
-                    continue
-                return Draft(id_, self.folder / id_)
-        except OSError as error:
-            raise MachineError(
-                f"{self.folder}: {error.strerror}", "Jobs need a folder to write to."
-            ) from None
-        raise MachineError("too many jobs are started at once", "Try again in a moment.")
-
-    def _launch(self, order: Order, draft: Draft) -> None:
-        lock = os.open(draft.folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    def _launch(self, order: Order, draft: Path) -> None:
+        lock = os.open(draft / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            write_json(
-                draft.folder / JOB,
-                {
-                    "kind": order.kind,
-                    "key": order.key,
-                    "title": order.title,
-                    "subject": order.subject,
-                    "command": list(order.command),
-                    "created": time.time(),
-                },
-            )
+            write_json(draft / JOB, asdict(order) | {"command": list(order.command)})
             # The lock lives on in the watcher, which has the same open file.
             subprocess.Popen(
-                [sys.executable, str(_WATCHER), str(draft.folder)],
+                [sys.executable, str(_WATCHER), str(draft)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -265,8 +237,8 @@ class Jobs:
             os.close(lock)
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """One start at a time, in whichever process."""
+    def _locked(self) -> Iterator[None]:
+        """One start at a time, in all processes."""
         handle = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
@@ -274,52 +246,48 @@ class Jobs:
         finally:
             os.close(handle)
 
-    def _forget_old(self) -> None:
-        old = [self.folder / job.id for job in self.list() if not job.live][KEPT:]
-        for path in self.folder.iterdir():  # an upload that the server did not live to finish
+    def _remove_old(self) -> None:
+        old = [self.folder / job.id for job in self.list() if not job.live][MAX_ENDED:]
+        for path in self.folder.iterdir():  # an upload during which the server ended
             if path.is_dir() and not (path / JOB).exists() and time.time() - path.stat().st_mtime > _DAY:
                 old.append(path)
         for path in old:
             shutil.rmtree(path, ignore_errors=True)
 
     def _read(self, id_: str) -> Job | None:
-        """A job from its folder; None for a folder that is no job's, or not yet."""
+        """A job from its folder; None if there is none of this id, or not yet.
+
+        An id comes from a page: its form is checked, so that it cannot be a path.
+        """
         folder = self.folder / id_
-        alive = is_held(folder / LOCK)  # before its state: a watcher writes that before it ends
+        if not _ID.fullmatch(id_):
+            return None
+        alive = is_held(folder / LOCK)  # before the state, which a watcher writes before it ends
         try:
-            about = orjson.loads((folder / JOB).read_bytes())
-            kind, key, title, subject = (str(about[n]) for n in ("kind", "key", "title", "subject"))
-            command, created = tuple(map(str, about["command"])), float(about["created"])
+            fields = orjson.loads((folder / JOB).read_bytes())
+            kind, key, title, subject = (str(fields[n]) for n in ("kind", "key", "title", "subject"))
+            order = Order(kind, key, title, subject, tuple(map(str, fields["command"])))
         except (OSError, ValueError, TypeError, KeyError):
             return None
-        noted = _read_state(folder)
-        if noted["state"] in _LIVE and not alive:
-            noted |= _ENDED_FROM_OUTSIDE
-        noted["message"] = self.as_sent(str(noted["message"]))
-        stages = read_stages(folder)
-        return Job(id_, kind, key, title, subject, command, created=created, stages=stages, **noted)
-
-
-_ENDED_FROM_OUTSIDE = {
-    "state": "failed",
-    "message": "it was ended from outside",
-    "hint": "Start it again; a build goes on from what is finished.",
-}
-
-
-def _read_state(folder: Path) -> dict[str, Any]:
-    noted: dict[str, Any] = {"state": "waiting", "began": None, "ended": None, "message": "", "hint": ""}
-    try:
-        found = orjson.loads((folder / STATE).read_bytes())
-        if found["state"] in (*_LIVE, "done", "failed", "cancelled"):
-            noted |= {name: found.get(name, value) for name, value in noted.items()}
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        pass  # the watcher has not come to write it
-    return noted
+        state: dict[str, Any] = {"state": "waiting", "began": None, "ended": None, "message": "", "hint": ""}
+        try:
+            written = orjson.loads((folder / STATE).read_bytes())
+            if written["state"] in _STATES:
+                state |= {name: written.get(name, value) for name, value in state.items()}
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+            pass  # the watcher has not written it yet
+        if state["state"] in _LIVE and not alive:
+            state |= {
+                "state": "failed",
+                "message": "it was ended from outside",
+                "hint": "Start it again; a build resumes after its finished parts.",
+            }
+        state["message"] = self.as_sent(str(state["message"]))
+        return Job(id_, order, stages=read_stages(folder), **state)
 
 
 def read_stages(folder: Path) -> tuple[Stage, ...]:
-    """The stages of a job in the order of their beginning; none where there is no progress to read."""
+    """The stages of a job, the first one first; empty where no progress can be read."""
     try:
         entries = orjson.loads((folder / PROGRESS).read_bytes())
         return tuple(Stage(**entry) for entry in entries)
@@ -328,10 +296,10 @@ def read_stages(folder: Path) -> tuple[Stage, ...]:
 
 
 def read_log(folder: Path) -> str:
-    """The end of what a job's command printed, whatever bytes these are."""
+    """The end of the output of a job's command; bytes that are not UTF-8 are replaced."""
     try:
         with (folder / LOG).open("rb") as file:
-            file.seek(max(file.seek(0, os.SEEK_END) - _MOST_LOG, 0))
+            file.seek(max(file.seek(0, os.SEEK_END) - _MAX_LOG, 0))
             return file.read().decode("utf-8", "replace")
     except OSError:
         return ""
@@ -341,16 +309,16 @@ _ERROR = re.compile(r"^[a-z][a-z ._-]*: error: (?P<message>.+)(?:\n  (?P<hint>.+
 
 
 def error_in(log: str, exit_code: int) -> tuple[str, str]:
-    """Why a command failed, and what to do: its own words (`exit_on_error`), or what its end tells."""
-    found = list(_ERROR.finditer(log))
-    if found:
-        return found[-1]["message"], found[-1]["hint"] or ""
+    """Why a command failed, and a hint: its own message (`exit_on_error`), or what its exit code means."""
+    errors = list(_ERROR.finditer(log))
+    if errors:
+        return errors[-1]["message"], errors[-1]["hint"] or ""
     if exit_code < 0:
         return (
             f"the command was ended by the system (signal {-exit_code})",
-            "The memory of this machine may be used up. Start it again; a build goes on where it was.",
+            "The memory of this machine may be used up. Start it again; a build resumes where it was.",
         )
-    return f"the command failed (exit code {exit_code})", "This is a mistake of ours: the log says more."
+    return f"the command failed (exit code {exit_code})", "Internal error; the log says more."
 
 
 def is_held(path: Path) -> bool:

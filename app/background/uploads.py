@@ -1,7 +1,7 @@
-"""Files that a visitor sends, written below a folder of ours under names that are harmless.
+"""Uploaded files, written below a folder of ours under safe names.
 
-A name is whatever the browser says: of a folder's files a path in it. What leads out of the folder, is
-hidden, or is no name for a file is replaced, never followed.
+A name is whatever the browser sends; for files of a folder, a path in it. Parts that lead out of the folder,
+are hidden, or are not valid names are replaced, never followed.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from indexer.base.text import CONTROLS, DIRECTIONS, SURROGATES
 Upload = tuple[str, BinaryIO]
 """The name that the browser gives, and the content."""
 
-_LONGEST_PART = 120  # characters; a file system takes 255 bytes
-_MOST_PARTS = 16
-_NO_NAME = re.compile(rf"[{CONTROLS}{DIRECTIONS}{SURROGATES}/\:]+")
+_MAX_PART = 120  # characters; a file system takes 255 bytes
+_MAX_PARTS = 16
+_NO_NAME = re.compile(rf"[{CONTROLS}{DIRECTIONS}{SURROGATES}/\\:]+")
 
 
 def save_uploads(uploads: Sequence[Upload], folder: Path) -> Path:
-    """Write what was sent below `folder`/files, and return the corpus: a file if it is one, else a folder.
+    """Write uploads below `folder`/files, and return the corpus: the file if there is one, else the folder.
 
     Raises `UsageError` if there is nothing, `MachineError` if the disk is full.
     """
@@ -60,15 +60,14 @@ def save_uploads(uploads: Sequence[Upload], folder: Path) -> Path:
 def safe_path(name: str) -> PurePosixPath:
     """A name from outside as a path that stays in its folder: of at least one part, none of them hidden."""
     parts = [_safe_part(part) for part in re.split(r"[/\\]", name)]
-    kept = [part for part in parts if part][-_MOST_PARTS:]
-    return PurePosixPath(*kept) if kept else PurePosixPath("upload")
+    return PurePosixPath(*[part for part in parts if part][-_MAX_PARTS:] or ["upload"])
 
 
 def _safe_part(part: str) -> str:
     text = unicodedata.normalize("NFC", _NO_NAME.sub("_", part)).strip().lstrip(".").strip()
     stem, dot, suffix = text.rpartition(".")
-    if len(text) > _LONGEST_PART:
-        text = f"{stem[: _LONGEST_PART - 12]}{dot}{suffix[:10]}" if stem else text[:_LONGEST_PART]
+    if len(text) > _MAX_PART:
+        text = f"{stem[: _MAX_PART - 12]}{dot}{suffix[:10]}" if stem else text[:_MAX_PART]
     while len(text.encode()) > 240:
         text = text[1:]
     return text

@@ -1,8 +1,8 @@
 """python app/background/watcher.py FOLDER: run the command of one job and record its state.
 
-Started by `Jobs.start` and by nobody else. It holds FOLDER/lock, open when it is started, as long as it
-lives. Its command runs in a process group of its own, so that all of it can be ended, and is ended by the
-system should the watcher be killed.
+Only `Jobs.start` starts it. It inherits the open FOLDER/lock and holds it as long as it lives. Its command
+runs in a process group of its own, so that all of it can be ended, and the system ends it if the watcher is
+killed.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from typing import Any
 import orjson
 
 from app.background.jobs import (
-    AT_ONCE,
     CANCEL,
     JOB,
     LOCK,
     LOG,
+    MAX_RUNNING,
     PROGRESS,
     STATE,
     UPLOAD,
@@ -38,14 +38,14 @@ from app.background.jobs import (
 from indexer.base.progress import NOTES
 from indexer.store.artifacts import write_json
 
-_LOOK = 0.2  # seconds between looks at whether the command has ended, or should
+_INTERVAL = 0.2  # seconds between checks of whether the command has ended, or should
 _PATIENCE = 3.0  # seconds for a command to end by itself
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 def watch(folder: Path) -> None:
-    """Wait for a turn, run the command, and write down what became of it."""
-    about = orjson.loads((folder / JOB).read_bytes())
+    """Wait for a turn, run the command, and record its end."""
+    job = orjson.loads((folder / JOB).read_bytes())
     state: dict[str, Any] = {"state": "waiting"}
     try:
         write_json(folder / STATE, state)
@@ -55,24 +55,24 @@ def watch(folder: Path) -> None:
         else:
             state |= {"state": "running", "began": time.time()}
             write_json(folder / STATE, state)
-            state |= _run(about["command"], folder)
+            state |= _run(job["command"], folder)
     finally:
         shutil.rmtree(folder / UPLOAD, ignore_errors=True)
         write_json(folder / STATE, state | {"ended": time.time()})
 
 
 def _turn(folder: Path) -> int | None:
-    """A slot, held till this process ends; None if the job is cancelled first. First come, first served."""
+    """A slot, held until this process ends; None if the job is cancelled first. First come, first served."""
     while not (folder / CANCEL).exists():
         if not _waits_before(folder):
-            for number in range(AT_ONCE):
+            for number in range(MAX_RUNNING):
                 handle = os.open(folder.parent / f"slot-{number}", os.O_RDWR | os.O_CREAT, 0o600)
                 try:
                     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     return handle
                 except BlockingIOError:
                     os.close(handle)
-        time.sleep(_LOOK)
+        time.sleep(_INTERVAL)
     return None
 
 
@@ -87,7 +87,7 @@ def _waits_before(folder: Path) -> bool:
 
 
 def _run(command: Sequence[str], folder: Path) -> dict[str, Any]:
-    """Run the command to its end; what became of it."""
+    """Run the command to its end, and return the state that it ended with."""
     environment = {name: value for name, value in os.environ.items() if name not in _OF_TERMINALS}
     environment |= {NOTES: str(folder / PROGRESS), "PYTHONUNBUFFERED": "1", "COLUMNS": "110"}
     with (folder / LOG).open("wb") as log:
@@ -106,7 +106,7 @@ def _run(command: Sequence[str], folder: Path) -> dict[str, Any]:
         while child.poll() is None:
             if (folder / CANCEL).exists():
                 _end(child)
-            time.sleep(_LOOK)
+            time.sleep(_INTERVAL)
     if child.returncode == 0:
         return {"state": "done"}
     if (folder / CANCEL).exists():

@@ -1,5 +1,5 @@
-"""The pages: layout only, which service is asked and which HTML goes where.
+"""The pages: layout, which service is asked, and which template is shown where. No HTML is written here.
 
-The folder is not called `pages`: Streamlit takes a folder of that name beside the script that it runs for
-scripts to run by themselves, and a shared address would lead to one of them, without the shell.
+The folder is not called `pages`: Streamlit would take it, next to the script that it runs, for scripts to run
+by themselves, and a shared address would lead to one of them, without the shell.
 """

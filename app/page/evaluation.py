@@ -1,4 +1,4 @@
-"""Evaluations: one that is to be run, those that run, and finished ones with all that they found."""
+"""Evaluations: a form for a new one, running ones, and the reports of finished ones."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import streamlit as st
 
-from app.background.jobs import Job, Jobs
-from app.background.work import (
+from app.background.job_requests import (
     EVALUATE,
     MAX_DEPTH,
     MAX_LIMIT,
@@ -15,30 +14,16 @@ from app.background.work import (
     runnable_test_sets,
     start_evaluation,
 )
+from app.background.jobs import Jobs
 from app.evaluation.reports import Report, list_reports, read_report
+from app.page.context import Context
+from app.page.elements import invite, show, show_drawing, show_error, show_no_index
 from app.page.jobs import show_jobs
 from app.service import SearchService, list_indexes
-from app.web import address
-from app.web.context import Context
-from app.web.drawing import show_drawing
-from app.web.state import (
-    EVALUATION,
-    PARTS,
-    EvaluationView,
-    evaluation_address,
-    index_address,
-    read_evaluation_view,
-)
-from app.web.view import invitation_html, notice_html, plain_label, section_html
-from app.web.view_index import no_index_html
-from app.web.view_report import (
-    charts_html,
-    differences_html,
-    origin_html,
-    report_heading_html,
-    reports_html,
-    results_html,
-)
+from app.web import navigation
+from app.web.addresses import EVALUATION, REPORT_PARTS, EvaluationView, read_evaluation_view
+from app.web.rendering import plain_label
+from app.web.views import differences_html, report_part_html, report_title, reports_html
 from indexer.base.errors import LinkseekError
 
 _OWN = "questions of your own"
@@ -46,34 +31,32 @@ _TYPES = {"html": "text/html", "md": "text/markdown", "json": "application/json"
 
 
 def page(context: Context) -> None:
-    """A report, or the list of all and what to run next."""
-    view = read_evaluation_view(address.params())
+    """A report, or the list of all of them with the form for a new evaluation."""
+    view = read_evaluation_view(navigation.params())
     if view.report:
         show_report(context, view)
         return
-    address.write(EVALUATION, view.to_params() | {"index": [context.index.name]})
-    jobs = Jobs.beside(context.index)
+    navigation.write(EVALUATION, view.to_params() | {"index": [context.name]})
+    jobs = Jobs.next_to(context.index)
     reports = list_reports(context.options.results)
     if context.service is not None:
         with st.expander("New evaluation", expanded=not reports, key="new"):
             choose(context, context.service, jobs)
-    show_jobs(jobs, [EVALUATE], lambda job: _report_link(context, job))
+    show_jobs(jobs, EVALUATE, lambda job: (_report_address(context, job.order.subject), "Open the report"))
     if reports:
-        st.html(section_html("Finished evaluations"))
-        st.html(reports_html(reports, context.index.name))
+        show("section.html", title="Finished evaluations")
+        st.html(reports_html(reports, context.name))
     elif context.service is None:
-        st.html(no_index_html(index_address(context.index.name)))
+        show_no_index(context)
     else:
-        st.html(
-            invitation_html(
-                "Nothing has been evaluated yet",
-                "Choose questions and pipelines above. What is measured stays here, with its report.",
-            )
+        invite(
+            "Nothing has been evaluated yet",
+            "Choose questions and pipelines above. Finished evaluations stay here, with their reports.",
         )
 
 
-def _report_link(context: Context, job: Job) -> tuple[str, str]:
-    return evaluation_address(EvaluationView(job.subject), context.index.name), "Open the report"
+def _report_address(context: Context, report: str) -> str:
+    return EvaluationView(report).address(context.name)
 
 
 # --- a new one ------------------------------------------------------------------------------------
@@ -84,11 +67,9 @@ def choose(context: Context, service: SearchService, jobs: Jobs) -> None:
     available = service.pipelines.available(with_runs=True)
     chosen_before = st.session_state.get("evaluated", available[:3])
     st.session_state.evaluated = [name for name in chosen_before if name in available]
-    choices = {
-        choice.name: choice for choice in runnable_test_sets(service.index.manifest, context.index.name)
-    }
+    choices = {choice.name: choice for choice in runnable_test_sets(service.index.manifest, context.name)}
 
-    def told(name: str) -> str:
+    def title(name: str) -> str:
         if name == _OWN:
             return "Questions of your own, with answers"
         choice = choices[name]
@@ -96,7 +77,7 @@ def choose(context: Context, service: SearchService, jobs: Jobs) -> None:
         other = "" if choice.fits else f" (asked on {choice.corpus})"
         return f"{choice.title}{count}{other}"
 
-    chosen = st.selectbox("Questions", [*choices, _OWN], format_func=told, key="test_set", width=560)
+    chosen = st.selectbox("Questions", [*choices, _OWN], format_func=title, key="test_set", width=560)
     questions = None
     if chosen == _OWN:
         questions = st.file_uploader(
@@ -115,15 +96,9 @@ def choose(context: Context, service: SearchService, jobs: Jobs) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         depth = st.number_input("Depth", 1, MAX_DEPTH, 100, key="depth", width=160)
         limit = st.number_input(
-            "Only the first … questions",
-            1,
-            MAX_LIMIT,
-            None,
-            key="limit",
-            placeholder="all",
-            width=220,
+            "Limit of questions", 1, MAX_LIMIT, None, key="limit", placeholder="all", width=220
         )
-        latency = st.checkbox("Measure the time of single questions", value=True, key="latency")
+        latency = st.checkbox("Measure the time of each question", value=True, key="latency")
     if st.button("Evaluate", type="primary", key="evaluate"):
         evaluation = EvaluationChoices(
             None if chosen == _OWN else chosen, tuple(st.session_state.evaluated), int(depth), limit, latency
@@ -140,7 +115,7 @@ def choose(context: Context, service: SearchService, jobs: Jobs) -> None:
                 upload,
             )
         except LinkseekError as error:
-            st.html(notice_html(error.message, error.hint))
+            show_error(error.message, error.hint)
         else:
             st.rerun()
 
@@ -149,20 +124,19 @@ def choose(context: Context, service: SearchService, jobs: Jobs) -> None:
 
 
 def show_report(context: Context, view: EvaluationView) -> None:
-    """One report, its files, and where its pipelines differ."""
+    """One report, its files, and the questions that its pipelines answer differently."""
     try:
         report = read_report(context.options.results, view.report)
     except LinkseekError as error:
-        address.write(EVALUATION, view.to_params() | {"index": [context.index.name]})
-        st.html(notice_html(error.message, error.hint))
-        back = evaluation_address(EvaluationView(), context.index.name)
-        st.html(f'<p><a href="{back}">All evaluations</a></p>')
+        navigation.write(EVALUATION, view.to_params() | {"index": [context.name]})
+        show_error(error.message, error.hint)
+        show("report_heading.html", title="", index=context.name)
         return
     state, pairs = st.session_state, report.pairs()
-    parts = [part for part in PARTS if part != "questions" or pairs]
-    if address.is_new(EVALUATION):
+    parts = [part for part in REPORT_PARTS if part != "questions" or pairs]
+    if navigation.is_new(EVALUATION):
         state.part, state.pair = view.part, view.pair
-    st.html(report_heading_html(report, context.index.name))
+    show("report_heading.html", title=report_title(report.results), index=context.name)
     show_files(report)
     if state.get("part") not in parts:
         state.part = parts[0]
@@ -170,15 +144,13 @@ def show_report(context: Context, view: EvaluationView) -> None:
         "Part of the report", parts, key="part", format_func=str.capitalize, label_visibility="collapsed"
     )
     view = replace(view, part=state.part or parts[0])
-    if view.part == "scores":
-        st.html(results_html(report))
-    elif view.part == "charts":
-        show_drawing(charts_html(report), f"charts {report.name}")
-    elif view.part == "questions":
+    if view.part == "questions":
         view = replace(view, pair=show_differences(context, report, pairs))
+    elif view.part == "charts":
+        show_drawing(report_part_html(report, view.part), f"charts {report.name}")
     else:
-        st.html(origin_html(report))
-    address.write(EVALUATION, view.to_params() | {"index": [context.index.name]})
+        st.html(report_part_html(report, view.part))
+    navigation.write(EVALUATION, view.to_params() | {"index": [context.name]})
 
 
 def show_differences(context: Context, report: Report, pairs: list[tuple[str, str]]) -> tuple[str, str]:
@@ -191,17 +163,17 @@ def show_differences(context: Context, report: Report, pairs: list[tuple[str, st
             "Two pipelines",
             pairs,
             key="pair",
-            format_func=lambda pair: plain_label(f"{pair[1]} beside {pair[0]}"),
+            format_func=lambda pair: plain_label(f"{pair[1]} vs. {pair[0]}"),
         )
     pair = state.pair or pairs[0]
-    asked = report.index if report.index in list_indexes(context.index) else context.index.name
-    note = "" if asked == report.index else f"The index of this report is not here; links lead to {asked}."
-    st.html(differences_html(report.results, report.differences(*pair), asked, note))
+    index = report.index if report.index in list_indexes(context.index) else context.name
+    note = "" if index == report.index else f"The index of this report is missing; links lead to {index}."
+    st.html(differences_html(report, pair, index, note))
     return pair
 
 
 def show_files(report: Report) -> None:
-    """What can be downloaded."""
+    """The files of a report, to download."""
     runs = [file for file in report.files() if file.startswith("runs/")]
     with st.container(horizontal=True, key="files"):
         for file in ("report.html", "report.md", "results.json"):

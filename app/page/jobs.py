@@ -1,74 +1,64 @@
-"""Background work on a page: how it stands, looked at every second as long as something is under way."""
+"""Background jobs on a page; those that wait or run are read again every second."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import suppress
 
 import streamlit as st
 
 from app.background.jobs import Job, Jobs
-from app.web.view import plain_label
-from app.web.view_jobs import job_html
+from app.page.elements import show
+from app.web.rendering import plain_label
 from indexer.base.errors import LinkseekError
 
-_SHOWN = 6
-_EVERY = 1.0  # seconds
+_MAX_SHOWN = 6
+_INTERVAL = 1.0  # seconds
 
 Link = Callable[[Job], tuple[str, str] | None]
-"""Where the result of a job is, and what its link says; None where there is none."""
+"""The address of a job's result and the text of the link; None where there is no result."""
 
 
-def show_jobs(jobs: Jobs, kinds: Collection[str], link: Link) -> None:
-    """The jobs of some kinds, the newest first, with what can be done about each.
+def show_jobs(jobs: Jobs, kind: str, link: Link) -> None:
+    """The newest jobs of a kind, with buttons to cancel or dismiss them.
 
-    When one of them ends, the whole page is drawn again: what it has made may be there now.
+    When one of them ends, the whole page is drawn again, since its result may be there.
     """
-    listed = _listed(jobs, kinds)
-    if not listed:
-        return
-    before = _states(listed)
-    live = any(job.live for job in listed)
+    listed = jobs.list(kind)[:_MAX_SHOWN]
+    live, ended = [job.id for job in listed if job.live], [job for job in listed if not job.live]
 
-    @st.fragment(run_every=_EVERY if live else None)
+    @st.fragment(run_every=_INTERVAL)
     def watch() -> None:
-        now = _listed(jobs, kinds)
-        if _states(now) != before:
-            st.rerun()
-        for job in now:
-            _show(jobs, job, link)
-
-    with st.container(key="-".join(["jobs", *kinds])):
-        watch()
-
-
-def _show(jobs: Jobs, job: Job, link: Link) -> None:
-    with st.container(key=f"job-{job.id}"):
-        st.html(job_html(job, time.time(), link(job) if job.state == "done" else None))
-        with st.container(horizontal=True):
-            if job.live:
+        for id_ in live:
+            try:
+                job = jobs.find(id_)
+            except LinkseekError:
+                st.rerun()
+            if not job.live:
+                st.rerun()
+            with st.container(key=f"job-{id_}"):
+                show("job.html", job=job, now=time.time(), link=None)
                 _button("Cancel", jobs.cancel, job)
-                return
-            _button("Remove from the list", jobs.remove, job)
-            with suppress(LinkseekError):
-                log = jobs.log(job.id)
-                if log.strip():
-                    with st.popover("What it printed"):
-                        st.code(log, language=None, height=320)
+
+    with st.container(key=f"jobs-{kind}"):
+        if live:
+            watch()
+        for job in ended:
+            with st.container(key=f"job-{job.id}"):
+                show("job.html", job=job, now=time.time(), link=link(job))
+                with st.container(horizontal=True):
+                    _button("Dismiss", jobs.remove, job)
+                    with suppress(LinkseekError):
+                        log = jobs.log(job.id)
+                        if log.strip():
+                            with st.popover("Log"):
+                                st.code(log, language=None, height=320)
 
 
 def _button(label: str, act: Callable[[str], None], job: Job) -> None:
     def click() -> None:
-        with suppress(LinkseekError):  # somebody else was faster
+        with suppress(LinkseekError):  # another visitor was faster
             act(job.id)
 
-    st.button(label, key=f"{label} {job.id}", on_click=click, help=plain_label(job.title))
-
-
-def _listed(jobs: Jobs, kinds: Collection[str]) -> list[Job]:
-    return [job for job in jobs.list() if job.kind in kinds][:_SHOWN]
-
-
-def _states(listed: list[Job]) -> list[tuple[str, bool]]:
-    return [(job.id, job.live) for job in listed]
+    st.button(label, key=f"{label} {job.id}", on_click=click, help=plain_label(job.order.title))

@@ -1,43 +1,56 @@
-"""Search: one question, up to four pipelines side by side, and why each passage was found."""
+"""Search: one question, up to four pipelines side by side, and why each passage is a result."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import streamlit as st
 
+from app.page.context import Context
+from app.page.elements import invite, show, show_drawing, show_error, show_no_index
 from app.service import Answer, Failure, SearchService, checked_question
-from app.web import address
-from app.web.context import Context
-from app.web.drawing import show_drawing
-from app.web.state import COUNTS, DEFAULT_COUNT, MAX_PIPELINES, SEARCH, View, index_address, read_view
-from app.web.view import invitation_html, notice_html, paragraph_html, plain_label
-from app.web.view_evidence import evidence_html, graph_svg, passage_html, scores_html
-from app.web.view_index import no_index_html
-from app.web.view_ranks import NARROW, WIDE, ranks_svg
-from app.web.view_search import answer_html
+from app.web import navigation
+from app.web.addresses import (
+    COUNTS,
+    DEFAULT_COUNT,
+    MAX_PIPELINES,
+    SEARCH,
+    SearchView,
+    read_search_view,
+)
+from app.web.link_graph import link_graph
+from app.web.rank_chart import SELECTION, rank_chart
+from app.web.rendering import plain_label
+from app.web.views import answer_html, evidence_html, why_html
 from indexer.base.errors import LinkseekError
 
-_LAST_VIEW, _ANSWERS, _TURN = "last view", "answers", "turn of suggestions"
+_LAST_VIEW, _ANSWERS, _TURN, _CLICKS = "last view", "answers", "turn of suggestions", "clicks on the chart"
 
 
 def page(context: Context) -> None:
     """The page."""
     service = context.service
     if service is None:
-        show_no_index(context)
+        if not context.index.exists():
+            show_no_index(context)
+            show("paragraph.html", text="Or on the command line:")
+            st.code("linkseek build", language=None, width=640)
+            show("paragraph.html", text="From a corpus of your own:")
+            st.code("linkseek build --corpus FILE --index index/NAME", language=None, width=640)
+        st.button("Reload")
         return
     available = service.pipelines.available()
     if not available:
-        st.html(notice_html("this index has neither BM25 nor vectors", "Build it again with one of them."))
+        show_error("this index has neither BM25 nor vectors", "Build it again with one of them.")
         return
-    view = choose_view(context, service, available)
+    view = choose_view(context, available)
     if not view.question:
         st.session_state.pop(_ANSWERS, None)
-        invite(service)
+        suggest_questions(service)
         return
     if not view.pipelines:
-        st.html(invitation_html("Choose a pipeline", "Up to four answer side by side."))
+        invite("Choose a pipeline", "Up to four answer side by side.")
         return
     checked_question(view.question)
     answers = show_answers(context, service, view)
@@ -45,27 +58,16 @@ def page(context: Context) -> None:
         show_why(context, service, view, answers)
 
 
-def show_no_index(context: Context) -> None:
-    """There is nothing to search, and how to change that."""
-    if not context.index.exists():
-        st.html(no_index_html(index_address(context.index.name)))
-        st.html(paragraph_html("Or by a command, of the sample:"))
-        st.code("linkseek build", language=None, width=640)
-        st.html(paragraph_html("of a corpus of your own:"))
-        st.code("linkseek build --corpus FILE --index index/NAME", language=None, width=640)
-    st.button("Look again")
+# --- the question ---------------------------------------------------------------------------------
 
 
-# --- what is asked --------------------------------------------------------------------------------
-
-
-def choose_view(context: Context, service: SearchService, available: list[str]) -> View:
+def choose_view(context: Context, available: list[str]) -> SearchView:
     """The form, filled in from the address, and the address, filled in from the form."""
     state = st.session_state
-    if address.is_new(SEARCH) or "question" not in state:
-        params = address.params()
-        view = read_view(params, available)
-        if address.page_has_changed(SEARCH) and not set(params) - {"index"}:
+    if navigation.is_new(SEARCH) or "question" not in state:
+        params = navigation.params()
+        view = read_search_view(params, available)
+        if navigation.page_has_changed(SEARCH) and not set(params) - {"index"}:
             view = state.get(_LAST_VIEW, view)  # back from another page
         state.question, state.pipelines, state.k = view.question, list(view.pipelines), view.k
         state.grouped, state.chart, state.why = view.grouped, view.chart, view.why
@@ -85,37 +87,29 @@ def choose_view(context: Context, service: SearchService, available: list[str]) 
             format_func=plain_label,
             width="stretch",
         )
-        st.segmented_control("Passages each", COUNTS, key="k")
+        st.segmented_control("Results per pipeline", COUNTS, key="k")
         with st.container(key="show", width="content", gap="small"):
             st.toggle("Group by article", key="grouped")
             st.toggle("Chart of ranks", key="chart")
     if too_many:
         st.caption(f"At most {MAX_PIPELINES} pipelines fit side by side.")
     question = state.question.strip()
-    view = View(question, tuple(state.pipelines), state.k, state.grouped, state.chart, state.why)
-    remember(context, view, available)
+    view = SearchView(question, tuple(state.pipelines), state.k, state.grouped, state.chart, state.why)
+    state[_LAST_VIEW] = replace(view, why="")
+    params = {"index": [context.name]}
+    if view == read_search_view({}, available):
+        navigation.write(SEARCH, params if context.name != context.options.index.resolve().name else {})
+    else:
+        navigation.write(SEARCH, view.to_params() | params)
     return view
 
 
-def remember(context: Context, view: View, available: list[str]) -> None:
-    """Put the view into the address, and keep it for the way back from another page."""
-    st.session_state[_LAST_VIEW] = replace(view, why="")
-    index = {"index": [context.index.name]}
-    if view == read_view({}, available):
-        wanted = index if context.index.name != context.options.index.resolve().name else {}
-    else:
-        wanted = view.to_params() | index
-    address.write(SEARCH, wanted)
-
-
-def invite(service: SearchService) -> None:
-    """What an empty page says, with questions to start with."""
-    st.html(
-        invitation_html(
-            "Ask a question in your own words",
-            "Each pipeline ranks the same passages in its own way. See side by side what they find, "
-            "where the words of your question stand, and which hyperlinks speak for a passage.",
-        )
+def suggest_questions(service: SearchService) -> None:
+    """An empty page, with questions to start with."""
+    invite(
+        "Ask a question in your own words",
+        "Each pipeline ranks the same passages in its own way. Compare their results side by side, where "
+        "the words of your question stand, and how hyperlinks connect a passage with other articles.",
     )
     suggestions = service.suggestions(st.session_state.get(_TURN, 0))
     if suggestions:
@@ -141,65 +135,70 @@ def turn_suggestions() -> None:
 
 
 def close_why() -> None:
-    """Take the evidence away."""
+    """Close the evidence."""
     st.session_state.why = ""
 
 
-# --- what is found --------------------------------------------------------------------------------
+# --- the answers ----------------------------------------------------------------------------------
 
 
-def show_answers(context: Context, service: SearchService, view: View) -> list[Answer]:
+def show_answers(context: Context, service: SearchService, view: SearchView) -> list[Answer]:
     """A column for each pipeline, filled as soon as its answer is there; then all with each other's ranks."""
     chart = st.container()
     count = len(view.pipelines)
     places = st.columns(count, gap="large" if count < 3 else "medium")
     columns = {name: place.empty() for name, place in zip(view.pipelines, places, strict=True)}
-    kept = kept_answers(service, view)
-    for name, answer in kept.items():
-        columns[name].html(column_html(context, service, view, answer, [*kept.values()]))
-    missing = [name for name in view.pipelines if name not in kept]
+    known = known_answers(service, view)
+
+    def show_column(answer: Answer, others: list[Answer]) -> None:
+        description = service.describe(answer.pipeline)
+        columns[answer.pipeline].html(answer_html(answer, description, view, context.name, others))
+
+    for answer in known.values():
+        show_column(answer, [*known.values()])
+    missing = [name for name in view.pipelines if name not in known]
     if missing:
         waiting = not all(map(service.is_ready, missing))
         text = "Loading the models: only the first question waits for this…" if waiting else "Searching…"
         with st.spinner(text):
-            for found in service.answers(view.question, missing, view.k):
-                place = columns[found.pipeline]
-                if isinstance(found, Failure):
-                    kept.pop(found.pipeline, None)
-                    place.html(notice_html(f"{found.pipeline}: {found.message}", found.hint))
+            for result in service.answers(view.question, missing, view.k):
+                if isinstance(result, Failure):
+                    known.pop(result.pipeline, None)
+                    with columns[result.pipeline]:
+                        show_error(f"{result.pipeline}: {result.message}", result.hint)
                 else:
-                    kept[found.pipeline] = found
-                    place.html(column_html(context, service, view, found, []))
-    answers = [kept[name] for name in view.pipelines if name in kept]
+                    known[result.pipeline] = result
+                    show_column(result, [])
+    answers = [known[name] for name in view.pipelines if name in known]
     if missing and len(answers) > 1:
         for answer in answers:
-            columns[answer.pipeline].html(column_html(context, service, view, answer, answers))
+            show_column(answer, answers)
     if view.chart and any(answer.hits for answer in answers):
-        with chart:
-            wide, narrow = (ranks_svg(answers, view, context.index.name, frame) for frame in (WIDE, NARROW))
-            show_drawing(f'<div class="ls-wide">{wide}</div><div class="ls-narrow">{narrow}</div>', "ranks")
+        key = f"ranks {st.session_state.get(_CLICKS, 0)}"
+        chart.altair_chart(rank_chart(answers), key=key, on_select=partial(open_why, key))
     return answers
 
 
-def kept_answers(service: SearchService, view: View) -> dict[str, Answer]:
+def open_why(key: str) -> None:
+    """Open the evidence of the passage that was clicked in the chart, and clear the selection."""
+    points = st.session_state[key].selection.get(SELECTION, [])
+    if points and "id" in points[0]:  # not the name of a pipeline
+        st.session_state.why = points[0]["id"]
+        st.session_state[_CLICKS] = st.session_state.get(_CLICKS, 0) + 1
+
+
+def known_answers(service: SearchService, view: SearchView) -> dict[str, Answer]:
     """This visitor's answers to the same question, so that opening one passage does not search again."""
     asked = (service, view.question, view.k)
     if st.session_state.get(_ANSWERS, (None, {}))[0] != asked:
         st.session_state[_ANSWERS] = (asked, {})
-    kept: dict[str, Answer] = st.session_state[_ANSWERS][1]
-    for name in [name for name, answer in kept.items() if name not in view.pipelines or answer.waiting]:
-        del kept[name]
-    return kept
+    answers: dict[str, Answer] = st.session_state[_ANSWERS][1]
+    for name in [name for name, answer in answers.items() if name not in view.pipelines or answer.waiting]:
+        del answers[name]
+    return answers
 
 
-def column_html(
-    context: Context, service: SearchService, view: View, answer: Answer, others: list[Answer]
-) -> str:
-    """The HTML of one column."""
-    return answer_html(answer, service.describe(answer.pipeline), view, context.index.name, others)
-
-
-def show_why(context: Context, service: SearchService, view: View, answers: list[Answer]) -> None:
+def show_why(context: Context, service: SearchService, view: SearchView, answers: list[Answer]) -> None:
     """The evidence for one passage, above the page."""
 
     @st.dialog("Why this passage?", width="large", on_dismiss=close_why)
@@ -207,13 +206,12 @@ def show_why(context: Context, service: SearchService, view: View, answers: list
         try:
             reason = service.why(view.question, view.why)
         except LinkseekError as error:
-            st.html(notice_html(error.message, error.hint))
+            show_error(error.message, error.hint)
             return
-        name = context.index.name
-        st.html(passage_html(reason, name) + scores_html(reason.hit.row, answers))
-        graph = graph_svg(reason.links, name)
+        st.html(why_html(reason, answers, context.name))
+        graph = link_graph(reason.links, context.name)
         if graph:
-            show_drawing(f'<div class="ls-scroll">{graph}</div>', "graph")
-        st.html(evidence_html(reason.links, name))
+            show_drawing(graph, "graph")
+        st.html(evidence_html(reason, context.name))
 
     dialog()

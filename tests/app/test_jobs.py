@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from app.background import jobs as jobs_module
-from app.background.jobs import AT_ONCE, KEPT, Jobs, Order, Stage, error_in, is_held, read_stages
+from app.background.jobs import MAX_ENDED, MAX_RUNNING, Jobs, Order, Stage, error_in, is_held, read_stages
 from indexer.base.errors import BusyError, MachineError, UsageError
 
 
@@ -56,10 +56,11 @@ SLEEP = "import time; time.sleep(600)"
 
 def test_a_command_runs_to_its_end(jobs):
     job = jobs.start(order("print('hello')"))
-    assert (job.kind, job.title, job.subject, job.live) == ("build", "Title key", "subject", True)
+    assert (job.order.kind, job.order.title, job.order.subject) == ("build", "Title key", "subject")
+    assert job.live
     done = ended(jobs, job)
     assert done.state == "done" and done.message == ""
-    assert done.created <= done.began <= done.ended <= time.time()
+    assert done.began <= done.ended <= time.time()
     assert jobs.log(job.id) == "hello\n"
     assert Jobs(jobs.folder).list() == [done]  # as another server sees it
 
@@ -191,7 +192,7 @@ def test_a_key_is_free_again_when_its_job_has_ended(jobs):
 
 
 def test_others_wait_for_their_turn_and_come_in_order(jobs):
-    first = [jobs.start(order(SLEEP, f"{n}")) for n in range(AT_ONCE)]
+    first = [jobs.start(order(SLEEP, f"{n}")) for n in range(MAX_RUNNING)]
     for job in first:
         running(jobs, job)
     second, third = jobs.start(order(SLEEP, "second")), jobs.start(order(SLEEP, "third"))
@@ -212,8 +213,8 @@ def test_the_list_is_newest_first_and_by_kind(jobs):
 
 
 def test_old_ones_are_forgotten(jobs, kept, monkeypatch):
-    monkeypatch.setattr(jobs_module, "KEPT", 2)
-    assert KEPT > 2
+    monkeypatch.setattr(jobs_module, "MAX_ENDED", 2)
+    assert MAX_ENDED > 2
     for n in range(4):
         shutil.copytree(kept[1], jobs.folder / f"20000101-00000{n}")
     (jobs.folder / "19990101-000000").mkdir()  # of an upload that nobody finished
@@ -239,9 +240,7 @@ def test_removing(jobs):
 def test_an_id_is_no_path(jobs, id_):
     outside = jobs.folder.parent / "outside"
     outside.mkdir(parents=True)
-    (outside / "job.json").write_text(
-        '{"kind": "", "key": "", "title": "", "subject": "", "command": [], "created": 0}'
-    )
+    (outside / "job.json").write_text('{"kind": "", "key": "", "title": "", "subject": "", "command": []}')
     for act in (jobs.find, jobs.cancel, jobs.remove, jobs.log):
         with pytest.raises(UsageError):
             act(id_)
@@ -253,20 +252,20 @@ def test_an_id_is_no_path(jobs, id_):
 
 def test_uploads_are_there_for_the_command_and_gone_afterwards(jobs):
     with jobs.draft() as draft:
-        (draft.folder / "upload").mkdir()
-        (draft.folder / "upload" / "a.txt").write_text("content")
-        code = f"print(open({str(draft.folder / 'upload' / 'a.txt')!r}).read())"
+        (draft / "upload").mkdir()
+        (draft / "upload" / "a.txt").write_text("content")
+        code = f"print(open({str(draft / 'upload' / 'a.txt')!r}).read())"
         job = jobs.start(order(code), draft)
     assert ended(jobs, job).state == "done"
     assert jobs.log(job.id) == "content\n"
-    assert not (draft.folder / "upload").exists()
+    assert not (draft / "upload").exists()
 
 
 def test_a_draft_that_fails_leaves_nothing(jobs):
     with pytest.raises(ZeroDivisionError), jobs.draft() as draft:
-        (draft.folder / "half").write_text("x")
+        (draft / "half").write_text("x")
         raise ZeroDivisionError
-    assert not draft.folder.exists() and jobs.list() == []
+    assert not draft.exists() and jobs.list() == []
 
 
 def test_a_full_disk(jobs, monkeypatch):
@@ -291,14 +290,14 @@ def kept(tmp_path):
     """A job that has ended, as it lies on disk, and its folder."""
     jobs = Jobs(tmp_path / ".jobs")
     with jobs.draft() as draft:
-        about = {"kind": "build", "key": "k", "title": "t", "subject": "s", "command": ["c"], "created": 1.0}
-        (draft.folder / "job.json").write_bytes(orjson.dumps(about))
-        (draft.folder / "state.json").write_bytes(orjson.dumps({"state": "done", "began": 2.0, "ended": 3.0}))
+        about = {"kind": "build", "key": "k", "title": "t", "subject": "s", "command": ["c"]}
+        (draft / "job.json").write_bytes(orjson.dumps(about))
+        (draft / "state.json").write_bytes(orjson.dumps({"state": "done", "began": 2.0, "ended": 3.0}))
         stage = {"label": "a", "unit": "", "total": 1, "first": 0, "done": 1, "began": 2.0, "ended": 3.0}
-        (draft.folder / "progress.json").write_bytes(orjson.dumps([stage]))
+        (draft / "progress.json").write_bytes(orjson.dumps([stage]))
     [job] = jobs.list()
-    assert (job.state, job.created, job.began, job.ended, len(job.stages)) == ("done", 1.0, 2.0, 3.0, 1)
-    return jobs, draft.folder
+    assert (job.state, job.began, job.ended, len(job.stages)) == ("done", 2.0, 3.0, 1)
+    return jobs, draft
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"state": 5}', b'[{"label": "x"}]', b"\xff\0", None])

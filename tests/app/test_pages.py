@@ -18,7 +18,6 @@ from test_reports import HOSTILE, results, write
 from app import main
 from app.background import jobs as jobs_module
 from app.background.jobs import Jobs
-from app.page import jobs as page_jobs
 
 PAGE = str(Path(main.__file__))
 
@@ -49,9 +48,9 @@ def started(monkeypatch):
     def launch(self, order, draft):
         orders.append(order)
         about = {name: getattr(order, name) for name in ("kind", "key", "title", "subject")}
-        about |= {"command": list(order.command), "created": 1.0}
-        (draft.folder / "job.json").write_bytes(orjson.dumps(about))
-        (draft.folder / "state.json").write_bytes(orjson.dumps({"state": "done", "began": 1.0, "ended": 2.0}))
+        about |= {"command": list(order.command)}
+        (draft / "job.json").write_bytes(orjson.dumps(about))
+        (draft / "state.json").write_bytes(orjson.dumps({"state": "done", "began": 1.0, "ended": 2.0}))
 
     monkeypatch.setattr(Jobs, "_launch", launch)
     return orders
@@ -102,7 +101,7 @@ def test_articles_to_start_with_and_finding(open_page, wiki):
     assert address(test) == {"find": ["moo"], "index": ["wiki"]}
     assert 'href="article?id=Moon&amp;index=wiki"' in bodies(test) and "Read an article" not in bodies(test)
     test.text_input(key="find").set_value("<b>none")
-    assert "No title holds" in bodies(run(test)) and "<b>none" not in bodies(test)
+    assert "No title contains" in bodies(run(test)) and "<b>none" not in bodies(test)
 
 
 def test_an_article_is_read_and_mined(open_page, wiki):
@@ -124,7 +123,7 @@ def test_an_article_is_read_and_mined(open_page, wiki):
     test.pills(key="contrasts").set_value(["ict", "wlp"])
     assert bodies(run(test)).count('aria-label="Mined by') == 1
     assert bodies(test).count('aria-label="Contrasts of') == 2
-    assert bodies(test).count("should score more with") == bodies(test).count("than with") > 1
+    assert bodies(test).count("should rank higher:") == bodies(test).count("should rank lower:") > 1
     assert not test.caption
     test.pills(key="objectives").set_value(["ict", "bfs", "wlp"])
     run(test)
@@ -188,7 +187,7 @@ def test_nothing_evaluated_yet_and_a_first_evaluation(open_page, built_index, st
     assert order.title == "sample on own: dense, bm25" and "--depth" in order.command
     assert "sample on own: dense, bm25" in bodies(test)
     assert f'href="evaluation?report={order.subject}&amp;index=own"' in bodies(test)
-    button(test, "Remove from the list").click()
+    button(test, "Dismiss").click()
     assert "sample on own" not in bodies(run(test))
 
 
@@ -213,7 +212,7 @@ def test_reports_are_listed_and_read(open_page, own_index, tmp_path):
     assert "Evaluation on sample" in bodies(test) and "75.0" in bodies(test)
     test.segmented_control(key="part").set_value("questions")
     run(test)
-    assert "The index of this report is not here; links lead to own." in bodies(test)
+    assert "The index of this report is missing; links lead to own." in bodies(test)
     assert HOSTILE not in bodies(test) and "pipelines=bm25&amp;pipelines=dense" in bodies(test)
     assert address(test) == {
         "report": ["one"],
@@ -252,11 +251,11 @@ def test_an_index_is_told_and_verified(open_page, own_index, started):
     build(own_index.with_name("another <b>"), encoders=())
     test = open_page("index", own_index)
     assert "Parts and sizes" in bodies(test) and "all of" not in bodies(test)
-    assert "another &lt;b&gt;" in bodies(test) and "All indexes here" in bodies(test)
-    button(test, "Check every file").click()
+    assert "another &lt;b&gt;" in bodies(test) and "All indexes" in bodies(test)
+    button(test, "Verify files").click()
     run(test)
     assert started[0].kind == "verify" and "Verify own" in bodies(test)
-    assert "own: every file is intact" in bodies(test)
+    assert "own: all files intact" in bodies(test)
 
 
 def test_without_an_index_the_sample_is_offered(open_page, tmp_path, started):
@@ -270,7 +269,7 @@ def test_without_an_index_the_sample_is_offered(open_page, tmp_path, started):
 def test_a_damaged_index_is_told_and_others_can_be_built(open_page, own_index):
     (own_index / "passages" / "offsets.npy").write_bytes(b"x")
     test = open_page("index", own_index)
-    assert "offsets.npy" in notices(test)[0] and "Build one from your own files" in bodies(test)
+    assert "offsets.npy" in notices(test)[0] and "Build an index from your own files" in bodies(test)
     assert "There is no index yet" not in bodies(test)
 
 
@@ -296,12 +295,11 @@ def test_building_from_an_upload(open_page, own_index, started, monkeypatch):
     assert started[0].command[-1] != "notes" and "--corpus" in started[0].command
 
 
-def test_the_title_of_a_job_is_only_text_and_a_job_can_be_gone(open_page, own_index, started, monkeypatch):
-    monkeypatch.setattr(page_jobs, "_EVERY", None)
-    jobs = Jobs.beside(own_index)
+def test_the_title_of_a_job_is_only_text_and_a_job_can_be_gone(open_page, own_index, started):
+    jobs = Jobs.next_to(own_index)
     jobs.start(jobs_module.Order("build", "k", HOSTILE_TITLE, "x", ["c"]))
     test = open_page("index", own_index)
     assert "&lt;script&gt;alert(1)" in bodies(test) and "<script>alert" not in bodies(test)
     shutil.rmtree(jobs.folder)
-    button(test, "Remove from the list").click()  # somebody else was faster
+    button(test, "Dismiss").click()  # somebody else was faster
     assert "alert(1)" not in bodies(run(test)) and not notices(test)

@@ -6,16 +6,11 @@ import os
 import zipfile
 
 import pytest
+from reading import Reader
 
 from app.evaluation.reports import list_reports, read_report
-from app.web.view_report import (
-    charts_html,
-    differences_html,
-    origin_html,
-    report_heading_html,
-    reports_html,
-    results_html,
-)
+from app.web.rendering import render
+from app.web.views import differences_html, report_part_html, report_title, reports_html
 from indexer.base.errors import InputError, LinkseekError, UsageError
 
 HOSTILE = "<script>alert(1)</script> \u202eesrever"
@@ -141,10 +136,10 @@ def test_a_report_with_one_wrong_part_is_shown_without_it(folder, key):
         except LinkseekError:
             assert key == "pipelines"
             continue
-        for html in (results_html, charts_html, origin_html):
-            assert "<script>" not in html(report)
+        for part in ("scores", "charts", "provenance"):
+            assert "<script>" not in report_part_html(report, part)
         for pair in report.pairs():
-            differences_html(report.results, report.differences(*pair), "x")
+            differences_html(report, pair, "x")
         assert list_reports(folder)[0].problem == ""
 
 
@@ -152,11 +147,11 @@ def test_what_is_shown_of_a_report(folder):
     write(folder, "one")
     report = read_report(folder, "one")
     assert report.index == "mine"
-    told = results_html(report)
-    assert "dense" in told and "75.0" in told and "65.0–85.0" in told
-    assert charts_html(report).count("<svg") == 2  # for wide pages and for narrow ones
-    assert "~/index/mine" in origin_html(report)
-    assert "Evaluation on sample" in report_heading_html(report, "x")
+    scores = report_part_html(report, "scores")
+    assert "dense" in scores and "75.0" in scores and "65.0–85.0" in scores
+    assert "<svg" in report_part_html(report, "charts")
+    assert "~/index/mine" in report_part_html(report, "provenance")
+    assert report_title(report.results) == "Evaluation on sample"
 
 
 def test_names_of_pipelines_are_only_text(folder):
@@ -177,26 +172,30 @@ def test_names_of_pipelines_are_only_text(folder):
     )
     write(folder, "one", told)
     report = read_report(folder, "one")
-    assert charts_html(report).count("<svg") >= 6
-    for html in (
-        results_html(report),
-        charts_html(report),
-        origin_html(report),
-        report_heading_html(report, name),
-    ):
-        assert "<img" not in html and "\u202e" not in html and "&lt;img src=x onerror=&quot;" in html
+    parts = [report_part_html(report, part) for part in ("scores", "charts", "provenance")]
+    parts.append(render("report_heading.html", title=report_title(report.results), index=name))
+    for html in parts:
+        assert "<img" not in html and "\u202e" not in html and "&lt;img src=x onerror=" in html
 
 
 def test_differences_lead_to_search_with_both_pipelines(folder):
     write(folder, "one")
     report = read_report(folder, "one")
     assert report.pairs() == [("bm25", "dense")]
-    html = differences_html(report.results, report.differences("bm25", "dense"), "mine", "A <note>.")
-    assert "2 questions, 1 better and 1 worse" in html and "A &lt;note&gt;." in html
-    assert (
-        'href="./?pipelines=bm25&amp;pipelines=dense&amp;k=10&amp;q=Where+%26+when%3F&amp;index=mine"' in html
-    )
-    assert "nothing right among 20" in html and "right at rank 2" in html
+    html = differences_html(report, ("bm25", "dense"), "mine", "A <note>.")
+    read = Reader(html)
+    assert read.all(".ls-differences > p") == [
+        "dense vs. bm25: 2 questions, 1 better and 1 worse",
+        "A <note>.",
+    ]
+    assert read.hrefs[1] == "./?pipelines=bm25&pipelines=dense&k=10&q=Where+%26+when%3F&index=mine"
+    assert read.all(".ls-found-at") == [
+        "bm25 no relevant passage in the top 20",
+        "dense relevant at rank 2",
+        "bm25 relevant at rank 1",
+        "dense relevant at rank 4",
+    ]
+    assert read.all("li", "class") == ["ls-better", "ls-worse"]
     assert "<script>" not in html and "\u202e" not in html and "%E2%80%AE" not in html
     assert report.differences("dense", "bm25") == []
 

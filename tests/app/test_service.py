@@ -235,7 +235,7 @@ def test_a_second_stage_that_fails(two_stages):
 
 def test_why(service):
     reason = service.why("Where does a volcano erupt?", "Naples#0")
-    assert (reason.hit.passage_id, reason.hit.right) == ("Naples#0", None)
+    assert (reason.hit.passage_id, reason.hit.relevant) == ("Naples#0", None)
     assert [reason.hit.text[start:end] for start, end in reason.hit.marks] == ["volcano", "erupted"]
     assert reason.links.article.id == "Naples"
     for id_ in ("Naples#7", "gone", "", "../../etc#0"):
@@ -273,11 +273,11 @@ def test_answers_that_are_known_are_marked(built_index, word_encoder):
     service = SearchService(built_index)
     service.known = KnownQuestions([Query("1", "Which river?", ("the Seine",))])
     answer = service.search("which RIVER?", "dense", 6)
-    right = {hit.document_id: hit.right for hit in answer.hits}
-    assert right["Seine"] and not right["Lyon"]
+    relevant = {hit.document_id: hit.relevant for hit in answer.hits}
+    assert relevant["Seine"] and not relevant["Lyon"]
     hit = next(hit for hit in answer.hits if hit.document_id == "Seine")
     assert [hit.text[start:end] for start, end in hit.answers] == ["The Seine"]
-    assert {hit.right for hit in service.search("river", "bm25").hits} == {None}
+    assert {hit.relevant for hit in service.search("river", "bm25").hits} == {None}
 
 
 # --- indexes --------------------------------------------------------------------------------------
@@ -287,7 +287,7 @@ def test_indexes_beside_each_other(own_index):
     folder = own_index.parent
     build(folder / "another", encoders=())
     (folder / "own.building").mkdir()
-    for name in (".hidden", "own.building", "own.old"):
+    for name in (".hidden", "own.building", "own.tmp"):
         build(folder / name, encoders=())
     (folder / "other-folder").mkdir()
     (folder / "web-application").mkdir()
@@ -317,6 +317,6 @@ def test_no_index_and_a_damaged_one(own_index, tmp_path):
 
 
 def test_the_service_does_not_need_streamlit():
-    code = "import sys, app.service, app.web.view_search, app.web.view_ranks, app.web.view_evidence; "
+    code = "import sys, app.service, app.web.views, app.web.link_graph; "
     code += "print([m for m in sys.modules if m in ('streamlit', 'torch', 'openvino', 'faiss', 'jnius')])"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"

@@ -1,4 +1,4 @@
-"""What the shell hands to every page: the index that was chosen, opened once, and the options."""
+"""The chosen index and the options, which the shell hands to every page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class AppOptions(Options):
     """Search an index in the browser: pipelines side by side, articles, evaluations, indexes."""
 
     index: Path = Path("index/sample")
-    """the folder of the index; those beside it can be chosen on the page"""
+    """the folder of the index; others in the same folder can be chosen on the page"""
     pipelines_file: Path | None = None
     """a TOML file with pipelines of your own"""
     results: Path = Path("results")
@@ -22,8 +22,13 @@ class AppOptions(Options):
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The chosen index's folder, and its service; None where there is no index that could be opened."""
+    """The folder of the chosen index, and its service; None where there is no index that can be opened."""
 
     index: Path
     service: SearchService | None
     options: AppOptions
+
+    @property
+    def name(self) -> str:
+        """The name of the index, which every link carries."""
+        return self.index.name

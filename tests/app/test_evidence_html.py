@@ -1,6 +1,5 @@
-"""The HTML and the drawing of evidence: every link, hostile texts, what stands where."""
+"""The HTML and the drawing of evidence: every link, hostile texts, places of nodes."""
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,8 +10,10 @@ from small_index import HOSTILE_TEXT, HOSTILE_TITLE
 
 from app.around.evidence import Anchor, Article, CoMention, DualLink, Entity, LinkEvidence
 from app.service import Answer, Hit, Place, Reason
-from app.web import view_evidence
-from app.web.view_evidence import evidence_html, graph_svg, passage_html, scores_html
+from app.web import link_graph as drawing
+from app.web import views
+from app.web.link_graph import link_graph
+from app.web.views import why_html
 
 
 def article(row, title=None):
@@ -30,20 +31,25 @@ LINKS = LinkEvidence(
 NOTHING = LinkEvidence(OWN, (), (), (), ())
 
 
+def evidence_html(links, index):
+    return views.evidence_html(Reason(hit(), links), index)
+
+
 def hit(text="She found it.", **more):
     return Hit(0, 0, "a0#1", "a0", "Article 0", text, "https://a.example/0", (), row=5, **more)
 
 
 def test_the_passage_with_its_anchors():
-    read = Reader(passage_html(Reason(hit(right=True, answers=((10, 12),)), LINKS), "sample"))
+    read = Reader(why_html(Reason(hit(relevant=True, answers=((10, 12),)), LINKS), [], "sample"))
     assert read.hrefs == ["article?id=a0&index=sample", "https://a.example/0", "article?id=a1&index=sample"]
-    assert read.marks == ["it"] and "holds an answer" in read.text
-    assert "holds no answer" in passage_html(Reason(hit(right=False), LINKS), "sample")
-    assert "answer" not in Reader(passage_html(Reason(hit(), LINKS), "sample")).text
+    assert read.marks == ["it"] and read.all(".ls-verdict") == ["✓ contains an answer"]
+    other = Reader(why_html(Reason(hit(relevant=False), LINKS), [], "sample"))
+    assert other.all(".ls-verdict") == ["✗ contains no answer"]
+    assert "answer" not in Reader(why_html(Reason(hit(), LINKS), [], "sample")).text
 
 
 def test_a_book_is_cut():
-    read = Reader(passage_html(Reason(hit("word " * 10_000), LINKS), "sample"))
+    read = Reader(why_html(Reason(hit("word " * 10_000), LINKS), [], "sample"))
     assert len(read.text) < 4_100 and read.text.endswith(" …")
 
 
@@ -52,27 +58,28 @@ def test_scores_of_every_pipeline_before_and_after():
     two = Answer("q", "ce", (found,), 0, places={5: Place(1, 9.5)}, first_stage="bm25")
     one = Answer("q", "bm25", (), 0, places={5: Place(4, 2.25), 6: Place(1, 3.0)})
     none = Answer("q", "<b>", (), 0, places={6: Place(1, 3.0)})
-    rows = re.findall(r"<tr>(.*?)</tr>", scores_html(5, [two, one, none]))
-    cells = [re.findall(r">([^<>]+)<", row) for row in rows]
-    assert cells == [
+    reason = Reason(hit(), NOTHING)
+    rows = Reader(why_html(reason, [two, one, none], "i")).tree.css("tr")
+    assert [[cell.text() for cell in row.css("th, td")] for row in rows] == [
         ["Pipeline", "Rank", "Score", "Before: rank", "score", "Moved"],
         ["ce", "1", "9.5000", "4", "2.2500", "3 higher"],
-        ["bm25", "4", "2.2500"],
-        ["&lt;b&gt;", "–", "not among the first 1", "–"],
+        ["bm25", "4", "2.2500", "", "", ""],
+        ["<b>", "–not among the first 1", "–", "", "", ""],
     ]
-    assert "Before" not in scores_html(5, [one])
-    assert scores_html(5, []) == ""
+    assert "Before" not in why_html(reason, [one], "i")
+    assert "table" not in Reader(why_html(reason, [], "i")).tags
 
 
 def test_evidence_in_words():
-    read = Reader(evidence_html(LINKS, "sample"))
-    assert "Article 0 the passage is part of this article" in read.text
-    assert "Article 1 the passage links to it as “her <brother>”" in read.text
-    assert "Article 3 its article links here as a link" in read.text
-    assert "Article 1 here “here”, there “there”" in read.text
-    assert "Article 3 by Article 2; it links here too" in read.text
-    assert "Article 1 by Article 2; it is linked from here too" in read.text
-    assert "No hyperlink speaks for this passage" in evidence_html(NOTHING, "sample")
+    assert Reader(evidence_html(LINKS, "sample")).all("li") == [
+        "Article 0 the passage is part of this article",
+        "Article 1 the passage links to it as “her <brother>”",
+        "Article 3 its article links here as a link",
+        "Article 1 here “here”, there “there”",
+        "Article 3 by Article 2; it links here too",
+        "Article 1 by Article 2; it is linked from here too",
+    ]
+    assert "No related links" in evidence_html(NOTHING, "sample")
 
 
 def test_long_lists_end_with_a_count():
@@ -85,29 +92,29 @@ def test_long_lists_end_with_a_count():
 
 
 def nodes(svg):
-    return re.findall(r'<a href="([^"]*)" class="node n(\d+)([^"]*)"><title>(.*?)</title>', svg)
+    """Address, classes and title of each node."""
+    found = Reader(svg).tree.css("a.node")
+    return [(a.attributes["href"], a.attributes["class"], a.css_first("title").text()) for a in found]
 
 
 def test_the_graph_by_hand():
-    svg = graph_svg(LINKS, "sample")
-    Reader(svg)
+    svg = link_graph(LINKS, "sample")
     assert nodes(svg) == [
-        ("article?id=a1&amp;index=sample", "0", " named", "Article 1, named in the question"),
-        ("article?id=a0&amp;index=sample", "1", " named own", "Article 0, named in the question"),
-        ("article?id=a2&amp;index=sample", "2", "", "Article 2"),
-        ("article?id=a3&amp;index=sample", "3", " named", "Article 3, named in the question"),
-        ("article?id=a1&amp;index=sample", "4", " named", "Article 1, named in the question"),
+        ("article?id=a1&index=sample", "node n0 named", "Article 1, named in the question"),
+        ("article?id=a0&index=sample", "node n1 named own", "Article 0, named in the question"),
+        ("article?id=a2&index=sample", "node n2", "Article 2"),
+        ("article?id=a3&index=sample", "node n3 named", "Article 3, named in the question"),
+        ("article?id=a1&index=sample", "node n4 named", "Article 1, named in the question"),
     ]
-    edges = re.findall(r'class="edge (\w+) (e\d+ e\d+)"', svg)
-    assert edges == [
-        ("dual", "e0 e1"),
-        ("mention", "e1 e2"),
-        ("mention", "e3 e2"),
-        ("mention", "e4 e2"),
-        ("link", "e3 e1"),
-        ("link", "e4 e1"),
+    assert Reader(svg).all("path:nth-of-type(odd)", "class") == [
+        "edge dual e0 e1",
+        "edge mention e1 e2",
+        "edge mention e3 e2",
+        "edge mention e4 e2",
+        "edge link e3 e1",
+        "edge link e4 e1",
     ]
-    assert graph_svg(NOTHING, "sample") == ""
+    assert link_graph(NOTHING, "sample") == ""
 
 
 def test_a_graph_of_many_stays_small_and_its_numbers_are_known_to_the_style():
@@ -116,9 +123,9 @@ def test_a_graph_of_many_stays_small_and_its_numbers_are_known_to_the_style():
         dual_links=tuple(DualLink(article(n), "a", "b") for n in range(10, 60)),
         co_mentions=tuple(CoMention(article(n), article(n + 100), asks=False) for n in range(100, 160)),
     )
-    numbers = [int(number) for _, number, _, _ in nodes(graph_svg(many, "sample"))]
-    assert numbers == list(range(19))
-    style = Path(view_evidence.__file__).with_name("style.css").read_text("utf-8")
+    numbers = [classes.split()[1] for _, classes, _ in nodes(link_graph(many, "sample"))]
+    assert numbers == [f"n{number}" for number in range(19)]
+    style = Path(drawing.__file__).with_name("style.css").read_text("utf-8")
     assert ".n18:is" in style and ".n19:is" not in style
 
 
@@ -134,13 +141,13 @@ def test_any_text_is_only_text(text, title):
         (CoMention(other, this, asks=True),),
     )
     reason = Reason(replace(hit(text), title=title, document_id=text, url=text), links)
-    for html in (passage_html(reason, title), evidence_html(links, text), graph_svg(links, title)):
+    for html in (why_html(reason, [], title), evidence_html(links, text), link_graph(links, title)):
         assert all(href.startswith(("article?", "http://", "https://")) for href in Reader(html).hrefs), html
 
 
 def test_hostile_titles():
     evil = Article(1, HOSTILE_TEXT, HOSTILE_TITLE)
     links = replace(LINKS, dual_links=(DualLink(evil, HOSTILE_TEXT, HOSTILE_TITLE),))
-    for html in (evidence_html(links, "i"), graph_svg(links, "i")):
+    for html in (evidence_html(links, "i"), link_graph(links, "i")):
         assert "<script" not in html and "<img" not in html and "\u202e" not in html
         assert "alert(1)" in Reader(html).text

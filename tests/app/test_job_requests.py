@@ -5,9 +5,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from app.background.jobs import Jobs
-from app.background.uploads import safe_path, save_uploads
-from app.background.work import (
+from app.background.job_requests import (
     BuildChoices,
     EvaluationChoices,
     checked_index_name,
@@ -17,6 +15,8 @@ from app.background.work import (
     start_sample,
     start_verification,
 )
+from app.background.jobs import Jobs
+from app.background.uploads import safe_path, save_uploads
 from app.testsets import all_test_sets
 from indexer.base.errors import InputError, MachineError, UsageError
 
@@ -30,8 +30,8 @@ class Recorded(Jobs):
 
     def start(self, order, draft=None):
         self.orders.append(order)
-        found = draft.folder.rglob("*") if draft else ()
-        self.files.append({str(p.relative_to(draft.folder)): p.read_bytes() for p in found if p.is_file()})
+        found = draft.rglob("*") if draft else ()
+        self.files.append({str(p.relative_to(draft)): p.read_bytes() for p in found if p.is_file()})
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
-"""What there is to say of an index, from its manifests alone: nothing is opened, nothing is hashed.
+"""The description of an index for people, from its manifests alone: no file is opened, nothing is hashed.
 
-A manifest is a file like any other: what it lacks is left out, and an index that cannot be opened is listed
-with the reason.
+A manifest is a file like any other: missing or odd entries are skipped, and an index that cannot be opened
+is listed with the reason.
 """
 
 from __future__ import annotations
@@ -18,6 +18,20 @@ from indexer.base.text import counted
 from indexer.index import Index
 from indexer.store.artifacts import DENSE, Manifest, read_index_manifest
 
+Facts = list[tuple[str, str]]
+"""Names and values."""
+
+_COUNTS = {
+    "documents": "documents",
+    "passages": "passages",
+    "links": "links in passages",
+    "between_documents": "links between documents",
+    "redirects": "redirects",
+    "dangling_redirects": "broken redirects",
+    "dangling": "broken links (dropped)",
+    "cut": "links split by a passage boundary (dropped)",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -30,23 +44,22 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Vectors:
-    """The vectors of one encoder: name and value of what is known of them."""
+    """The vectors of one encoder."""
 
     name: str
     default: bool
-    facts: tuple[tuple[str, str], ...]
+    facts: Facts
 
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """An index for people. skipped: reason -> how many records, and where some of them stand."""
+    """An index for people. skipped: reason -> number of records, and the places of some of them."""
 
-    counts: dict[str, int]
-    parts: tuple[Part, ...]
-    encoders: tuple[Vectors, ...]
-    origin: tuple[tuple[str, str], ...]
-    versions: dict[str, str]
-    skipped: dict[str, tuple[int, tuple[str, ...]]]
+    counts: Facts
+    parts: list[Part]
+    encoders: list[Vectors]
+    origin: Facts
+    skipped: dict[str, tuple[int, list[str]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,32 +71,33 @@ class Listed:
     documents: int = 0
     passages: int = 0
     encoders: tuple[str, ...] = ()
-    created: str = ""
+    built: str = ""
     problem: str = ""
 
 
 def describe(index: Index) -> Description:
-    """What is known of an index that is open."""
+    """The description of an open index."""
     manifest = index.manifest
-    parts = tuple(
-        Part(name, len(part["files"]), sum(file["bytes"] for file in part["files"].values()))
-        for name, part in index.parts.items()
-    )
-    encoders = tuple(
-        Vectors(
-            name, name == manifest.get("default_encoder"), tuple(_vectors(index.parts[f"{DENSE}/{name}"]))
-        )
-        for name in index.encoders
-    )
+    counts = _mapping(manifest, "counts")
+    as_sent = Jobs.next_to(index.path).as_sent
     return Description(
-        {name: n for name, n in _mapping(manifest, "counts").items() if isinstance(n, int)},
-        parts,
-        encoders,
-        tuple(_origin(manifest)),
-        {name: str(version) for name, version in _mapping(manifest, "versions").items()},
+        [
+            (label, f"{counts[name]:,}")
+            for name, label in _COUNTS.items()
+            if isinstance(counts.get(name), int)
+        ],
+        [
+            Part(name, len(part["files"]), sum(file["bytes"] for file in part["files"].values()))
+            for name, part in index.parts.items()
+        ],
+        [
+            Vectors(name, name == manifest.get("default_encoder"), _vectors(index.parts[f"{DENSE}/{name}"]))
+            for name in index.encoders
+        ],
+        _origin(manifest),
         {
-            reason: (count, tuple(map(Jobs.beside(index.path).as_sent, examples)))
-            for reason, (count, examples) in read_skipped(manifest).items()
+            reason: (count, list(map(as_sent, places)))
+            for reason, (count, places) in read_skipped(manifest).items()
         },
     )
 
@@ -94,26 +108,23 @@ def list_descriptions(indexes: Mapping[str, Path]) -> list[Listed]:
 
 
 def outcome(path: Path) -> str:
-    """What a build has made, in a line: counts, and how much it left out; empty if it is not there."""
+    """The result of a build in a line: counts, and the number of skipped records; empty if it is missing."""
     listed = _listed(path.name, path)
     if listed.problem:
         return ""
     skipped = sum(count for count, _ in read_skipped(read_index_manifest(path)).values())
     counts = [counted(listed.documents, "document"), counted(listed.passages, "passage")]
-    return ", ".join(counts) + (f"; {counted(skipped, 'record')} left out" if skipped else "")
+    return ", ".join(counts) + (f"; {counted(skipped, 'record')} skipped" if skipped else "")
 
 
-def read_skipped(manifest: Manifest) -> dict[str, tuple[int, tuple[str, ...]]]:
-    """What a build left out: reason -> how many, and where some of them stand."""
-    found = {}
+def read_skipped(manifest: Manifest) -> dict[str, tuple[int, list[str]]]:
+    """The records that a build skipped: reason -> their number, and the places of some of them."""
+    skipped = {}
     for reason, entry in _mapping(manifest, "skipped").items():
         if isinstance(entry, dict) and isinstance(entry.get("count"), int):
-            examples = entry.get("examples")
-            found[str(reason)] = (
-                entry["count"],
-                tuple(map(str, examples if isinstance(examples, list) else ())),
-            )
-    return found
+            places = entry.get("examples")
+            skipped[str(reason)] = entry["count"], [*map(str, places if isinstance(places, list) else ())]
+    return skipped
 
 
 def _listed(name: str, path: Path) -> Listed:
@@ -130,15 +141,15 @@ def _listed(name: str, path: Path) -> Listed:
         _number(counts.get("documents")),
         _number(counts.get("passages")),
         tuple(part.removeprefix(f"{DENSE}/") for part in manifest["parts"] if part.startswith(f"{DENSE}/")),
-        str(manifest.get("created", "")),
+        day(str(manifest.get("created", ""))),
     )
 
 
-def _origin(manifest: Manifest) -> list[tuple[str, str]]:
+def _origin(manifest: Manifest) -> Facts:
     corpus, text = _mapping(manifest, "corpus"), _mapping(manifest, "text")
     words = text.get("passage_words")
     cut = "a document is a passage" if words == 0 else f"{words} words"
-    size = corpus.get("bytes")
+    size, versions = corpus.get("bytes"), _mapping(manifest, "versions")
     return [
         ("corpus", str(corpus.get("file", ""))),
         ("format", str(corpus.get("format", ""))),
@@ -147,11 +158,12 @@ def _origin(manifest: Manifest) -> list[tuple[str, str]]:
         ("built", day(str(manifest.get("created", "")))),
         ("command", str(manifest.get("command", ""))),
         ("passages of", cut if words is not None else ""),
-        ("titles", {True: "are searched too", False: "are not searched"}.get(bool(text.get("title")), "")),
+        ("titles indexed", "yes" if text.get("title") else "no"),
+        ("versions", ", ".join(f"{name} {version}" for name, version in versions.items())),
     ]
 
 
-def _vectors(part: Manifest) -> list[tuple[str, str]]:
+def _vectors(part: Manifest) -> Facts:
     encoder, execution = _mapping(part, "encoder"), _mapping(part, "execution")
     how = [str(execution[name]) for name in ("backend", "device", "precision") if name in execution]
     known = [

@@ -1,4 +1,4 @@
-"""The HTML of answers: hostile texts, ranks beside each other, two stages, marks, groups, the chart."""
+"""The HTML of answers: hostile texts, ranks in other columns, two stages, marks, groups; the chart."""
 
 import re
 from dataclasses import replace
@@ -11,9 +11,10 @@ from small_index import HOSTILE_TEXT, HOSTILE_TITLE
 
 from app.around.query_words import matched_spans
 from app.service import Answer, Hit, Place
-from app.web.state import View
-from app.web.view_ranks import NARROW, WIDE, ranks_svg
-from app.web.view_search import answer_html, moved
+from app.web import views
+from app.web.addresses import SearchView
+from app.web.rank_chart import rank_chart, rank_rows
+from app.web.rendering import moved
 
 
 def hit(title="A title", text="A text.", url="", question="", document_id="d", **more):
@@ -29,6 +30,11 @@ def answer(name, rows, question="q", **more):
     )
     places = {row: Place(rank, 1 / rank) for rank, row in enumerate(rows, start=1)}
     return Answer(question, name, hits, 0.0123, places=places, **more)
+
+
+def answer_html(answer, description="", view=None, index="", others=()):
+    view = view or SearchView(answer.question, (answer.pipeline,))
+    return views.answer_html(answer, description, view, index, others)
 
 
 def test_a_hostile_passage():
@@ -47,31 +53,31 @@ def test_any_text_is_only_text(pipeline, title, text, url, question):
     found = hit(title, text, url, question, document_id=title, id=text, row=1)
     other = replace(answer("other", [1]), pipeline=question)
     mine = Answer(question, pipeline, (found,), 1, {question: 1.0}, {1: Place(1, 1.0)})
-    for view in (View(question, (pipeline,)), View(question, (pipeline,), grouped=True)):
+    for view in (SearchView(question, (pipeline,)), SearchView(question, (pipeline,), grouped=True)):
         read = Reader(answer_html(mine, question, view, title, [mine, other]))
         assert len(read.marks) == len(found.marks)
         assert read.tags.count("h3") == read.tags.count("h2") == 1
         assert all(href.startswith(("http://", "https://", "./?", "article?")) for href in read.hrefs)
-    Reader(ranks_svg([mine, other], View(question, (pipeline, "other")), title))
+    assert {row["ranks"] for row in rank_rows([mine, other])} == {"1, 1"}
+    rank_chart([mine, other]).to_dict()
 
 
 def test_nothing_found():
     read = Reader(answer_html(Answer("x", "bm25", (), 0.0123), "Lucene"))
     assert "ol" not in read.tags
-    assert "0 passages in 12 ms" in read.text and "Nothing found" in read.text
+    assert "0 passages in 12 ms" in read.text and "No passage contains any of these words." in read.text
 
 
 def test_what_a_screen_reader_hears():
-    html = answer_html(Answer("x", "bm25", (hit(),), 0.0123), "Lucene")
-    read = Reader(html)
-    assert 'aria-label="Found by bm25"' in html
+    read = Reader(answer_html(Answer("x", "bm25", (hit(),), 0.0123), "Lucene"))
+    assert read.all("section", "aria-label") == ["Results of bm25"]
     assert "Rank 1" in read.text and "Score 0.5000" in read.text and "1 passage in 12 ms" in read.text
-    assert 'aria-label="Why A title, rank 1 of bm25"' in html
+    assert read.all(".ls-why", "aria-label") == ["Why A title, rank 1 of bm25"]
 
 
 def test_links_of_a_passage():
     found = hit(url="https://a.example/x", document_id="A b", id="A b#2")
-    view = View("who?", ("bm25", "ql"), 5)
+    view = SearchView("who?", ("bm25", "ql"), 5)
     read = Reader(answer_html(Answer("who?", "bm25", (found,), 0), "", view, "sample"))
     assert read.hrefs == [
         "article?id=A+b&index=sample",
@@ -83,30 +89,33 @@ def test_links_of_a_passage():
 def test_times_of_stages():
     stages = {"encode question": 0.0042, "search": 0.0961, "rerank": 1.23}
     read = Reader(answer_html(Answer("x", "p", (), 1.33, stages), ""))
-    assert "encode question4.2 ms" in read.text and "search96 ms" in read.text
-    assert "rerank1.2 s" in read.text and "0 passages in 1.3 s" in read.text
+    assert read.all(".ls-stages dt") == list(stages)
+    assert read.all(".ls-stages dd") == ["4.2 ms", "96 ms", "1.2 s"]
+    assert "0 passages in 1.3 s" in read.text
 
 
-# --- ranks beside each other ----------------------------------------------------------------------
+# --- ranks in other columns -------------------------------------------------------------------------
 
 
 def others(html):
-    return re.findall(r'<span class="ls-other" title="([^"]*)"', html)
+    return Reader(html).all(".ls-other", "title")
 
 
 def test_ranks_in_the_other_columns():
     first, second = answer("a", [7, 8, 9]), answer("b", [9, 8])
-    html = answer_html(first, "", View("q", ("a", "b")), "i", [first, second])
+    html = answer_html(first, "", SearchView("q", ("a", "b")), "i", [first, second])
     assert others(html) == ["Not among the first 2 of b", "Rank 2 in b, the same", "Rank 1 in b, 2 higher"]
-    html = answer_html(second, "", View("q", ("a", "b")), "i", [first, second])
+    html = answer_html(second, "", SearchView("q", ("a", "b")), "i", [first, second])
     assert others(html) == ["Rank 3 in a, 2 lower", "Rank 2 in a, the same"]
-    assert others(answer_html(first, "", View("q", ("a",)), "i", [first])) == []
+    assert others(answer_html(first, "", SearchView("q", ("a",)), "i", [first])) == []
 
 
 def test_a_rank_below_those_that_are_shown():
     first, second = answer("a", [7]), answer("b", list(range(20)))
     second = replace(second, hits=second.hits[:5])
-    assert others(answer_html(first, "", View("q", ("a", "b")), "i", [second])) == ["Rank 8 in b, 7 lower"]
+    assert others(answer_html(first, "", SearchView("q", ("a", "b")), "i", [second])) == [
+        "Rank 8 in b, 7 lower"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -118,30 +127,30 @@ def test_movement_in_words(before, after, words):
 
 def test_two_stages_say_where_a_passage_stood():
     found = replace(answer("ce", [7]).hits[0], before=Place(4, 8.25))
-    html = answer_html(Answer("q", "ce", (found,), 0, first_stage="bm25"), "")
-    assert "<s>8.2500</s> 0.5000" in html and "▲3" in html
-    assert "Rank 4 and score 8.2500 before re-ranking" in Reader(html).text
+    read = Reader(answer_html(Answer("q", "ce", (found,), 0, first_stage="bm25")))
+    assert read.all(".ls-score s") == ["8.2500"] and read.all(".ls-score .ls-up") == ["▲3"]
+    assert "Score 0.5000, 3 higher. Rank 4 and score 8.2500 before re-ranking" in read.words
 
 
 def test_the_first_stage_says_that_more_follows():
     html = answer_html(replace(answer("ce", [7]), first_stage="bm25", waiting=True), "")
-    assert "The order of bm25; the re-ranked one follows" in Reader(html).text
-    assert "follows" not in answer_html(answer("ce", [7]), "")
+    assert Reader(html).all('[role="status"]') == ["Order of bm25; re-ranking…"]
+    assert "re-ranking" not in answer_html(answer("ce", [7]), "")
 
 
-# --- right and wrong ------------------------------------------------------------------------------
+# --- relevant or not ------------------------------------------------------------------------------
 
 
-def test_right_and_wrong():
+def test_relevant_or_not():
     hits = (
-        replace(hit("No"), right=False),
-        replace(hit("Yes", "the cancer ward", rank=2), right=True, answers=((4, 10),)),
+        replace(hit("No"), relevant=False),
+        replace(hit("Yes", "the cancer ward", rank=2), relevant=True, answers=((4, 10),)),
     )
     read = Reader(answer_html(Answer("q", "p", hits, 0), ""))
     assert "first answer at rank 2" in read.text
-    assert "Rank 1✗, wrong" in read.text and "Rank 2✓, right" in read.text
+    assert read.all(".ls-rank") == ["Rank 1✗, not relevant", "Rank 2✓, relevant"]
     assert (read.marks, read.classes) == (["cancer"], ["ls-said"])
-    assert "none of 1 holds an answer" in Reader(answer_html(Answer("q", "p", hits[:1], 0), "")).text
+    assert "none of 1 contains an answer" in Reader(answer_html(Answer("q", "p", hits[:1], 0), "")).text
     assert "answer" not in Reader(answer_html(answer("p", [1]), "")).text
 
 
@@ -153,7 +162,7 @@ def test_grouped_by_article():
         hit(f"T{document}", f"text {rank}", rank=rank, document_id=document, id=f"{document}#{rank}")
         for rank, document in enumerate("abacb", start=1)
     )
-    read = Reader(answer_html(Answer("q", "p", hits, 0), "", View("q", ("p",), grouped=True), "i"))
+    read = Reader(answer_html(Answer("q", "p", hits, 0), "", SearchView("q", ("p",), grouped=True), "i"))
     assert read.tags.count("h3") == 3
     assert re.findall(r"Article (\d)|text (\d)", read.text) == [
         ("1", ""), ("", "1"), ("", "3"), ("2", ""), ("", "2"), ("", "5"), ("3", ""), ("", "4"),
@@ -164,39 +173,44 @@ def test_grouped_by_article():
 # --- the chart ------------------------------------------------------------------------------------
 
 
-def lines(svg):
-    """Of each passage: whether it stands out, what is told of it, and how many dots it has."""
-    found = re.findall(r'<a href="[^"]*" class="(strong|faint)"><title>(.*?)</title>(.*?)</a>', svg)
-    return {told: (kind, line.count("<circle")) for kind, told, line in found}
+def lines(answers):
+    """Of each passage: whether it stands out, and its places in the columns."""
+    found = {}
+    for row in rank_rows(answers):
+        found.setdefault(f"{row['label']}: {row['ranks']}", (row["strong"], []))[1].append(row["place"])
+    return found
 
 
 def test_lines_of_the_chart_by_hand():
-    first, second = answer("a", [1, 2, 3]), answer("b", [3, 1, 4])
-    svg = ranks_svg([first, second], View("q", ("a", "b")), "i")
-    assert lines(svg) == {
-        "T1 · 1: 1, 2": ("strong", 2),
-        "T2 · 1: 2, –": ("faint", 1),
-        "T3 · 1: 3, 1": ("strong", 2),
-        "T4 · 1: –, 3": ("faint", 1),
+    assert lines([answer("a", [1, 2, 3]), answer("b", [3, 1, 4])]) == {
+        "T1 · 1: 1, 2": (True, [1, 2]),
+        "T2 · 1: 2, –": (False, [2, 4]),  # leaves the chart below the third rank
+        "T3 · 1: 3, 1": (True, [3, 1]),
+        "T4 · 1: –, 3": (False, [4, 3]),
     }
-    Reader(svg)
 
 
-def test_what_holds_an_answer_stands_out():
+def test_a_passage_that_contains_an_answer_stands_out():
     first = answer("a", [1, 2])
-    first = replace(first, hits=tuple(replace(h, right=h.row == 2) for h in first.hits))
-    assert {told: kind for told, (kind, _) in lines(ranks_svg([first], View(), "i")).items()} == {
-        "T1 · 1: 1": "faint",
-        "T2 · 1: 2": "strong",
-    }
+    first = replace(first, hits=tuple(replace(h, relevant=h.row == 2) for h in first.hits))
+    assert lines([first]) == {"T1 · 1: 1": (False, [1]), "T2 · 1: 2": (True, [2])}
 
 
-@pytest.mark.parametrize("frame", [WIDE, NARROW])
-def test_the_chart_stays_in_its_frame(frame):
+def test_a_line_begins_next_to_its_first_rank():
+    answers = [answer("a", [1]), answer("b", [1]), answer("c", [2])]
+    assert lines(answers)["T2 · 1: –, –, 1"] == (True, [2, 1])
+
+
+def test_the_chart_has_the_first_ten_of_each_pipeline():
     answers = [
         answer(name, range(start, start + 12)) for name, start in zip("abcd", (0, 3, 6, 9), strict=True)
     ]
-    svg = ranks_svg(answers, View("q", tuple("abcd")), "i", frame)
-    places = [float(x) for x in re.findall(r' (?:cx|x)="([-.0-9]+)"', svg)]
-    assert min(places) >= 0 and max(places) <= frame.width
-    assert len(lines(svg)) == 19  # rows 0 to 18: the tenth of d is row 18
+    rows = rank_rows(answers)
+    assert {row["id"] for row in rows} == {f"d{row}#0" for row in range(19)}  # the tenth of d is row 18
+    assert {row["side"] for row in rows if row["column"] == 0} == {"left"}
+    assert {row["side"] for row in rows if row["column"] == 3} == {"right"}
+    chart = rank_chart(answers).to_dict()
+    assert [param["name"] for param in chart["params"]] == ["passage"]
+    assert "a, b, c, d" in chart["description"]
+    heads = [row for data in chart["datasets"].values() for row in data if "name" in row]
+    assert [(row["name"], row["column"]) for row in heads] == [("a", 0), ("b", 1), ("c", 2), ("d", 3)]

@@ -1,7 +1,7 @@
-"""What a visitor may have done in the background: what they ask for is checked here and becomes a job.
+"""Validates requests from the pages and turns them into background jobs.
 
-Nothing of it is a path or an option as it was given: an index's new name is plain, pipelines and test sets
-are looked up in what there is, and files are those that were uploaded for the job.
+No path and no option is used as it was given: the name of a new index is checked, pipelines and test sets
+are looked up among the known ones, and files are those that were uploaded for the job.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from app.background.jobs import UPLOAD, Draft, Job, Jobs, Order
+from app.background.jobs import UPLOAD, Job, Jobs, Order
 from app.background.uploads import Upload, safe_path, save_uploads
 from app.testsets import all_test_sets, places
 from indexer.base.bundled import bundled
@@ -24,15 +24,15 @@ from indexer.store.artifacts import Manifest, value_sha256
 from retriever.models.locations import DEFAULT_ENCODER
 from retriever.queries import read_queries
 
+_ROOT = Path(__file__).parents[2]
+
 BUILD, VERIFY, EVALUATE = "build", "verify", "evaluate"
+_SCRIPTS = {BUILD: "indexer/build.py", VERIFY: "indexer/build.py", EVALUATE: "app/evaluate.py"}
 
 MAX_LIMIT = 100_000_000
 MAX_DEPTH = 1_000
 
-_ROOT = Path(__file__).parents[2]
-_BUILD = _ROOT / "indexer" / "build.py"
-_EVALUATE = _ROOT / "app" / "evaluate.py"
-_BATCH = 32  # questions between two notes of progress
+_BATCH = 32  # questions between two reports of progress
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
@@ -42,7 +42,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class BuildChoices:
-    """How an index is to be built; the names are those of build.py's options."""
+    """How to build an index; the names are those of build.py's options."""
 
     format: str | None = None
     encoder: str | None = DEFAULT_ENCODER
@@ -52,7 +52,7 @@ class BuildChoices:
 
 
 def checked_index_name(name: str, parent: Path) -> str:
-    """A name for a new index in a folder. Raises `UsageError` for any that is no plain name, or taken."""
+    """A name for a new index in a folder. Raises `UsageError` if it is invalid or taken."""
     name = name.strip()
     if not name:
         raise UsageError("the new index has no name", "Give it one, such as handbook.")
@@ -69,7 +69,7 @@ def checked_index_name(name: str, parent: Path) -> str:
 def start_build(jobs: Jobs, parent: Path, name: str, uploads: Sequence[Upload], choices: BuildChoices) -> Job:
     """Build the index `parent`/`name` from uploaded files.
 
-    Raises `UsageError` for a name or a choice that does not fit, `InputError` for files of no known format.
+    Raises `UsageError` for an invalid name or choice, `InputError` for files of unknown format.
     """
     name = checked_index_name(name, parent)
     if not choices.bm25 and choices.encoder is None:
@@ -77,46 +77,36 @@ def start_build(jobs: Jobs, parent: Path, name: str, uploads: Sequence[Upload], 
     if choices.format is not None and choices.format not in all_readers():
         raise UsageError("no such format", nearest(choices.format, set(all_readers())))
     with jobs.draft() as draft:
-        corpus = save_uploads(uploads, draft.folder / UPLOAD)
-        read_as = _recognised(jobs, corpus, choices.format)
-        command = [*_script(_BUILD), "--corpus", str(corpus), "--index", str(parent / name)]
-        command += ["--format", read_as, "--on-error", "skip" if choices.skip_errors else "stop"]
-        command += ["--encoder", choices.encoder] if choices.encoder else ["--no-dense"]
-        command += [] if choices.bm25 else ["--no-bm25"]
-        command += ["--limit", str(choices.limit)] if choices.limit else []
-        return jobs.start(Order(BUILD, f"index {name}", f"Build {name} ({read_as})", name, command), draft)
-
-
-def _recognised(jobs: Jobs, corpus: Path, format_name: str | None) -> str:
-    """The name of the format of an upload."""
-    try:
-        return open_reader(corpus, format_name).name
-    except LinkseekError as error:
-        raise InputError(
-            jobs.as_sent(error.message).removeprefix(": "),
-            f"Choose another format. Known are: {', '.join(all_readers())}.",
-        ) from None
+        corpus = save_uploads(uploads, draft / UPLOAD)
+        try:
+            format_ = open_reader(corpus, choices.format).name
+        except LinkseekError as error:
+            raise InputError(
+                jobs.as_sent(error.message).removeprefix(": "),
+                f"Choose another format. Known are: {', '.join(all_readers())}.",
+            ) from None
+        options = ["--corpus", str(corpus), "--index", str(parent / name), "--format", format_]
+        options += ["--on-error", "skip" if choices.skip_errors else "stop"]
+        options += ["--encoder", choices.encoder] if choices.encoder else ["--no-dense"]
+        options += [] if choices.bm25 else ["--no-bm25"]
+        options += ["--limit", str(choices.limit)] if choices.limit else []
+        title = f"Build {name} ({format_})"
+        return jobs.start(Order(BUILD, f"index {name}", title, name, _command(BUILD, options)), draft)
 
 
 def start_sample(jobs: Jobs, index: Path) -> Job:
-    """Build the bundled sample as `index`."""
-    command = [*_script(_BUILD), "--index", str(index), "--corpus", str(sample_corpus())]
+    """Build the bundled sample as `index`. Raises `InputError` where Linkseek was installed without it."""
+    corpus = bundled("samples/linkseek-sample.xml.bz2")
+    if not corpus.is_file():
+        raise InputError("the sample is missing", "It comes with the source code of Linkseek.")
+    command = _command(BUILD, ["--index", str(index), "--corpus", str(corpus)])
     return jobs.start(Order(BUILD, f"index {index.name}", "Build the sample", index.name, command))
 
 
-def sample_corpus() -> Path:
-    """The bundled sample. Raises `InputError` where Linkseek was installed without it."""
-    path = bundled("samples/linkseek-sample.xml.bz2")
-    if not path.is_file():
-        raise InputError("the sample is not here", "It comes with the source code of Linkseek.")
-    return path
-
-
 def start_verification(jobs: Jobs, index: Path) -> Job:
-    """Check the hash of every file of an index."""
-    command = [*_script(_BUILD), "--index", str(index), "--verify"]
-    order = Order(VERIFY, f"verify {index.name}", f"Verify {index.name}", index.name, command)
-    return jobs.start(order)
+    """Verify the hash of every file of an index."""
+    name, command = index.name, _command(VERIFY, ["--index", str(index), "--verify"])
+    return jobs.start(Order(VERIFY, f"verify {name}", f"Verify {name}", name, command))
 
 
 # --- evaluations ----------------------------------------------------------------------------------
@@ -124,7 +114,7 @@ def start_verification(jobs: Jobs, index: Path) -> Job:
 
 @dataclass(frozen=True, slots=True)
 class TestSetChoice:
-    """A test set that can be run here. fits: whether the index is of the corpus that it asks about."""
+    """A test set that can be run. fits: whether the index is of its corpus."""
 
     __test__ = False
 
@@ -136,7 +126,7 @@ class TestSetChoice:
 
 
 def runnable_test_sets(manifest: Manifest, index: str) -> list[TestSetChoice]:
-    """The test sets whose questions are here, those that belong to this index first."""
+    """The test sets whose questions are on this machine, those of this index first."""
     try:
         at = places()
     except LinkseekError:  # LINKSEEK_DATA names no folder
@@ -159,7 +149,7 @@ def runnable_test_sets(manifest: Manifest, index: str) -> list[TestSetChoice]:
 
 @dataclass(frozen=True, slots=True)
 class EvaluationChoices:
-    """What to evaluate, by the names of evaluate.py's options. test_set: None for uploaded questions."""
+    """An evaluation by the names of evaluate.py's options. test_set: None for uploaded questions."""
 
     test_set: str | None
     pipelines: tuple[str, ...]
@@ -179,8 +169,8 @@ def start_evaluation(
 ) -> Job:
     """Evaluate pipelines of an index; the report goes to a new folder below `results`.
 
-    known: the pipelines that the index can run. Raises `UsageError` for what is not there, `InputError` for
-    questions that cannot be read or have no answers.
+    known: the pipelines that the index can run. Raises `UsageError` for an unknown pipeline or test set,
+    `InputError` for questions that cannot be read or have no answers.
     """
     if not choices.pipelines:
         raise UsageError("no pipeline is chosen", "Choose at least one; two can be compared.")
@@ -189,9 +179,9 @@ def start_evaluation(
             raise UsageError(f'this index has no pipeline "{pipeline}"', nearest(pipeline, known))
     with jobs.draft() as draft:
         if questions is not None:
-            asked, what, digest = _uploaded_questions(jobs, questions, draft)
+            source, name, digest = _uploaded_questions(jobs, questions, draft)
         elif choices.test_set is not None and choices.test_set in all_test_sets():
-            asked, what, digest = ["--test-set", choices.test_set], choices.test_set, ""
+            source, name, digest = ["--test-set", choices.test_set], choices.test_set, ""
         else:
             raise UsageError(
                 "no questions are chosen", "Choose a test set, or upload questions with answers."
@@ -201,32 +191,29 @@ def start_evaluation(
         options += ["--limit", str(choices.limit)] if choices.limit else []
         options += [] if choices.latency else ["--latency", "0"]
         options += ["--pipelines-file", str(pipelines_file)] if pipelines_file else []
-        key = f"evaluate {value_sha256([*options, what, digest])}"
-        name = f"{_plain(what)}-{draft.id}"
-        command = [*_script(_EVALUATE), *asked, *options, "--output", str(results / name)]
-        title = f"{what} on {index.name}: {', '.join(choices.pipelines)}"
-        return jobs.start(Order(EVALUATE, key, title, name, command, same=True), draft)
+        key = f"evaluate {value_sha256([*options, name, digest])}"
+        plain = re.sub(r"[^A-Za-z0-9_-]+", "-", name.partition(".")[0]).strip("-")[:40] or "questions"
+        report = f"{plain}-{draft.name}"
+        command = _command(EVALUATE, [*source, *options, "--output", str(results / report)])
+        title = f"{name} on {index.name}: {', '.join(choices.pipelines)}"
+        return jobs.start(Order(EVALUATE, key, title, report, command, same=True), draft)
 
 
-def _uploaded_questions(jobs: Jobs, questions: Upload, draft: Draft) -> tuple[list[str], str, str]:
-    """The options that name an uploaded file, what it is called, and its hash."""
+def _uploaded_questions(jobs: Jobs, questions: Upload, draft: Path) -> tuple[list[str], str, str]:
+    """The options that name an uploaded file, its name, and its hash."""
     name, content = questions
-    path = save_uploads([(safe_path(name).name, content)], draft.folder / UPLOAD)
+    path = save_uploads([(safe_path(name).name, content)], draft / UPLOAD)
     try:
-        found = read_queries(path)
+        queries = read_queries(path)
     except LinkseekError as error:
         raise InputError(jobs.as_sent(error.message), error.hint) from None
-    if not any(query.answers for query in found):
+    if not any(query.answers for query in queries):
         raise InputError(
-            f"{path.name}: none of its {len(found):,} questions has answers",
-            'What is right is decided by answers: {"id": ..., "text": ..., "answers": ["..."]} in each line.',
+            f"{path.name}: none of its {len(queries):,} questions has answers",
+            'Each line needs answers: {"id": ..., "text": ..., "answers": ["..."]}.',
         )
     return ["--queries", str(path)], path.name, sha256(path.read_bytes()).hexdigest()
 
 
-def _plain(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_-]+", "-", name.partition(".")[0]).strip("-")[:40] or "questions"
-
-
-def _script(path: Path) -> list[str]:
-    return [sys.executable, str(path)]
+def _command(kind: str, options: Sequence[str]) -> list[str]:
+    return [sys.executable, str(_ROOT / _SCRIPTS[kind]), *options]

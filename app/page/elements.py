@@ -1,0 +1,48 @@
+"""Elements of several pages: HTML from a template, drawings, what an empty place says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from app.page.context import Context
+from app.web.rendering import render
+
+_drawing = st.components.v2.component(
+    "linkseek.drawing",
+    html='<div class="ls-drawing"></div>',
+    js="""export default ({ data, parentElement }) => {
+      const place = parentElement.querySelector(".ls-drawing");
+      if (place.dataset.drawn !== data) { place.innerHTML = data; place.dataset.drawn = data; }
+    }""",
+    isolate_styles=False,
+)
+
+
+def show(template: str, **values: Any) -> None:
+    """Show a template of `app/web/templates`."""
+    st.html(render(template, **values))
+
+
+def show_error(message: str, hint: str = "") -> None:
+    """An error, and what to do about it."""
+    show("notice.html", message=message, hint=hint)
+
+
+def invite(title: str, text: str) -> None:
+    """A title and a sentence in the place of results that are not there yet."""
+    show("invitation.html", title=title, text=text)
+
+
+def show_no_index(context: Context) -> None:
+    """A link to the form that builds an index."""
+    show("no_index.html", index=context.name)
+
+
+def show_drawing(svg: str, key: str) -> None:
+    """An <svg>, which `st.html` would remove: a component of its own inserts it.
+
+    The text must come from a template, which escapes what is foreign. key: unique on the page.
+    """
+    _drawing(key=key, data=svg)

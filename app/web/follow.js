@@ -1,0 +1,56 @@
+// Plain clicks on links of ours change the address and notify Streamlit, as going back does.
+// The script runs again with every run of a page, and installs itself once.
+if (!window.linkseekFollows) {
+  window.linkseekFollows = true;
+  const app = document.querySelector(".stApp");
+
+  // A dialog lies outside the part of the page that has the theme's colours.
+  const copyScheme = () => {
+    document.documentElement.style.colorScheme = getComputedStyle(app).colorScheme;
+  };
+  new MutationObserver(copyScheme).observe(app, { attributes: true, attributeFilter: ["class", "style"] });
+  copyScheme();
+
+  document.addEventListener("click", (event) => {
+    const modified = event.metaKey || event.ctrlKey || event.shiftKey || event.altKey;
+    if (event.defaultPrevented || event.button || modified) return;
+    const link = event.target.closest(".stHtml a[href], .ls-drawing a[href]");
+    if (!link || link.hasAttribute("target") || link.hasAttribute("download")) return;
+    const target = new URL(link.getAttribute("href"), document.baseURI);
+    const folder = (path) => path.slice(0, path.lastIndexOf("/") + 1);
+    if (target.origin !== location.origin || target.hash) return;
+    if (folder(target.pathname) !== folder(location.pathname)) return;
+    event.preventDefault();
+    if (target.href === location.href) return;
+    const isOtherPage = target.pathname !== location.pathname;
+    push({}, "", target);
+    window.dispatchEvent(new PopStateEvent("popstate"));
+    if (isOtherPage) document.querySelector(".stMain")?.scrollTo(0, 0);
+  });
+
+  // The address that was chosen last, by a link or by going back, until a run reports it.
+  let chosen = null;
+  const push = history.pushState.bind(history), replace = history.replaceState.bind(history);
+  history.pushState = (...state) => { if (chosen === null) push(...state); };
+  history.replaceState = (...state) => { if (chosen === null) replace(...state); };
+
+  const normal = (address) => {
+    const { pathname, searchParams } = new URL(address, document.baseURI);
+    ["embed", "embed_options"].forEach((name) => searchParams.delete(name));  // which scripts do not see
+    searchParams.sort();
+    return pathname + "?" + searchParams;
+  };
+  const reports = new MutationObserver(() => {
+    const run = document.querySelector(".st-key-follow [data-requested]");
+    if (!run || normal(run.dataset.requested) !== chosen) return;
+    chosen = null;
+    reports.disconnect();
+    const left = run.dataset.left;
+    if (normal(left) !== normal(location.href)) replace({}, "", new URL(left, document.baseURI));
+  });
+  window.addEventListener("popstate", () => {
+    chosen = normal(location.href);
+    const filter = { attributes: true, attributeFilter: ["data-requested", "data-left"] };
+    reports.observe(app, { subtree: true, childList: true, ...filter });
+  });
+}

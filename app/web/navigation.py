@@ -1,0 +1,62 @@
+"""The address bar: its parameters, whether the visitor changed them, and links that are followed in place.
+
+A page's widgets are filled in from the address when somebody follows a link or goes back; the address is
+filled in from the widgets when they are used. If the address is the one that was written last, the widgets
+have changed, otherwise the address has.
+
+Links are ordinary ones, in the HTML of results as in the heading: they can be copied, and opened in another
+tab. `follow.js` makes a plain click on one change the address without loading the application again, which
+`st.page_link` does for links that are widgets of their own.
+
+What a running script has sent can arrive after a click, and with it the address that it had written:
+Streamlit would replace the chosen address by it. So each run ends by reporting which address it was asked
+for and which it has left; until a run reports the chosen address, other addresses are ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import streamlit as st
+
+from app.web.addresses import Params, link_to
+from app.web.rendering import render
+
+_WRITTEN = "address that was written last"
+_FOLLOW = f"<script>{Path(__file__).with_name('follow.js').read_text('utf-8')}</script>"
+
+
+def params() -> dict[str, list[str]]:
+    """The parameters of the address."""
+    return {name: st.query_params.get_all(name) for name in st.query_params}
+
+
+def page_has_changed(page: str) -> bool:
+    """Whether another page was shown before, or none."""
+    written = st.session_state.get(_WRITTEN)
+    return written is None or written[0] != page
+
+
+def is_new(page: str) -> bool:
+    """Whether the visitor followed a link or went back, so that widgets follow the address."""
+    return st.session_state.get(_WRITTEN) != (page, params())
+
+
+def write(page: str, wanted: Params) -> None:
+    """Put a page's view into the address, and remember that it came from here."""
+    if wanted != params():
+        st.query_params.from_dict(wanted)
+    st.session_state[_WRITTEN] = (page, params())
+
+
+@contextmanager
+def follow_links(page: str) -> Iterator[None]:
+    """Have the links of a page followed in place. A run that is interrupted reports nothing."""
+    requested = link_to(page, params())
+    with st.container(key="follow"):
+        st.html(_FOLLOW, unsafe_allow_javascript=True)
+        report = st.empty()
+    yield
+    report.html(render("run.html", requested=requested, left=link_to(page, params())))

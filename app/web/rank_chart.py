@@ -1,0 +1,96 @@
+"""The ranks of the first ten passages in every pipeline, as lines from one pipeline to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+
+from app.service import Answer, Hit
+from app.web.rendering import passage_number
+from indexer.base.text import harmless
+
+SELECTION = "passage"
+"""The selection that a click on a passage makes; its points have the field `id`."""
+
+_RANKS = 10
+_ROW = 26  # pixels
+_STRONG, _FAINT = "#12956f", "#8a8f98"  # both are legible on light and dark pages
+
+
+def rank_rows(answers: Sequence[Answer]) -> list[dict[str, Any]]:
+    """A row for each pipeline and each passage that one of the answers has among its first ten.
+
+    rank: None where the passage is not among the first ten; place: its rank, or the row below the last.
+    strong: whether the passage contains an answer, or where answers are not known, is the first of a
+    pipeline. A passage that is in neither a pipeline nor its neighbours has no row there.
+    """
+    columns = [{hit.row: hit.rank for hit in answer.hits[:_RANKS]} for answer in answers]
+    below = max(map(len, columns), default=0) + 1
+    hits: dict[int, Hit] = {}
+    for answer in answers:
+        for hit in answer.hits[:_RANKS]:
+            hits.setdefault(hit.row, hit)
+    judged = any(hit.relevant is not None for hit in hits.values())
+    leading = {answer.hits[0].row for answer in answers if answer.hits}
+    rows = []
+    for row, hit in hits.items():
+        ranks = [column.get(row) for column in columns]
+        name = harmless(hit.title.strip() or hit.document_id)
+        for number, rank in enumerate(ranks):
+            if not any(ranks[max(number - 1, 0) : number + 2]):
+                continue
+            rows.append(
+                {
+                    "id": hit.passage_id,
+                    "label": f"{name} · {passage_number(hit.passage_id)}" if "#" in hit.passage_id else name,
+                    "column": number,
+                    "rank": rank,
+                    "place": rank or below,
+                    "ranks": ", ".join("–" if rank is None else str(rank) for rank in ranks),
+                    "strong": bool(hit.relevant if judged else row in leading),
+                    "side": "left" if number == 0 else "right" if number == len(answers) - 1 else "",
+                }
+            )
+    return rows
+
+
+def rank_chart(answers: Sequence[Answer]) -> alt.LayerChart | alt.FacetChart:
+    """The chart of `rank_rows`; a click on a passage selects it."""
+    rows = rank_rows(answers)
+    names = [harmless(answer.pipeline) for answer in answers]
+    depth = max((row["place"] for row in rows), default=1)
+    margin = max((len(names) - 1) / 2, 0.5)  # columns; a quarter of the width at each side is for labels
+    places: dict[str, Any] = {
+        "x": alt.X("column:Q", axis=None, scale=alt.Scale(domain=[-margin, len(names) - 1 + margin])),
+        "y": alt.Y("place:Q", axis=None, scale=alt.Scale(domain=[depth, -0.2])),
+    }
+    heads = [{"column": number, "place": 0, "name": name} for number, name in enumerate(names)]
+    color = alt.when("datum.strong").then(alt.value(_STRONG)).otherwise(alt.value(_FAINT))
+    base = alt.Chart(alt.InlineData(values=rows)).encode(
+        **places, tooltip=[alt.Tooltip("label:N", title="passage"), alt.Tooltip("ranks:N", title="ranks")]
+    )
+    lines = base.mark_line(interpolate="monotone").encode(
+        detail="id:N",
+        color=color,
+        opacity=alt.when("datum.strong").then(alt.value(1)).otherwise(alt.value(0.45)),
+        strokeWidth=alt.when("datum.strong").then(alt.value(3)).otherwise(alt.value(1.5)),
+    )
+    ranked = base.transform_filter("datum.rank !== null")
+    click = alt.selection_point(name=SELECTION, fields=["id"], empty=False)
+    limit = alt.ExprRef("width * 0.25 - 18")
+    left = ranked.transform_filter("datum.side === 'left'").mark_text(align="right", dx=-14, limit=limit)
+    right = ranked.transform_filter("datum.side === 'right'").mark_text(align="left", dx=14, limit=limit)
+    return alt.layer(
+        alt.Chart(alt.InlineData(values=heads))
+        .mark_text(fontWeight=600, limit=alt.ExprRef(f"width / {max(len(names), 2)}"))
+        .encode(**places, text="name:N", color=alt.value(_FAINT)),
+        lines,
+        ranked.mark_circle(size=330, opacity=1, cursor="pointer").encode(color=color).add_params(click),
+        ranked.mark_text(color="white", fontSize=11, fontWeight=600).encode(text="rank:Q"),
+        *(each.encode(text="label:N", color=color) for each in (left, right)),
+    ).properties(
+        height=(depth + 1) * _ROW,
+        description=f"Ranks of the first ten in {', '.join(names)}; the columns below list them",
+    )

@@ -1,0 +1,173 @@
+"""HTML of the pages: Jinja templates in which foreign text can only be text.
+
+Titles, passages, questions, names and messages come from outside. The environment escapes each value that a
+template prints, after it has removed what could deceive a reader (`harmless`); `Markup` is only made here,
+around parts that were escaped. The look is in `style.css`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from app.around.query_words import Span
+from app.report.text import clean
+from app.report.text import excerpt as beginning
+from app.web import addresses
+from indexer.base.text import byte_size, counted, duration, harmless, short_duration
+
+MAX_PASSAGE_CHARACTERS = 2_000
+"""The part of a passage that is shown; passages of whole documents can be books."""
+
+_CONTEXT = 200  # characters before the first marked word of a long passage
+
+
+def render(template: str, **values: Any) -> str:
+    """The HTML of a template in `templates/`."""
+    return _ENVIRONMENT.get_template(template).render(values).strip()
+
+
+# --- values of templates --------------------------------------------------------------------------
+
+
+def web_address(url: str) -> str:
+    """The address if it is one of the web; empty for any other, such as `javascript:`."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return ""
+    plain = not re.search(r"[\s\x00-\x1f\x7f]", url)
+    return url if plain and parts.scheme in ("http", "https") and parts.netloc else ""
+
+
+def marked(
+    text: str, marks: Sequence[Span], answers: Sequence[Span] = (), limit: int = MAX_PASSAGE_CHARACTERS
+) -> Markup:
+    """A text with its marked spans in <mark>, answers in one of another class that wins over the others.
+
+    Of a text longer than `limit`, the part around its first answer, or else around its first mark.
+    """
+    start, end = _whole_words(text, *excerpt(len(text), answers or marks, limit))
+    free = [span for span in marks if not any(low < span[1] and span[0] < high for low, high in answers)]
+    kinds = dict.fromkeys(free, "<mark>{}</mark>")
+    kinds |= dict.fromkeys(answers, '<mark class="ls-said">{}</mark>')
+    parts, at = ["… " if start else ""], start
+    for (low, high), kind in sorted(kinds.items()):
+        if start <= low and high <= end:
+            parts += [harmless(text[at:low]), Markup(kind).format(harmless(text[low:high]))]
+            at = high
+    parts += [harmless(text[at:end]), " …" if end < len(text) else ""]
+    return Markup("").join(parts)
+
+
+def linked(
+    text: str, marks: Sequence[Span], answers: Sequence[Span], anchors: Sequence[tuple[int, int, str]]
+) -> Markup:
+    """A text with its marks, and anchors (start, end, address) as links; the first of overlapping ones."""
+    parts, at = [], 0
+
+    def part(low: int, high: int) -> Markup:
+        inner_marks, inner_answers = (
+            [(max(a, low) - low, min(b, high) - low) for a, b in spans if a < high and low < b]
+            for spans in (marks, answers)
+        )
+        return marked(text[low:high], inner_marks, inner_answers, high - low)
+
+    for start, end, address in anchors:
+        if start >= at:
+            parts += [part(at, start), Markup('<a href="{}">{}</a>').format(address, part(start, end))]
+            at = end
+    return Markup("").join([*parts, part(at, len(text))])
+
+
+def excerpt(length: int, marks: Sequence[Span], limit: int = MAX_PASSAGE_CHARACTERS) -> Span:
+    """Which characters of a text to show: at most `limit`, from its start if a mark is in them."""
+    if length <= limit:
+        return 0, length
+    start = 0
+    if marks and marks[0][1] > limit:
+        start = max(min(marks[0][0] - min(_CONTEXT, limit // 3), length - limit), 0)
+    return start, start + limit
+
+
+def _whole_words(text: str, start: int, end: int) -> Span:
+    """The same part of a text without words that it would cut, unless they are very long."""
+    if start and (space := text.find(" ", start, start + 30)) >= 0:
+        start = space + 1
+    if end < len(text) and (space := text.rfind(" ", end - 30, end)) > start:
+        end = space
+    return start, end
+
+
+def passage_number(passage_id: str) -> str:
+    """The number of a passage in its document, from 1; 1 where documents are passages."""
+    number = passage_id.rpartition("#")[2]
+    return str(int(number) + 1) if number.isascii() and number.isdecimal() and len(number) < 10 else "1"
+
+
+_PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
+
+
+def plain_label(text: str) -> str:
+    """A text as the label of a Streamlit widget, which would be read as Markdown.
+
+    Shortcodes such as `:smile:` are replaced after Markdown has been read, so a backslash does not stop
+    them; an invisible word joiner behind the colon does.
+    """
+    return _PUNCTUATION.sub(r"\\\1", " ".join(harmless(text).split())).replace(":", ":\u2060")
+
+
+# --- the environment ------------------------------------------------------------------------------
+
+
+def moved(before: int, after: int) -> str:
+    """The difference of two ranks, in words."""
+    distance = abs(before - after)
+    return f"{distance} {'higher' if after < before else 'lower'}" if distance else "the same"
+
+
+def _sentence(message: str) -> str:
+    """A message with a capital, unless it begins with the name of a file or another that would change."""
+    word = message.partition(" ")[0]
+    return message if re.search(r"[._/]", word) else message[:1].upper() + message[1:]
+
+
+def _finalize(value: Any) -> Any:
+    return harmless(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+_ENVIRONMENT = Environment(
+    loader=FileSystemLoader(Path(__file__).with_name("templates")),
+    autoescape=True,
+    undefined=StrictUndefined,
+    finalize=_finalize,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_ENVIRONMENT.globals |= {
+    "article_address": addresses.article_address,
+    "index_address": addresses.index_address,
+    "link_to": addresses.link_to,
+    "why_address": addresses.why_address,
+    "moved": moved,
+    "passage_number": passage_number,
+}
+_ENVIRONMENT.filters |= {
+    "beginning": beginning,
+    "bytes": byte_size,
+    "clean": clean,
+    "count": counted,
+    "duration": duration,
+    "linked": linked,
+    "marked": marked,
+    "number": "{:,}".format,
+    "sentence": _sentence,
+    "short_time": short_duration,
+    "web_address": web_address,
+}
