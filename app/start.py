@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from app.web.context import AppOptions
+from app.page.context import AppOptions
 from indexer.base.bundled import bundled
 from indexer.base.options import parse_options
 

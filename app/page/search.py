@@ -174,8 +174,9 @@ def show_answers(context: Context, service: SearchService, view: SearchView) -> 
         for answer in answers:
             show_column(answer, answers)
     if view.chart and any(answer.hits for answer in answers):
+        dark = st.context.theme.type == "dark"
         key = f"ranks {st.session_state.get(_CLICKS, 0)}"
-        chart.altair_chart(rank_chart(answers), key=key, on_select=partial(open_why, key))
+        chart.altair_chart(rank_chart(answers, dark), key=key, on_select=partial(open_why, key))
     return answers
 
 

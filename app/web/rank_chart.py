@@ -16,7 +16,8 @@ SELECTION = "passage"
 
 _RANKS = 10
 _ROW = 26  # pixels
-_STRONG, _FAINT = "#12956f", "#8a8f98"  # both are legible on light and dark pages
+# (strong, faint, page) on light and on dark pages, as in style.css
+_LIGHT, _DARK = ("#00664f", "#5f6673", "#fff"), ("#5fd3b4", "#a3abb8", "#12161d")
 
 
 def rank_rows(answers: Sequence[Answer]) -> list[dict[str, Any]]:
@@ -56,8 +57,9 @@ def rank_rows(answers: Sequence[Answer]) -> list[dict[str, Any]]:
     return rows
 
 
-def rank_chart(answers: Sequence[Answer]) -> alt.LayerChart | alt.FacetChart:
+def rank_chart(answers: Sequence[Answer], dark: bool = False) -> alt.LayerChart | alt.FacetChart:
     """The chart of `rank_rows`; a click on a passage selects it."""
+    strong, faint, paper = _DARK if dark else _LIGHT
     rows = rank_rows(answers)
     names = [harmless(answer.pipeline) for answer in answers]
     depth = max((row["place"] for row in rows), default=1)
@@ -67,7 +69,7 @@ def rank_chart(answers: Sequence[Answer]) -> alt.LayerChart | alt.FacetChart:
         "y": alt.Y("place:Q", axis=None, scale=alt.Scale(domain=[depth, -0.2])),
     }
     heads = [{"column": number, "place": 0, "name": name} for number, name in enumerate(names)]
-    color = alt.when("datum.strong").then(alt.value(_STRONG)).otherwise(alt.value(_FAINT))
+    color = alt.when("datum.strong").then(alt.value(strong)).otherwise(alt.value(faint))
     base = alt.Chart(alt.InlineData(values=rows)).encode(
         **places, tooltip=[alt.Tooltip("label:N", title="passage"), alt.Tooltip("ranks:N", title="ranks")]
     )
@@ -79,16 +81,16 @@ def rank_chart(answers: Sequence[Answer]) -> alt.LayerChart | alt.FacetChart:
     )
     ranked = base.transform_filter("datum.rank !== null")
     click = alt.selection_point(name=SELECTION, fields=["id"], empty=False)
-    limit = alt.ExprRef("width * 0.25 - 18")
-    left = ranked.transform_filter("datum.side === 'left'").mark_text(align="right", dx=-14, limit=limit)
-    right = ranked.transform_filter("datum.side === 'right'").mark_text(align="left", dx=14, limit=limit)
+    label: dict[str, Any] = {"fontSize": 13, "limit": alt.ExprRef("width * 0.25 - 18")}
+    left = ranked.transform_filter("datum.side === 'left'").mark_text(align="right", dx=-14, **label)
+    right = ranked.transform_filter("datum.side === 'right'").mark_text(align="left", dx=14, **label)
     return alt.layer(
         alt.Chart(alt.InlineData(values=heads))
-        .mark_text(fontWeight=600, limit=alt.ExprRef(f"width / {max(len(names), 2)}"))
-        .encode(**places, text="name:N", color=alt.value(_FAINT)),
+        .mark_text(fontWeight=600, fontSize=13, limit=alt.ExprRef(f"width / {max(len(names), 2)}"))
+        .encode(**places, text="name:N", color=alt.value(faint)),
         lines,
         ranked.mark_circle(size=330, opacity=1, cursor="pointer").encode(color=color).add_params(click),
-        ranked.mark_text(color="white", fontSize=11, fontWeight=600).encode(text="rank:Q"),
+        ranked.mark_text(color=paper, fontSize=11, fontWeight=600).encode(text="rank:Q"),
         *(each.encode(text="label:N", color=color) for each in (left, right)),
     ).properties(
         height=(depth + 1) * _ROW,
