@@ -49,7 +49,10 @@ class MineOptions(MiningOptions):
 def mine_options() -> type[MineOptions]:
     """The options of the command, with one for each setting of the objectives."""
     fields: dict[str, Any] = {
-        name: (Annotated[setting.type, Field(**setting.bounds)] | None, Field(None, description=setting.help))
+        name: (
+            Annotated[setting.type, Field(**setting.bounds)] | None,
+            Field(None, description=f"{setting.meaning}; default {setting.defaults}"),
+        )
         for name, setting in all_settings().items()
     }
     return create_model("Command", __base__=MineOptions, __doc__=MineOptions.__doc__, **fields)

@@ -31,33 +31,43 @@ def all_objectives() -> dict[str, type[Objective]]:
 
 @dataclass(frozen=True, slots=True)
 class SharedSetting:
-    """A setting of one or several objectives, as an option. bounds: pydantic's."""
+    """A setting of one or several objectives. defaults: in words, by objective. bounds: pydantic's."""
 
     type: Any
-    help: str
+    meaning: str
+    defaults: str
     bounds: dict[str, Any]
 
 
 @cache
 def all_settings() -> dict[str, SharedSetting]:
-    """The settings of all objectives by name; their help lists the objectives and their defaults."""
-    found: dict[str, dict[str, Setting]] = {}
+    """The settings of all objectives by name."""
+    by_name: dict[str, dict[str, Setting]] = {}
     for objective in all_objectives().values():
         for name, setting in objective.settings().items():
-            found.setdefault(name, {})[objective.name] = setting
-    return {name: _share(settings) for name, settings in found.items()}
+            by_name.setdefault(name, {})[objective.name] = setting
+    return {name: _share(settings) for name, settings in by_name.items()}
 
 
 def _share(settings: dict[str, Setting]) -> SharedSetting:
     by_default: dict[str, list[str]] = {}
     for name, setting in settings.items():
         by_default.setdefault(setting.default, []).append(name)
-    any_one = next(iter(settings.values()))
-    defaults = "; ".join(f"{', '.join(names)}: {default}" for default, names in by_default.items())
-    return SharedSetting(any_one.type, f"{any_one.meaning}; by default {defaults}", any_one.bounds)
+    defaults = "; ".join(f"{default} ({', '.join(names)})" for default, names in by_default.items())
+    first = next(iter(settings.values()))
+    return SharedSetting(first.type, first.meaning, defaults, first.bounds)
 
 
 def objectives_markdown() -> str:
     """The table of objectives for the documentation."""
     rows = [f"| `{name}` | {each.better_is} | {each.worse_is} |" for name, each in all_objectives().items()]
     return "\n".join(["| objective | better | worse |", "|---|---|---|", *rows])
+
+
+def settings_markdown() -> str:
+    """The table of their settings, as options of the command."""
+    rows = [
+        f"| `--{name.replace('_', '-')}` | {setting.meaning} | {setting.defaults} |"
+        for name, setting in all_settings().items()
+    ]
+    return "\n".join(["| option | meaning | default |", "|---|---|---|", *rows])
