@@ -17,7 +17,7 @@ from indexer.base.errors import InputError
 from indexer.index import Index, Level, resolve_ids
 from indexer.passages import PassageStore
 from retriever.ranking import Ranking
-from retriever.search.runs import run_ranking
+from retriever.search.runs import check_questions, run_ranking
 
 FIRST_UNKNOWN = 1 << 40
 """Numbers from here on stand for ids that the index does not hold."""
@@ -78,13 +78,8 @@ class Numbers:
 
         Raises `InputError` if the run has none of the queries, or none of its ids is in the index.
         """
+        check_questions(run, query_ids, name)
         present = [query for query in query_ids if query in run]
-        if not present:
-            raise InputError(
-                f"{name}: the run has none of the questions (it has {_first(run)}; the "
-                f"questions are {_first(query_ids)})",
-                "Give a run of the same questions.",
-            )
         ids = list(dict.fromkeys(id_ for query in present for id_ in run[query]))
         level, number_of, unknown = self._resolve(ids, f"{name}: none of the run's ids is in the index")
         longest = max(len(run[query]) for query in present)

@@ -24,7 +24,7 @@ from reranker.candidates import Candidate, RunCandidates
 from reranker.training.config import GroupSettings
 from retriever.mining.pairs import Context, Pair, read_pairs
 from retriever.queries import read_queries
-from retriever.search.runs import read_qrels, read_run
+from retriever.search.runs import check_questions, read_qrels, read_run
 from retriever.training.data import PairRows, write_rows
 
 URL_BEFORE_TITLE = " "
@@ -106,12 +106,8 @@ def _from_run(data: GroupSettings, url: bool) -> Iterator[tuple[Pair, str]]:
     assert data.index and data.run and data.queries and data.qrels
     run, qrels = read_run(data.run), read_qrels(data.qrels)
     text_of = {query.id: query.text for query in read_queries(data.queries)}
+    check_questions(run, text_of, str(data.run))
     queries = [query for query in run if query in text_of]
-    if not queries:
-        raise InputError(
-            f"{data.run}: none of its questions (such as {next(iter(run))!r}) is in {data.queries}",
-            "Give the file with the run's questions.",
-        )
     ids = list(dict.fromkeys(id_ for query in queries for id_ in (*run[query], *qrels.get(query, {}))))
     candidates = RunCandidates(Index.open(data.index), ids, str(data.run))
     row_of = {id_: row for row, id_ in enumerate(ids) if candidates.known[row]}
