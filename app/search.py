@@ -69,8 +69,8 @@ def print_answer(answer: Answer, console: Console) -> None:
             console.print(Text(f"    {printable(hit.url)}", style="cyan"), soft_wrap=True)
         console.print(marked(hit), soft_wrap=not console.is_terminal)
         console.print()
-    found = counted(len(answer.hits), "passage") if answer.hits else "nothing found"
-    console.print(Text(f"{answer.pipeline}: {found} in {answer.seconds * 1000:.0f} ms", style="dim"))
+    hits = counted(len(answer.hits), "passage") if answer.hits else "no results"
+    console.print(Text(f"{answer.pipeline}: {hits} in {answer.seconds * 1000:.0f} ms", style="dim"))
 
 
 def marked(hit: Hit) -> Text:

@@ -1,11 +1,11 @@
-"""What the pages and the search command need, without Streamlit and without printing."""
+"""Searching for the pages and the search command, without Streamlit and without printing."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -25,10 +25,10 @@ from retriever.ranking import Query, Ranking
 from retriever.search.stages import recorded_stages
 
 MAX_QUESTION_CHARACTERS = 10_000
-"""Several times what any encoder reads; a longer text was pasted by mistake."""
+"""Several times the limit of any encoder; a longer text was pasted by mistake."""
 
 DEPTH = 100
-"""How far down a passage is looked for that another pipeline has found."""
+"""The ranks of a pipeline that are compared with those of others."""
 
 SAMPLE_CORPUS = "linkseek-sample.xml.bz2"
 SAMPLE_QUESTIONS = bundled("samples/questions.jsonl")
@@ -40,7 +40,7 @@ _SUGGESTED = ("sample-093", "sample-003", "sample-007", "sample-098", "sample-01
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a passage stands in a ranking."""
+    """The rank and score of a passage."""
 
     rank: int
     score: float
@@ -48,10 +48,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A passage that a pipeline found, with the question's words in its text as `marks`.
+    """A result of a pipeline.
 
-    answers: where the question's answers stand in the text. relevant: whether it answers it, None
-    where that is not known. before: with two stages, where the first one had it.
+    marks, answers: spans of the text with the question's words, and with its answers. relevant: whether
+    the passage contains an answer, None if that is unknown. before: its place before re-ranking.
     """
 
     rank: int
@@ -70,10 +70,10 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What one pipeline found for one question, and the seconds that it took, in all and by stage.
+    """The results of one pipeline for one question, and its time in seconds, in total and by stage.
 
-    places: passage row -> where it stands, further down than `hits` goes. first_stage: with two stages,
-    the name of the first. waiting: whether these are its results, and the re-ranked order follows.
+    places: passage row -> its place, for more passages than `hits` has. first_stage: the name of the
+    pipeline that is re-ranked, if any. waiting: whether these are its results and re-ranking follows.
     """
 
     question: str
@@ -86,7 +86,7 @@ class Answer:
     waiting: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """For programs."""
+        """The answer as `app/search.py --json` prints it."""
         return {
             "question": self.question,
             "pipeline": self.pipeline,
@@ -109,7 +109,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a passage may have been found: its text with marks as a hit has it, and its hyperlinks."""
+    """The evidence for a passage: the passage as a hit, and the hyperlinks around it."""
 
     hit: Hit
     links: LinkEvidence
@@ -119,7 +119,7 @@ class SearchService:
     """One index with its pipelines, opened once and shared by all callers, in any thread."""
 
     def __init__(self, index: Path, pipelines_file: Path | None = None) -> None:
-        """Raises `DamagedIndexError` if there is no whole index, `UsageError` for a bad file."""
+        """Raises `DamagedIndexError` for a missing or damaged index, `UsageError` for an invalid file."""
         self.index = Index.open(index)
         self.pipelines = Pipelines(self.index, pipelines_file)
         self._ready: dict[str, Pipeline] = {}
@@ -128,44 +128,43 @@ class SearchService:
     # --- searching ------------------------------------------------------------------------------
 
     def is_ready(self, pipeline: str) -> bool:
-        """Whether a search starts at once; the first one of a pipeline may have to load a model."""
+        """Whether a search starts at once; the first one of a pipeline may load a model."""
         return pipeline in self._ready
 
     def search(self, question: str, pipeline: str, k: int = 10) -> Answer:
         """The k best passages. Raises `UsageError` for an empty question or an unknown pipeline.
 
-        `Answer.seconds` is the search alone: opening and a first, slower run are over by then.
+        `Answer.seconds` is the search alone, without opening the pipeline and its first, slower run.
         """
         question = checked_question(question)
         *_, answer = self._stages(question, pipeline, k)
         return answer
 
     def _stages(self, question: str, pipeline: str, k: int) -> Iterator[Answer]:
-        """The answer of each stage; the next one is searched for when it is asked for."""
+        """The answer of each stage, searched for when it is requested."""
         if self.pipelines.reads_run(pipeline):
             raise UsageError(
-                f'the pipeline "{pipeline}" reads a run file, which knows no question but its own',
-                "It can be evaluated: app/evaluate.py --pipeline NAME.",
+                f'the pipeline "{pipeline}" reads a run file, which answers its own questions only',
+                "It can be evaluated: linkseek evaluate --pipeline NAME.",
             )
         run, queries = self._open(pipeline), [Query("question", question)]
         two = run if isinstance(run, Reranking) else None
         depth = min(max(k, two.depth if two else DEPTH), len(self.index.passages))
-        with _timed() as taken:
-            ranking = (two.first if two else run)(queries, depth)
-        answer = self._answer(question, pipeline, ranking, k, taken)
+        ranking, seconds, stages = _timed(lambda: (two.first if two else run)(queries, depth))
+        answer = self._answer(question, pipeline, ranking, k, seconds, stages)
         if two is None:
             yield answer
             return
         first = replace(answer, first_stage=self.first_stage(pipeline), waiting=True)
         yield first
-        with _timed() as again:
-            ranking = two.rerank(queries, ranking, depth)
-        taken = _Taken(taken.seconds + again.seconds, {**taken.stages, **again.stages})
-        answer = self._answer(question, pipeline, ranking, k, taken)
+        ranking, more_seconds, more_stages = _timed(lambda: two.rerank(queries, ranking, depth))
+        answer = self._answer(question, pipeline, ranking, k, seconds + more_seconds, stages | more_stages)
         hits = tuple(replace(hit, before=first.places.get(hit.row)) for hit in answer.hits)
         yield replace(answer, hits=hits, first_stage=first.first_stage)
 
-    def _answer(self, question: str, pipeline: str, ranking: Ranking, k: int, taken: _Taken) -> Answer:
+    def _answer(
+        self, question: str, pipeline: str, ranking: Ranking, k: int, seconds: float, stages: dict[str, float]
+    ) -> Answer:
         known = self.known.find(question)
         results = ranking.results(0)
         hits = tuple(
@@ -173,18 +172,18 @@ class SearchService:
             for rank, (row, score) in enumerate(results[:k], start=1)
         )
         places = {row: Place(rank, score) for rank, (row, score) in enumerate(results, start=1)}
-        return Answer(question, pipeline, hits, taken.seconds, taken.stages, places)
+        return Answer(question, pipeline, hits, seconds, stages, places)
 
     def first_stage(self, pipeline: str) -> str | None:
-        """The pipeline whose results this one re-ranks; None if it is not made of two stages."""
+        """The pipeline whose results this one re-ranks; None if it does not re-rank."""
         entry = self.pipelines.entries.get(pipeline)
         return entry.first_stage if entry else None
 
     def answers(self, question: str, pipelines: Sequence[str], k: int) -> Iterator[Answer | Failure]:
-        """What each pipeline finds, as soon as it is there; one that fails leaves the others alone.
+        """The answer of each pipeline, as soon as it is there; one that fails does not affect the others.
 
-        Those of two stages come twice: all first stages before the first of the re-ranked orders, which
-        take longer. Raises `UsageError` for an empty or too long question.
+        Pipelines that re-rank answer twice: all first stages come before the first re-ranked order, which
+        takes longer. Raises `UsageError` for an empty or too long question.
         """
         question = checked_question(question)
         waiting = {name: self._stages(question, name, k) for name in pipelines}
@@ -201,7 +200,7 @@ class SearchService:
                 yield answer
 
     def why(self, question: str, passage_id: str) -> Reason:
-        """What speaks for a passage. Raises `UsageError` for a bad question, `InputError` for no passage."""
+        """The evidence for a passage. Raises `UsageError` for a bad question, `InputError` for no passage."""
         question = checked_question(question)
         row = int(self.index.passages.rows_of([passage_id])[0])
         if row < 0:
@@ -214,7 +213,7 @@ class SearchService:
 
     @cached_property
     def evidence(self) -> Evidence:
-        """What the hyperlinks of this index say."""
+        """The links around any passage of this index."""
         return Evidence(self.index)
 
     def _open(self, name: str) -> Pipeline:
@@ -242,10 +241,10 @@ class SearchService:
             relevant=known.is_right(passage),
         )
 
-    # --- what there is to choose from -----------------------------------------------------------
+    # --- choices --------------------------------------------------------------------------------
 
     def describe(self, pipeline: str) -> str:
-        """What a pipeline does, in a few words."""
+        """A pipeline in a few words."""
         return self.pipelines.describe(pipeline)
 
     @cached_property
@@ -256,34 +255,24 @@ class SearchService:
         return KnownQuestions.read(SAMPLE_QUESTIONS, SAMPLE_QRELS)
 
     def suggestions(self, page: int = 0) -> list[str]:
-        """Questions to start with; other ones on every page."""
+        """Questions to start with, different ones on every page."""
         return self.known.suggestions(page, _SUGGESTED)
 
 
-@dataclass(slots=True)
-class _Taken:
-    """What a search has taken, in all and by stage."""
-
-    seconds: float = 0.0
-    stages: dict[str, float] = field(default_factory=dict)
-
-
-@contextmanager
-def _timed() -> Iterator[_Taken]:
-    """What runs inside is timed; the figures are there once it is left."""
-    taken = _Taken()
+def _timed(search: Callable[[], Ranking]) -> tuple[Ranking, float, dict[str, float]]:
+    """The ranking of a search, and its seconds, in total and by stage."""
     with recorded_stages() as stages:
         started = time.perf_counter()
-        yield taken
-        taken.seconds = time.perf_counter() - started
-    taken.stages = stages
+        ranking = search()
+        seconds = time.perf_counter() - started
+    return ranking, seconds, stages
 
 
 def checked_question(question: str) -> str:
     """A question as it is searched for. Raises `UsageError` if it is empty or far too long.
 
-    What is no Unicode text, such as a broken byte of a command line, becomes a question mark. Marks that
-    nobody sees, which come along when a text is copied, are removed: Lucene takes them for a part of a word.
+    A byte of a command line that is not valid text becomes a question mark. Invisible characters, which are
+    copied with a text, are removed: Lucene takes them for a part of a word.
     """
     question = without_hidden(question.encode("utf-8", "replace").decode()).strip()
     if not question:
@@ -296,26 +285,21 @@ def checked_question(question: str) -> str:
     return question
 
 
-# --- the indexes that can be chosen from ----------------------------------------------------------
+# --- indexes --------------------------------------------------------------------------------------
 
 
 def list_indexes(chosen: Path) -> dict[str, Path]:
-    """The index folders beside `chosen`, and itself in any case: name -> path, sorted by name."""
+    """The indexes in the same folder as `chosen`, which is always included: name -> path, sorted by name."""
     chosen = chosen.resolve()
-    found = {chosen.name: chosen}
+    indexes = {chosen.name: chosen}
     try:
-        beside = [path for path in chosen.parent.iterdir() if _is_published(path)]
+        paths = [path for path in chosen.parent.iterdir() if path.is_dir()]
     except OSError:
-        beside = []
-    for path in beside:
-        try:
+        paths = []
+    for path in paths:
+        if path.name.startswith(".") or path.suffix in (".building", ".tmp"):
+            continue  # it is being built or replaced
+        with suppress(LinkseekError, OSError):
             read_index_manifest(path)
-        except (LinkseekError, OSError):
-            continue
-        found.setdefault(path.name, path)
-    return dict(sorted(found.items()))
-
-
-def _is_published(path: Path) -> bool:
-    """Whether a folder may be an index in use, not one that is being built or replaced."""
-    return not path.name.startswith(".") and path.suffix not in (".building", ".tmp") and path.is_dir()
+            indexes.setdefault(path.name, path)
+    return dict(sorted(indexes.items()))

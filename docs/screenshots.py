@@ -1,6 +1,6 @@
-"""python docs/screenshots.py [NAME ...]: take the pictures of the application that the documentation shows.
+"""python -m docs.screenshots [NAME ...]: take the pictures of the application that the documentation shows.
 
-Every page in light and dark, 1440 and 390 wide, into docs/pictures/NAME-THEME-WIDTH.png, and docs/app.png
+Each page in light and dark, 1440 and 390 wide, into docs/pictures/NAME-THEME-WIDTH.png, and docs/app.png
 for the README. Names are those of `PAGES`; without any, all are taken. Needs the sample's index and report
 (`make demo`), Playwright (`pip install playwright`) and a Chromium: Debian's, Playwright's own, or the one
 that CHROMIUM names.
@@ -10,13 +10,9 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -24,6 +20,7 @@ from urllib.parse import urlencode
 
 from PIL import Image
 
+from benchmarks.sessions import running_application
 from indexer.base.errors import MachineError, exit_on_error
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -33,11 +30,11 @@ ARTICLE = {"id": "Ada_Lovelace", "index": "sample"}
 CONTRASTS = ["prop", "php-hp", "php-shp", "harp-rdp"]
 TWO = {"q": QUESTION, "pipelines": ["bm25", "hybrid"], "k": 10, "index": "sample"}
 
-# name: page, what its address says, and what is there when it is whole
+# name: page, parameters of its address, and a selector of what is there when it is complete
 PAGES: dict[str, tuple[str, dict[str, Any], str]] = {
     "search": ("", TWO, ".ls-answer"),
     "four": ("", TWO | {"pipelines": ["bm25", "dense", "hybrid", "bm25-squad"]}, ".ls-answer"),
-    "ranks": ("", TWO | {"chart": 1}, "svg.ls-ranks:visible"),
+    "ranks": ("", TWO | {"chart": 1}, ".stVegaLiteChart canvas"),
     "why": ("", TWO | {"why": "Ada_Lovelace#2"}, "svg.ls-graph"),
     "start": ("", {"index": "sample"}, ".ls-invitation"),
     "article": ("article", ARTICLE, ".ls-text"),
@@ -50,7 +47,7 @@ PAGES: dict[str, tuple[str, dict[str, Any], str]] = {
 EMPTY = "no-index"
 THEMES = ("light", "dark")
 SIZES = {1440: 1000, 390: 844}  # width: height
-MOST_BYTES = 250_000
+MAX_BYTES = 250_000
 
 
 def main(names: Sequence[str]) -> None:
@@ -65,53 +62,33 @@ def main(names: Sequence[str]) -> None:
             executable_path=os.environ.get("CHROMIUM") or shutil.which("chromium"),
             args=["--no-sandbox"] if os.getuid() == 0 else [],
         )
-        with running(ROOT / "index" / "sample") as address:
+        with running_application(ROOT / "index" / "sample") as address:
             for name in PAGES:
                 if not names or name in names:
-                    page, params, there = PAGES[name]
-                    take(browser, f"{address}/{page}?{urlencode(params, doseq=True)}", there, name)
+                    page, params, selector = PAGES[name]
+                    take(browser, f"http://{address}/{page}?{urlencode(params, doseq=True)}", selector, name)
         if not names or EMPTY in names:
-            with tempfile.TemporaryDirectory() as nothing, running(Path(nothing) / "sample") as address:
-                take(browser, address, ".ls-invitation", EMPTY)
+            index = Path(tempfile.mkdtemp()) / "sample"
+            with running_application(index) as address:
+                take(browser, f"http://{address}", ".ls-invitation", EMPTY)
         browser.close()
     if not names or "search" in names:
         shutil.copyfile(PICTURES / "search-light-1440.png", ROOT / "docs" / "app.png")
 
 
-@contextmanager
-def running(index: Path) -> Iterator[str]:
-    """The application on a free port of this machine."""
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "streamlit", "run", "app/main.py", "--server.port", str(port)]
-    process = subprocess.Popen([*command, "--", "--index", str(index)], cwd=ROOT, stdout=subprocess.DEVNULL)
-    try:
-        for _ in range(300):
-            try:
-                socket.create_connection(("localhost", port), timeout=1).close()
-                break
-            except OSError:
-                time.sleep(0.2)
-        yield f"http://localhost:{port}"
-    finally:
-        process.terminate()
-        process.wait()
-
-
-def take(browser: Any, address: str, there: str, name: str) -> None:
+def take(browser: Any, address: str, selector: str, name: str) -> None:
     """One page in both themes and widths."""
     for theme in THEMES:
         page = browser.new_page(color_scheme=theme)
         for width, height in SIZES.items():
             page.set_viewport_size({"width": width, "height": height})
             page.goto(address)
-            page.wait_for_selector(there, timeout=180_000)
+            page.wait_for_selector(selector, timeout=180_000)
             page.wait_for_selector('.stApp[data-test-script-state="notRunning"]', timeout=180_000)
             page.wait_for_timeout(1_000)  # what fades in has done so
             if width == max(SIZES):  # models are loaded now, and the second time's milliseconds are fair
                 page.reload()
-                page.wait_for_selector(there, timeout=180_000)
+                page.wait_for_selector(selector, timeout=180_000)
                 page.wait_for_selector('.stApp[data-test-script-state="notRunning"]', timeout=180_000)
                 page.wait_for_timeout(1_000)
             save(PICTURES / f"{name}-{theme}-{width}.png", page.screenshot())
@@ -123,7 +100,7 @@ def save(path: Path, png: bytes) -> None:
     picture = Image.open(BytesIO(png)).convert("RGB")
     for colours in (64, 32, 16):
         picture.quantize(colours, dither=Image.Dither.NONE).save(path, optimize=True)
-        if path.stat().st_size <= MOST_BYTES:
+        if path.stat().st_size <= MAX_BYTES:
             break
     print(f"{path.relative_to(ROOT)}: {path.stat().st_size:,} bytes")
 

@@ -52,7 +52,7 @@ def test_the_default_pipeline_is_hybrid(run):
 
 
 def test_nothing_found(run):
-    assert run("zzz", "--pipeline", "bm25").startswith("bm25: nothing found in ")
+    assert run("zzz", "--pipeline", "bm25").startswith("bm25: no results in ")
 
 
 def test_json(run):

@@ -42,7 +42,7 @@ def test_an_article_is_found_read_and_followed(application, page, settled):
 
 def test_pairs_side_by_side_are_shared(application, page, settled):
     page.goto(application("article", id="Isaac_Newton"))
-    page.get_by_text("What is mined from it").click()
+    page.get_by_text("Training examples").click()
     page.get_by_role("region", name="Mined by dual-link").wait_for()
     settled(page)
     columns = [page.get_by_role("region", name=f"Mined by {name}") for name in ("dual-link", "co-mention")]
@@ -73,7 +73,7 @@ def test_contrasts_with_their_evidence(application, page, settled):
     settled(page)
     for column in (prop, php, harp):
         assert column.locator("mark.ls-said").count() >= 1
-        assert "should score more with" in column.inner_text() and "than with" in column.inner_text()
+        assert "should rank higher:" in column.inner_text() and "should rank lower:" in column.inner_text()
     assert "log\u00a0P\u00a0=\u00a0−" in prop.inner_text() and "share of attention" in harp.inner_text()
     assert re.search(r"D[123]: .*\n", php.inner_text()) and "D4: is named elsewhere" in php.inner_text()
     php.locator(".ls-less a").first.press("Enter")  # to what is less closely linked

@@ -12,7 +12,7 @@ def test_a_whole_evaluation(application, page, settled):
     page.goto(application("evaluation"))
     page.get_by_text("Nothing has been evaluated yet").wait_for()
     settled(page)
-    page.get_by_label("Only the first").fill("12")
+    page.get_by_label("Limit of questions").fill("12")
     page.keyboard.press("Tab")
     settled(page)
     page.locator("label", has_text="Measure the time").click()
@@ -60,7 +60,7 @@ def test_a_whole_evaluation(application, page, settled):
     case = page.locator(".ls-question a").first
     question = case.inner_text()
     case.click()
-    page.locator('section[aria-label^="Found by"]').nth(1).wait_for()
+    page.locator('section[aria-label^="Results of"]').nth(1).wait_for()
     settled(page)
     assert page.get_by_label("Question", exact=True).input_value() == question
     page.wait_for_function("location.search.includes('pipelines=bm25&pipelines=')")

@@ -10,24 +10,24 @@ from small_index import HOSTILE_TITLE
 
 def test_an_index_is_described_and_verified(application, page, settled):
     page.goto(application("index"))
-    page.get_by_role("heading", name="What is in it").wait_for()
+    page.get_by_role("heading", name="Contents").wait_for()
     settled(page)
     told = page.locator(".ls-index-page").inner_text()
     for words in ("documents\t150", "150", "linkseek-sample.xml.bz2", "all-MiniLM-L6-v2", "other namespace"):
         assert words.replace("documents\t", "") in told
-    page.get_by_role("button", name="Check every file").click()
+    page.get_by_role("button", name="Verify files").click()
     page.locator(".ls-state.ls-done").wait_for()
-    assert "sample: every file is intact" in page.locator(".ls-job").inner_text()
+    assert "sample: all files intact" in page.locator(".ls-job").inner_text()
     files = sorted(path for path in (application.indexes / "sample" / "links").glob("*.npy"))
     content = files[0].read_bytes()
     try:
         files[0].write_bytes(content[:-1] + bytes([content[-1] ^ 1]))  # one bit
-        page.get_by_role("button", name="Remove from the list").click()
+        page.get_by_role("button", name="Dismiss").click()
         page.locator(".ls-job").wait_for(state="detached")
-        page.get_by_role("button", name="Check every file").click()
+        page.get_by_role("button", name="Verify files").click()
         page.locator(".ls-state.ls-failed").wait_for()
         assert "altered (its hash differs)" in page.locator(".ls-job").inner_text()
-        page.get_by_role("button", name="Remove from the list").click()
+        page.get_by_role("button", name="Dismiss").click()
         page.locator(".ls-job").wait_for(state="detached")
     finally:
         files[0].write_bytes(content)
@@ -96,7 +96,7 @@ def test_without_an_index_one_is_built(start, page, settled, tmp_path):
     page.keyboard.press("Tab")
     settled(page)
     page.get_by_role("button", name="Build", exact=True).click()
-    page.get_by_role("heading", name="What is in it").wait_for()  # it is opened as soon as it is there
+    page.get_by_role("heading", name="Contents").wait_for()  # it is opened as soon as it is there
     skipped = page.locator("details.ls-skipped", has_text="duplicate id")
     skipped.locator("summary").click()
     assert "notes.jsonl, line 3: duplicate id 'Moon'" in skipped.inner_text()

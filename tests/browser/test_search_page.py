@@ -5,19 +5,20 @@ from __future__ import annotations
 import asyncio
 import re
 import shutil
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from conftest import SECONDS
 from small_index import build
 
 from benchmarks.sessions import visit
 
+CHART = ".stVegaLiteChart canvas"
 QUESTION = "Which sickness killed the lady who foresaw software?"
 
 
 def titles(page, pipeline):
-    return page.locator(f'section[aria-label="Found by {pipeline}"] h3').all_inner_texts()
+    return page.locator(f'section[aria-label="Results of {pipeline}"] h3').all_inner_texts()
 
 
 def test_comparing_and_sharing_and_going_back(application, page, settled):
@@ -30,29 +31,43 @@ def test_comparing_and_sharing_and_going_back(application, page, settled):
     found = {name: titles(page, name) for name in ("bm25", "hybrid")}
     assert all(len(names) == 10 for names in found.values()) and found["bm25"] != found["hybrid"]
     assert found["hybrid"][0] == "Ada Lovelace"
-    hybrid = page.get_by_role("region", name="Found by hybrid")
+    hybrid = page.get_by_role("region", name="Results of hybrid")
     assert hybrid.locator("mark.ls-said").first.inner_text() == "cancer"
     assert "first answer at rank 1" in hybrid.inner_text()
     assert re.search(r"encode question\s+[\d.]+ ms", hybrid.inner_text())
     assert hybrid.locator(".ls-other").count() == 10
 
     page.locator("label", has_text="Chart of ranks").click()
-    page.locator("svg.ls-ranks >> visible=true").wait_for()
-    assert page.locator("svg.ls-ranks:visible a.strong").count() >= 1
+    page.locator(CHART).wait_for()
     settled(page)
     shared = page.url
     assert "chart=1" in shared and "pipelines=bm25&pipelines=hybrid" in shared
 
     page.go_back()  # to the view without the chart
-    page.locator("svg.ls-ranks").first.wait_for(state="detached")
+    page.locator(CHART).wait_for(state="detached")
     assert titles(page, "hybrid") == found["hybrid"]
 
     other = page.context.new_page()  # somebody else opens what was shared
     other.goto(shared)
-    other.locator("svg.ls-ranks >> visible=true").wait_for()
+    other.locator(CHART).wait_for()
     settled(other)
     assert titles(other, "bm25") == found["bm25"] and titles(other, "hybrid") == found["hybrid"]
     assert other.get_by_label("Question", exact=True).input_value() == QUESTION
+
+
+def test_a_passage_in_the_chart_opens_its_evidence(application, page, settled):
+    page.goto(application(q=QUESTION, pipelines=["bm25", "hybrid"], k=5, chart=1))
+    chart = page.locator(CHART)
+    chart.wait_for()
+    settled(page)
+    box = chart.bounding_box()  # the first of hybrid: three quarters to the right, below the names
+    for place in (0.74, 0.75, 0.76):
+        page.mouse.click(box["x"] + place * box["width"], box["y"] + 0.19 * box["height"])
+        page.wait_for_timeout(2_000)
+        if page.get_by_role("dialog").count():
+            break
+    page.get_by_role("dialog").locator(".ls-reason h3", has_text="Ada Lovelace").wait_for()
+    page.wait_for_function("location.search.includes('why=Ada')")
 
 
 def test_why_by_keyboard_and_on_to_an_article(application, page, settled):
@@ -95,7 +110,7 @@ def test_the_page_is_as_wide_as_the_window(application, page, settled, width):
     page.set_viewport_size({"width": width, "height": 800})
     page.goto(application(q=QUESTION, pipelines=["bm25", "ql", "dense", "hybrid"], k=5, chart=1, grouped=1))
     page.get_by_role("heading", name="dense").wait_for()
-    page.locator("svg.ls-ranks >> visible=true").wait_for()
+    page.locator(CHART).wait_for()
     settled(page)
     lefts = {round(box.bounding_box()["x"]) for box in page.locator(".ls-answer").all()}
     assert len(lefts) == (4 if width == 1440 else 1)
@@ -108,7 +123,7 @@ def test_hostile_texts_are_only_text(application, page, settled):
     question = "<script>alert(9)</script> [volcano](http://evil.example) $x^2$ \u202evolcano :red[x]"
     page.goto(application(index="hostile", q=question, pipelines=["bm25"], chart=1, why="Hostile#0"))
     page.get_by_role("dialog").locator(".ls-reason").wait_for()
-    page.locator("svg.ls-ranks:visible").wait_for()
+    page.locator(CHART).wait_for(state="attached")
     settled(page)
     text = page.get_by_role("dialog").inner_text()
     assert "<script>alert(1)</script> [title](javascript:alert(2)) :red[title] $x^2$" in text
@@ -135,7 +150,7 @@ def test_an_index_deleted_while_it_is_open(application, page, settled):
     settled(page)
     shutil.rmtree(application.indexes / "passing")
     page.locator("label", has_text="Group by article").click()
-    page.get_by_text("There is no index passing here").wait_for()
+    page.get_by_text('Index "passing" was not found').wait_for()
     settled(page)
     assert "Traceback" not in page.content()
 
@@ -147,16 +162,16 @@ def test_without_any_index(start, tmp_path_factory, page, settled):
     page.locator("code", has_text="linkseek build").first.wait_for()
     settled(page)
     build(application.indexes / "sample", encoders=())
-    page.get_by_role("button", name="Look again").click()
+    page.get_by_role("button", name="Reload").click()
     page.get_by_label("Question", exact=True).wait_for()
 
 
 def test_fifty_sessions_at_once(application):
     """Every one of fifty visitors gets each of their answers, and nobody a notice."""
     questions = [f"Who wrote about number {number}?" for number in range(50)]
-    started = time.perf_counter()
     asked = visit(application.address.removeprefix("http://"), 50, questions, 2, 0)
     with ThreadPoolExecutor(1) as thread:  # the browser's driver has a loop in this one
         taken = thread.submit(asyncio.run, asked).result()
     assert len(taken) == 100
-    assert max(whole for _, whole in taken) <= time.perf_counter() - started
+    assert max(whole for _, whole in taken) <= SECONDS / 1000
+    assert all(0 < first <= whole for first, whole in taken)
