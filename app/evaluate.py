@@ -1,7 +1,6 @@
 """python app/evaluate.py: questions through pipelines; runs, results and a report to a folder.
 
-Entry script: it reads options and files, opens the index and the pipelines, and calls
-`app.evaluation.runner`.
+Entry script: reads options and files, opens the index and the pipelines, calls `app.evaluation.runner`.
 """
 
 from __future__ import annotations
@@ -17,7 +16,8 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 
 from app.evaluation.measures import SEED
 from app.evaluation.provenance import provenance
-from app.evaluation.runner import evaluate, run_names
+from app.evaluation.results import TestSetFacts
+from app.evaluation.runner import Plan, evaluate, run_names
 from app.evaluation.table import results_console, results_table, test_sets_table
 from app.pipelines import Pipelines
 from app.testsets import LoadedTestSet, open_test_set
@@ -25,7 +25,6 @@ from app.testsets.listing import test_set_rows
 from indexer.base.errors import UsageError, exit_on_error
 from indexer.base.options import Options, parse_options
 from indexer.index import Index
-from indexer.store.artifacts import write_json
 from retriever.queries import read_queries
 from retriever.search.runs import read_qrels
 
@@ -45,11 +44,11 @@ class EvaluateOptions(Options):
     test_set: str | None = None
     """a test set by name; --list-test-sets names them"""
     data: Path | None = None
-    """the folder with test sets that you have; default: $LINKSEEK_DATA"""
+    """the folder with your own test sets; default: $LINKSEEK_DATA"""
     download: bool = False
-    """download the test set if it is not here, after saying how large it is"""
+    """download the test set if it is missing, after printing its size"""
     list_test_sets: bool = False
-    """name the test sets, with what they need, and stop"""
+    """list the test sets, with what they need, and stop"""
     queries: Path | None = None
     """instead of a test set, questions: JSONL, TSV (MS MARCO) or CSV (DPR), also compressed"""
     answers: Literal["tokens", "regex"] | None = None
@@ -61,9 +60,9 @@ class EvaluateOptions(Options):
     pipelines_file: Path | None = None
     """a TOML file with pipelines of your own"""
     run: list[Path] = Field([])
-    """TREC runs of other systems, to be measured beside the pipelines"""
+    """TREC runs of other systems, to be measured next to the pipelines"""
     baseline: str | None = None
-    """what the others are compared with; by default the first pipeline"""
+    """the pipeline that the others are compared with; by default the first"""
     depth: PositiveInt = 100
     """how many passages to retrieve for a question"""
     limit: PositiveInt | None = None
@@ -73,11 +72,11 @@ class EvaluateOptions(Options):
     batch_size: PositiveInt = 256
     """questions at a time"""
     latency: NonNegativeInt = 100
-    """ask so many questions one at a time and report how long each stage takes; 0: none"""
+    """ask so many questions one at a time and report the time of each stage; 0: none"""
     seed: NonNegativeInt = SEED
-    """of what is drawn at random: bootstrap samples and random signs"""
+    """the seed of bootstrap samples and random signs"""
     report: bool = True
-    """leave out report.md and report.html"""
+    """no report.md and no report.html"""
     json_: bool = Field(False, alias="json")
     """print results.json to the standard output, everything else to the standard error"""
     output: Path | None = None
@@ -105,50 +104,53 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
         if missing_queries := run.missing(test_set.queries):
             notes.append(f"{name}: {missing_queries:,} questions are not in {run.path.name}; they count 0")
         if run.unknown:
-            notes.append(f"{name}: {run.unknown:,} ids in {run.path.name} are not in the index; left out")
+            notes.append(f"{name}: {run.unknown:,} ids in {run.path.name} are not in the index; skipped")
     options.output.mkdir(parents=True, exist_ok=True)
     results = evaluate(
-        index=index,
-        queries=test_set.queries,
-        pipelines=opened,
-        runs=options.run,
-        qrels=test_set.qrels,
-        qrels_name=str(options.qrels or test_set.name),
-        answer_kind=test_set.answer_kind,
-        groups=test_set.groups,
-        test_set=test_set.described() if options.test_set else None,
-        baseline=options.baseline,
-        depth=options.depth,
-        measures=options.measure,
-        usual=test_set.measures,
-        batch_size=options.batch_size,
-        latency=options.latency,
-        recorded=[name for name in opened if pipelines.reads_run(name)],
-        seed=options.seed,
-        notes=notes,
-        output=options.output,
+        Plan(
+            index=index,
+            queries=test_set.queries,
+            pipelines=opened,
+            runs=options.run,
+            qrels=test_set.qrels,
+            qrels_name=str(options.qrels or test_set.name),
+            answer_kind=test_set.answer_kind,
+            groups=test_set.groups,
+            test_set=TestSetFacts(**test_set.described()) if options.test_set else None,
+            baseline=options.baseline,
+            depth=options.depth,
+            measures=options.measure,
+            usual=test_set.measures,
+            batch_size=options.batch_size,
+            latency=options.latency,
+            recorded=[name for name in opened if pipelines.reads_run(name)],
+            seed=options.seed,
+            notes=notes,
+            output=options.output,
+        )
     )
     files = {"queries": options.queries, "qrels": options.qrels, "pipelines": options.pipelines_file}
     files |= {f"run {path.name}": path for path in options.run}
     files |= {f"pipeline {name}": run.path for name, run in pipelines.runs.items()}
     read = {role: path for role, path in files.items() if path is not None}
-    results["provenance"] = provenance(program, argv, index, read, pipelines.models)
-    if options.test_set:
-        results["provenance"]["test_set"] = test_set.origin
-    write_json(options.output / "results.json", results)
+    origin = provenance(
+        program, argv, index, read, pipelines.models, test_set.origin if options.test_set else None
+    )
+    results = results.model_copy(update={"provenance": origin})
+    results.write(options.output)
     if options.report:
         from app.report import write_report
 
         write_report(results, options.output)
-    else:  # an earlier one would stand beside results that are not its own
+    else:  # an earlier one would lie next to results that are not its own
         for name in ("report.md", "report.html"):
             (options.output / name).unlink(missing_ok=True)
     if options.json_:
-        sys.stdout.buffer.write(orjson.dumps(results, option=orjson.OPT_INDENT_2) + b"\n")
+        sys.stdout.buffer.write(orjson.dumps(results.to_json(), option=orjson.OPT_INDENT_2) + b"\n")
         sys.stdout.buffer.flush()
     console = results_console(stderr=options.json_)
     console.print(results_table(results))
-    for note in results["notes"]:
+    for note in results.notes:
         console.print(f"note: {note}", markup=False, highlight=False)
     if options.report:
         console.print(f"report: {options.output / 'report.html'}", markup=False, highlight=False)

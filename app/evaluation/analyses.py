@@ -2,18 +2,17 @@
 
 The overlap of a question with its passage is the share of the question's words that the passage holds
 too (HLP, section 6.2, figure 4). HLP counts WordPieces, function words included; here words are
-compared by their stems and function words are left out, as BM25 sees them, so that "what is the" fills
-no bin. The passage is the one that is judged most relevant, or else the best-ranked right one of any
-pipeline; a question without either is left out and counted.
+compared by their stems and function words are skipped, as BM25 does, so that "what is the" fills no bin.
+The passage is the one that is judged most relevant, or else the best-ranked relevant one of any pipeline;
+a question without either is skipped and counted.
 
-Nothing here ranks or measures anew: values, and what is right in a ranking, come in.
+Nothing here ranks or measures: values and the relevance of results come in.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,14 +20,15 @@ from numpy.typing import NDArray
 from app.around.query_words import term
 from app.evaluation.judgements import FIRST_UNKNOWN, Judgements
 from app.evaluation.measured import Measured
-from app.evaluation.measures import SEED, Values, bootstrap_intervals, mean_of
-from indexer.passages import Passage, PassageStore
+from app.evaluation.measures import SEED, Values, bootstrap_interval, mean_of
+from app.evaluation.results import Bin, Binned, Difference, Group, Share, Top
+from indexer.passages import PassageStore
 from retriever.ranking import Query
 
 OVERLAP_BINS = 5
 LENGTH_BINS = 5
 DIFFERENCES = 20
-_TEXT = 240
+_MAX_TEXT = 240
 
 _WORD = re.compile(r"\w+")
 
@@ -37,10 +37,9 @@ _WORD = re.compile(r"\w+")
 
 
 def overlap(question: str, passage: str) -> float | None:
-    """The share of the question's words that stand in the passage; None if it has only function words."""
-    wanted = _terms(question)
-    held = set(_terms(passage))
-    return sum(word in held for word in wanted) / len(wanted) if wanted else None
+    """The share of the question's words that the passage holds; None if it has only function words."""
+    asked, held = _terms(question), set(_terms(passage))
+    return sum(word in held for word in asked) / len(asked) if asked else None
 
 
 def _terms(text: str) -> list[str]:
@@ -54,28 +53,27 @@ def gold_texts(
     passages: PassageStore,
 ) -> dict[str, list[str]]:
     """Query id -> title and text of its passage, or of all that are judged equally relevant."""
-    rows: dict[str, list[int]] = {}
-    best: dict[str, tuple[int, int]] = {}  # query id -> (rank, row): which pipeline's does not matter
+    best: dict[str, tuple[int, int]] = {}  # query id -> (rank, row), over all pipelines
     for of in measured.values():
-        if of.level == "documents" or of.right is None:
+        if of.level == "documents" or of.relevant is None:
             continue
-        for place, rank in enumerate(of.first_right().tolist()):
+        for place, rank in enumerate(of.first_relevant().tolist()):
             if rank:
                 query_id, row = of.ranking.query_ids[place], int(of.ranking.rows[place, rank - 1])
                 best[query_id] = min((rank, row), best.get(query_id, (rank, row)))
+    rows: dict[str, list[int]] = {}
     for query in queries:
-        relevance = {} if judgements is None else judgements.relevance.get(query.id, {})
         if judgements is not None and judgements.level == "passages":
+            relevance = judgements.relevance.get(query.id, {})
             known = {row: value for row, value in relevance.items() if row < FIRST_UNKNOWN and value > 0}
             highest = max(known.values(), default=0)
             rows[query.id] = [row for row, value in known.items() if value == highest]
         if not rows.get(query.id) and query.id in best and best[query.id][1] < FIRST_UNKNOWN:
             rows[query.id] = [best[query.id][1]]
-    return {query_id: [_title_and_text(passages[row]) for row in of] for query_id, of in rows.items()}
-
-
-def _title_and_text(passage: Passage) -> str:
-    return f"{passage.title} {passage.text}"
+    return {
+        query_id: [f"{passage.title} {passage.text}" for passage in map(passages.__getitem__, of)]
+        for query_id, of in rows.items()
+    }
 
 
 def by_overlap(
@@ -83,8 +81,8 @@ def by_overlap(
     texts: Mapping[str, Sequence[str]],
     values: Mapping[str, Values],
     seed: int = SEED,
-) -> dict[str, Any]:
-    """Means in five bins of equal width; the last one holds 1 too.
+) -> Binned:
+    """Means in five bins of equal width; the last one includes 1.
 
     texts: query id -> its passages (`gold_texts`); the one with the largest overlap counts. values: of
     the pipelines. left_out: how many questions have no passage, or function words alone.
@@ -97,18 +95,18 @@ def by_overlap(
             bin_of[query.id] = min(int(max(known) * OVERLAP_BINS + 1e-9), OVERLAP_BINS - 1)
     edges = [(i / OVERLAP_BINS, (i + 1) / OVERLAP_BINS) for i in range(OVERLAP_BINS)]
     measured = {query_id for of in values.values() for query_id in of.query_ids}
-    return {
-        "label": "share of the question's words that its right passage holds",
-        "left_out": len(measured - bin_of.keys()),
-        "bins": _bins(edges, bin_of, values, seed),
-    }
+    return Binned(
+        label="share of the question's words that its relevant passage holds",
+        left_out=len(measured - bin_of.keys()),
+        bins=_bins(edges, bin_of, values, seed),
+    )
 
 
 # --- bins of questions ----------------------------------------------------------------------------
 
 
-def by_length(queries: Sequence[Query], values: Mapping[str, Values], seed: int = SEED) -> dict[str, Any]:
-    """Means in up to five bins of about as many questions each; low and high are whole, both included."""
+def by_length(queries: Sequence[Query], values: Mapping[str, Values], seed: int = SEED) -> Binned:
+    """Means in up to five bins of about as many questions each; low and high are included."""
     measured = {query_id for of in values.values() for query_id in of.query_ids}
     length_of = {query.id: len(_WORD.findall(query.text)) for query in queries if query.id in measured}
     lengths = np.array([*length_of.values()])  # [n]
@@ -117,7 +115,7 @@ def by_length(queries: Sequence[Query], values: Mapping[str, Values], seed: int 
     lows = [int(lengths.min()), *(high + 1 for high in highs[:-1])]
     bin_of = {query_id: int(np.searchsorted(highs, length)) for query_id, length in length_of.items()}
     edges = list(zip(lows, highs, strict=True))
-    return {"label": "words of the question", "bins": _bins(edges, bin_of, values, seed)}
+    return Binned(label="words of the question", bins=_bins(edges, bin_of, values, seed))
 
 
 def _bins(
@@ -125,28 +123,28 @@ def _bins(
     bin_of: Mapping[str, int],
     values: Mapping[str, Values],
     seed: int,
-) -> list[dict[str, Any]]:
-    """Mean and interval of every pipeline in every bin; None where it has no question there."""
+) -> list[Bin]:
+    """Mean and interval of every pipeline in every bin."""
     by_query = {name: of.by_query() for name, of in values.items()}
     bins = []
     for number, (low, high) in enumerate(edges):
         ids = {query_id for query_id, place in bin_of.items() if place == number}
         counted = {query_id for of in by_query.values() for query_id in of if query_id in ids}
-        pipelines: dict[str, Any] = {}
+        pipelines = {}
         for name, of in by_query.items():
             column = np.array([value for query_id, value in of.items() if query_id in ids])  # [n]
-            pipelines[name] = dict.fromkeys(("mean", "low", "high"))
+            pipelines[name] = Share(mean=None, low=None, high=None)
             if len(column):
-                [[start], [end]] = bootstrap_intervals(column[:, None], seed).tolist()
-                pipelines[name] = {"mean": mean_of(column), "low": start, "high": end}
-        bins.append({"low": low, "high": high, "queries": len(counted), "pipelines": pipelines})
+                start, end = bootstrap_interval(column, seed)
+                pipelines[name] = Share(mean=mean_of(column), low=start, high=end)
+        bins.append(Bin(low=low, high=high, queries=len(counted), pipelines=pipelines))
     return bins
 
 
 def by_group(
     groups: Mapping[str, Sequence[str]], measured: Mapping[str, Mapping[str, Values]]
-) -> dict[str, Any]:
-    """Means of every measure over the questions of each group that were asked.
+) -> dict[str, Group]:
+    """Means of every measure over the evaluated questions of each group.
 
     measured: pipeline -> measure -> values.
     """
@@ -165,7 +163,7 @@ def by_group(
                 inside = [query_id for query_id in of if query_id in ids]
                 counted.update(inside)
                 pipelines[name][measure] = mean_of([of[i] for i in inside]) if inside else None
-        report[group] = {"queries": len(counted), "pipelines": pipelines}
+        report[group] = Group(queries=len(counted), pipelines=pipelines)
     return report
 
 
@@ -178,39 +176,38 @@ def list_differences(
     b: str,
     measured: Mapping[str, Measured],
     text_of: Callable[[str, int], tuple[str, str]],
-) -> list[dict[str, Any]]:
-    """The questions in which b and a differ most: by the reciprocal rank of the first right result.
+) -> list[Difference]:
+    """The questions in which b and a differ most: by the reciprocal rank of the first relevant result.
 
-    text_of: (pipeline, row) -> title and text of what its ranking numbers so. A rank is None where
-    nothing right was found, a top result None where nothing was found at all.
+    text_of: (pipeline, row of its ranking) -> title and text. A rank is None if no result is relevant, the
+    first result None if there are no results.
     """
-    ranks_a, ranks_b = measured[a].first_right(), measured[b].first_right()  # [Q], [Q]
+    ranks_a, ranks_b = measured[a].first_relevant(), measured[b].first_relevant()  # [Q], [Q]
     gaps = np.abs(_reciprocal(ranks_b) - _reciprocal(ranks_a))  # [Q]
     places = sorted(np.flatnonzero(gaps > 0).tolist(), key=lambda i: (-gaps[i], queries[i].id))
+
+    def top(name: str, place: int) -> Top | None:
+        of = measured[name]
+        if not of.ranking.depth or of.ranking.rows[place, 0] < 0 or of.relevant is None:
+            return None
+        title, text = text_of(name, int(of.ranking.rows[place, 0]))
+        return Top(title=title, text=text[:_MAX_TEXT], relevant=bool(of.relevant[place, 0]))
+
     return [
-        {
-            "a": a,
-            "b": b,
-            "query_id": queries[place].id,
-            "question": queries[place].text,
-            "answers": list(queries[place].answers),
-            "rank_a": int(ranks_a[place]) or None,
-            "rank_b": int(ranks_b[place]) or None,
-            "top_a": _top(a, measured[a], place, text_of),
-            "top_b": _top(b, measured[b], place, text_of),
-        }
+        Difference(
+            a=a,
+            b=b,
+            query_id=queries[place].id,
+            question=queries[place].text,
+            answers=list(queries[place].answers),
+            rank_a=int(ranks_a[place]) or None,
+            rank_b=int(ranks_b[place]) or None,
+            top_a=top(a, place),
+            top_b=top(b, place),
+        )
         for place in places[:DIFFERENCES]
     ]
 
 
 def _reciprocal(ranks: NDArray[np.int64]) -> NDArray[np.float64]:
     return np.where(ranks > 0, 1.0 / np.maximum(ranks, 1), 0.0)
-
-
-def _top(
-    name: str, of: Measured, place: int, text_of: Callable[[str, int], tuple[str, str]]
-) -> dict[str, Any] | None:
-    if not of.ranking.depth or of.ranking.rows[place, 0] < 0 or of.right is None:
-        return None
-    title, text = text_of(name, int(of.ranking.rows[place, 0]))
-    return {"title": title, "text": text[:_TEXT], "right": bool(of.right[place, 0])}

@@ -1,4 +1,4 @@
-"""How long one question takes, stage by stage: percentiles over questions that are asked one at a time."""
+"""The time of one question, stage by stage: percentiles over questions that are asked one at a time."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from app.evaluation.results import Percentiles
 from indexer.base.progress import progress
 from retriever.queries import evenly_spread
 from retriever.ranking import Query, Ranking
 from retriever.search.stages import recorded_stages
 
 _WARM_UP = 5
-_PERCENTILES = {"p50": 50, "p95": 95, "p99": 99}
 
 
 def measure_latency(
@@ -22,11 +22,11 @@ def measure_latency(
     k: int,
     limit: int,
     name: str,
-) -> dict[str, dict[str, float]]:
-    """Stage -> p50, p95 and p99 in seconds, and `questions`; in the order of stages, "total" last.
+) -> dict[str, Percentiles]:
+    """Stage -> percentiles in seconds; in the order of stages, "total" last.
 
-    limit: at most so many questions are asked, evenly spread over the file. A few are asked before,
-    and do not count: the first ones are slower. A stage that a question skips counts 0 for it.
+    limit: how many questions are asked at most, evenly spread over the file. A few are asked before and do
+    not count, since the first ones are slower. A stage that a question skips counts 0 for it.
     """
     chosen = evenly_spread(queries, limit)
     for query in chosen[:_WARM_UP]:
@@ -42,6 +42,7 @@ def measure_latency(
     names = dict.fromkeys(stage for stages in seconds for stage in stages if stage != "total")
     report = {}
     for stage in [*names, "total"]:
-        values = np.percentile([stages.get(stage, 0.0) for stages in seconds], [*_PERCENTILES.values()])
-        report[stage] = dict(zip(_PERCENTILES, values.tolist(), strict=True)) | {"questions": len(chosen)}
+        values = [stages.get(stage, 0.0) for stages in seconds]
+        p50, p95, p99 = np.percentile(values, [50, 95, 99]).tolist()
+        report[stage] = Percentiles(p50=p50, p95=p95, p99=p99, questions=len(chosen))
     return report

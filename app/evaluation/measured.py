@@ -1,4 +1,4 @@
-"""Rankings of several pipelines measured alike: answers are looked for once in all of them together."""
+"""Measures rankings of several pipelines alike: all of them are searched for answers together."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from app.evaluation.judgements import (
     to_documents,
 )
 from app.evaluation.measures import (
-    Plan,
+    MeasurePlan,
     Values,
     accuracy_curve,
     measure_accuracy,
@@ -31,25 +31,25 @@ from retriever.ranking import Query, Ranking
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What one pipeline found for Q questions, and what that is worth.
+    """The ranking of one pipeline for Q questions, and its values.
 
-    level: what the ranking's rows number. values: by measure; a ranking of documents has no accuracy,
-    there are no passages to look for answers in. right: bool [Q, k], which results hold an answer or
-    are relevant, whichever the main measure asks for; None where it cannot be said. curve: float64 [k],
+    level: what the ranking's rows number. values: by measure; a ranking of documents has no accuracy, it
+    holds no passages to search for answers. relevant: bool [Q, k], which results hold an answer or are
+    judged relevant, whichever the main measure asks for; None where it is unknown. curve: float64 [k],
     the mean accuracy or recall at every depth, or None.
     """
 
     ranking: Ranking
     level: Level
     values: dict[str, Values]
-    right: NDArray[np.bool_] | None
+    relevant: NDArray[np.bool_] | None
     curve: NDArray[np.float64] | None
 
-    def first_right(self) -> NDArray[np.int64]:
-        """The rank of the first right result, int64 [Q], from 1; 0 where there is none."""
-        if self.right is None or not self.right.shape[1]:
+    def first_relevant(self) -> NDArray[np.int64]:
+        """The rank of the first relevant result, int64 [Q], from 1; 0 where there is none."""
+        if self.relevant is None or not self.relevant.shape[1]:
             return np.zeros(len(self.ranking.query_ids), np.int64)
-        return np.where(self.right.any(axis=1), self.right.argmax(axis=1) + 1, 0)
+        return np.where(self.relevant.any(axis=1), self.relevant.argmax(axis=1) + 1, 0)
 
 
 def measure_rankings(
@@ -57,26 +57,26 @@ def measure_rankings(
     queries: Sequence[Query],
     rankings: Mapping[str, tuple[Ranking, Level]],
     judgements: Judgements | None,
-    plan: Plan,
+    plan: MeasurePlan,
     answer_kind: AnswerKind = "tokens",
     on_note: Callable[[str], None] = lambda note: None,
 ) -> dict[str, Measured]:
     """Every planned measure of every ranking, by the ranking's name.
 
-    on_note is told which answers cannot be looked for.
+    on_note: called with a sentence if some answers cannot be matched.
     """
-    found: dict[str, NDArray[np.bool_]] = {}
+    answering: dict[str, NDArray[np.bool_]] = {}
     if plan.accuracy:
         of_passages = {name: ranking for name, (ranking, level) in rankings.items() if level == "passages"}
-        found = _find_answers(passages, queries, of_passages, answer_kind, on_note)
+        answering = _find_answers(passages, queries, of_passages, answer_kind, on_note)
     measured = {}
     for name, (ranking, level) in rankings.items():
         values: dict[str, Values] = {}
-        right = curve = None
-        if name in found:
-            values |= measure_accuracy(queries, found[name], plan.accuracy)
-            curve = accuracy_curve(queries, found[name])
-            right = found[name]
+        relevant = curve = None
+        if name in answering:
+            values |= measure_accuracy(queries, answering[name], plan.accuracy)
+            curve = accuracy_curve(queries, answering[name])
+            relevant = answering[name]
         if judgements is not None and plan.judged:
             collapse = (level, judgements.level) == ("passages", "documents")
             judged = to_documents(ranking, passages) if collapse else ranking
@@ -86,8 +86,8 @@ def measure_rankings(
             if plan.main.needs == "judgements":
                 rows = document_numbers(ranking.rows, passages) if collapse else ranking.rows  # [Q, k]
                 numbered = Ranking(ranking.query_ids, rows, ranking.scores)
-                right = relevant_results(numbered, judgements.relevance)
-        measured[name] = Measured(ranking, level, values, right, curve)
+                relevant = relevant_results(numbered, judgements.relevance)
+        measured[name] = Measured(ranking, level, values, relevant, curve)
     return measured
 
 
@@ -98,17 +98,17 @@ def _find_answers(
     kind: AnswerKind,
     on_note: Callable[[str], None],
 ) -> dict[str, NDArray[np.bool_]]:
-    """Which results hold an answer, bool [Q, k] for every ranking. What is no passage holds none."""
+    """Which results hold an answer, bool [Q, k] for every ranking; unknown ids hold none."""
     if not rankings:
         return {}
     rows = np.concatenate([ranking.rows for ranking in rankings.values()], axis=1)  # [Q, sum of k]
     rows = np.where(rows < len(passages), rows, -1)
-    with progress("looking for answers", total=len(np.unique(rows[rows >= 0])), unit="passages") as advance:
+    with progress("matching answers", total=len(np.unique(rows[rows >= 0])), unit="passages") as advance:
 
         def text_of(row: int) -> str:
             advance(1)
             return passages[row].text
 
-        found = find_answers([query.answers for query in queries], rows, text_of, kind, on_note)
+        answering = find_answers([query.answers for query in queries], rows, text_of, kind, on_note)
     ends = np.cumsum([ranking.depth for ranking in rankings.values()])
-    return dict(zip(rankings, np.split(found, ends[:-1], axis=1), strict=True))
+    return dict(zip(rankings, np.split(answering, ends[:-1], axis=1), strict=True))

@@ -1,12 +1,12 @@
-"""Measures of a ranking, one value a query: of answers, of judgements, and everything of ir-measures.
+"""Measures of a ranking, one value a query: on answers, on judgements, and everything of ir-measures.
 
-    accuracy@K       1 if an answer stands in one of the first K passages, else 0 (DPR's measure)
+    accuracy@K       1 if one of the first K passages holds an answer, else 0 (DPR's measure)
     all@K            1 if every relevant item is among the first K, else 0 (HotpotQA's two passages)
     nDCG@10, R@100, MRR@10, Success@1, AP(rel=2), ...       over judgements, computed by ir-measures
 
-MRR@K is ir-measures' RR@K under the name that MS MARCO gave it; both names are taken. A query that
-is judged but has no results counts 0. A query without answers has no accuracy, one without
-judgements no other measure: they are left out, and the number of values says how many were not.
+MRR@K is ir-measures' RR@K under the name that MS MARCO gave it; both names are accepted. A query that is
+judged but has no results counts 0. A query without answers has no accuracy, one without judgements no
+other measure: such queries are skipped, and the number of values says how many were measured.
 """
 
 from __future__ import annotations
@@ -29,13 +29,22 @@ RESAMPLES = 1000
 _BLOCK = 1 << 22  # indices drawn at a time: 32 MB
 _DECIMALS = 12
 
+_KNOWN = (
+    "Known: accuracy@K, all@K, and what ir-measures computes: nDCG@K, MRR@K, R@K, P@K, Success@K, AP@K, "
+    "... (https://ir-measur.es/en/latest/measures.html)."
+)
+_MISSING = {
+    "answers": ("no question has answers", "Omit it."),
+    "judgements": ("no judgements", "Give --qrels FILE."),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Measure:
     """A measure by its name in reports.
 
-    cutoff: how many results it looks at, None for all. needs: what it is computed from. judged: the
-    ir-measures object; None for those that are computed here.
+    cutoff: how many results it looks at, None for all. judged: the ir-measures object; None for those that
+    are computed here.
     """
 
     name: str
@@ -62,7 +71,7 @@ class Values:
         return mean_of(self.values)
 
     def by_query(self) -> dict[str, float]:
-        """Query id -> value, sorted by id: what is drawn at random does not depend on the order."""
+        """Query id -> value, sorted by id, so that random draws do not depend on the order."""
         return dict(sorted(zip(self.query_ids, self.values.tolist(), strict=True)))
 
 
@@ -90,14 +99,13 @@ ACCURACY = ("accuracy@1", "accuracy@5", "accuracy@20", "accuracy@100")
 JUDGED = ("nDCG@10", "MRR@10", "R@20", "R@100")
 """Measured by default where there are judgements."""
 
-
 MAIN = ("accuracy@20", "nDCG@10")
 """The main measure is the first of these that is measured, else the first of all."""
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What is measured. notes: what was left out and why, for people."""
+class MeasurePlan:
+    """The measures of an evaluation. notes: which were skipped and why, for people."""
 
     accuracy: tuple[Measure, ...]
     judged: tuple[Measure, ...]
@@ -105,7 +113,7 @@ class Plan:
 
     @property
     def main(self) -> Measure:
-        """The one that intervals, stars and charts show first."""
+        """The measure that intervals, stars and charts show first."""
         measures = [*self.accuracy, *self.judged]
         return next((m for name in MAIN for m in measures if m.name == name), measures[0])
 
@@ -116,24 +124,26 @@ def plan_measures(
     has_qrels: bool,
     depth: int,
     usual: Sequence[str] = (),
-) -> Plan:
-    """The measures that were asked for, or else all usual ones that these data allow.
+) -> MeasurePlan:
+    """The measures that `names` lists, or else all usual ones that these data allow.
 
     usual: a test set's own; without them `ACCURACY` and `JUDGED`. Raises `UsageError` for a measure
-    that is unknown, needs what is not there, or looks deeper than `depth`; `InputError` if there is
-    nothing to measure by.
+    that is unknown, lacks its answers or judgements, or looks deeper than `depth`; `InputError` if there
+    are neither answers nor judgements.
     """
     if not queries:
         raise InputError("there are no questions", "Give a test set that has some.")
-    there = {"answers": any(query.answers for query in queries), "judgements": has_qrels}
-    if not any(there.values()):
+    available = {"answers": any(query.answers for query in queries), "judgements": has_qrels}
+    if not any(available.values()):
         raise InputError(
             "there is nothing to measure by: no question has answers, and there are no judgements",
             "Give judgements with --qrels FILE, or questions with answers.",
         )
     measures = {m.name: m for m in map(parse_measure, names)}
     if not names:
-        measures = {m.name: m for m in map(parse_measure, usual or (*ACCURACY, *JUDGED)) if there[m.needs]}
+        measures = {
+            m.name: m for m in map(parse_measure, usual or (*ACCURACY, *JUDGED)) if available[m.needs]
+        }
     notes = []
     deeper = [m for m in measures.values() if m.cutoff is not None and m.cutoff > depth]
     if deeper and names:
@@ -142,39 +152,33 @@ def plan_measures(
             f"Give --depth {deeper[0].cutoff}.",
         )
     if deeper:
-        notes.append(f"left out, deeper than --depth {depth}: {', '.join(m.name for m in deeper)}")
+        notes.append(f"skipped, deeper than --depth {depth}: {', '.join(m.name for m in deeper)}")
     for measure in measures.values():
-        if not there[measure.needs]:
+        if not available[measure.needs]:
             missing, hint = _MISSING[measure.needs]
             raise UsageError(f"--measure {measure.name}: {missing}", hint)
-    kept = [measure for measure in measures.values() if measure not in deeper]
-    if not kept:
+    planned = [measure for measure in measures.values() if measure not in deeper]
+    if not planned:
         raise UsageError(f"--depth {depth}: no measure looks at so few results", "Give --measure.")
-    return Plan(
-        tuple(m for m in kept if m.needs == "answers"),
-        tuple(m for m in kept if m.needs == "judgements"),
+    return MeasurePlan(
+        tuple(m for m in planned if m.needs == "answers"),
+        tuple(m for m in planned if m.needs == "judgements"),
         notes,
     )
 
 
-_MISSING = {
-    "answers": ("no question has answers", "Leave it out."),
-    "judgements": ("no judgements", "Give --qrels FILE."),
-}
-
-
 def measure_accuracy(
-    queries: Sequence[Query], found: NDArray[np.bool_], measures: Sequence[Measure]
+    queries: Sequence[Query], answering: NDArray[np.bool_], measures: Sequence[Measure]
 ) -> dict[str, Values]:
     """accuracy@K of the queries that have answers.
 
-    found: bool [Q, k], which results hold an answer (`answers.find_answers`).
+    answering: bool [Q, k], which results hold an answer (`answers.find_answers`).
     """
     with_answers = np.array([bool(query.answers) for query in queries], np.bool_)  # [Q]
     ids = tuple(query.id for query in queries if query.answers)
     measured = {}
     for measure in measures:
-        hit = np.asarray(found[with_answers, : measure.cutoff].any(axis=1))  # [n]
+        hit = np.asarray(answering[with_answers, : measure.cutoff].any(axis=1))  # [n]
         measured[measure.name] = Values(ids, hit.astype(np.float64))
     return measured
 
@@ -190,10 +194,10 @@ def measure_judged(
     values = {measure.name: np.zeros(len(place)) for measure in measures}  # each float64 [n]
     own = [measure for measure in measures if measure.judged is None]
     if own:
-        found = relevant_results(ranking, relevance)[list(place.values())]  # [n, k]
+        hits = relevant_results(ranking, relevance)[list(place.values())]  # [n, k]
         relevant = [sum(value > 0 for value in relevance[query].values()) for query in place]  # [n]
         for measure in own:
-            count = found[:, : measure.cutoff].sum(axis=1)  # [n]
+            count = hits[:, : measure.cutoff].sum(axis=1)  # [n]
             values[measure.name][:] = (count == relevant) & (count > 0)
     # Plain numbers as ids and ranks as scores: some of the programs behind ir-measures accept
     # nothing else, and no two of them order equal scores alike.
@@ -202,7 +206,7 @@ def measure_judged(
         for query, number in place.items()
     }
     run = {
-        # backwards: of an item that was found twice (by a redirect's id), the better rank stays
+        # backwards: of an item that occurs twice (by a redirect's id), the better rank stays
         str(number): {str(row): float(-rank) for rank, (row, _) in reversed([*enumerate(results)])}
         for number in place.values()
         if (results := ranking.results(number))
@@ -214,10 +218,12 @@ def measure_judged(
     return {name: Values(tuple(place), value) for name, value in values.items()}
 
 
-def accuracy_curve(queries: Sequence[Query], found: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """accuracy@1, @2, ... @k, float64 [k]; found as in `measure_accuracy`."""
+def accuracy_curve(queries: Sequence[Query], answering: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """accuracy@1, @2, ... @k, float64 [k]; arguments as in `measure_accuracy`."""
     with_answers = np.array([bool(query.answers) for query in queries], np.bool_)  # [Q]
-    return np.asarray(np.logical_or.accumulate(found[with_answers], axis=1).mean(axis=0, dtype=np.float64))
+    return np.asarray(
+        np.logical_or.accumulate(answering[with_answers], axis=1).mean(axis=0, dtype=np.float64)
+    )
 
 
 def recall_curve(ranking: Ranking, relevance: Mapping[str, Mapping[int, int]]) -> NDArray[np.float64]:
@@ -226,8 +232,8 @@ def recall_curve(ranking: Ranking, relevance: Mapping[str, Mapping[int, int]]) -
     relevant = np.array(
         [sum(value > 0 for value in relevance[ranking.query_ids[number]].values()) for number in judged]
     )  # [n]
-    found = relevant_results(ranking, relevance)[judged].cumsum(axis=1)  # [n, k]
-    return np.asarray((found / np.maximum(relevant, 1)[:, None]).mean(axis=0))
+    hits = relevant_results(ranking, relevance)[judged].cumsum(axis=1)  # [n, k]
+    return np.asarray((hits / np.maximum(relevant, 1)[:, None]).mean(axis=0))
 
 
 def bootstrap_interval(values: NDArray[np.float64], seed: int = SEED) -> tuple[float, float]:
@@ -239,7 +245,7 @@ def bootstrap_interval(values: NDArray[np.float64], seed: int = SEED) -> tuple[f
 def bootstrap_intervals(values: NDArray[np.float64], seed: int = SEED) -> NDArray[np.float64]:
     """The 95 % intervals of the means of columns [n, c] by the percentile bootstrap, float64 [2, c].
 
-    Efron and Tibshirani 1993, chapter 13. Queries are drawn whole, the same ones for every column; the
+    Efron and Tibshirani 1993, chapter 13. Rows (queries) are drawn, the same ones for every column; the
     same number of queries and seed give the same resamples.
     """
     n = len(values)
@@ -252,9 +258,3 @@ def bootstrap_intervals(values: NDArray[np.float64], seed: int = SEED) -> NDArra
         often = np.bincount(drawn.ravel(), minlength=size * n).reshape(size, n)  # [block, n]
         means.append(often @ values / n)
     return np.round(np.percentile(np.concatenate(means), (2.5, 97.5), axis=0), _DECIMALS)
-
-
-_KNOWN = (
-    "Known: accuracy@K, all@K, and what ir-measures computes: nDCG@K, MRR@K, R@K, P@K, Success@K, AP@K, "
-    "... (https://ir-measur.es/en/latest/measures.html)."
-)

@@ -1,4 +1,4 @@
-"""Where results come from: the command, the code, the machine, and hashes of everything that was read.
+"""The origin of results: the command, the code, the machine, and hashes of everything that was read.
 
 Nothing in it names the person or the host: a path below the user's home begins with "~".
 """
@@ -11,11 +11,14 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
+from app.evaluation.results import FileOrigin, IndexOrigin, Machine, Provenance, Revision
+from indexer.index import Index
 from indexer.store.artifacts import file_sha256, value_sha256
 
 _PACKAGES = (
@@ -37,54 +40,55 @@ _SECONDS = 10
 _CHECKOUT = Path(__file__).parents[2]
 
 
-class Manifested(Protocol):
-    """What is needed of `indexer.index.Index`: manifests, which hold every file's hash."""
-
-    path: Path
-    manifest: dict[str, Any]
-    parts: dict[str, dict[str, Any]]
-
-
 def provenance(
     program: str,
     argv: Sequence[str],
-    index: Manifested,
+    index: Index,
     files: Mapping[str, Path],
     models: Mapping[str, Mapping[str, Any]] | None = None,
-) -> dict[str, Any]:
-    """A record for results.json. files: what was read besides the index, by its role.
+    test_set: dict[str, str] | None = None,
+) -> Provenance:
+    """The origin of results. files: what was read besides the index, by its role.
 
-    models: what re-rankers say of themselves, by name or folder; those of the index are added.
-    What is not known (no checkout, no model in the index) is left out.
+    models: identities of re-rankers, by name or folder; the encoders of the index are added.
     """
-    record: dict[str, Any] = {
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": " ".join([program, *map(_argument, argv)]),
-        "versions": {"python": platform.python_version()} | _versions(),
-        "machine": machine(),
-        "index": {
-            "path": _path(index.path),
-            "manifest_sha256": value_sha256(index.manifest),
-            "parts_sha256": {name: value_sha256(part) for name, part in index.parts.items()},
-        },
-        "files": {role: {"path": _path(path), "sha256": file_sha256(path)} for role, path in files.items()},
-    }
-    known = {
-        "revision": revision(_CHECKOUT),
-        "corpus": _corpus(index.manifest),
-        "models": {_path(name): _model(model) for name, model in (models or {}).items()}
-        | _models(index.parts),
-    }
-    return record | {key: value for key, value in known.items() if value}
+    corpus: dict[str, Any] = {}
+    for part, keys in (("corpus", ("file", "sha256")), ("counts", ("documents", "passages"))):
+        values = index.manifest.get(part)
+        corpus |= {key: values[key] for key in keys if isinstance(values, dict) and key in values}
+    encoders = [part.get("encoder") for part in index.parts.values()]
+    identities = {_path(name): model for name, model in (models or {}).items()}
+    identities |= {str(encoder.get("name")): encoder for encoder in encoders if isinstance(encoder, dict)}
+    known = ("sha256", "revision", "dimension")
+    return Provenance(
+        date=datetime.now(UTC).isoformat(timespec="seconds"),
+        command=" ".join([program, *map(_argument, argv)]),
+        versions={"python": platform.python_version()} | _versions(),
+        machine=machine(),
+        index=IndexOrigin(
+            path=_path(index.path),
+            manifest_sha256=value_sha256(index.manifest),
+            parts_sha256={name: value_sha256(part) for name, part in index.parts.items()},
+        ),
+        files={role: FileOrigin(path=_path(path), sha256=file_sha256(path)) for role, path in files.items()},
+        revision=revision(_CHECKOUT),
+        corpus=corpus or None,
+        models={
+            name: {key: model[key] for key in known if model.get(key) is not None}
+            for name, model in identities.items()
+        }
+        or None,
+        test_set=test_set,
+    )
 
 
 # --- the code and the machine ----------------------------------------------------------------------
 
 
-def revision(folder: Path) -> dict[str, Any] | None:
+def revision(folder: Path) -> Revision | None:
     """The commit of a checkout, and whether files that it tracks were changed since.
 
-    None if the folder is not the root of one, or git is not here or does not answer.
+    None if the folder is not the root of one, or git is not installed or fails.
     """
     if not (folder / ".git").exists():  # else git would answer for a repository around this folder
         return None
@@ -93,23 +97,23 @@ def revision(folder: Path) -> dict[str, Any] | None:
     changes = _output(*git, "status", "--porcelain", "--untracked-files=no")
     if not commit or changes is None:
         return None
-    return {"commit": commit, "changed_since": bool(changes)}
+    return Revision(commit=commit, changed_since=bool(changes))
 
 
-def machine() -> dict[str, Any]:
-    """Processor, cores, memory, system and GPUs."""
-    facts: dict[str, Any] = {"processor": _processor(), "cores": _cores()}
+def machine() -> Machine:
+    """Processor, cores that this process may use, memory, system and GPUs."""
     try:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # not on every system
         memory = 0
-    if memory > 0:
-        facts["memory_gb"] = round(memory / 1e9)
-    facts["system"] = f"{platform.system()} {platform.machine()}"
-    gpus = _gpus()
-    if gpus:
-        facts["gpus"] = gpus
-    return facts
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return Machine(
+        processor=_processor(),
+        cores=cores,
+        memory_gb=round(memory / 1e9) if memory > 0 else None,
+        system=f"{platform.system()} {platform.machine()}",
+        gpus=_gpus() or None,
+    )
 
 
 def _processor() -> str:
@@ -121,28 +125,21 @@ def _processor() -> str:
     return next(names, "") or platform.processor() or platform.machine()
 
 
-def _cores() -> int:
-    """How many this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def _gpus() -> list[str]:
-    """Names and memory, as NVIDIA's own program tells them; asking torch would mean importing it."""
+    """Names and memory from nvidia-smi, since torch would have to be imported."""
     if shutil.which("nvidia-smi") is None:
         return []
-    found = _output("nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader")
-    return [line.strip() for line in (found or "").splitlines() if line.strip()]
+    output = _output("nvidia-smi", "--query-gpu=name,memory.total", "--format=csv,noheader")
+    return [line.strip() for line in (output or "").splitlines() if line.strip()]
 
 
 def _output(*command: str) -> str | None:
-    """What a program that only reads prints; None if it fails or takes too long."""
+    """The output of a program that only reads; None if it fails or takes too long."""
     # Of the variables that git gives its hooks, GIT_DIR would point it at another repository.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     environment["GIT_OPTIONAL_LOCKS"] = "0"
     try:
-        found = subprocess.run(
+        done = subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -152,47 +149,22 @@ def _output(*command: str) -> str | None:
         )
     except (OSError, subprocess.SubprocessError):
         return None
-    return found.stdout.decode("utf-8", "replace").strip() if found.returncode == 0 else None
+    return done.stdout.decode("utf-8", "replace").strip() if done.returncode == 0 else None
 
 
 def _versions() -> dict[str, str]:
-    found = {}
+    versions = {}
     for package in _PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
-
-
-# --- the index -------------------------------------------------------------------------------------
-
-
-def _corpus(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """The file that the index was built from, its hash, and the counts that tell its size."""
-    record: dict[str, Any] = {}
-    for part, keys in (("corpus", ("file", "sha256")), ("counts", ("documents", "passages"))):
-        values = manifest.get(part)
-        record |= {key: values[key] for key in keys if isinstance(values, dict) and key in values}
-    return record
-
-
-def _models(parts: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The encoders of the index's vectors, by name."""
-    encoders = [part.get("encoder") for part in parts.values()]
-    return {str(encoder.get("name")): _model(encoder) for encoder in encoders if isinstance(encoder, dict)}
-
-
-def _model(identity: Mapping[str, Any]) -> dict[str, Any]:
-    known = ("sha256", "revision", "dimension")
-    return {key: identity[key] for key in known if identity.get(key) is not None}
+        with suppress(PackageNotFoundError):
+            versions[package] = version(package)
+    return versions
 
 
 # --- paths -----------------------------------------------------------------------------------------
 
 
 def _home() -> str:
-    """The user's home with a slash at its end; empty if there is none to hide."""
+    """The user's home with a slash at its end; empty if unknown."""
     try:
         home = str(Path.home())
     except RuntimeError:
@@ -206,7 +178,7 @@ def _path(path: Path | str) -> str:
 
 
 def _argument(argument: str) -> str:
-    """As one would type it: quoted where needed, and "$HOME" where it was written out by the shell."""
+    """As one would type it: quoted where needed, and "$HOME" where the shell expanded it."""
     home = _home()
     if not home or home not in argument:
         return shlex.quote(argument)

@@ -1,32 +1,24 @@
-"""Finished evaluations: the folders below `results/` that hold a results.json, read for the page.
+"""Finished evaluations: the folders below `results/` that hold a results.json, read for the pages.
 
-A report is found by its name among those that there are; a name is never made into a path. One that is
-damaged is listed with what is wrong with it.
+A report is looked up by its name in the list of existing ones; a name is never made into a path. A
+damaged one is listed with its problem.
 """
 
 from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
-import orjson
-
-from app.report import report
-from app.report.html import to_html
-from app.report.markdown import to_markdown
-from app.report.results import Difference, Results, read_results
+from app.evaluation.results import RESULTS, Difference, Results, parse_results
+from app.report import to_html, to_markdown
 from indexer.base.errors import InputError, LinkseekError, UsageError
 from indexer.base.settings import nearest
 
-RESULTS = "results.json"
-
-_MOST_BYTES = 512 << 20
-_SUMMARISED = 100  # the newest ones; older ones are listed by their names
+_MAX_BYTES = 512 << 20
+_MAX_SUMMARIES = 100  # of the newest ones; older ones are listed by their names
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,53 +42,50 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One finished evaluation. raw: what results.json holds."""
+    """One finished evaluation."""
 
     name: str
     folder: Path
-    raw: Mapping[str, Any]
     results: Results
 
     @property
     def index(self) -> str:
-        """The name of the index that was asked; empty where unknown."""
+        """The name of the index that was searched; empty where unknown."""
         return _index_name(self.results)
 
     def pairs(self) -> list[tuple[str, str]]:
         """The pairs of pipelines whose differences are listed, in order."""
-        return list(dict.fromkeys((found.a, found.b) for found in self.results.differences))
+        return list(dict.fromkeys((case.a, case.b) for case in self.results.differences))
 
     def differences(self, a: str, b: str) -> list[Difference]:
         """The questions that two pipelines answer most differently."""
-        return [found for found in self.results.differences if (found.a, found.b) == (a, b)]
+        return [case for case in self.results.differences if (case.a, case.b) == (a, b)]
 
     def files(self) -> list[str]:
-        """What can be downloaded, by its path in the folder."""
+        """The files that can be downloaded, by their paths in the folder."""
         runs = sorted(path.name for path in (self.folder / "runs").glob("*.trec") if path.is_file())
         return ["report.html", "report.md", RESULTS, *(f"runs/{name}" for name in runs)]
 
     def content(self, file: str) -> bytes:
-        """One of `files`; a report that is missing is made again. Raises `UsageError` for any other name."""
+        """One of `files`; a missing report is written again. Raises `UsageError` for any other name."""
         if file not in self.files():
             raise UsageError(f'the report {self.name} has no file "{file[:100]}"', "Look at its list.")
         try:
             return (self.folder / file).read_bytes()
         except OSError as error:
             if file == "report.html":
-                return to_html(report(self.raw)).encode()
+                return to_html(self.results).encode()
             if file == "report.md":
-                return to_markdown(report(self.raw)).encode()
+                return to_markdown(self.results).encode()
             raise InputError(f"{self.name}: {file}: {error.strerror}", "Evaluate again.") from None
 
     def zipped_runs(self) -> bytes:
         """All runs in one archive."""
-        return self._zipped([file for file in self.files() if file.startswith("runs/")])
-
-    def _zipped(self, files: list[str]) -> bytes:
         packed = io.BytesIO()
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
-            for file in files:
-                archive.writestr(f"{self.name}/{file}", self.content(file))
+            for file in self.files():
+                if file.startswith("runs/"):
+                    archive.writestr(f"{self.name}/{file}", self.content(file))
         return packed.getvalue()
 
 
@@ -104,13 +93,13 @@ def list_reports(folder: Path) -> list[Summary]:
     """Every evaluation below a folder, the newest first."""
     stamps = sorted(_stamps(folder).items(), key=lambda item: (-item[1][0], item[0]))
     return [
-        _summary(folder, name, stamp) if place < _SUMMARISED else Summary(name, stamp[0] / 1e9)
+        _summary(folder, name, stamp) if place < _MAX_SUMMARIES else Summary(name, stamp[0] / 1e9)
         for place, (name, stamp) in enumerate(stamps)
     ]
 
 
 def read_report(folder: Path, name: str) -> Report:
-    """An evaluation by its name. Raises `UsageError` if there is none, `InputError` if it is damaged."""
+    """An evaluation by its name. Raises `UsageError` if it is missing, `InputError` if it is damaged."""
     stamps = _stamps(folder)
     if name not in stamps:
         hint = nearest(name, set(stamps)) if stamps else "Nothing has been evaluated here yet."
@@ -119,8 +108,8 @@ def read_report(folder: Path, name: str) -> Report:
 
 
 def _stamps(folder: Path) -> dict[str, tuple[int, int]]:
-    """Names of reports, with what changes when one is written again."""
-    found: dict[str, tuple[int, int]] = {}
+    """Names of reports with time and size of their results, which change when one is written again."""
+    stamps: dict[str, tuple[int, int]] = {}
     try:
         names = [path.name for path in folder.iterdir() if not path.name.startswith(".")]
     except OSError:
@@ -130,69 +119,49 @@ def _stamps(folder: Path) -> dict[str, tuple[int, int]]:
             status = (folder / name / RESULTS).stat()
         except OSError:
             continue
-        found[name] = (status.st_mtime_ns, status.st_size)
-    return found
+        stamps[name] = (status.st_mtime_ns, status.st_size)
+    return stamps
 
 
 @lru_cache(maxsize=4)
 def _read(folder: Path, name: str, stamp: tuple[int, int]) -> Report:
     path = folder / name / RESULTS
-    if stamp[1] > _MOST_BYTES:
+    if stamp[1] > _MAX_BYTES:
         raise InputError(
             f"the results of {name} are too large to show ({stamp[1]:,} bytes)",
             f"Open {path.parent}/report.html.",
         )
     try:
-        raw = orjson.loads(path.read_bytes())
+        content = path.read_bytes()
     except OSError as error:
-        raise InputError(f"the results of {name} cannot be read: {error.strerror}", _AGAIN) from None
-    except orjson.JSONDecodeError as error:
-        raise InputError(f"the results of {name} are not JSON ({error})", _AGAIN) from None
-    if not isinstance(raw, dict):
-        raise InputError(f"the results of {name} are not an object of JSON", _AGAIN)
-    results = read_results(raw)
-    if not results.pipelines:
-        raise InputError(f"the results of {name} name no pipeline", _AGAIN)
-    return Report(name, folder / name, raw, results)
+        raise InputError(
+            f"the results of {name} cannot be read: {error.strerror}", "Evaluate again."
+        ) from None
+    return Report(name, folder / name, parse_results(content, name))
 
 
-_AGAIN = "The file is damaged or cut off. Evaluate again, or remove its folder."
-
-
-@lru_cache(maxsize=4 * _SUMMARISED)
+@lru_cache(maxsize=4 * _MAX_SUMMARIES)
 def _summary(folder: Path, name: str, stamp: tuple[int, int]) -> Summary:
     modified = stamp[0] / 1e9
     try:
-        results = _read.__wrapped__(folder, name, stamp).results  # not kept: only a few are looked at
+        results = _read.__wrapped__(folder, name, stamp).results  # past the cache: few of them are opened
     except LinkseekError as error:
         return Summary(name, modified, problem=error.message)
-    measure = results.main
-    means = {
-        pipeline: score.mean for pipeline in results.names if (score := results.score(pipeline, measure))
-    }
-    top = max(means.values(), default=None)
-    test_set = results.test_set.name if results.test_set else None
+    measure = results.main_measure
+    means = {pipeline: score.mean for pipeline, score in results.scores(measure).items()}
+    best = max(means.values())
     return Summary(
         name,
         modified,
-        test_set or _questions_file(results),
+        results.title,
         _index_name(results),
-        results.counts.get("queries"),
+        results.counts.queries,
         tuple(results.names),
         measure,
-        tuple(pipeline for pipeline, mean in means.items() if mean == top),
-        top,
+        tuple(pipeline for pipeline, mean in means.items() if mean == best),
+        best,
     )
 
 
 def _index_name(results: Results) -> str:
-    index = results.provenance.get("index")
-    path = index.get("path") if isinstance(index, dict) else None
-    return Path(path).name if isinstance(path, str) else ""
-
-
-def _questions_file(results: Results) -> str:
-    files = results.provenance.get("files")
-    queries = files.get("queries") if isinstance(files, dict) else None
-    path = queries.get("path") if isinstance(queries, dict) else None
-    return Path(path).name if isinstance(path, str) else ""
+    return Path(results.provenance.index.path).name if results.provenance else ""

@@ -1,29 +1,36 @@
 """The evaluation runner: questions through pipelines, runs to disk, and every run measured alike.
 
-What a pipeline is does not matter here: any function from queries to a `Ranking`. Runs that other
-programs made are measured beside them. Nothing is printed; progress goes to stderr.
+A pipeline is any function from queries to a `Ranking`. Runs of other programs are measured next to them.
+Nothing is printed; progress goes to stderr.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from app.evaluation import analyses
-from app.evaluation.judgements import (
-    FIRST_UNKNOWN,
-    ForeignRun,
-    Judgements,
-    Numbers,
-)
+from app.evaluation.judgements import FIRST_UNKNOWN, ForeignRun, Judgements, Numbers
 from app.evaluation.latency import measure_latency
 from app.evaluation.measured import Measured, measure_rankings
-from app.evaluation.measures import SEED, Plan, Values, bootstrap_interval, plan_measures
+from app.evaluation.measures import SEED, MeasurePlan, Values, bootstrap_interval, plan_measures
+from app.evaluation.results import (
+    VERSION,
+    Analyses,
+    Counts,
+    Curves,
+    Difference,
+    Percentiles,
+    PipelineResults,
+    Results,
+    Score,
+    Seeds,
+    TestSetFacts,
+)
 from app.evaluation.significance import compare
 from indexer.base.errors import InputError, UsageError
 from indexer.base.progress import progress
@@ -38,22 +45,57 @@ Pipeline = Callable[[Sequence[Query], int], Ranking]
 """(Q queries, k) -> a `Ranking` of Q queries and at most k columns."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """One evaluation: the questions, the pipelines and runs, and how they are measured."""
+
+    index: Index
+    queries: Sequence[Query]
+    pipelines: Mapping[str, Pipeline]
+    runs: Sequence[Path] = ()
+    """TREC runs of other systems, named by their stems."""
+    qrels: Qrels | None = None
+    """Judgements of passages, or of documents: then a document has the rank of its best passage."""
+    qrels_name: str = "qrels"
+    answer_kind: AnswerKind = "tokens"
+    groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Names of subsets, and their query ids."""
+    test_set: TestSetFacts | None = None
+    baseline: str | None = None
+    """The pipeline that the others are compared with; by default the first."""
+    depth: int = 100
+    """Results for a question, of run files too; an index with fewer passages gives all that it has."""
+    measures: Sequence[str] = ()
+    usual: Sequence[str] = ()
+    """The test set's own measures, used where `measures` is empty."""
+    batch_size: int = 256
+    latency: int = 0
+    """How many questions each pipeline is asked one at a time."""
+    recorded: Collection[str] = ()
+    """Pipelines that read run files: their time means nothing."""
+    seed: int = SEED
+    notes: Sequence[str] = ()
+    """Notes of the caller for the report."""
+    output: Path
+    """The folder for runs."""
+
+
 @dataclass(frozen=True, slots=True)
-class _Ran:
-    """A ranking and where it is from: the report's part that no measure decides."""
+class _Run:
+    """A ranking with what the results say about its origin."""
 
     ranking: Ranking
     level: Level
     run: str
-    source: str
     seconds: float | None = None
-    latency: dict[str, dict[str, float]] | None = None
+    latency: dict[str, Percentiles] | None = None
+    from_file: bool = False
 
 
 def run_names(pipelines: Sequence[str], runs: Sequence[Path]) -> list[str]:
-    """The names in the report: of pipelines, then the stems of run files.
+    """The names in the results: of pipelines, then the stems of run files.
 
-    Raises `UsageError` for a name that occurs twice or is no file name.
+    Raises `UsageError` for a name that occurs twice or cannot name a file.
     """
     names = [*pipelines, *map(_stem, runs)]
     for name in names:
@@ -69,99 +111,66 @@ def run_names(pipelines: Sequence[str], runs: Sequence[Path]) -> list[str]:
     return names
 
 
-def evaluate(
-    *,
-    index: Index,
-    queries: Sequence[Query],
-    pipelines: Mapping[str, Pipeline],
-    runs: Sequence[Path] = (),
-    qrels: Qrels | None = None,
-    qrels_name: str = "qrels",
-    answer_kind: AnswerKind = "tokens",
-    groups: Mapping[str, Sequence[str]] | None = None,
-    test_set: Mapping[str, str] | None = None,
-    baseline: str | None = None,
-    depth: int = 100,
-    measures: Sequence[str] = (),
-    usual: Sequence[str] = (),
-    batch_size: int = 256,
-    latency: int = 0,
-    recorded: Collection[str] = (),
-    seed: int = SEED,
-    notes: Sequence[str] = (),
-    output: Path,
-) -> dict[str, Any]:
-    """Run, write, measure and compare; returns the part of results.json that depends on it.
+def evaluate(plan: Plan) -> Results:
+    """Run, write, measure and compare; the pipelines' runs are written to OUTPUT/runs/NAME.trec.
 
-    Pipelines' runs are written to output/runs/NAME.trec. depth: results a question, of run files
-    too; an index with fewer passages gives all that it has. In judgements on documents, a document
-    counts where its best passage stands, within the `depth` passages. groups: names of subsets, and
-    their query ids. test_set: its name, description, licence and source, for the report. baseline:
-    what the others are compared with, by default the first. usual: the test set's own measures, where
-    none are asked for. latency: how many questions each pipeline is asked one at a time. recorded: the
-    pipelines that read run files, so that their time says nothing. notes: what the caller has to say.
     Raises what `plan_measures`, `run_names`, `Numbers` and the readers raise, before any pipeline runs.
     """
-    names = run_names(list(pipelines), runs)
-    baseline = baseline or names[0]
+    names = run_names(list(plan.pipelines), plan.runs)
+    baseline = plan.baseline or names[0]
     if baseline not in names:
         raise UsageError(f"--baseline {baseline}: it is not evaluated", nearest(baseline, names))
-    plan = plan_measures(measures, queries, qrels is not None, depth, usual)
-    query_ids = [query.id for query in queries]
-    numbers = Numbers(index)
-    judgements = None if qrels is None else numbers.judgements(qrels, query_ids, qrels_name)
-    foreign = {path: numbers.run(read_run(path), query_ids, depth, str(path)) for path in runs}
-    if not pipelines:
-        plan = _without_accuracy_of_documents(plan, foreign)
+    measures = plan_measures(plan.measures, plan.queries, plan.qrels is not None, plan.depth, plan.usual)
+    query_ids = [query.id for query in plan.queries]
+    numbers = Numbers(plan.index)
+    judgements = None if plan.qrels is None else numbers.judgements(plan.qrels, query_ids, plan.qrels_name)
+    foreign = {path: numbers.run(read_run(path), query_ids, plan.depth, str(path)) for path in plan.runs}
+    if not plan.pipelines:
+        measures = _without_accuracy_of_documents(measures, foreign)
     for path, run in foreign.items():
         if judgements is not None and (judgements.level, run.level) == ("passages", "documents"):
             raise InputError(
-                f"{path}: ranks documents, but {qrels_name} judges passages",
+                f"{path}: ranks documents, but {plan.qrels_name} judges passages",
                 "Give a run of passages, or judgements on documents.",
             )
 
-    ran: dict[str, _Ran] = {}
-    for name, pipeline in pipelines.items():
-        k = min(depth, len(index.passages))
-        ranking, seconds = search(pipeline, queries, k, batch_size, name)
-        path = Path("runs", f"{name}.trec")
-        write_run(output / path, ranking, index.passages.ids, tag=name)
-        ran[name] = _Ran(ranking, "passages", str(path), "pipeline")
-        if name not in recorded:
-            stages = measure_latency(pipeline, queries, k, latency, name) if latency else None
-            ran[name] = replace(ran[name], seconds=seconds, latency=stages)
+    runs = {name: _run(plan, name, pipeline) for name, pipeline in plan.pipelines.items()}
     for path, run in foreign.items():
-        ran[_stem(path)] = _Ran(run.ranking, run.level, str(path), "file")
-
+        runs[_stem(path)] = _Run(run.ranking, run.level, str(path), from_file=True)
     answer_notes: list[str] = []
     measured = measure_rankings(
-        index.passages,
-        queries,
-        {name: (of.ranking, of.level) for name, of in ran.items()},
+        plan.index.passages,
+        plan.queries,
+        {name: (run.ranking, run.level) for name, run in runs.items()},
         judgements,
-        plan,
-        answer_kind,
+        measures,
+        plan.answer_kind,
         answer_notes.append,
     )
-    by_measure = {name: of.values for name, of in measured.items()}
-    order = [measure.name for measure in (*plan.accuracy, *plan.judged)]
-    return {
-        "test_set": None if test_set is None else dict(test_set),
-        "baseline": baseline,
-        "pipelines": {name: _report(ran[name], of.values, seed) for name, of in measured.items()},
-        "measures": order,
-        "main_measure": plan.main.name,
-        "comparisons": [asdict(comparison) for comparison in compare(by_measure, order, seed)],
-        "curves": _curves(measured, plan),
-        "analyses": _analyses(index, queries, measured, judgements, plan, groups or {}, seed),
-        "differences": _differences(index, queries, measured, baseline),
-        "counts": _counts(queries, judgements),
-        "judged_level": None if judgements is None else judgements.level,
-        "depth": depth,
-        "batch_size": batch_size,
-        "seeds": {"bootstrap": seed, "randomisation": seed},
-        "notes": [*notes, *plan.notes, *_notes(queries, ran, foreign, judgements, plan), *answer_notes],
-    }
+    order = [measure.name for measure in (*measures.accuracy, *measures.judged)]
+    return Results(
+        version=VERSION,
+        test_set=plan.test_set,
+        baseline=baseline,
+        pipelines={name: _scored(runs[name], of.values, plan.seed) for name, of in measured.items()},
+        measures=order,
+        main_measure=measures.main.name,
+        comparisons=compare({name: of.values for name, of in measured.items()}, order, plan.seed),
+        curves=_curves(measured, measures),
+        analyses=_analyses(plan, measured, judgements, measures.main.name),
+        differences=_differences(plan, measured, baseline),
+        counts=_counts(plan.queries, judgements),
+        judged_level=None if judgements is None else judgements.level,
+        depth=plan.depth,
+        batch_size=plan.batch_size,
+        seeds=Seeds(bootstrap=plan.seed, randomisation=plan.seed),
+        notes=[
+            *plan.notes,
+            *measures.notes,
+            *_notes(plan.queries, runs, foreign, judgements, measures),
+            *answer_notes,
+        ],
+    )
 
 
 def search(
@@ -185,141 +194,138 @@ def search(
     return Ranking(tuple(query.id for query in queries), rows, scores), seconds
 
 
-# --- the parts of the report ----------------------------------------------------------------------
+def _run(plan: Plan, name: str, pipeline: Pipeline) -> _Run:
+    k = min(plan.depth, len(plan.index.passages))
+    ranking, seconds = search(pipeline, plan.queries, k, plan.batch_size, name)
+    path = Path("runs", f"{name}.trec")
+    write_run(plan.output / path, ranking, plan.index.passages.ids, tag=name)
+    if name in plan.recorded:
+        return _Run(ranking, "passages", str(path))
+    latency = measure_latency(pipeline, plan.queries, k, plan.latency, name) if plan.latency else None
+    return _Run(ranking, "passages", str(path), seconds, latency)
 
 
-def _report(ran: _Ran, values: Mapping[str, Values], seed: int) -> dict[str, Any]:
-    return {
-        "measures": {measure: _value_report(of, seed) for measure, of in values.items()},
-        "run": ran.run,
-        "source": ran.source,
-        "seconds": ran.seconds,
-        "queries_per_second": len(ran.ranking.query_ids) / ran.seconds if ran.seconds else None,
-        "latency": ran.latency,
-        "queries_without_results": int((ran.ranking.rows < 0).all(axis=1).sum()),
-    }
+# --- the parts of the results ---------------------------------------------------------------------
 
 
-def _value_report(values: Values, seed: int) -> dict[str, Any]:
+def _scored(run: _Run, values: Mapping[str, Values], seed: int) -> PipelineResults:
+    return PipelineResults(
+        measures={measure: _score(of, seed) for measure, of in values.items()},
+        run=run.run,
+        source="file" if run.from_file else "pipeline",
+        seconds=run.seconds,
+        queries_per_second=len(run.ranking.query_ids) / run.seconds if run.seconds else None,
+        latency=run.latency,
+        queries_without_results=int((run.ranking.rows < 0).all(axis=1).sum()),
+    )
+
+
+def _score(values: Values, seed: int) -> Score:
     low, high = bootstrap_interval(np.array([*values.by_query().values()]), seed)
-    return {
-        "mean": values.mean,
-        "low": low,
-        "high": high,
-        "queries": len(values.values),
-        "per_query": dict(zip(values.query_ids, values.values.tolist(), strict=True)),
-    }
+    per_query = dict(zip(values.query_ids, values.values.tolist(), strict=True))
+    return Score(mean=values.mean, low=low, high=high, queries=len(values.values), per_query=per_query)
 
 
-def _curves(measured: Mapping[str, Measured], plan: Plan) -> dict[str, Any]:
+def _curves(measured: Mapping[str, Measured], measures: MeasurePlan) -> Curves:
     """A run with fewer results than the longest keeps its last value."""
     curves = {name: of.curve.tolist() for name, of in measured.items() if of.curve is not None}
     longest = max(map(len, curves.values()), default=0)
-    return {
-        "measure": "accuracy" if plan.accuracy else "recall",
-        "ks": list(range(1, longest + 1)),
-        "pipelines": {name: curve + curve[-1:] * (longest - len(curve)) for name, curve in curves.items()},
-    }
+    return Curves(
+        measure="accuracy" if measures.accuracy else "recall",
+        ks=list(range(1, longest + 1)),
+        pipelines={name: curve + curve[-1:] * (longest - len(curve)) for name, curve in curves.items()},
+    )
 
 
 def _analyses(
-    index: Index,
-    queries: Sequence[Query],
-    measured: Mapping[str, Measured],
-    judgements: Judgements | None,
-    plan: Plan,
-    groups: Mapping[str, Sequence[str]],
-    seed: int,
-) -> dict[str, Any]:
-    main = plan.main.name
+    plan: Plan, measured: Mapping[str, Measured], judgements: Judgements | None, main: str
+) -> Analyses:
     values = {name: of.values[main] for name, of in measured.items() if main in of.values}
-    report: dict[str, Any] = {}
-    texts = analyses.gold_texts(queries, measured, judgements, index.passages)
-    if texts:
-        report["overlap"] = analyses.by_overlap(queries, texts, values, seed)
-    report["length"] = analyses.by_length(queries, values, seed)
-    if groups:
-        report["groups"] = analyses.by_group(groups, {name: of.values for name, of in measured.items()})
-    return report
+    texts = analyses.gold_texts(plan.queries, measured, judgements, plan.index.passages)
+    all_values = {name: of.values for name, of in measured.items()}
+    return Analyses(
+        overlap=analyses.by_overlap(plan.queries, texts, values, plan.seed) if texts else None,
+        length=analyses.by_length(plan.queries, values, plan.seed),
+        groups=analyses.by_group(plan.groups, all_values) if plan.groups else None,
+    )
 
 
-def _differences(
-    index: Index, queries: Sequence[Query], measured: Mapping[str, Measured], baseline: str
-) -> list[dict[str, Any]]:
+def _differences(plan: Plan, measured: Mapping[str, Measured], baseline: str) -> list[Difference]:
     def text_of(name: str, row: int) -> tuple[str, str]:
         if row >= FIRST_UNKNOWN:
             return "(not in the index)", ""
-        item = (index.documents if measured[name].level == "documents" else index.passages)[row]
+        store = plan.index.documents if measured[name].level == "documents" else plan.index.passages
+        item = store[row]
         return item.title, item.text
 
-    known = [name for name, of in measured.items() if of.right is not None]
+    judged = [name for name, of in measured.items() if of.relevant is not None]
     return [
         difference
-        for name in known
-        if baseline in known and name != baseline
-        for difference in analyses.list_differences(queries, baseline, name, measured, text_of)
+        for name in judged
+        if baseline in judged and name != baseline
+        for difference in analyses.list_differences(plan.queries, baseline, name, measured, text_of)
     ]
 
 
-def _counts(queries: Sequence[Query], judgements: Judgements | None) -> dict[str, Any]:
-    counts = {
-        "queries": len(queries),
-        "queries_with_answers": sum(bool(query.answers) for query in queries),
-    }
-    if judgements is not None:
-        counts["queries_with_judgements"] = len(judgements.relevance)
-        counts["judgements"] = sum(map(len, judgements.relevance.values()))
-        counts["judged_ids_not_in_index"] = judgements.unknown
-    return counts
+def _counts(queries: Sequence[Query], judgements: Judgements | None) -> Counts:
+    counts = Counts(queries=len(queries), queries_with_answers=sum(bool(query.answers) for query in queries))
+    if judgements is None:
+        return counts
+    return counts.model_copy(
+        update={
+            "queries_with_judgements": len(judgements.relevance),
+            "judgements": sum(map(len, judgements.relevance.values())),
+            "judged_ids_not_in_index": judgements.unknown,
+        }
+    )
 
 
 def _notes(
     queries: Sequence[Query],
-    ran: Mapping[str, _Ran],
+    runs: Mapping[str, _Run],
     foreign: Mapping[Path, ForeignRun],
     judgements: Judgements | None,
-    plan: Plan,
+    measures: MeasurePlan,
 ) -> list[str]:
-    """What does not show in the figures, for people."""
+    """What the figures do not show, for people."""
     notes = []
     for path, run in foreign.items():
         name = _stem(path)
         if run.unknown:
-            notes.append(f"{name}: {run.unknown:,} of its ids are not in the index; they count as wrong")
-        if plan.accuracy and run.level == "documents":
-            notes.append(f"{name}: it ranks documents, so answers cannot be looked for in passages")
-    for name, of in ran.items():
+            notes.append(f"{name}: {run.unknown:,} of its ids are not in the index; they are not relevant")
+        if measures.accuracy and run.level == "documents":
+            notes.append(f"{name}: ranks documents, so its passages cannot be searched for answers")
+    for name, of in runs.items():
         if (of.ranking.rows < 0).all():
-            notes.append(f"{name}: found nothing for any question")
+            notes.append(f"{name}: no results for any question")
     without = sum(not query.answers for query in queries)
-    if plan.accuracy and without:
-        left_out = counted(without, "question without answers is", "questions without answers are")
-        notes.append(f"accuracy: {left_out} left out")
+    if measures.accuracy and without:
+        skipped = counted(without, "question without answers is", "questions without answers are")
+        notes.append(f"accuracy: {skipped} skipped")
     if judgements is not None:
         if len(judgements.relevance) < len(queries):
             without = len(queries) - len(judgements.relevance)
-            left_out = counted(without, "question without judgements is", "questions without judgements are")
-            notes.append(f"{left_out} left out")
+            skipped = counted(without, "question without judgements is", "questions without judgements are")
+            notes.append(f"{skipped} skipped")
         if judgements.unknown:
-            notes.append(f"{judgements.unknown:,} judged ids are not in the index; nothing can find them")
+            notes.append(
+                f"{judgements.unknown:,} judged ids are not in the index; no pipeline can return them"
+            )
     return notes
 
 
-def _without_accuracy_of_documents(plan: Plan, foreign: Mapping[Path, ForeignRun]) -> Plan:
-    """Runs of documents alone have no accuracy; then nothing must be built on it."""
-    if not plan.accuracy or any(run.level == "passages" for run in foreign.values()):
-        return plan
-    if not plan.judged:
+def _without_accuracy_of_documents(measures: MeasurePlan, foreign: Mapping[Path, ForeignRun]) -> MeasurePlan:
+    """Runs of documents have no accuracy; if there are no others, it must not be the main measure."""
+    if not measures.accuracy or any(run.level == "passages" for run in foreign.values()):
+        return measures
+    if not measures.judged:
         raise InputError(
-            f"{next(iter(foreign))}: ranks documents, so answers cannot be looked for in passages",
+            f"{next(iter(foreign))}: ranks documents, so its passages cannot be searched for answers",
             "Give judgements on documents with --qrels FILE.",
         )
-    names = ", ".join(measure.name for measure in plan.accuracy)
-    return replace(
-        plan,
-        accuracy=(),
-        notes=[*plan.notes, f"left out, since every run ranks documents: {names}"],
-    )
+    names = ", ".join(measure.name for measure in measures.accuracy)
+    notes = [*measures.notes, f"skipped, since every run ranks documents: {names}"]
+    return replace(measures, accuracy=(), notes=notes)
 
 
 def _stem(path: Path) -> str:

@@ -1,6 +1,6 @@
 """Is one pipeline better than another? Paired tests of every pair, for every measure.
 
-    randomisation    how often is the mean difference as large if the sign of each query's difference is
+    randomisation    how often the mean difference is as large if the sign of each query's difference is
                      drawn at random (Fisher 1935; Smucker, Allan and Carterette 2007)
     t-test           Student's, of the paired differences
     Holm             both, over all pairs of one measure (Holm 1979): the chance of one false alarm
@@ -14,7 +14,6 @@ same queries, such as a run without judgements for some, are compared on those o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
@@ -23,6 +22,7 @@ from numpy.typing import NDArray
 from scipy.special import bdtrc, stdtr
 
 from app.evaluation.measures import SEED, Values, bootstrap_intervals, mean_of
+from app.evaluation.results import Comparison
 
 SAMPLES = 100_000
 """Draws of the randomisation test, where it is not computed exactly."""
@@ -32,38 +32,12 @@ _TINY = 1e-12  # a difference below this is a rounding error
 _BLOCK = 1 << 21  # signs drawn at a time: 16 MB
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Pipeline b against pipeline a by one measure, over `queries` queries.
-
-    difference: mean(b) - mean(a); low, high: its 95 % bootstrap interval. p_*: two-sided; *_holm:
-    corrected over the pairs of this measure. wins, ties, losses: of b. effect_size: Cohen's d of the
-    paired differences, 0 where all are equal.
-    """
-
-    measure: str
-    a: str
-    b: str
-    difference: float
-    low: float
-    high: float
-    p_randomisation: float
-    p_t: float
-    p_randomisation_holm: float
-    p_t_holm: float
-    wins: int
-    ties: int
-    losses: int
-    effect_size: float
-    queries: int
-
-
 def compare(
     measured: Mapping[str, Mapping[str, Values]], measures: Sequence[str], seed: int = SEED
 ) -> list[Comparison]:
     """Every pair of pipelines by every measure that both have, in the order given.
 
-    measured: pipeline -> measure -> values. Pairs without a common query are left out.
+    measured: pipeline -> measure -> values. Pairs without a common query are skipped.
     """
     pairs: list[tuple[str, str, str]] = []
     differences: list[NDArray[np.float64]] = []  # each [n]
@@ -76,14 +50,14 @@ def compare(
                 of_queries.setdefault(ids, []).append(len(pairs))
                 pairs.append((measure, a, b))
                 differences.append(np.array([values[b][id_] - values[a][id_] for id_ in ids]))
-    found: dict[tuple[str, str, str], Comparison] = {}
+    compared: dict[tuple[str, str, str], Comparison] = {}
     for numbers in of_queries.values():
         matrix = np.stack([differences[number] for number in numbers], axis=1)  # [n, c]
         for number, comparison in zip(
             numbers, _comparisons([pairs[number] for number in numbers], matrix, seed), strict=True
         ):
-            found[pairs[number]] = comparison
-    in_order = [found[pair] for pair in pairs]
+            compared[pairs[number]] = comparison
+    in_order = [compared[pair] for pair in pairs]
     return [
         corrected
         for measure in dict.fromkeys(measures)
@@ -94,7 +68,7 @@ def compare(
 def _comparisons(
     pairs: Sequence[tuple[str, str, str]], differences: NDArray[np.float64], seed: int
 ) -> list[Comparison]:
-    """Of pairs over the same queries. differences: float64 [n, c]. Holm's correction is still to come."""
+    """Of pairs over the same queries, not yet corrected. differences: float64 [n, c]."""
     differences = np.where(np.abs(differences) < _TINY, 0.0, differences)  # [n, c]
     low, high = bootstrap_intervals(differences, seed)  # [c], [c]
     p_randomisation = randomisation_test(differences, seed)  # [c]
@@ -102,7 +76,9 @@ def _comparisons(
     sizes = effect_sizes(differences)  # [c]
     return [
         Comparison(
-            *pair,
+            measure=pair[0],
+            a=pair[1],
+            b=pair[2],
             difference=mean_of(column),
             low=float(low[place]),
             high=float(high[place]),
@@ -124,7 +100,7 @@ def _corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
     randomisation = holm([comparison.p_randomisation for comparison in comparisons])
     t = holm([comparison.p_t for comparison in comparisons])
     return [
-        replace(comparison, p_randomisation_holm=p, p_t_holm=q)
+        comparison.model_copy(update={"p_randomisation_holm": p, "p_t_holm": q})
         for comparison, p, q in zip(comparisons, randomisation, t, strict=True)
     ]
 
@@ -229,5 +205,5 @@ def _sampled(differences: NDArray[np.float64], seed: int, samples: int) -> NDArr
 
 
 def _slack(sizes: NDArray[np.float64]) -> Any:
-    """What rounding may take from a sum that is really as large as the observed one."""
+    """The rounding error of a sum that is exactly as large as the observed one."""
     return 1e-9 * np.abs(sizes).sum(axis=0)

@@ -1,59 +1,47 @@
 """The report of an evaluation: report.html and report.md, the same content in both.
 
-results.py       results.json as records
-summary.py, scores.py, analyses.py, latency.py, differences.py, origin.py       records -> sections
-document.py      what a report is made of
-html.py, markdown.py       a document -> text
-line_chart.py, bar_chart.py, svg.py, scales.py       charts
+sections.py                  results -> sections: the data that their templates show
+templates/NAME.j2            the words of a section, for both formats
+templates/html.j2, md.j2     the blocks that the words are set in (tables, figures, lists), one file a format
+tables.py, charts.py         tables and charts of results
+render.py                    documents -> HTML and Markdown; escaping
+text.py                      numbers as a report shows them
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from app.report.analyses import curves_section, kinds_section
-from app.report.differences import differences_section
-from app.report.document import Document
-from app.report.html import to_html
-from app.report.latency import latency_section
-from app.report.markdown import to_markdown
-from app.report.origin import origin_section
-from app.report.results import read_results
-from app.report.scores import scores_section, significance_section
-from app.report.summary import opening, title_of
+from app.evaluation.results import Results
+from app.report.render import Document, html_page, markdown_page
+from app.report.sections import opening, sections
 from indexer.store.artifacts import write_atomically
 
-_SECTIONS = (
-    scores_section,
-    significance_section,
-    curves_section,
-    kinds_section,
-    latency_section,
-    differences_section,
-    origin_section,
-)
 
-
-def write_report(results: Mapping[str, Any], folder: Path) -> None:
-    """Write FOLDER/report.html and FOLDER/report.md.
-
-    results: what the runner returned, or results.json.
-    """
+def write_report(results: Results, folder: Path) -> None:
+    """Write FOLDER/report.html and FOLDER/report.md."""
     write_document(report(results), folder, "report")
 
 
-def report(results: Mapping[str, Any]) -> Document:
-    """The report of these results. A section whose data are missing is left out."""
-    read = read_results(results)
-    sections = tuple(section for build in _SECTIONS if (section := build(read)) is not None)
-    return Document(title_of(read), opening(read), sections)
+def to_html(results: Results) -> str:
+    """The report as one HTML page."""
+    return html_page(report(results))
+
+
+def to_markdown(results: Results) -> str:
+    """The report as GitHub's Markdown."""
+    return markdown_page(report(results))
+
+
+def report(results: Results) -> Document:
+    """The report of these results; a section without data is omitted."""
+    title = f"Evaluation on {results.title}" if results.title else "Evaluation"
+    return Document(title, opening(results), tuple(sections(results)))
 
 
 def write_document(document: Document, folder: Path, name: str) -> None:
-    """Write FOLDER/NAME.html and FOLDER/NAME.md, each whole or not at all."""
-    texts = {"html": to_html(document), "md": to_markdown(document)}
+    """Write FOLDER/NAME.html and FOLDER/NAME.md, each atomically."""
+    texts = {"html": html_page(document), "md": markdown_page(document)}
     folder.mkdir(parents=True, exist_ok=True)
     for suffix, text in texts.items():
         write_atomically(folder / f"{name}.{suffix}", text.encode())

@@ -1,19 +1,33 @@
-"""Numbers and foreign texts as a report shows them; the rules of both formats."""
+"""Numbers and foreign texts as both formats of a report show them."""
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
+from app.evaluation.results import Binned
 from indexer.base.text import harmless
 
 MINUS = "\N{MINUS SIGN}"
 NOTHING = "-"
 
+_MEANINGS = {
+    "accuracy": "the share of questions with an answer in one of the first K passages",
+    "all": "the share of questions with everything relevant among the first K",
+    "nDCG": "the gain of the first K results, less the lower they stand, as a share of the best possible",
+    "MRR": "one divided by the rank of the first relevant result; 0 if none is among the first K",
+    "R": "the share of the relevant results that are among the first K",
+    "P": "the share of the first K results that are relevant",
+    "Success": "the share of questions with a relevant result among the first K",
+    "AP": "the precision at the ranks of relevant results, averaged",
+}
+
 
 def clean(text: str) -> str:
-    """The same with its white space as single spaces, as a browser would show it."""
+    """A harmless text with its white space as single spaces, as a browser shows it."""
     return " ".join(harmless(text).split())
 
 
@@ -28,7 +42,7 @@ def excerpt(text: str, length: int) -> str:
 
 
 def in_percent(measure: str) -> bool:
-    """Accuracy and `all@K` are told in percent, all other measures as they are."""
+    """Whether a measure is written in percent: accuracy and `all@K` are."""
     return measure.partition("@")[0] in ("accuracy", "all")
 
 
@@ -49,8 +63,13 @@ def value(measure: str, number: float) -> str:
     return f"{number * 100:.1f}" if in_percent(measure) else decimals(number)
 
 
+def with_unit(measure: str, number: float) -> str:
+    """28.5 % for an accuracy of .285, else .762."""
+    return value(measure, number) + (" %" if in_percent(measure) else "")
+
+
 def interval(measure: str, low: float | None, high: float | None) -> str:
-    """From where to where; empty where unknown."""
+    """The ends of an interval: 24.5–32.5; empty where unknown."""
     return "" if low is None or high is None else f"{value(measure, low)}–{value(measure, high)}"
 
 
@@ -62,15 +81,20 @@ def difference(measure: str, number: float) -> str:
     return (MINUS if number < 0 else "+") + text
 
 
-def difference_interval(measure: str, low: float | None, high: float | None) -> str:
-    """From where to where a difference may lie; empty where unknown."""
-    return "" if low is None or high is None else f"{difference(measure, low)} to {difference(measure, high)}"
+def distance(measure: str, number: float) -> str:
+    """A difference without its sign: 4.5 percentage points, .034."""
+    return difference(measure, abs(number)).lstrip("+") + (
+        " percentage points" if in_percent(measure) else ""
+    )
 
 
-def probability(p: float | None) -> str:
-    """A p-value with three decimals; below that, that it is below."""
-    if p is None:
-        return NOTHING
+def difference_interval(measure: str, low: float, high: float) -> str:
+    """The ends of the interval of a difference: +1.0 to +8.0."""
+    return f"{difference(measure, low)} to {difference(measure, high)}"
+
+
+def probability(p: float) -> str:
+    """A p-value with three decimals: .032, < .001."""
     return "< .001" if p < 0.001 else decimals(p)
 
 
@@ -79,10 +103,13 @@ def p_equals(p: float) -> str:
     return f"p {probability(p)}" if p < 0.001 else f"p = {probability(p)}"
 
 
-def milliseconds(seconds: float | None) -> str:
+def first_relevant(rank: int | None, depth: int) -> str:
+    """Where the first relevant result of a question stands."""
+    return f"first relevant result at rank {rank:,}" if rank else f"no relevant result among {depth:,}"
+
+
+def milliseconds(seconds: float) -> str:
     """Three significant digits or whole milliseconds: 0.84, 12.3, 1,240."""
-    if seconds is None:
-        return NOTHING
     ms = seconds * 1000
     if ms <= 0:
         return "0"
@@ -91,37 +118,60 @@ def milliseconds(seconds: float | None) -> str:
 
 
 def day(date: str) -> str:
-    """An ISO date and time for people; what is none, as it is."""
+    """An ISO date and time for people; any other text as it is."""
     try:
-        found = datetime.fromisoformat(date)
+        time = datetime.fromisoformat(date)
     except ValueError:
         return date
-    zone = " UTC" if found.utcoffset() is not None and not found.utcoffset() else ""
-    return f"{found.day} {found:%B %Y, %H:%M}{zone}"
+    zone = " UTC" if time.utcoffset() is not None and not time.utcoffset() else ""
+    return f"{time.day} {time:%B %Y, %H:%M}{zone}"
 
 
-_MEANINGS = {
-    "accuracy": "the share of questions with an answer in one of the first K passages",
-    "all": "the share of questions of which everything relevant is among the first K",
-    "nDCG": "the gain of the first K results, less the lower they stand, as a share of the best possible",
-    "MRR": "one divided by the rank of the first relevant result; 0 if none is among the first K",
-    "R": "the share of what is relevant that is among the first K",
-    "P": "the share of the first K results that are relevant",
-    "Success": "the share of questions with a relevant result among the first K",
-    "AP": "the precision at the ranks of relevant results, averaged",
-}
-
-
-def meanings(measures: list[str], *, cutoff: bool = False) -> list[tuple[str, str]]:
-    """What these measures mean: (accuracy@K, the share of ...), once for all cutoffs, or for each."""
-    found: dict[str, str] = {}
+def meanings(measures: Sequence[str], *, cutoff: bool = False) -> list[tuple[str, str]]:
+    """The meanings of measures: (accuracy@K, the share of ...), once for all cutoffs, or for each."""
+    meant: dict[str, str] = {}
     for measure in measures:
         match = re.match(r"([A-Za-z]+)[^@]*(?:@(\d+))?", measure)
         meaning = _MEANINGS.get(match[1]) if match else None
         if match is None or meaning is None:
             continue
         if cutoff:
-            found[measure] = meaning.replace("K", match[2] or "K")
+            meant[measure] = meaning.replace("K", match[2] or "K")
         else:
-            found.setdefault(f"{match[1]}@K" if "K" in meaning else match[1], meaning)
-    return list(found.items())
+            meant.setdefault(f"{match[1]}@K" if "K" in meaning else match[1], meaning)
+    return list(meant.items())
+
+
+def is_share(binned: Binned) -> bool:
+    """Whether the ends of bins are shares, which are written in percent."""
+    return any(isinstance(end, float) for bin_ in binned.bins for end in (bin_.low, bin_.high))
+
+
+def bin_ends(binned: Binned) -> list[str]:
+    """The ends of each bin: 0–20, 4–12, 3."""
+    factor = 100 if is_share(binned) else 1
+    ends = [(round(bin_.low * factor, 6), round(bin_.high * factor, 6)) for bin_ in binned.bins]
+    return [f"{low:g}" if low == high else f"{low:g}–{high:g}" for low, high in ends]
+
+
+def facts(value: Any) -> str:
+    """A value from provenance on one line: docs.jsonl, SHA-256 ccc, documents 4,598."""
+    if isinstance(value, dict):
+        known = {key: facts(item) for key, item in value.items() if item is not None}
+        return ", ".join(v if k in ("file", "path") else f"{_words(k)} {v}" for k, v in known.items())
+    if isinstance(value, list):
+        return ", ".join(map(facts, value))
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def fact_lines(values: dict[str, Any] | None) -> list[str]:
+    """A line for each value. A key that leads to a record is a name."""
+    return [
+        f"{key if isinstance(value, dict) else _words(key)}: {facts(value)}"
+        for key, value in (values or {}).items()
+        if value not in (None, "", [], {})
+    ]
+
+
+def _words(key: str) -> str:
+    return key.replace("_", " ").replace("sha256", "SHA-256")

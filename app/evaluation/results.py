@@ -1,0 +1,374 @@
+"""The results of an evaluation: the one record that is written to results.json and read by everything else.
+
+The runner fills it; the table, the report, the pages and experiments read it. A file is valid as a whole or
+refused: nothing that reads it has to expect a missing value, except where a field says None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+    model_validator,
+)
+
+from indexer.base.errors import InputError
+from indexer.index import Level
+from indexer.store.artifacts import write_json
+
+RESULTS = "results.json"
+VERSION = 2
+"""Of the format. Version 1 is the same without the key `version`."""
+
+SIGNIFICANT = 0.05
+
+
+class Record(BaseModel):
+    """Immutable and complete: unknown keys, other types, NaN and infinity are errors."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, validate_by_name=True,
+        validate_by_alias=True, serialize_by_alias=True,
+    )  # fmt: skip
+
+
+class _Sparse(Record):
+    """A record that is written without the keys that have no value."""
+
+    @model_serializer(mode="wrap")
+    def _without_none(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {key: value for key, value in dump(self).items() if value is not None}
+
+
+class Score(Record):
+    """A mean over `queries` questions, its 95 % interval, and the value of each."""
+
+    mean: float
+    low: float
+    high: float
+    queries: int
+    per_query: dict[str, float]
+
+
+class Percentiles(Record):
+    """Seconds that one stage takes for a question, over `questions` questions."""
+
+    p50: float
+    p95: float
+    p99: float
+    questions: int
+
+
+class PipelineResults(Record):
+    """The measures of a pipeline or of a run file, by name; latency by stage, "total" last."""
+
+    measures: dict[str, Score]
+    run: str
+    source: Literal["pipeline", "file"]
+    seconds: float | None
+    queries_per_second: float | None
+    latency: dict[str, Percentiles] | None
+    queries_without_results: int
+
+
+class Comparison(Record):
+    """Pipeline b against pipeline a by one measure, over `queries` queries.
+
+    difference: mean(b) - mean(a); low, high: its 95 % bootstrap interval. p_*: two-sided; *_holm:
+    corrected over the pairs of this measure. wins, ties, losses: of b. effect_size: Cohen's d of the
+    paired differences, 0 where all are equal.
+    """
+
+    measure: str
+    a: str
+    b: str
+    difference: float
+    low: float
+    high: float
+    p_randomisation: float
+    p_t: float
+    p_randomisation_holm: float
+    p_t_holm: float
+    wins: int
+    ties: int
+    losses: int
+    effect_size: float
+    queries: int
+
+    @property
+    def significant(self) -> bool:
+        """Whether the randomisation test finds a difference after Holm's correction."""
+        return self.p_randomisation_holm < SIGNIFICANT
+
+    def reversed(self) -> Comparison:
+        """The same pair, a against b."""
+        return self.model_copy(
+            update={
+                "a": self.b,
+                "b": self.a,
+                "difference": -self.difference,
+                "low": -self.high,
+                "high": -self.low,
+                "wins": self.losses,
+                "losses": self.wins,
+                "effect_size": -self.effect_size,
+            }
+        )
+
+
+class Curves(Record):
+    """The mean of a measure at every depth of `ks`, by pipeline."""
+
+    measure: Literal["accuracy", "recall"]
+    ks: list[int]
+    pipelines: dict[str, list[float]]
+
+
+class Share(Record):
+    """A mean over some of the questions; None where a pipeline was measured on none of them."""
+
+    mean: float | None
+    low: float | None
+    high: float | None
+
+
+class Bin(Record):
+    """The questions with a property between `low` and `high`."""
+
+    low: int | float
+    high: int | float
+    queries: int
+    pipelines: dict[str, Share]
+
+
+class Binned(_Sparse):
+    """Questions by a property that is a number. left_out: how many have none."""
+
+    label: str
+    left_out: int | None = None
+    bins: list[Bin]
+
+
+class Group(Record):
+    """Questions of one kind: pipeline -> measure -> mean."""
+
+    queries: int
+    pipelines: dict[str, dict[str, float | None]]
+
+
+class Analyses(_Sparse):
+    """The main measure over parts of the questions, and all measures over groups."""
+
+    overlap: Binned | None = None
+    length: Binned
+    groups: dict[str, Group] | None = None
+
+
+class Top(Record):
+    """The first result of a pipeline for a question."""
+
+    title: str
+    text: str
+    relevant: bool = Field(alias="right")
+
+
+class Difference(Record):
+    """A question that two pipelines answer differently; ranks of the first relevant result."""
+
+    a: str
+    b: str
+    query_id: str
+    question: str
+    answers: list[str]
+    rank_a: int | None
+    rank_b: int | None
+    top_a: Top | None
+    top_b: Top | None
+
+    @property
+    def gain(self) -> float:
+        """The reciprocal rank of b less that of a."""
+        return (1 / self.rank_b if self.rank_b else 0.0) - (1 / self.rank_a if self.rank_a else 0.0)
+
+
+class TestSetFacts(Record):
+    """The test set, where the questions come from one."""
+
+    name: str
+    description: str
+    licence: str
+    source: str
+
+
+class Counts(_Sparse):
+    """How many questions and judgements there are; None without judgements."""
+
+    queries: int
+    queries_with_answers: int
+    queries_with_judgements: int | None = None
+    judgements: int | None = None
+    judged_ids_not_in_index: int | None = None
+
+
+class Seeds(Record):
+    """The seeds of all that is drawn at random."""
+
+    bootstrap: int
+    randomisation: int
+
+
+class Machine(_Sparse):
+    """The machine, without its name."""
+
+    processor: str
+    cores: int
+    memory_gb: int | None = None
+    system: str
+    gpus: list[str] | None = None
+
+
+class IndexOrigin(Record):
+    """The index folder, and hashes of its manifests, which hold the hash of every file."""
+
+    path: str
+    manifest_sha256: str
+    parts_sha256: dict[str, str]
+
+
+class FileOrigin(Record):
+    """A file that was read."""
+
+    path: str
+    sha256: str
+
+
+class Revision(Record):
+    """The commit of the code, and whether files that it tracks were changed since."""
+
+    commit: str
+    changed_since: bool
+
+
+class Provenance(_Sparse):
+    """Where results come from; corpus and models as manifests describe them."""
+
+    date: str
+    command: str
+    versions: dict[str, str]
+    machine: Machine
+    index: IndexOrigin
+    files: dict[str, FileOrigin]
+    revision: Revision | None = None
+    corpus: dict[str, JsonValue] | None = None
+    models: dict[str, dict[str, JsonValue]] | None = None
+    test_set: dict[str, str] | None = None
+
+
+class Results(Record):
+    """An evaluation: see docs/evaluation.md for what each key means."""
+
+    version: Literal[1, 2] = 1  # files of version 1 do not say it
+    test_set: TestSetFacts | None
+    baseline: str
+    pipelines: dict[str, PipelineResults] = Field(min_length=1)
+    measures: list[str] = Field(min_length=1)
+    main_measure: str
+    comparisons: list[Comparison]
+    curves: Curves
+    analyses: Analyses
+    differences: list[Difference]
+    counts: Counts
+    judged_level: Level | None
+    depth: int
+    batch_size: int
+    seeds: Seeds
+    notes: list[str]
+    provenance: Provenance | None = None
+
+    @model_validator(mode="after")
+    def _names_fit(self) -> Results:
+        """Whatever names a pipeline or a measure names one that was evaluated."""
+        for pipeline in self._named_pipelines():
+            if pipeline not in self.pipelines:
+                raise ValueError(f'no pipeline "{pipeline}" was evaluated')
+        measures = [m for pipeline in self.pipelines.values() for m in pipeline.measures]
+        for measure in [self.main_measure, *measures, *(c.measure for c in self.comparisons)]:
+            if measure not in self.measures:
+                raise ValueError(f'no measure "{measure}"')
+        if self.main_measure not in measures:
+            raise ValueError(f'the main measure "{self.main_measure}" was not measured')
+        if any("total" not in of.latency for of in self.pipelines.values() if of.latency):
+            raise ValueError('the latency of a pipeline has no stage "total"')
+        if any(len(values) != len(self.curves.ks) for values in self.curves.pipelines.values()):
+            raise ValueError("a curve is not as long as its ks")
+        return self
+
+    def _named_pipelines(self) -> Iterator[str]:
+        yield self.baseline
+        yield from self.curves.pipelines
+        for pair in (*self.comparisons, *self.differences):
+            yield from (pair.a, pair.b)
+        for binned in (self.analyses.overlap, self.analyses.length):
+            for bin_ in binned.bins if binned else ():
+                yield from bin_.pipelines
+        for group in (self.analyses.groups or {}).values():
+            yield from group.pipelines
+
+    @property
+    def names(self) -> list[str]:
+        """The pipelines, in the order given."""
+        return list(self.pipelines)
+
+    @property
+    def title(self) -> str:
+        """The name of the test set, or of the file of questions; empty where unknown."""
+        if self.test_set:
+            return self.test_set.name
+        queries = self.provenance.files.get("queries") if self.provenance else None
+        return Path(queries.path).name if queries else ""
+
+    def scores(self, measure: str) -> dict[str, Score]:
+        """The scores of all pipelines that have the measure; a run of documents has no accuracy."""
+        return {name: of.measures[measure] for name, of in self.pipelines.items() if measure in of.measures}
+
+    def comparison(self, a: str, b: str, measure: str) -> Comparison | None:
+        """b against a, in whichever order it was computed; None if they share no question."""
+        for pair in self.comparisons:
+            if pair.measure == measure and {pair.a, pair.b} == {a, b}:
+                return pair if pair.a == a else pair.reversed()
+        return None
+
+    def to_json(self) -> dict[str, Any]:
+        """The content of results.json."""
+        return self.model_dump(mode="json")
+
+    def write(self, folder: Path) -> None:
+        """Write FOLDER/results.json atomically."""
+        write_json(folder / RESULTS, self.to_json())
+
+
+def parse_results(content: bytes, name: str) -> Results:
+    """The results in a file of this version or of the one before; name: for errors.
+
+    Raises `InputError` for anything else, with the first key that is invalid.
+    """
+    try:
+        return Results.model_validate_json(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        reason = first["msg"].removeprefix("Value error, ")
+        raise InputError(
+            f"the results of {name} are damaged, or of another version than 1 or 2: "
+            + (f"{place}: {reason}" if place else reason),
+            "Evaluate again, or remove its folder.",
+        ) from None

@@ -1,0 +1,285 @@
+"""The charts of an evaluation as Altair charts, for the pages, and as SVG, for the report.
+
+A `Palette` has the colours: `LIGHT` and `DARK` are the two schemes of the pages, `PAGE` refers to custom
+properties of the report's page, so that one SVG follows the reader's scheme. Series differ in colour, dash
+and marker. The libraries are large, so they are imported when the first chart is drawn.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from app.evaluation.results import Binned, Results
+from app.report import text
+from app.report.text import clean
+
+if TYPE_CHECKING:
+    import altair as alt
+
+MARKED = frozenset(digit * 10**power for power in range(7) for digit in (1, 2, 5))
+"""The depths at which curves have markers, besides the last one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Palette:
+    """Colours: of series in their order, of words, of axes and their labels, of grid lines."""
+
+    series: tuple[str, ...]
+    ink: str
+    quiet: str
+    grid: str
+
+
+# Series keep apart under the common kinds of colour blindness (tests/app/test_report_charts.py).
+LIGHT = Palette(
+    ("#1c5fb8", "#d26118", "#3a9a76", "#a8327e", "#624800", "#36373e"), "#1b2230", "#596273", "#d9dde4"
+)
+DARK = Palette(
+    ("#82a7fa", "#f48c52", "#51d0a3", "#db89c2", "#fcd14f", "#e0e4f0"), "#e4e8ef", "#a0a9b8", "#323a47"
+)
+PAGE = Palette(tuple(f"var(--c{i})" for i in range(6)), "var(--ink)", "var(--quiet)", "var(--line)")
+
+_DASHES = ([1, 0], [7, 3], [2, 3], [9, 3, 2, 3])
+_LATENCY_TITLE = "milliseconds for a question: median (bar) / 95th percentile (line)"
+_SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Width of the whole chart and height of the part with the data, in units of the drawing."""
+
+    width: int
+    height: int
+    legend_columns: int
+
+
+WIDE, NARROW = Size(880, 300, 3), Size(360, 230, 1)
+
+
+def curves_chart(results: Results, palette: Palette, size: Size) -> alt.LayerChart:
+    """The measure at every depth, on a logarithmic axis. The results must have curves."""
+    import altair as alt
+
+    curves = results.curves
+    measure, last = curves.measure, curves.ks[-1]
+    rows = [
+        {
+            "pipeline": clean(name),
+            "x": k,
+            "y": _plotted(measure, value),
+            "marked": k in MARKED or k == last,
+            "says": f"{clean(name)}: {text.with_unit(measure, value)} at k = {k:,}",
+        }
+        for name, values in curves.pipelines.items()
+        for k, value in zip(curves.ks, values, strict=True)
+    ]
+    ticks = [k for k in curves.ks if k in MARKED or k == last]
+    x = alt.X(
+        "x:Q",
+        scale=alt.Scale(type="log", domain=[1, max(last, 2)], nice=False),
+        axis=alt.Axis(
+            values=ticks,
+            format=",d",
+            title=_wrapped("k: results looked at (logarithmic scale)", size),
+            grid=False,
+        ),
+    )
+    lines = (
+        alt.Chart()
+        .mark_line(strokeWidth=2)
+        .encode(x=x, y=_y(rows), description="pipeline:N", **_series(results, palette))
+    )
+    points = _points(results, palette).transform_filter("datum.marked").encode(x=x, y=_y(rows))
+    return _finished(alt.layer(lines, points, data=alt.Data(values=rows)), f"{measure}@k", palette, size)
+
+
+def bins_chart(results: Results, binned: Binned, palette: Palette, size: Size) -> alt.LayerChart:
+    """The main measure over bins of questions, with 95 % intervals."""
+    import altair as alt
+
+    measure = results.main_measure
+    heads = [
+        f"{ends}|n = {bin_.queries:,}" for bin_, ends in zip(binned.bins, text.bin_ends(binned), strict=True)
+    ]
+    rows = [
+        {
+            "pipeline": clean(name),
+            "bin": head,
+            "y": _plotted(measure, share.mean),
+            "low": _plotted(measure, share.low),
+            "high": _plotted(measure, share.high),
+            "says": f"{clean(name)}: {text.with_unit(measure, share.mean)} "
+            f"({text.interval(measure, share.low, share.high)})",
+        }
+        for bin_, head in zip(binned.bins, heads, strict=True)
+        for name, share in bin_.pipelines.items()
+        if share.mean is not None and share.low is not None and share.high is not None
+    ]
+    unit = ", %" if text.is_share(binned) else ""
+    x = alt.X(
+        "bin:N",
+        scale=alt.Scale(domain=heads, paddingInner=0.3),
+        axis=alt.Axis(
+            labelExpr="split(datum.label, '|')", labelAngle=0, title=_wrapped(binned.label + unit, size)
+        ),
+    )
+    offset = alt.XOffset("pipeline:N", scale=alt.Scale(domain=_names(results)))
+    y = _y(rows, ("low", "high"))
+    lines = (
+        alt.Chart()
+        .mark_line(strokeWidth=2)
+        .encode(x=x, xOffset=offset, y=y, description="pipeline:N", **_series(results, palette))
+    )
+    whiskers = (
+        alt.Chart()
+        .mark_rule(opacity=0.75)
+        .encode(
+            x=x,
+            xOffset=offset,
+            y=_y(rows, ("low", "high"), "low:Q"),
+            y2="high:Q",
+            color=_series(results, palette)["color"],
+        )
+    )
+    points = _points(results, palette).encode(x=x, xOffset=offset, y=y)
+    chart = alt.layer(whiskers, lines, points, data=alt.Data(values=rows))
+    return _finished(chart, measure, palette, size)
+
+
+def latency_chart(results: Results, palette: Palette, size: Size) -> alt.LayerChart:
+    """A bar for the median time of a question, a line to the 95th percentile."""
+    import altair as alt
+
+    rows = []
+    for name, pipeline in results.pipelines.items():
+        if pipeline.latency:
+            total = pipeline.latency["total"]
+            p50, p95, p99 = map(text.milliseconds, (total.p50, total.p95, total.p99))
+            rows.append({
+                "pipeline": clean(name), "p50": total.p50 * 1000, "p95": total.p95 * 1000,
+                "label": f"{p50} / {p95} ms",
+                "says": f"{clean(name)}: p50 {p50} ms, p95 {p95} ms, p99 {p99} ms",
+            })  # fmt: skip
+    names = [str(row["pipeline"]) for row in rows]
+    y = alt.Y("pipeline:N", sort=names, axis=None, scale=alt.Scale(paddingInner=0.5, paddingOuter=0.4))
+    color = _series(results, palette)["color"].legend(None)
+    x = alt.X("p50:Q", axis=alt.Axis(title=_wrapped(_LATENCY_TITLE, size), tickCount=5))
+    bars = alt.Chart().mark_bar(size=12, opacity=0.85).encode(x=x, y=y, color=color, **_says())
+    whiskers = alt.Chart().mark_rule(strokeWidth=1.5).encode(x="p50:Q", x2="p95:Q", y=y, color=color)
+    texts = [
+        alt.Chart()
+        .mark_text(align="left", dy=-14, limit=size.width * 6 // 10, color=palette.ink)
+        .encode(x=alt.value(0), y=y, text="pipeline:N"),
+        alt.Chart()
+        .mark_text(align="right", dy=-14, color=palette.quiet)
+        .encode(x=alt.value("width"), y=y, text="label:N"),
+    ]
+    chart = alt.layer(bars, whiskers, *texts, data=alt.Data(values=rows))
+    return _finished(chart, "", palette, Size(size.width, 44 * len(rows), 1))
+
+
+def to_svg(chart: alt.LayerChart, alternative: str) -> str:
+    """The chart as an <svg> element. alternative: a sentence for readers who do not see it."""
+    import vl_convert
+
+    svg = vl_convert.vegalite_to_svg(chart.to_dict())
+    head = f'class="chart" role="img" aria-label="{escape(clean(alternative))}"'
+    svg = svg.replace('class="marks"', head, 1)
+    # The words of a mark as its title, which browsers show when it is pointed at.
+    return re.sub(r'(<path\b[^>]*? aria-label="([^"]*)"[^>]*?)/>', r"\1><title>\2</title></path>", svg)
+
+
+# --- parts of charts ------------------------------------------------------------------------------
+
+
+def _names(results: Results) -> list[str]:
+    return [clean(name) for name in results.names]
+
+
+def _wrapped(title: str, size: Size) -> list[str]:
+    return textwrap.wrap(clean(title), size.width // 8)
+
+
+def _plotted(measure: str, value: float) -> float:
+    return value * 100 if text.in_percent(measure) else value
+
+
+def _y(rows: Sequence[dict[str, Any]], keys: Sequence[str] = ("y",), field: str = "y:Q") -> alt.Y:
+    """The axis of values: from zero on unless all of them are far from it."""
+    import altair as alt
+
+    values = [row[key] for row in rows for key in keys]
+    zero = 0 <= min(values, default=0) <= max(values, default=0) / 2
+    return alt.Y(field, scale=alt.Scale(zero=zero, nice=True), axis=alt.Axis(title=None, tickCount=6))
+
+
+def _series(results: Results, palette: Palette) -> dict[str, Any]:
+    """Colour and dash of each pipeline, the same in all charts of the results."""
+    import altair as alt
+
+    names = _names(results)
+    colours = [palette.series[i % len(palette.series)] for i in range(len(names))]
+    # One further after twelve series, when colours, markers and dashes would begin again together.
+    dashes = [_DASHES[(i + i // 12) % len(_DASHES)] for i in range(len(names))]
+    return {
+        "color": alt.Color("pipeline:N", scale=alt.Scale(domain=names, range=colours), title=None),
+        "strokeDash": alt.StrokeDash("pipeline:N", scale=alt.Scale(domain=names, range=dashes), title=None),
+    }
+
+
+def _points(results: Results, palette: Palette) -> alt.Chart:
+    """Markers with their words."""
+    import altair as alt
+
+    names = _names(results)
+    shapes = [_SHAPES[i % len(_SHAPES)] for i in range(len(names))]
+    return (
+        alt.Chart()
+        .mark_point(size=60, filled=True, opacity=1)
+        .encode(
+            color=_series(results, palette)["color"],
+            shape=alt.Shape("pipeline:N", scale=alt.Scale(domain=names, range=shapes), title=None),
+            **_says(),
+        )
+    )
+
+
+def _says() -> dict[str, Any]:
+    import altair as alt
+
+    return {"tooltip": alt.Tooltip("says:N", title=" "), "description": alt.Description("says:N")}
+
+
+def _finished(chart: alt.LayerChart, measure: str, palette: Palette, size: Size) -> alt.LayerChart:
+    import altair as alt
+
+    label = {"color": palette.quiet, "fontSize": 12, "anchor": "start", "fontWeight": "normal"}
+    finished = chart.properties(
+        width=size.width,
+        height=size.height,
+        autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
+        background="transparent",
+        **({"title": alt.TitleParams(text.label(measure), **label)} if measure else {}),
+    )
+    words = {"labelColor": palette.quiet, "titleColor": palette.quiet}
+    lines = {"gridColor": palette.grid, "domainColor": palette.quiet, "tickColor": palette.quiet}
+    sizes = {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal"}
+    return (
+        finished.configure(font="system-ui, sans-serif")
+        .configure_view(stroke=None)
+        .configure_axis(**words, **lines, **sizes)
+        .configure_legend(
+            orient="bottom",
+            columns=size.legend_columns,
+            columnPadding=24,
+            labelColor=palette.ink,
+            labelFontSize=12,
+            labelLimit=size.width // size.legend_columns - 60,
+            symbolSize=100,
+        )
+    )

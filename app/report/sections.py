@@ -1,0 +1,234 @@
+"""Results as the sections of a report: the data that the template of each section shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from app.evaluation.results import Binned, Comparison, Difference, Results
+from app.report import charts, tables, text
+from app.report.charts import Palette, Size
+from app.report.render import Section
+from app.report.tables import Table
+
+if TYPE_CHECKING:
+    import altair as alt
+
+_SHORT_LIST = 15  # pairs of six pipelines
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A chart, and the same numbers as a table, which is shown on demand if it is folded.
+
+    chart: draws it on a palette at a size. alternative: describes the chart in a sentence. left_out: how many
+    questions it omits.
+    """
+
+    title: str
+    alternative: str
+    chart: Callable[[Palette, Size], alt.LayerChart]
+    table: Table
+    folded: bool = True
+    left_out: int = 0
+
+
+def sections(results: Results, only: tuple[str, ...] = ()) -> Iterator[Section]:
+    """The sections that have data, in order. only: those with these anchors."""
+    for anchor, (title, data_of) in _SECTIONS.items():
+        data = data_of(results) if not only or anchor in only else None
+        if data is not None:
+            yield Section(anchor, title, f"{anchor}.j2", {"results": results, **data})
+
+
+def opening(results: Results) -> Section:
+    """The facts about an evaluation, and the summary in a few sentences that the numbers bear out.
+
+    A test without a significant result has not shown that two pipelines are equal; the sentences keep to
+    that.
+    """
+    measure = results.main_measure
+    scores = results.scores(measure)
+    best = max(score.mean for score in scores.values())
+    leaders = [name for name, score in scores.items() if score.mean == best]
+    others = {name: score.mean for name, score in scores.items() if name not in leaders}
+    rivals: list[tuple[str, str, Comparison | None]] = []  # role, name, leader against it
+    if others:
+        second = max(others, key=lambda name: others[name])
+        roles = {second: "the runner-up"}
+        if results.baseline == second:
+            roles = {second: "the baseline and runner-up"}
+        elif results.baseline in others:
+            roles = {results.baseline: "the baseline", **roles}
+        rivals = [(role, name, results.comparison(name, leaders[0], measure)) for name, role in roles.items()]
+    data = {
+        "results": results,
+        "measure": measure,
+        "scores": scores,
+        "leaders": leaders,
+        "score": scores[leaders[0]],
+        "rivals": rivals,
+        "verdict": _verdict(results, [(role, pair.significant) for role, _, pair in rivals if pair]),
+    }
+    return Section("summary", "", "summary.j2", data)
+
+
+def _verdict(results: Results, tested: list[tuple[str, bool]]) -> str:
+    """tested: roles, and whether the difference from each is significant."""
+    pairs = sum(pair.measure == results.main_measure for pair in results.comparisons)
+    holm = f" after Holm's correction over {pairs} pairs" if pairs > 1 else ""
+    outcomes = [significant for _, significant in tested]
+    if not outcomes:
+        return ""
+    if outcomes == [True]:
+        return f"The difference is significant{holm}."
+    if outcomes == [False]:
+        return f"The difference is not significant{holm}, which does not show the two to be equal."
+    if all(outcomes):
+        return f"Both differences are significant{holm}."
+    if not any(outcomes):
+        return f"Neither difference is significant{holm}, which does not show the pipelines to be equal."
+    yes, no = sorted(tested, key=lambda each: not each[1])
+    return (
+        f"The difference from {yes[0]} is significant{holm}; that from {no[0]} is not, which does not "
+        "show the two to be equal."
+    )
+
+
+def _scores(results: Results) -> dict[str, Any]:
+    table = tables.scores_table(results)
+    return {"table": table, "marks": {cell.mark for row in table.rows for cell in row if cell.mark}}
+
+
+def _significance(results: Results) -> dict[str, Any] | None:
+    """Every pair: first by the main measure, then, folded, by the others."""
+    if len(results.names) < 2:
+        return None
+    by_measure: dict[str, list[Comparison]] = {}
+    for pair in results.comparisons:
+        turned = pair.reversed() if pair.b == results.baseline else pair
+        by_measure.setdefault(pair.measure, []).append(turned)
+    measure = results.main_measure
+    shown = by_measure.pop(measure, [])
+    with_baseline = [pair for pair in shown if pair.a == results.baseline]
+    rest: list[Comparison] = []
+    caption = f"All pairs, by {measure}"
+    if len(shown) > _SHORT_LIST and len(with_baseline) < len(shown):
+        rest = [pair for pair in shown if pair not in with_baseline]
+        shown, caption = with_baseline, f"Pairs with the baseline, by {measure}"
+    return {
+        "table": tables.pairs_table(measure, shown, caption),
+        "rest": tables.pairs_table(measure, rest, f"Pairs without the baseline, by {measure}"),
+        "others": [
+            (
+                other,
+                sum(pair.significant for pair in pairs),
+                tables.pairs_table(other, pairs, f"All pairs, by {other}"),
+            )
+            for other, pairs in by_measure.items()
+        ],
+    }
+
+
+def _curves(results: Results) -> dict[str, Any] | None:
+    curves = results.curves
+    if not curves.pipelines or not curves.ks:
+        return None
+    last = curves.ks[-1]
+    title = f"{curves.measure}@k for k from 1 to {last:,}"
+    figure = Figure(
+        title,
+        f"Lines of {title}; the table below has the values.",
+        partial(charts.curves_chart, results),
+        tables.curves_table(results, [k for k in curves.ks if k in charts.MARKED or k == last]),
+    )
+    return {"figures": [figure]}
+
+
+def _kinds(results: Results) -> dict[str, Any] | None:
+    """The main measure by overlap and by length of the question, all measures by groups."""
+    overlap, length = results.analyses.overlap, results.analyses.length
+    figures = [_bins_figure(results, overlap, "By overlap of question and passage")] if overlap else []
+    figures.append(_bins_figure(results, length, "By length of the question"))
+    groups = results.analyses.groups or {}
+    measures = [
+        measure
+        for measure in results.measures
+        if any(measure in means for group in groups.values() for means in group.pipelines.values())
+    ]
+    measures.sort(key=lambda measure: measure != results.main_measure)  # which comes first
+    return {
+        "figures": figures,
+        "groups": [(measure, tables.groups_table(results, groups, measure)) for measure in measures],
+    }
+
+
+def _bins_figure(results: Results, binned: Binned, title: str) -> Figure:
+    shows = f"{results.main_measure} of each pipeline, {title[:1].lower()}{title[1:]}, with 95 % intervals"
+    return Figure(
+        title,
+        f"{shows}; the table below has the values.",
+        partial(charts.bins_chart, results, binned),
+        tables.bins_table(results, binned),
+        left_out=binned.left_out or 0,
+    )
+
+
+def _latency(results: Results) -> dict[str, Any] | None:
+    """Percentiles of every stage, and a bar for each pipeline's total. Run files have none."""
+    timed = [name for name, pipeline in results.pipelines.items() if pipeline.latency]
+    if not timed:
+        return None
+    figure = Figure(
+        "Time of a question",
+        "Bars of the median time of a question, with lines to the 95th percentile; the table below has the "
+        "values.",
+        partial(charts.latency_chart, results),
+        tables.latency_table(results),
+        folded=False,
+    )
+    return {"figures": [figure], "untimed": [name for name in results.names if name not in timed]}
+
+
+def _differences(results: Results) -> dict[str, Any] | None:
+    """A list of questions for each pair with the baseline."""
+    pairs: dict[tuple[str, str], list[Difference]] = {}
+    for case in results.differences:
+        pairs.setdefault((case.a, case.b), []).append(case)
+    return {"pairs": pairs} if pairs else None
+
+
+def _origin(results: Results) -> dict[str, Any]:
+    """Command, versions, hashes, counts, seeds and notes."""
+    origin = results.provenance
+    facts = origin.model_dump(exclude={"command", "date", "revision"}) if origin else {}
+    test_set = {}
+    if results.test_set:
+        test_set = {"licence": results.test_set.licence, "source": results.test_set.source}
+    index = facts.pop("index", {})
+    hashes = {f"SHA-256 of {part}": digest for part, digest in index.pop("parts_sha256", {}).items()}
+    machine = facts.pop("machine", {})
+    units = {"cores": "{} cores", "memory_gb": "{} GB of memory"}
+    lines = {
+        "machine": [", ".join(units.get(key, "{}").format(text.facts(v)) for key, v in machine.items())],
+        "versions": [text.facts(facts.pop("versions", {}))],
+        "index": text.fact_lines(index | hashes),
+        "corpus": [text.facts(facts.pop("corpus", {}))],
+        "models": text.fact_lines(facts.pop("models", {})),
+        "test set": text.fact_lines({key: v for key, v in test_set.items() if v} | facts.pop("test_set", {})),
+        "files": text.fact_lines(facts.pop("files", {})),
+    }
+    return {"origin": origin, "lines": {name: of for name, of in lines.items() if any(of)}}
+
+
+_SECTIONS: dict[str, tuple[str, Callable[[Results], dict[str, Any] | None]]] = {
+    "scores": ("Scores", _scores),
+    "significance": ("Differences between pipelines", _significance),
+    "curves": ("How deep to look", _curves),
+    "kinds": ("Kinds of questions", _kinds),
+    "latency": ("Latency", _latency),
+    "differences": ("Where they differ most", _differences),
+    "origin": ("Provenance", _origin),
+}

@@ -1,0 +1,173 @@
+"""Tables of results: cells with their marks, before they are HTML or Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from app.evaluation.results import Binned, Comparison, Group, Results
+from app.report import text
+
+BETTER, WORSE = "†", "‡"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell of a table. kind: a "name" is of a pipeline, "data" any foreign text.
+
+    best: in bold. interval: shown below or after the text. mark: one that is explained below the table.
+    """
+
+    text: str
+    kind: Literal["", "name", "data"] = ""
+    best: bool = False
+    interval: str = ""
+    mark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """The head of a column. numeric: its cells are aligned to the right."""
+
+    text: str
+    numeric: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of as many cells as there are columns.
+
+    headers: how many cells at the left name their row. grouped: rows with the same first cell belong
+    together.
+    """
+
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    headers: int = 1
+    grouped: bool = False
+
+
+def columns(names: Sequence[str], numbers: Sequence[str]) -> tuple[Column, ...]:
+    """Columns of text, then columns of numbers."""
+    return (*(Column(name, numeric=False) for name in names), *map(Column, numbers))
+
+
+def scores_table(results: Results) -> Table:
+    """Pipelines down, measures across; the main measure with intervals, marks of significance."""
+    several = len(results.names) > 1
+    rows = []
+    for name, pipeline in results.pipelines.items():
+        row = [Cell(name, "name")]
+        for measure in results.measures:
+            score = pipeline.measures.get(measure)
+            if score is None:
+                row.append(Cell(text.NOTHING))
+                continue
+            best = several and score.mean == max(other.mean for other in results.scores(measure).values())
+            interval = text.interval(measure, score.low, score.high)
+            shown = text.value(measure, score.mean)
+            mark = baseline_mark(results, name, measure)
+            row.append(
+                Cell(
+                    shown, best=best, interval=interval if measure == results.main_measure else "", mark=mark
+                )
+            )
+        rows.append(tuple(row))
+    caption = "Measures of each pipeline" + ("; the best of a column is bold" if several else "")
+    return Table(caption, columns(["pipeline"], [text.label(m) for m in results.measures]), tuple(rows))
+
+
+def baseline_mark(results: Results, name: str, measure: str) -> str:
+    """The mark of a significant difference from the baseline, or ""."""
+    pair = None if name == results.baseline else results.comparison(results.baseline, name, measure)
+    if pair is None or not pair.significant:
+        return ""
+    return BETTER if pair.difference > 0 else WORSE
+
+
+def pairs_table(measure: str, pairs: Sequence[Comparison], caption: str) -> Table:
+    """One measure: a row for each pair, b compared with a."""
+    unit = "points" if text.in_percent(measure) else "difference"
+    heads = columns(["pipeline", "compared with"], [unit, "p", "p, t-test", "wins/ties/losses", "d"])
+    rows = tuple(
+        (
+            Cell(pair.b, "name"),
+            Cell(pair.a, "name"),
+            Cell(
+                text.difference(measure, pair.difference),
+                best=pair.significant,
+                interval=text.difference_interval(measure, pair.low, pair.high),
+            ),
+            Cell(text.probability(pair.p_randomisation_holm), best=pair.significant),
+            Cell(text.probability(pair.p_t_holm)),
+            Cell(f"{pair.wins:,}/{pair.ties:,}/{pair.losses:,}"),
+            Cell(text.decimals(pair.effect_size, 2)),
+        )
+        for pair in pairs
+    )
+    return Table(caption, heads, rows, headers=2)
+
+
+def curves_table(results: Results, depths: Sequence[int]) -> Table:
+    """The measure of the curves at some depths."""
+    curves = results.curves
+    rows = []
+    for name, values in curves.pipelines.items():
+        at = dict(zip(curves.ks, values, strict=True))
+        rows.append((Cell(name, "name"), *(Cell(text.value(curves.measure, at[k])) for k in depths)))
+    caption = f"{text.label(curves.measure)} by the number of results"
+    return Table(caption, columns(["pipeline"], [f"k = {k:,}" for k in depths]), tuple(rows))
+
+
+def bins_table(results: Results, binned: Binned) -> Table:
+    """The main measure over bins of questions, with intervals."""
+    measure, unit = results.main_measure, " %" if text.is_share(binned) else ""
+    heads = [
+        f"{ends}{unit}, n = {bin_.queries:,}"
+        for bin_, ends in zip(binned.bins, text.bin_ends(binned), strict=True)
+    ]
+    rows = []
+    for name in results.scores(measure):
+        row = [Cell(name, "name")]
+        for bin_ in binned.bins:
+            share = bin_.pipelines.get(name)
+            shown = text.NOTHING if share is None or share.mean is None else text.value(measure, share.mean)
+            row.append(Cell(shown, interval=text.interval(measure, share.low, share.high) if share else ""))
+        rows.append(tuple(row))
+    caption = f"{text.label(measure)} by {binned.label}, with 95 % intervals"
+    return Table(caption, columns(["pipeline"], heads), tuple(rows))
+
+
+def groups_table(results: Results, groups: dict[str, Group], measure: str) -> Table:
+    """One measure over groups of questions; the best of each group is bold."""
+    rows = []
+    for name in results.names:
+        row = [Cell(name, "name")]
+        for group in groups.values():
+            means = {n: of.get(measure) for n, of in group.pipelines.items()}
+            best = max((mean for mean in means.values() if mean is not None), default=None)
+            mean = means.get(name)
+            shown = text.NOTHING if mean is None else text.value(measure, mean)
+            row.append(Cell(shown, best=len(results.names) > 1 and mean is not None and mean == best))
+        rows.append(tuple(row))
+    heads = [f"{name}, n = {group.queries:,}" for name, group in groups.items()]
+    return Table(f"{text.label(measure)} by group", columns(["pipeline"], heads), tuple(rows))
+
+
+def latency_table(results: Results) -> Table:
+    """Percentiles of every stage of the pipelines that were timed."""
+    rows = tuple(
+        (
+            Cell(name, "name"),
+            Cell(stage, "data"),
+            *(Cell(text.milliseconds(seconds)) for seconds in (of.p50, of.p95, of.p99)),
+            Cell(f"{of.questions:,}"),
+        )
+        for name, pipeline in results.pipelines.items()
+        for stage, of in (pipeline.latency or {}).items()
+    )
+    heads = columns(["pipeline", "stage"], ["p50, ms", "p95, ms", "p99, ms", "questions"])
+    caption = "Milliseconds for a question: median, 95th and 99th percentile"
+    return Table(caption, heads, rows, headers=2, grouped=True)
