@@ -1,7 +1,7 @@
-"""python app/experiment.py FILE.toml: a whole table of figures, cell by cell.
+"""python app/experiment.py FILE.toml: a table of figures, cell by cell.
 
-Entry script: it reads the experiment's file, builds the index if there is none yet, opens it, and
-calls `app.evaluation.cells`.
+Entry script: reads the experiment's file, builds a missing index, opens it, and calls
+`app.evaluation.cells`.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
 from app.evaluation.cells import Cell, run_experiment
-from app.evaluation.experiment_table import console_table, reasons, table_document
+from app.evaluation.experiment_table import console_table, reasons, write_table
 from app.evaluation.experiments import Experiment, IndexSource, read_experiment
 from app.evaluation.provenance import provenance
 from app.evaluation.table import results_console
 from app.pipelines import Pipelines
-from app.report import write_document
 from app.testsets import LoadedTestSet, open_test_set
 from indexer.base.bundled import bundled, find_preset
 from indexer.base.errors import InputError, UsageError, exit_on_error
@@ -38,27 +37,27 @@ BUILD = Path(__file__).parents[1] / "indexer" / "build.py"
 
 
 class ExperimentOptions(Options):
-    """Make a table: pipelines x test sets x seeds, with a paper's figures beside what comes out.
+    """Make a table: pipelines x test sets x seeds, next to a paper's figures.
 
-    experiments/ has a file for each table. Finished cells are kept: interrupted, the same command
-    goes on. Cells whose pipeline has no entry, or whose data are not here, say so. Writes
+    experiments/ has a file for each table. Finished cells are kept: after an interruption, the same
+    command resumes. Cells whose pipeline or data are missing say so. Writes
     OUTPUT/table.html and table.md, OUTPUT/experiment.json, and for each test set a folder with its report.
     """
 
     file: CliPositionalArg[Path] = Field(...)
     """the experiment: a file, or the name of one in experiments/, such as hlp-1"""
     small: bool = False
-    """the same rows on a small corpus, by the file's table [small]; made for trying it out"""
+    """the same rows on a small corpus, by the file's table [small]; for trying it out"""
     index: Path | None = None
-    """another index than the file names"""
+    """an index to use instead of the one in the file"""
     data: Path | None = None
-    """the folder with corpora and test sets of your own; default: $LINKSEEK_DATA"""
+    """the folder with your own corpora and test sets; default: $LINKSEEK_DATA"""
     download: bool = False
-    """download test sets that are not here, where that is possible"""
+    """download missing test sets, where that is possible"""
     pipelines_file: Path | None = None
     """a TOML file with pipelines of your own"""
     output: Path | None = None
-    """where runs and table go; default: results/NAME"""
+    """the folder for runs and table; default: results/NAME"""
     json_: bool = Field(False, alias="json")
     """print the table as JSON to the standard output, everything else to the standard error"""
 
@@ -88,26 +87,28 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
         return open_test_set(name, data, download=options.download)
 
     table = run_experiment(experiment, open_index, open_named, output, on_cell=tell)
-    table["provenance"] = {
+    origins = {
         name: provenance(program, argv, open_index(name).index, {"experiment": file}, open_index(name).models)
         for name, source in experiment.indexes.items()
         if (source.path / "manifest.json").exists()
     }
-    write_json(output / "experiment.json", table)
-    write_document(table_document(table), output, "table")
+    table = table.model_copy(update={"provenance": origins})
+    json = table.model_dump(mode="json")
+    write_json(output / "experiment.json", json)
+    write_table(table, output)
     if options.json_:
-        sys.stdout.buffer.write(orjson.dumps(table, option=orjson.OPT_INDENT_2) + b"\n")
+        sys.stdout.buffer.write(orjson.dumps(json, option=orjson.OPT_INDENT_2) + b"\n")
         sys.stdout.buffer.flush()
     console = results_console(stderr=options.json_)
     console.print(console_table(table))
     for reason in reasons(table):
         console.print(reason, markup=False, highlight=False, soft_wrap=True)
     console.print(f"{output / 'table.html'}", markup=False, highlight=False)
-    cells = [cell for row in table["rows"] for cell in row["cells"]]
-    failed = [cell["reason"] for cell in cells if cell["status"] == "failed"]
+    cells = [cell for row in table.rows for cell in row.cells]
+    failed = [cell.reason for cell in cells if cell.status == "failed"]
     if failed:
         raise InputError(f"{len(failed)} cells failed; the first: {failed[0]}", "The others are kept.")
-    if not any(cell["status"] in ("done", "kept") for cell in cells):
+    if not any(cell.status in ("done", "kept") for cell in cells):
         raise InputError(f"{file}: no cell could be measured", "The lines above say what is missing.")
 
 

@@ -1,138 +1,115 @@
-"""An experiment's table for people: what was measured, and beside it what the paper printed."""
+"""An experiment's table for people: the measured figures next to those that the paper printed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from pathlib import Path
 
 from rich.table import Table as ConsoleTable
 from rich.text import Text
 
-from app.report import text
-from app.report.document import (
-    Bullets,
-    Cell,
-    Data,
-    Document,
-    Paragraph,
-    Section,
-    Table,
-    cell,
-    names,
-    numbers,
-)
+from app.evaluation.experiments import ExperimentTable, Figure, Status
+from app.report import text, write_document
+from app.report.render import Document, Section
+from app.report.tables import Cell, Table, columns
 
 
-def table_document(table: Mapping[str, Any]) -> Document:
-    """`cells.run_experiment`'s table as a report: a table for each column, and why cells are empty."""
-    source = [Paragraph((Data(table["source"]), ". ", Data(_caption(table))))]
-    note = [Paragraph((Data(table["note"]),), "note")] if table["note"] else []
-    sections = [_section(table, number) for number in range(len(table["columns"]))]
+def write_table(table: ExperimentTable, folder: Path) -> None:
+    """Write FOLDER/table.html and FOLDER/table.md."""
+    write_document(table_document(table), folder, "table")
+
+
+def table_document(table: ExperimentTable) -> Document:
+    """A section for each column, and why cells are empty."""
+    opening = {"source": table.source, "caption": _caption(table), "note": table.note}
+    sections = [
+        Section(f"column-{number + 1}", column.title, "column.j2", {"table": _column_table(table, number)})
+        for number, column in enumerate(table.columns)
+    ]
     if why := reasons(table):
-        sections.append(Section("empty", "Empty cells", (Bullets(tuple((Data(r),) for r in why)),)))
-    return Document((Data(table["title"]),), (*source, *note), tuple(sections))
+        sections.append(Section("empty", "Empty cells", "reasons.j2", {"reasons": why}))
+    return Document(table.title, Section("", "", "experiment.j2", opening), tuple(sections))
 
 
-def _section(table: Mapping[str, Any], number: int) -> Section:
+def _column_table(table: ExperimentTable, number: int) -> Table:
     """One column of the experiment: its measures across, the methods down."""
-    column = table["columns"][number]
-    grouped = any(row["group"] for row in table["rows"])
-    heads = names("", "") if grouped else names("")
+    column = table.columns[number]
+    grouped = any(row.group for row in table.rows)
     rows = []
-    for row in table["rows"]:
-        left = (cell(Data(row["group"])),) if grouped else ()
-        found = row["cells"][number]
-        figures = (_document_cell(m, found["status"], found["measures"][m]) for m in column["measures"])
-        rows.append((*left, cell(Data(row["name"])), *figures))
-    shown = Table(
-        f"{column['test_set']}, with 95 % intervals",
-        (*heads, *numbers(*map(text.label, column["measures"]))),
+    for row in table.rows:
+        names = (row.group, row.name) if grouped else (row.name,)
+        cell = row.cells[number]
+        figures = (
+            _document_cell(measure, cell.status, cell.measures[measure]) for measure in column.measures
+        )
+        rows.append((*(Cell(name, "data") for name in names), *figures))
+    return Table(
+        f"{column.test_set}, with 95 % intervals",
+        columns(["", ""] if grouped else [""], [text.label(measure) for measure in column.measures]),
         tuple(rows),
-        2 if grouped else 1,
+        headers=2 if grouped else 1,
         grouped=grouped,
     )
-    return Section(f"column-{number + 1}", text.clean(column["title"]), (shown,))
 
 
-def _document_cell(measure: str, status: str, figure: Mapping[str, Any]) -> Cell:
-    beside = [text.interval(measure, figure.get("low"), figure.get("high"))]
-    if figure["expected"] is not None:
-        beside.append(f"paper: {_printed(measure, figure['expected'])}")
-    return cell(_measured(measure, status, figure), interval="; ".join(part for part in beside if part))
+def _document_cell(measure: str, status: Status, figure: Figure) -> Cell:
+    more = []
+    if figure.measured:
+        more.append(text.interval(measure, figure.measured.low, figure.measured.high))
+    if figure.expected is not None:
+        more.append(f"paper: {_printed(measure, figure.expected)}")
+    return Cell(_measured(measure, status, figure), interval="; ".join(more))
 
 
-def console_table(table: Mapping[str, Any]) -> ConsoleTable:
+def console_table(table: ExperimentTable) -> ConsoleTable:
     """The same for a terminal, printed figures in brackets."""
-    shown = ConsoleTable(title=table["title"], caption=_caption(table), caption_justify="left")
+    shown = ConsoleTable(title=table.title, caption=_caption(table), caption_justify="left")
     shown.add_column("", no_wrap=True)
-    for title, measure in _columns(table):
-        shown.add_column(Text(f"{title}\n{measure}"), justify="right")
+    for column in table.columns:
+        for measure in column.measures:
+            shown.add_column(Text(f"{column.title}\n{measure}"), justify="right")
     group = ""
-    for row in table["rows"]:
-        if row["group"] != group:
-            group = row["group"]
+    for row in table.rows:
+        if row.group != group:
+            group = row.group
             shown.add_section()
             shown.add_row(Text(group, style="italic"))
-        shown.add_row(Text(row["name"]), *(Text(_figure(*cell)) for cell in _cells(table, row)))
+        cells = []
+        for measure, status, figure in table.figures(row):
+            printed = "" if figure.expected is None else f" ({_printed(measure, figure.expected)})"
+            cells.append(Text(_measured(measure, status, figure) + printed))
+        shown.add_row(Text(row.name), *cells)
     return shown
 
 
-def reasons(table: Mapping[str, Any]) -> list[str]:
+def reasons(table: ExperimentTable) -> list[str]:
     """Why cells are empty, each reason once, with the rows that it concerns."""
     rows_of: dict[str, list[str]] = {}
-    for row in table["rows"]:
-        for found in row["cells"]:
-            if found["reason"]:
-                concerned = rows_of.setdefault(f"{found['status']}: {found['reason']}", [])
-                if row["name"] not in concerned:
-                    concerned.append(row["name"])
-    every = [row["name"] for row in table["rows"]]
+    for row in table.rows:
+        for cell in row.cells:
+            if cell.reason:
+                concerned = rows_of.setdefault(f"{cell.status}: {cell.reason}", [])
+                if row.name not in concerned:
+                    concerned.append(row.name)
+    every = [row.name for row in table.rows]
     return [
         f"{reason} ({'all rows' if concerned == every else ', '.join(concerned)})"
         for reason, concerned in rows_of.items()
     ]
 
 
-def _caption(table: Mapping[str, Any]) -> str:
-    some_printed = any(
-        figure["expected"] is not None
-        for row in table["rows"]
-        for found in row["cells"]
-        for figure in found["measures"].values()
-    )
-    parts = [
-        "Beside what was measured: what the paper printed" if some_printed else "No figures are expected"
-    ]
-    limits = {column["title"]: column["limit"] for column in table["columns"] if column["limit"]}
+def _caption(table: ExperimentTable) -> str:
+    printed = any(figure.expected is not None for row in table.rows for _, _, figure in table.figures(row))
+    parts = ["Next to each measured figure: the paper's" if printed else "No figures are expected"]
+    limits = {column.title: column.limit for column in table.columns if column.limit}
     parts += [f"at most {limit:,} questions of {title}" for title, limit in limits.items()]
-    return "; ".join([*parts, f"index {', '.join(table['indexes'].values())}"]) + "."
+    return "; ".join([*parts, f"index {', '.join(table.indexes.values())}"]) + "."
 
 
-def _columns(table: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for column in table["columns"]:
-        for measure in column["measures"]:
-            yield column["title"], measure
-
-
-def _cells(table: Mapping[str, Any], row: Mapping[str, Any]) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    for column, found in zip(table["columns"], row["cells"], strict=True):
-        for measure in column["measures"]:
-            yield measure, found["status"], found["measures"][measure]
-
-
-def _figure(measure: str, status: str, figure: Mapping[str, Any]) -> str:
-    """ "24.0 (43.6)", "no pipeline (51.2)" """
-    shown = _measured(measure, status, figure)
-    expected = figure["expected"]
-    return shown if expected is None else f"{shown} ({_printed(measure, expected)})"
-
-
-def _measured(measure: str, status: str, figure: Mapping[str, Any]) -> str:
-    """ "24.0", "24.0 ±0.3" of several seeds, or why there is none."""
-    if "mean" not in figure:
+def _measured(measure: str, status: Status, figure: Figure) -> str:
+    """The figure, as "24.0" or "24.0 ±0.3" of several seeds, or why there is none."""
+    if figure.measured is None:
         return "-" if status == "printed only" else status
-    shown = text.value(measure, figure["mean"])
-    spread = figure["spread_of_seeds"]
+    shown, spread = text.value(measure, figure.measured.mean), figure.measured.spread_of_seeds
     return shown if spread is None else f"{shown} ±{text.value(measure, spread)}"
 
 

@@ -1,18 +1,18 @@
-"""Experiments: a table of figures as a TOML file, with what a paper printed in its place.
+"""Experiments: a table of figures as a TOML file, with those that a paper printed; the table as a record.
 
-    title, source            what the table is, and where the expected figures stand
+    title, source            of the table, and where the expected figures are printed
     [indexes.NAME]           path; build: the options of indexer/build.py that make it
-    depth, limit, seeds      results a question; so many questions, evenly spread over a set; one run a seed
+    depth, limit, seeds      results for a question; questions of a set, evenly spread; one run for each seed
     baseline                 the row that others are tested against (default: the first that was run)
     [[columns]]              test_set, measures; index: where there are several; label; group: a subset
                              of the test set; limit: for this set; fill
     [[rows]]                 name, pipeline, group; expected: for each column a list, one number a measure
 
 A pipeline is a name in pipelines.toml. "{seed}" in it is replaced by each seed, and the row shows the
-mean; other words in braces by what the column's `fill` says, such as the set that it was trained on.
-A name that is not there is a model that is still to be trained: its cells say so, and the rest of the
-table is made. A row without a pipeline shows a paper's figures and no more. Expected figures are in
-the paper's own units: accuracy in percent, the rest as fractions; `nan` where it prints none.
+mean; other words in braces are replaced by the column's `fill`, such as the set that it was trained on.
+An unknown name is a model that is still to be trained: its cells say so, and the rest of the table is
+made. A row without a pipeline shows a paper's figures only. Expected figures are in the paper's own
+units: accuracy in percent, the rest as fractions; `nan` where it prints none.
 
 [small] holds other values of the same keys for a table of the same rows on a small corpus, which has
 no expected figures.
@@ -21,18 +21,20 @@ no expected figures.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, computed_field, model_serializer
 
 from app.evaluation.measures import parse_measure
+from app.evaluation.results import Provenance, Record
 from indexer.base.errors import UsageError
 from indexer.base.settings import Settings, nearest, read_toml, validate
 
 
 class IndexSource(Settings):
-    """An index folder, and how it is made if it is not there; "{data}": the folder of --data."""
+    """An index folder, and how it is made if it is missing; "{data}": the folder of --data."""
 
     path: Path
     build: list[str] = Field([])
@@ -49,9 +51,10 @@ class Column(Settings):
     limit: Annotated[int, Field(ge=1)] | None = None
     fill: dict[str, str] = Field({})
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def title(self) -> str:
-        """What stands above the column."""
+        """The head of the column."""
         return self.label or self.test_set
 
 
@@ -90,11 +93,11 @@ class Experiment(Settings):
     rows: Annotated[list[Row], Field(min_length=1)]
 
     def index_of(self, column: Column) -> str:
-        """The name of the index that a column is asked on."""
+        """The name of the index that a column is evaluated on."""
         return column.index or next(iter(self.indexes))
 
     def limit_of(self, test_set: str) -> int | None:
-        """How many of a test set's questions are asked: None for all."""
+        """How many of a test set's questions are used: None for all."""
         limits = [c.limit for c in self.columns if c.test_set == test_set and c.limit is not None]
         return limits[0] if limits else self.limit
 
@@ -103,6 +106,72 @@ class Experiment(Settings):
         figures = row.expected[column] if column < len(row.expected) else []
         value = figures[measure] if measure < len(figures) else math.nan
         return None if math.isnan(value) else value
+
+
+# --- the table that comes out ---------------------------------------------------------------------
+
+Status = Literal["done", "kept", "no pipeline", "missing", "failed", "printed only"]
+"""no pipeline: the name is unknown. missing: an index, a run, a model or data are not here."""
+
+
+class Mean(Record):
+    """A mean over questions and seeds, its interval, and the spread of the seeds' means."""
+
+    mean: float
+    low: float
+    high: float
+    queries: int
+    spread_of_seeds: float | None
+
+
+class Figure(Record):
+    """A paper's figure and the measured one; None where there is none."""
+
+    expected: float | None
+    measured: Mean | None
+
+    @model_serializer
+    def _flat(self) -> dict[str, Any]:
+        return {"expected": self.expected} | (self.measured.model_dump() if self.measured else {})
+
+
+class CellFigures(Record):
+    """One row in one column: a figure for each measure; reason: why nothing was measured."""
+
+    status: Status
+    reason: str
+    seeds: int
+    measures: dict[str, Figure]
+
+
+class RowFigures(Record):
+    """One method: a cell for each column."""
+
+    name: str
+    group: str
+    cells: list[CellFigures]
+
+
+class ExperimentTable(Record):
+    """An experiment's results, as experiment.json holds them. provenance: by index."""
+
+    title: str
+    source: str
+    note: str
+    indexes: dict[str, str]
+    depth: int
+    columns: list[Column]
+    rows: list[RowFigures]
+    provenance: dict[str, Provenance] = Field(default_factory=dict)
+
+    def figures(self, row: RowFigures) -> Iterator[tuple[str, Status, Figure]]:
+        """Measure, status and figure of a row, in the order of columns."""
+        for column, cell in zip(self.columns, row.cells, strict=True):
+            for measure in column.measures:
+                yield measure, cell.status, cell.measures[measure]
+
+
+# --- reading --------------------------------------------------------------------------------------
 
 
 def read_experiment(path: Path, *, small: bool = False) -> Experiment:
@@ -143,11 +212,11 @@ def _check(path: Path, experiment: Experiment) -> None:
             )
     widths = [len(column.measures) for column in experiment.columns]
     for row in experiment.rows:
-        found = [len(figures) for figures in row.expected]
-        fits = len(found) == len(widths) and all(n in (0, w) for n, w in zip(found, widths, strict=True))
-        if found and not fits:
+        given = [len(figures) for figures in row.expected]
+        fits = len(given) == len(widths) and all(n in (0, w) for n, w in zip(given, widths, strict=True))
+        if given and not fits:
             raise UsageError(
-                f'{path}: row "{row.name}": expected has lists of {found} figures, the columns have {widths}',
+                f'{path}: row "{row.name}": expected has lists of {given} figures, the columns have {widths}',
                 "Give one list a column and one number a measure; [] or nan where there is none.",
             )
     names = [(row.group, row.name) for row in experiment.rows]

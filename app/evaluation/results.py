@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from pydantic import (
     BaseModel,
@@ -26,7 +26,7 @@ from indexer.index import Level
 from indexer.store.artifacts import write_json
 
 RESULTS = "results.json"
-VERSION = 2
+VERSION: Final = 2
 """Of the format. Version 1 is the same without the key `version`."""
 
 SIGNIFICANT = 0.05
@@ -178,7 +178,7 @@ class Top(Record):
 
     title: str
     text: str
-    relevant: bool = Field(alias="right")
+    relevant: bool = Field(validation_alias="right", serialization_alias="right")
 
 
 class Difference(Record):
@@ -315,8 +315,10 @@ class Results(Record):
     def _named_pipelines(self) -> Iterator[str]:
         yield self.baseline
         yield from self.curves.pipelines
-        for pair in (*self.comparisons, *self.differences):
+        for pair in self.comparisons:
             yield from (pair.a, pair.b)
+        for case in self.differences:
+            yield from (case.a, case.b)
         for binned in (self.analyses.overlap, self.analyses.length):
             for bin_ in binned.bins if binned else ():
                 yield from bin_.pipelines

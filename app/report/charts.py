@@ -95,7 +95,7 @@ def curves_chart(results: Results, palette: Palette, size: Size) -> alt.LayerCha
         .encode(x=x, y=_y(rows), description="pipeline:N", **_series(results, palette))
     )
     points = _points(results, palette).transform_filter("datum.marked").encode(x=x, y=_y(rows))
-    return _finished(alt.layer(lines, points, data=alt.Data(values=rows)), f"{measure}@k", palette, size)
+    return _layered([lines, points], rows, f"{measure}@k", palette, size)
 
 
 def bins_chart(results: Results, binned: Binned, palette: Palette, size: Size) -> alt.LayerChart:
@@ -147,8 +147,7 @@ def bins_chart(results: Results, binned: Binned, palette: Palette, size: Size) -
         )
     )
     points = _points(results, palette).encode(x=x, xOffset=offset, y=y)
-    chart = alt.layer(whiskers, lines, points, data=alt.Data(values=rows))
-    return _finished(chart, measure, palette, size)
+    return _layered([whiskers, lines, points], rows, measure, palette, size)
 
 
 def latency_chart(results: Results, palette: Palette, size: Size) -> alt.LayerChart:
@@ -179,15 +178,14 @@ def latency_chart(results: Results, palette: Palette, size: Size) -> alt.LayerCh
         .mark_text(align="right", dy=-14, color=palette.quiet)
         .encode(x=alt.value("width"), y=y, text="label:N"),
     ]
-    chart = alt.layer(bars, whiskers, *texts, data=alt.Data(values=rows))
-    return _finished(chart, "", palette, Size(size.width, 44 * len(rows), 1))
+    return _layered([bars, whiskers, *texts], rows, "", palette, Size(size.width, 44 * len(rows), 1))
 
 
 def to_svg(chart: alt.LayerChart, alternative: str) -> str:
     """The chart as an <svg> element. alternative: a sentence for readers who do not see it."""
     import vl_convert
 
-    svg = vl_convert.vegalite_to_svg(chart.to_dict())
+    svg = vl_convert.vegalite_to_svg(chart.to_dict(validate=False))
     head = f'class="chart" role="img" aria-label="{escape(clean(alternative))}"'
     svg = svg.replace('class="marks"', head, 1)
     # The words of a mark as its title, which browsers show when it is pointed at.
@@ -255,31 +253,37 @@ def _says() -> dict[str, Any]:
     return {"tooltip": alt.Tooltip("says:N", title=" "), "description": alt.Description("says:N")}
 
 
-def _finished(chart: alt.LayerChart, measure: str, palette: Palette, size: Size) -> alt.LayerChart:
+def _layered(
+    layers: Sequence[alt.Chart], rows: list[dict[str, Any]], measure: str, palette: Palette, size: Size
+) -> alt.LayerChart:
+    """The layers as one chart of these rows, with the measure above its axis."""
     import altair as alt
 
-    label = {"color": palette.quiet, "fontSize": 12, "anchor": "start", "fontWeight": "normal"}
-    finished = chart.properties(
+    title = {"text": text.label(measure), "color": palette.quiet, "fontSize": 12, "anchor": "start"}
+    words = {"labelColor": palette.quiet, "titleColor": palette.quiet}
+    lines = {"gridColor": palette.grid, "domainColor": palette.quiet, "tickColor": palette.quiet}
+    sizes = {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal"}
+    legend = {
+        "orient": "bottom",
+        "columns": size.legend_columns,
+        "columnPadding": 24,
+        "labelColor": palette.ink,
+        "labelFontSize": 12,
+        "labelLimit": size.width // size.legend_columns - 60,
+        "symbolSize": 100,
+    }
+    return alt.layer(
+        *layers,
+        data=alt.InlineData(values=rows),
         width=size.width,
         height=size.height,
         autosize=alt.AutoSizeParams(type="fit-x", contains="padding"),
         background="transparent",
-        **({"title": alt.TitleParams(text.label(measure), **label)} if measure else {}),
-    )
-    words = {"labelColor": palette.quiet, "titleColor": palette.quiet}
-    lines = {"gridColor": palette.grid, "domainColor": palette.quiet, "tickColor": palette.quiet}
-    sizes = {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal"}
-    return (
-        finished.configure(font="system-ui, sans-serif")
-        .configure_view(stroke=None)
-        .configure_axis(**words, **lines, **sizes)
-        .configure_legend(
-            orient="bottom",
-            columns=size.legend_columns,
-            columnPadding=24,
-            labelColor=palette.ink,
-            labelFontSize=12,
-            labelLimit=size.width // size.legend_columns - 60,
-            symbolSize=100,
-        )
+        title=title | {"fontWeight": "normal"} if measure else alt.Undefined,
+        config={
+            "font": "system-ui, sans-serif",
+            "view": {"stroke": None},
+            "axis": words | lines | sizes,
+            "legend": legend,
+        },
     )

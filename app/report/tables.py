@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from app.evaluation.results import Binned, Comparison, Group, Results
+from app.evaluation.results import Binned, Comparison, Group, Results, Share
 from app.report import text
 
 BETTER, WORSE = "†", "‡"
+_NONE = Share(mean=None, low=None, high=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,13 +130,16 @@ def bins_table(results: Results, binned: Binned) -> Table:
         for bin_, ends in zip(binned.bins, text.bin_ends(binned), strict=True)
     ]
     rows = []
-    for name in results.scores(measure):
-        row = [Cell(name, "name")]
-        for bin_ in binned.bins:
-            share = bin_.pipelines.get(name)
-            shown = text.NOTHING if share is None or share.mean is None else text.value(measure, share.mean)
-            row.append(Cell(shown, interval=text.interval(measure, share.low, share.high) if share else ""))
-        rows.append(tuple(row))
+    for name in results.names:
+        shares = [bin_.pipelines.get(name, _NONE) for bin_ in binned.bins]
+        cells = [
+            Cell(text.NOTHING)
+            if share.mean is None
+            else Cell(text.value(measure, share.mean), interval=text.interval(measure, share.low, share.high))
+            for share in shares
+        ]
+        if any(share.mean is not None for share in shares):
+            rows.append((Cell(name, "name"), *cells))
     caption = f"{text.label(measure)} by {binned.label}, with 95 % intervals"
     return Table(caption, columns(["pipeline"], heads), tuple(rows))
 

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from markupsafe import Markup
-
 from app.around.article import PAGE, Article, ReadPassage
 from app.evaluation.reports import Report, Summary
-from app.report.analyses import curves_section, kinds_section
-from app.report.document import Section
-from app.report.html import sections_html
-from app.report.latency import latency_section
-from app.report.origin import origin_section
-from app.report.results import Results
-from app.report.scores import scores_section, significance_section
-from app.report.summary import opening, title_of
-from app.report.text import clean, in_percent, value
+from app.evaluation.results import Results
+from app.report.render import html_sections
+from app.report.sections import opening, sections
+from app.report.text import clean, with_unit
 from app.service import Answer, Hit, Reason
 from app.web.addresses import ArticleView, EvaluationView, SearchView, article_address
 from app.web.rendering import render
@@ -115,8 +108,7 @@ def reports_html(reports: Sequence[Summary], index: str) -> str:
     for report in reports:
         mean = ""
         if report.value is not None:
-            unit = " %" if in_percent(report.measure) else ""
-            mean = f"{report.measure} {value(report.measure, report.value)}{unit}"
+            mean = f"{report.measure} {with_unit(report.measure, report.value)}"
         date = f"{datetime.fromtimestamp(report.modified, UTC):%-d %B %Y, %H:%M} UTC"
         rows.append((report, EvaluationView(report.name).address(index), date, mean))
     return render("reports.html", reports=rows)
@@ -127,8 +119,7 @@ def differences_html(report: Report, pair: tuple[str, str], index: str, note: st
     cases = []
     for case in report.differences(*pair):
         question = clean(case.question)
-        gain = (1 / case.rank_b if case.rank_b else 0.0) - (1 / case.rank_a if case.rank_a else 0.0)
-        cases.append((case, question, SearchView(question, pair).address(index), gain))
+        cases.append((case, question, SearchView(question, pair).address(index), case.gain))
     return render(
         "differences.html",
         better=sum(gain > 0 for *_, gain in cases),
@@ -141,21 +132,20 @@ def differences_html(report: Report, pair: tuple[str, str], index: str, note: st
     )
 
 
-_PARTS: dict[str, tuple[Callable[[Results], Section | None], ...]] = {
-    "scores": (scores_section, significance_section),
-    "charts": (curves_section, kinds_section, latency_section),
-    "provenance": (origin_section,),
+_PARTS = {
+    "scores": ("scores", "significance"),
+    "charts": ("curves", "kinds", "latency"),
+    "provenance": ("origin",),
 }
 
 
 def report_part_html(report: Report, part: str) -> str:
     """The sections of a part of a report; the scores begin with the summary. Charts hold SVG."""
-    sections = [Section("summary", "Summary", opening(report.results))] if part == "scores" else []
-    sections += [section for build in _PARTS[part] if (section := build(report.results)) is not None]
-    return render("report_part.html", html=Markup(sections_html(sections)))
+    summary = [replace(opening(report.results), title="Summary")] if part == "scores" else []
+    html = html_sections([*summary, *sections(report.results, _PARTS[part])])
+    return render("report_part.html", html=html)
 
 
 def report_title(results: Results) -> str:
     """The title of a report as text."""
-    parts = title_of(results)
-    return "".join(part if isinstance(part, str) else str(getattr(part, "text", "")) for part in parts)
+    return f"Evaluation on {results.title}" if results.title else "Evaluation"

@@ -6,18 +6,28 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from app.evaluation.analyses import (
-    by_group,
-    by_length,
-    by_overlap,
-    gold_texts,
-    list_differences,
-    overlap,
-)
+from app.evaluation import analyses
+from app.evaluation.analyses import gold_texts, overlap
 from app.evaluation.judgements import FIRST_UNKNOWN, Judgements
 from app.evaluation.measured import Measured
 from app.evaluation.measures import Values, bootstrap_interval
 from retriever.ranking import Query, Ranking
+
+
+def by_overlap(*arguments):
+    return analyses.by_overlap(*arguments).model_dump()
+
+
+def by_length(*arguments):
+    return analyses.by_length(*arguments).model_dump()
+
+
+def by_group(*arguments):
+    return {name: group.model_dump() for name, group in analyses.by_group(*arguments).items()}
+
+
+def list_differences(*arguments):
+    return [difference.model_dump() for difference in analyses.list_differences(*arguments)]
 
 
 def values_of(**by_query) -> Values:

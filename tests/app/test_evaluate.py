@@ -14,7 +14,8 @@ from rich.console import Console
 
 from app import evaluate as command
 from app.evaluation.judgements import FIRST_UNKNOWN, Numbers, to_documents
-from app.evaluation.runner import evaluate, run_names, search
+from app.evaluation.results import Results, parse_results
+from app.evaluation.runner import Plan, evaluate, run_names, search
 from app.evaluation.table import results_table
 from app.testsets import LoadedTestSet
 from indexer.base.errors import InputError, UsageError
@@ -110,14 +111,15 @@ QRELS = {"1": {"Paris#0": 2, "Paris#1": 1}, "2": {"Lyon#0": 1}, "q 3": {"New Yor
 
 
 def run(tmp_path, **changes):
-    arguments = {
+    """What results.json of an evaluation holds."""
+    plan = {
         "index": index_of(tmp_path),
         "queries": QUERIES,
         "pipelines": PIPELINES,
         "qrels": QRELS,
         "output": tmp_path / "out",
     }
-    return evaluate(**(arguments | changes))
+    return evaluate(Plan(**(plan | changes))).to_json()
 
 
 def means(report):
@@ -144,7 +146,7 @@ def test_full_partial_and_empty_pipelines(tmp_path):
     }
     for measure in good["measures"].values():
         assert measure["low"] <= measure["mean"] <= measure["high"]
-    assert any("1 question without answers is left out" in note for note in results["notes"])
+    assert any("1 question without answers is skipped" in note for note in results["notes"])
 
 
 def test_run_files_score_like_their_pipelines(tmp_path):
@@ -213,11 +215,11 @@ def test_comparisons_of_every_pair(tmp_path):
     assert (same["p_randomisation"], same["p_t"], same["ties"]) == (1, 1, 3)
 
 
-def test_results_are_plain_json(tmp_path):
+def test_results_survive_their_file(tmp_path):
     results = run(tmp_path, groups={"none": ("?",), "some": ("1", "q 3")})
     text = json.dumps(results, allow_nan=False)
-    assert json.loads(text) == results
-    assert json.loads(orjson.dumps(results)) == results
+    assert json.loads(text) == json.loads(orjson.dumps(results)) == results
+    assert parse_results(text.encode(), "x").to_json() == results
 
 
 def test_the_order_of_questions_changes_no_figure(tmp_path):
@@ -314,7 +316,7 @@ def test_a_run_of_documents_beside_pipelines_is_compared_where_it_can_be(tmp_pat
 
 def test_runs_of_documents_without_judgements(tmp_path):
     path = write(tmp_path / "docs.trec", "1 Q0 Lyon 1 2 t\n")
-    with pytest.raises(InputError, match="ranks documents, so answers cannot"):
+    with pytest.raises(InputError, match="ranks documents, so its passages cannot"):
         run(tmp_path, pipelines={}, runs=[path], qrels=None)
 
 
@@ -504,7 +506,7 @@ def test_names_that_do_not_work(pipelines, runs, message):
 def shown(results):
     screen = io.StringIO()
     console = Console(file=screen, width=200, color_system="standard", force_terminal=True)
-    console.print(results_table(results))
+    console.print(results_table(Results.model_validate(results)))
     return screen.getvalue()
 
 
@@ -542,10 +544,8 @@ def test_no_star_is_said_too(tmp_path):
 
 
 def test_table_of_many_has_a_row_for_each(tmp_path):
-    results = run(tmp_path)
-    report = results["pipelines"]["good"]
-    results["pipelines"] = {f"run{number}": report for number in range(9)}
-    lines = shown(results).split("\n")
+    pipelines = {f"run{number}": PIPELINES["good"] for number in range(9)}
+    lines = shown(run(tmp_path, pipelines=pipelines)).split("\n")
     assert sum("run" in line and "66.7" in line for line in lines) == 9
 
 
@@ -768,7 +768,7 @@ def test_run_entries_end_to_end(built_index, word_encoder, tmp_path, capsys):
     assert accuracy["other"] == {"1": 1, "2": 0}
     assert accuracy["joined"]["1"] == 1
     assert "other: 1 questions are not in other.trec; they count 0" in results["notes"]
-    assert "other: 1 ids in other.trec are not in the index; left out" in results["notes"]
+    assert "other: 1 ids in other.trec are not in the index; skipped" in results["notes"]
     assert list(results["pipelines"]["bm25"]["latency"]) == ["search", "total"]
     assert results["pipelines"]["joined"]["latency"] is results["pipelines"]["joined"]["seconds"] is None
     assert results["provenance"]["files"]["pipeline other"]["sha256"] == file_sha256(run_file)

@@ -13,10 +13,10 @@ from command import ROOT, run
 
 from app.evaluation.cells import Cell, run_experiment
 from app.evaluation.experiment_table import console_table, reasons, table_document
-from app.evaluation.experiments import read_experiment
+from app.evaluation.experiments import ExperimentTable, read_experiment
 from app.evaluation.measures import parse_measure
 from app.pipelines import Pipelines, read_pipelines
-from app.report.markdown import to_markdown
+from app.report.render import markdown_page
 from app.testsets import LoadedTestSet, all_test_sets
 from indexer.base.errors import InputError, UsageError
 from retriever.ranking import Query
@@ -100,10 +100,14 @@ def pipelines(make_pipelines) -> Pipelines:
     return make_pipelines('[seed1]\nsearcher = "bm25"\nb = 0.9\n[seed2]\nsearcher = "query-likelihood"\n')
 
 
-def tables(path: Path, pipelines: Pipelines, output: Path, cells: list[Cell]) -> dict[str, Any]:
+def tables(path: Path, pipelines: Pipelines, output: Path, cells: list[Cell]) -> ExperimentTable:
     return run_experiment(
         read_experiment(path), lambda name: pipelines, lambda name: RIVERS, output, cells.append
     )
+
+
+def markdown_of(table: ExperimentTable) -> str:
+    return markdown_page(table_document(table))
 
 
 def test_figures_beside_what_was_printed(write, pipelines, tmp_path) -> None:
@@ -112,20 +116,33 @@ def test_figures_beside_what_was_printed(write, pipelines, tmp_path) -> None:
     assert [(cell.pipeline, cell.status) for cell in cells] == [
         ("bm25", "done"), ("future", "no pipeline"), ("seed1", "done"), ("seed2", "done"),
     ]  # fmt: skip
-    bm25, future, seeds, others = table["rows"]
-    figure = bm25["cells"][0]["measures"]["accuracy@1"]
-    assert figure["mean"] == pytest.approx(2 / 3) and figure["queries"] == 3 and figure["expected"] == 50.0
-    long = bm25["cells"][1]["measures"]["accuracy@1"]
-    assert (long["mean"], long["queries"], long["expected"]) == (1.0, 1, None)
-    assert future["cells"][0]["status"] == "no pipeline"
-    assert "mean" not in future["cells"][0]["measures"]["accuracy@1"]
-    assert seeds["cells"][0]["seeds"] == 2
-    assert seeds["cells"][0]["measures"]["accuracy@1"]["spread_of_seeds"] is not None
-    assert others["cells"][0]["status"] == "printed only"
+    bm25, future, seeds, others = table.rows
+    figure = bm25.cells[0].measures["accuracy@1"]
+    assert (
+        figure.measured.mean == pytest.approx(2 / 3)
+        and figure.measured.queries == 3
+        and figure.expected == 50.0
+    )
+    long = bm25.cells[1].measures["accuracy@1"]
+    assert (long.measured.mean, long.measured.queries, long.expected) == (1.0, 1, None)
+    assert future.cells[0].status == "no pipeline"
+    assert future.cells[0].measures["accuracy@1"].measured is None
+    assert seeds.cells[0].seeds == 2
+    assert seeds.cells[0].measures["accuracy@1"].measured.spread_of_seeds is not None
+    assert others.cells[0].status == "printed only"
     results = json.loads((tmp_path / "out" / "rivers" / "results.json").read_text())
     assert set(results["pipelines"]) == {"bm25", "seed1", "seed2"}
     assert results["baseline"] == "seed1" and results["test_set"]["name"] == "rivers"
     assert "seed2" in (tmp_path / "out" / "rivers" / "report.html").read_text()
+
+
+def test_the_json_of_the_table(write, pipelines, tmp_path) -> None:
+    table = tables(write(), pipelines, tmp_path / "out", []).model_dump(mode="json")
+    assert [column["title"] for column in table["columns"]] == ["Rivers", "rivers"]
+    bm25, future, _, _ = table["rows"]
+    figure = bm25["cells"][0]["measures"]["accuracy@1"]
+    assert list(figure) == ["expected", "mean", "low", "high", "queries", "spread_of_seeds"]
+    assert future["cells"][0]["measures"]["accuracy@1"] == {"expected": 99.9}
 
 
 def test_a_seeded_row_is_the_mean_of_its_seeds(write, pipelines, tmp_path) -> None:
@@ -133,14 +150,14 @@ def test_a_seeded_row_is_the_mean_of_its_seeds(write, pipelines, tmp_path) -> No
     table = tables(write(), pipelines, output, [])
     results = json.loads((output / "rivers" / "results.json").read_text())["pipelines"]
     means = [results[name]["measures"]["nDCG@5"]["mean"] for name in ("seed1", "seed2")]
-    figure = table["rows"][2]["cells"][0]["measures"]["nDCG@5"]
-    assert figure["mean"] == pytest.approx(np.mean(means))
-    assert figure["spread_of_seeds"] == pytest.approx(np.std(means, ddof=1))
+    figure = table.rows[2].cells[0].measures["nDCG@5"]
+    assert figure.measured.mean == pytest.approx(np.mean(means))
+    assert figure.measured.spread_of_seeds == pytest.approx(np.std(means, ddof=1))
 
 
 def test_the_table_for_people(write, pipelines, tmp_path) -> None:
     table = tables(write(), pipelines, tmp_path / "out", [])
-    text = to_markdown(table_document(table))
+    text = markdown_of(table)
     assert "# A \\| table" in text
     rivers, long = text.split("## Rivers")[1].split("## rivers")
     rows = {line.split(" | ")[1]: line.split(" | ")[2:] for line in rivers.splitlines() if " | " in line}
@@ -166,8 +183,8 @@ def test_finished_cells_are_kept(write, pipelines, tmp_path, monkeypatch) -> Non
     second = tables(path, pipelines, output, cells)
     assert [cell.status for cell in cells] == ["kept", "no pipeline", "kept", "kept"]
     assert {p: p.stat().st_mtime_ns for p in output.rglob("*.trec")} == runs
-    figures = [[cell["measures"] for cell in row["cells"]] for row in first["rows"]]
-    assert figures == [[cell["measures"] for cell in row["cells"]] for row in second["rows"]]
+    figures = [[cell.measures for cell in row.cells] for row in first.rows]
+    assert figures == [[cell.measures for cell in row.cells] for row in second.rows]
 
 
 @pytest.mark.parametrize("damage", ["run", "note", "depth", "entry"])
@@ -214,11 +231,11 @@ def test_a_limit_of_the_file_and_one_of_a_column(write, pipelines, tmp_path) -> 
         table = tables(path, pipelines, tmp_path / "out", [])
         run = (tmp_path / "out" / "rivers" / "runs" / "bm25.trec").read_text()
         assert list(dict.fromkeys(line.split()[0] for line in run.splitlines())) == asked
-        (caption,) = {part for part in to_markdown(table_document(table)).splitlines() if "at most" in part}
+        (caption,) = {part for part in markdown_of(table).splitlines() if "at most" in part}
         assert f"at most {limit[8] if limit else 1} questions of Rivers" in caption
-        long = table["rows"][0]["cells"][1]
+        long = table.rows[0].cells[1]
         assert (
-            long["status"] == "missing" if len(asked) == 1 else long["measures"]["accuracy@1"]["queries"] == 1
+            long.status == "missing" if len(asked) == 1 else long.measures["accuracy@1"].measured.queries == 1
         )
 
 
@@ -243,8 +260,8 @@ def test_a_test_set_or_an_index_that_is_not_here(write, pipelines, tmp_path) -> 
     experiment = read_experiment(write())
     for open_index, open_set in ((lambda n: pipelines, nothing), (nothing, lambda n: RIVERS)):
         table = run_experiment(experiment, open_index, open_set, tmp_path / "out")
-        assert {cell["status"] for cell in table["rows"][0]["cells"]} == {"missing"}
-        assert "missing" in to_markdown(table_document(table))
+        assert {cell.status for cell in table.rows[0].cells} == {"missing"}
+        assert "missing" in markdown_of(table)
 
 
 def test_a_cell_that_fails_holds_nothing_up(write, pipelines, tmp_path, monkeypatch) -> None:
@@ -259,7 +276,7 @@ def test_a_cell_that_fails_holds_nothing_up(write, pipelines, tmp_path, monkeypa
     cells: list[Cell] = []
     table = tables(write(), pipelines, tmp_path / "out", cells)
     assert [cell.status for cell in cells] == ["failed", "no pipeline", "done", "done"]
-    assert "it is broken" in table["rows"][0]["cells"][0]["reason"]
+    assert "it is broken" in table.rows[0].cells[0].reason
 
 
 def test_a_pipeline_whose_part_the_index_lacks(write, make_pipelines, tmp_path) -> None:
@@ -271,8 +288,8 @@ def test_a_pipeline_whose_part_the_index_lacks(write, make_pipelines, tmp_path) 
 
 def test_a_group_that_the_test_set_lacks(write, pipelines, tmp_path) -> None:
     table = tables(write(TOML.replace('"long"', '"short"')), pipelines, tmp_path / "out", [])
-    assert table["rows"][0]["cells"][1]["status"] == "missing"
-    assert 'no group "short"' in table["rows"][0]["cells"][1]["reason"]
+    assert table.rows[0].cells[1].status == "missing"
+    assert 'no group "short"' in table.rows[0].cells[1].reason
 
 
 @pytest.mark.parametrize(

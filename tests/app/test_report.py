@@ -1,176 +1,37 @@
 """The report of an evaluation: the same numbers in both formats, nothing but text from texts, no crash."""
 
 import copy
+import json
 import re
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from markdown_it import MarkdownIt
+from results_records import RESULTS, changed, comparison, record
 from selectolax.lexbor import LexborHTMLParser
 
-from app.evaluation.runner import evaluate
-from app.report import report, write_report
-from app.report.html import to_html
-from app.report.markdown import escape, to_markdown
-from app.report.results import read_results
+from app.evaluation.runner import Plan, evaluate
+from app.report import to_html, to_markdown, write_report
+from app.report.render import escape
 from indexer.index import Index
 from retriever.ranking import Query
 
 HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 
 
-def score(mean, low=None, high=None):
-    return {"mean": mean, "low": low, "high": high, "queries": 200, "per_query": {"q1": mean}}
+@cache
+def _html(raw):
+    return to_html(record(json.loads(raw)))
 
 
-def comparison(measure, a, b, difference, low, high, p, **changes):
-    found = {"measure": measure, "a": a, "b": b, "difference": difference, "low": low, "high": high}
-    found |= {"p_randomisation": p / 3, "p_t": p / 2, "p_randomisation_holm": p, "p_t_holm": p * 1.5}
-    return found | {"wins": 30, "ties": 155, "losses": 15, "effect_size": 0.214, "queries": 200} | changes
+def html_of(raw):
+    return LexborHTMLParser(_html(json.dumps(raw)))
 
 
-def percentiles(p50):
-    return {"p50": p50, "p95": p50 * 2, "p99": p50 * 3, "questions": 100}
-
-
-def share(mean):
-    return {"mean": mean, "low": mean - 0.1, "high": mean + 0.1}
-
-
-def difference(a, b, question, rank_a, rank_b):
-    top = {"title": "Marie Curie", "text": "She was the first.", "right": rank_a == 1}
-    other = {"title": "Radium", "text": "An element.", "right": rank_b == 1}
-    return {
-        "a": a,
-        "b": b,
-        "query_id": "q1",
-        "question": question,
-        "answers": ["Curie", "Skłodowska"],
-        "rank_a": rank_a,
-        "rank_b": rank_b,
-        "top_a": top,
-        "top_b": other,
-    }
-
-
-RESULTS = {
-    "test_set": {"name": "nq", "description": "Natural Questions", "licence": "CC BY-SA", "source": "nq.csv"},
-    "baseline": "bm25",
-    "pipelines": {
-        "bm25": {
-            "measures": {"accuracy@20": score(0.24, 0.2, 0.28), "nDCG@10": score(0.762, 0.7, 0.8)},
-            "queries_without_results": 1,
-            "latency": {"search": percentiles(0.00123), "total": percentiles(0.0123)},
-        },
-        "dense": {
-            "measures": {"accuracy@20": score(0.285, 0.245, 0.325), "nDCG@10": score(0.5, 0.4, 0.6)},
-            "latency": {"total": percentiles(1.24)},
-        },
-        "mixed_run": {
-            "measures": {"accuracy@20": score(0.27, 0.23, 0.31), "nDCG@10": score(1.0, 1.0, 1.0)},
-            "latency": None,
-        },
-    },
-    "measures": ["accuracy@20", "nDCG@10"],
-    "main_measure": "accuracy@20",
-    "comparisons": [
-        comparison("accuracy@20", "bm25", "dense", 0.045, 0.01, 0.08, 0.0003),
-        comparison("accuracy@20", "bm25", "mixed_run", 0.03, -0.005, 0.065, 0.081),
-        comparison("accuracy@20", "dense", "mixed_run", -0.015, -0.05, 0.02, 0.4, effect_size=-0.05),
-        comparison("nDCG@10", "bm25", "dense", -0.262, -0.3, -0.2, 0.012),
-        comparison("nDCG@10", "bm25", "mixed_run", 0.238, 0.2, 0.3, 0.03),
-        comparison("nDCG@10", "dense", "mixed_run", 0.5, 0.4, 0.6, 0.001),
-    ],
-    "curves": {
-        "measure": "accuracy",
-        "ks": [1, 2, 3, 4, 5],
-        "pipelines": {
-            "bm25": [0.1, 0.125, 0.15, 0.175, 0.2],
-            "dense": [0.05, 0.1, 0.15, 0.2, 0.25],
-            "mixed_run": [0.1, 0.1, 0.1, None, 0.1],
-        },
-    },
-    "analyses": {
-        "overlap": {
-            "label": "share of the question's words",
-            "left_out": 7,
-            "bins": [
-                {
-                    "low": i / 5,
-                    "high": (i + 1) / 5,
-                    "queries": 10 * i,
-                    "pipelines": {
-                        name: share(0.3 + i / 10) for name in ("bm25", "dense") if i or name == "bm25"
-                    },
-                }
-                for i in range(5)
-            ],
-        },
-        "length": {
-            "label": "words of the question",
-            "bins": [
-                {
-                    "low": 3,
-                    "high": 3,
-                    "queries": 80,
-                    "pipelines": {"bm25": share(0.25), "dense": dict.fromkeys(("mean", "low", "high"))},
-                },
-                {"low": 4, "high": 12, "queries": 120, "pipelines": {"bm25": share(0.35)}},
-            ],
-        },
-        "groups": {
-            "bridge": {
-                "queries": 150,
-                "pipelines": {
-                    "bm25": {"accuracy@20": 0.2, "nDCG@10": 0.3},
-                    "dense": {"accuracy@20": 0.4, "nDCG@10": None},
-                },
-            }
-        },
-    },
-    "differences": [
-        difference("bm25", "dense", "who was the first woman to win a Nobel prize", None, 1),
-        difference("bm25", "mixed_run", "what glows in the dark", 1, 12),
-    ],
-    "counts": {"queries": 200, "queries_with_answers": 200, "queries_with_judgements": 150},
-    "judged_level": "passages",
-    "depth": 100,
-    "seeds": {"bootstrap": 12345, "randomisation": 54321},
-    "notes": ["mixed_run: 3 of its ids are not in the index; they count as wrong"],
-    "provenance": {
-        "date": "2026-11-20T16:58:14+00:00",
-        "command": "python app/evaluate.py --index index/nq",
-        "revision": {"commit": "8fff9c8", "changed_since": True},
-        "machine": {"processor": "A processor", "cores": 2, "memory_gb": 24, "system": "Linux x86_64"},
-        "versions": {"python": "3.11.7", "numpy": "2.4.6"},
-        "index": {"path": "index/nq", "manifest_sha256": "aaa", "parts_sha256": {"links": "bbb"}},
-        "corpus": {"file": "docs.jsonl", "documents": 4598, "passages": 146151},
-        "models": {"my_mini": {"sha256": "ccc", "dimension": 384}},
-        "files": {"queries": {"path": "nq/queries.jsonl", "sha256": "ddd"}},
-    },
-}
-
-
-def changed(*path, to=None, remove=False):
-    """The results with one value replaced or removed."""
-    results = copy.deepcopy(RESULTS)
-    at = results
-    for key in path[:-1]:
-        at = at[key]
-    if remove:
-        del at[path[-1]]
-    else:
-        at[path[-1]] = to
-    return results
-
-
-def html_of(results):
-    return LexborHTMLParser(to_html(report(results)))
-
-
-def markdown_of(results):
-    return to_markdown(report(results))
+def markdown_of(raw):
+    return to_markdown(record(raw))
 
 
 def rendered(markdown):
@@ -246,13 +107,6 @@ def test_the_numbers_of_both_formats(page):
     assert [row[3] for row in by_ndcg[1:]] == [".012", ".030", ".001"]
 
 
-def test_curves_are_marked_where_the_table_has_values():
-    wide, narrow = section(html_of(RESULTS), "curves").css("svg.chart")
-    said = [words(title) for title in wide.css("title")]
-    assert said[:3] == ["bm25: 10.0 % at k = 1", "bm25: 12.5 % at k = 2", "bm25: 20.0 % at k = 5"]
-    assert len(said) == len(narrow.css("title")) == 9
-
-
 def test_the_best_of_a_measure_is_bold():
     page = html_of(RESULTS)
     bold = [words(cell) for cell in page.css_first("#scores table").css("b")]
@@ -290,8 +144,9 @@ def test_the_summary_when_the_baseline_is_best():
 
 
 def test_the_summary_of_two():
-    results = changed("pipelines", "mixed_run", remove=True)
-    results["comparisons"] = results["comparisons"][:1]
+    results = changed("comparisons", to=RESULTS["comparisons"][:1])
+    results["differences"] = results["differences"][:1]
+    del results["pipelines"]["mixed_run"], results["curves"]["pipelines"]["mixed_run"]
     assert "ahead of the baseline and runner-up, bm25 (95 % interval +1.0 to +8.0, p < .001). The diff" in (
         summary(results)
     )
@@ -304,14 +159,10 @@ def test_the_summary_of_equals():
     assert "dense is 4.5 percentage points ahead of the baseline and runner-up, bm25" in said
 
 
-def test_the_summary_of_differences_that_none_is_significant_or_tested():
+def test_the_summary_of_differences_that_are_not_significant():
     results = changed("comparisons", 0, "p_randomisation_holm", to=0.05)
     assert "Neither difference is significant after" in summary(results)
     assert "does not show the pipelines to be equal" in summary(results)
-    for found in results["comparisons"]:
-        found["p_randomisation_holm"] = None
-    assert "The results hold no test of significance." in summary(results)
-    assert "p =" not in summary(results) and "significant" not in words(section(html_of(results), "scores"))
 
 
 def test_a_difference_on_fewer_questions_may_point_the_other_way():
@@ -338,9 +189,14 @@ def test_many_pairs_are_folded_but_those_with_the_baseline():
     results = copy.deepcopy(RESULTS)
     many = [f"p{i}" for i in range(7)]
     results["pipelines"] = {name: copy.deepcopy(RESULTS["pipelines"]["dense"]) for name in many}
-    results["baseline"] = "p0"
+    results |= {
+        "baseline": "p0",
+        "differences": [],
+        "curves": {"measure": "accuracy", "ks": [], "pipelines": {}},
+    }
+    results["analyses"] = {"length": {"label": "words", "bins": []}}
     results["comparisons"] = [
-        comparison("accuracy@20", a, b, 0, 0, 0, 1.0) for i, a in enumerate(many) for b in many[i + 1 :]
+        comparison("accuracy@20", a, b, 0.0, 0.0, 0.0, 1.0) for i, a in enumerate(many) for b in many[i + 1 :]
     ]
     part = section(html_of(results), "significance")
     shown, folded = tables(part)
@@ -353,20 +209,22 @@ def test_where_they_differ():
     page = html_of(RESULTS)
     part = section(page, "differences")
     assert [words(node) for node in part.css("summary")] == [
-        "dense beside bm25: 1 question, 1 better and 0 worse",
-        "mixed_run beside bm25: 1 question, 0 better and 1 worse",
+        "dense compared with bm25: 1 question, 1 better and 0 worse",
+        "mixed_run compared with bm25: 1 question, 0 better and 1 worse",
     ]
     first, second = part.css(".cases > li")
     assert words(first.css_first(".question")) == "who was the first woman to win a Nobel prize"
     assert words(first.css_first(".answers")) == "Answers: Curie; Skłodowska"
     assert [words(side) for side in first.css(".side")] == [
-        "bm25 no right result among 100✗ wrong Marie CurieShe was the first.",
-        "dense first right result at rank 1✓ right RadiumAn element.",
+        "bm25 no relevant result among 100 ✗ not relevant Marie Curie She was the first.",
+        "dense first relevant result at rank 1 ✓ relevant Radium An element.",
     ]
-    assert [words(mark) for mark in second.css(".right, .wrong")] == ["✓ right", "✗ wrong"]
-    cell = "first right result at rank 1. ✓ right: **Radium** An element."
-    assert f"| no right result among 100. ✗ wrong: **Marie Curie** She was the first. | {cell} |" in (
-        markdown_of(RESULTS)
+    marks = second.css(".relevant, .irrelevant")
+    assert [words(mark) for mark in marks] == ["✓ relevant", "✗ not relevant"]
+    cell = "first relevant result at rank 1. ✓ relevant: **Radium** An element."
+    assert (
+        f"| no relevant result among 100. ✗ not relevant: **Marie Curie** She was the first. | {cell} |"
+        in (markdown_of(RESULTS))
     )
 
 
@@ -417,7 +275,7 @@ def test_provenance_tells_everything():
 
 
 def test_the_page_is_well_built():
-    html = to_html(report(RESULTS))
+    html = to_html(record())
     page = LexborHTMLParser(html)
     assert [words(node) for node in page.css("h1")] == ["Evaluation on nq"]
     assert words(page.css_first("title")) == "Evaluation on nq"
@@ -444,7 +302,7 @@ def test_the_page_is_well_built():
 
 
 def test_nothing_is_loaded_and_nothing_runs():
-    html = to_html(report(RESULTS))
+    html = to_html(record())
     page = LexborHTMLParser(html)
     assert not page.css("script, link, img, iframe, object, embed, form, base, [src], [srcset], [style]")
     assert all(node.attributes["href"].startswith("#") for node in page.css("[href]"))
@@ -455,19 +313,19 @@ def test_nothing_is_loaded_and_nothing_runs():
 
 
 def test_the_same_results_give_the_same_files(tmp_path):
-    write_report(RESULTS, tmp_path / "new" / "one")
-    write_report(copy.deepcopy(RESULTS), tmp_path / "two")
+    write_report(record(), tmp_path / "new" / "one")
+    write_report(record(copy.deepcopy(RESULTS)), tmp_path / "two")
     for name in ("report.html", "report.md"):
         assert (tmp_path / "new" / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
     assert sorted(path.name for path in (tmp_path / "two").iterdir()) == ["report.html", "report.md"]
 
 
 def test_a_report_that_fails_leaves_the_earlier_one(tmp_path, monkeypatch):
-    write_report(RESULTS, tmp_path)
+    write_report(record(), tmp_path)
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     monkeypatch.setattr(Path, "replace", lambda self, target: (_ for _ in ()).throw(OSError("no space")))
     with pytest.raises(OSError, match="no space"):
-        write_report(changed("notes", to=["another"]), tmp_path)
+        write_report(record(changed("notes", to=["another"])), tmp_path)
     assert {path: path.read_bytes() for path in before} == before
 
 
@@ -476,53 +334,47 @@ def test_a_report_that_fails_leaves_the_earlier_one(tmp_path, monkeypatch):
 HOSTILE = (
     '<script>alert(1)</script><img src=x onerror=alert(1)>" onload="x [a](javascript:alert(1)) '
     "![b](http://evil.example/i.png) | `code` *x* **y** _z_ ~~s~~ &lt; &#60; \\ $x$ http://evil.example "
-    "# h \u202eevil\u2066 \x00\x07\x1b[31m\u2028\nline\r\n- item\n\n---\n| a |\n|---|\n]]> --> {{x}} \ud800"
+    "# h \u202eevil\u2066 \x00\x07\x1b[31m\u2028\nline\r\n- item\n\n---\n| a |\n|---|\n]]> --> {{x}}"
 )
 HARMFUL = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\ud800-\udfff]")
 OURS = (
     "html head meta title style body header h1 h2 h3 bdi code span wbr dl div dt dd p strong b nav a main "
-    "section details summary ul li ol table caption thead tbody tr th td figure figcaption svg g path circle "
-    "polygon rect text sup cite blockquote"
+    "section details summary ul li ol table caption thead tbody tr th td figure figcaption svg g path rect "
+    "line text tspan sup cite blockquote"
 ).split()
-OUR_ATTRIBUTES = (
-    "lang charset name content http-equiv href id class aria-label aria-labelledby aria-hidden role tabindex "
-    "scope dir viewBox width height d x y cx cy r points font-size text-anchor"
-).split()
+HARMFUL_ATTRIBUTES = ("on", "src", "srcset", "style", "action", "formaction", "xlink:href", "data")
 
 
-def hostile(value, keep=("measures", "main_measure", "date")):
+OUTSIDE = ("bm25", "dense", "mixed_run", "bridge", "search", "python", "links", "my_mini")
+FIXED = ("measure", "measures", "main_measure", "date", "source", "judged_level")
+
+
+def hostile(value):
     """Every text of the results and every name of a pipeline or group, made hostile."""
     if isinstance(value, dict):
-        renamed = {}
-        for key, item in value.items():
-            outside = key in ("bm25", "dense", "mixed_run", "bridge", "search", "python", "links")
-            renamed[f"{key}{HOSTILE}" if outside else key] = item if key in keep else hostile(item)
-        if "measures" in value and isinstance(value["measures"], dict):
-            renamed["latency"] = hostile(value.get("latency"))
-        return renamed
+        names = {key: f"{key}{HOSTILE}" if key in OUTSIDE else key for key in value}
+        return {
+            names[key]: item if key in FIXED and not isinstance(item, dict) else hostile(item)
+            for key, item in value.items()
+        }
     if isinstance(value, list):
         return [hostile(item) for item in value]
-    if isinstance(value, str):
-        is_measure = value in ("accuracy@20", "nDCG@10", "accuracy")
-        return value if is_measure else f"{value}{HOSTILE}"
-    return value
+    return f"{value}{HOSTILE}" if isinstance(value, str) else value
 
 
 def test_hostile_texts_in_html():
-    html = to_html(report(hostile(RESULTS)))
+    html = to_html(record(hostile(RESULTS)))
     page = LexborHTMLParser(html)
-    found = {node.tag: node for node in page.css("*")}
-    assert set(found) <= set(OURS)
-    attributes = {name for node in page.css("*") for name in node.attributes}
-    assert attributes <= set(OUR_ATTRIBUTES)
-    assert page.css_first("script, img, [onerror], [onload]") is None
+    assert {node.tag for node in page.css("*")} <= set(OURS)
+    for node in page.css("*"):
+        assert not [name for name in node.attributes if name.startswith(HARMFUL_ATTRIBUTES)]
     assert all(node.attributes["href"].startswith("#") for node in page.css("[href]"))
     assert len(page.css("#scores tbody tr")) == 3 and len(page.css(".cases > li")) == 2
     question = words(page.css_first(".question"))
     assert question.startswith(
         "who was the first woman to win a Nobel prize<script>alert(1)</script><img src"
     )
-    assert question.endswith("]]> --> {{x}} \ufffd")
+    assert question.endswith("]]> --> {{x}}")
     assert not re.search(
         r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]", html
     )
@@ -569,115 +421,89 @@ def test_escaping_of_markdown(text, expected):
 
 def test_names_of_any_direction_are_kept_apart():
     results = changed("notes", to=["(abc) \u05e9\u05dc\u05d5\u05dd!"])
-    assert "<li><bdi>(abc) \u05e9\u05dc\u05d5\u05dd!</bdi></li>" in to_html(report(results))
+    [note] = html_of(results).css("#origin li")
+    assert note.css_first("bdi").text() == words(note) == "(abc) \u05e9\u05dc\u05d5\u05dd!"
     assert "\u2068(abc) \u05e9\u05dc\u05d5\u05dd\\!\u2069" in markdown_of(results)
 
 
 # --- parts of results -----------------------------------------------------------------------------
 
 
-def paths(value, prefix=()):
-    """Where values stand in the results; of a list, and of pipelines, only the first in full."""
-    if prefix:
-        yield prefix
-    if prefix and prefix[-1] in ("dense", "mixed_run"):
-        return
-    if isinstance(value, dict):
-        for key, item in value.items():
-            yield from paths(item, (*prefix, key))
-    elif isinstance(value, list) and value:
-        yield from paths(value[0], (*prefix, 0))
-
-
-def test_any_part_may_be_missing_or_wrong():
-    every = list(paths(RESULTS))
-    assert len(every) > 150
-    for number, path in enumerate(every):
-        wrong = (None, "text", [], {}, -1, float("nan"), [None], {"x": None})[number % 8]
-        for results in (changed(*path, remove=True), changed(*path, to=wrong)):
-            document = report(results)
-            html, markdown = to_html(document), to_markdown(document)
-            assert '<h2 id="origin-title">Provenance</h2>' in html, path
-            assert "## Provenance" in markdown, path
-            if path[0] != "provenance":  # which is shown as it is
-                assert not re.search(r"\b(nan|inf|None)\b", markdown), path
-
-
 def anchors(results):
     return [node.attributes["id"] for node in html_of(results).css("main > section")]
 
 
-def test_nothing_at_all():
-    page = html_of({})
-    assert words(page.css_first("h1")) == "Evaluation"
-    assert summary({}) == "The results hold no measured pipeline."
-    assert anchors({}) == ["origin"]
+def only_bm25():
+    """The least that an evaluation can hold: one run file."""
+    return changed("comparisons", to=[]) | {
+        "pipelines": {"bm25": RESULTS["pipelines"]["bm25"] | {"latency": None}},
+        "curves": {"measure": "accuracy", "ks": [], "pipelines": {}},
+        "analyses": {"length": {"label": "words", "bins": []}},
+        "differences": [],
+        "test_set": None,
+        "provenance": None,
+    }
 
 
 def test_one_pipeline_has_nothing_to_be_compared_with():
-    results = {"pipelines": {"bm25": RESULTS["pipelines"]["bm25"]}}
-    assert anchors(results) == ["scores", "latency", "origin"]
+    results = only_bm25()
+    assert anchors(results) == ["scores", "kinds", "origin"]
     assert summary(results).startswith(
-        "bm25: accuracy@20 of 24.0 % (95 % interval 20.0–28.0). There is no oth"
+        "bm25: accuracy@20 of 24.0 % (95 % interval 20.0–28.0). There is no other pipeline to compare"
     )
+    assert words(html_of(results).css_first("h1")) == "Evaluation"
     assert not html_of(results).css("#scores b")
 
 
-def test_run_files_without_latency_and_questions_without_answers():
-    results = changed("analyses", to={})
-    results["curves"] = None
-    assert "kinds" not in anchors(results) and "curves" not in anchors(results)
-    latency = section(html_of(results), "latency")
-    assert words(latency.css("p.note")[-1]) == "Not measured, such as run files are: mixed_run."
+def test_run_files_without_latency():
+    latency = section(html_of(RESULTS), "latency")
+    assert words(latency.css("p.note")[-1]) == (
+        "Not timed, for example because they are run files: mixed_run."
+    )
+    results = copy.deepcopy(RESULTS)
     for pipeline in results["pipelines"].values():
         pipeline["latency"] = None
     assert "latency" not in anchors(results)
 
 
-def test_missing_comparisons_are_said_to_be_missing():
-    results = changed("comparisons", remove=True)
-    assert "The results hold no comparisons of pairs." in words(section(html_of(results), "significance"))
-    assert "The results hold no comparison with the baseline, bm25." in summary(results)
-
-
-def test_what_is_left_out_is_said():
-    results = changed("comparisons", 0, "difference", to=None)
-    results["pipelines"]["dense"]["measures"]["nDCG@10"]["mean"] = float("inf")
-    notes = [words(note) for note in section(html_of(results), "origin").css("ul li")]
-    assert notes[-1] == (
-        "Left out of this report, because a value was missing in the results: measures (1), comparisons (1)."
+def test_questions_without_a_bin_are_counted():
+    assert words(section(html_of(RESULTS), "kinds").css_first("p.note")) == (
+        "7 questions are in no bin: no passage is known, or no word can be compared."
     )
-    assert ["dense", "28.5 (24.5–32.5)", "-"] in tables(html_of(results))[0]
+
+
+def test_a_missing_comparison_is_reported():
+    results = changed("comparisons", to=RESULTS["comparisons"][1:])
+    assert "The results hold no comparison with the baseline, bm25." in summary(results)
 
 
 def test_the_title_falls_back_to_the_file_of_questions():
     assert words(html_of(changed("test_set", to=None)).css_first("h1")) == "Evaluation on queries.jsonl"
 
 
-# --- with what the runner gives -------------------------------------------------------------------
+# --- with the runner ------------------------------------------------------------------------------
 
 
-def test_everything_that_the_runner_gives_is_read(built_index, make_pipelines, tmp_path):
+def test_the_report_of_an_evaluation(built_index, make_pipelines, tmp_path):
     pipelines = make_pipelines()
     queries = [
         Query("1", "deserts of sand", ("sand",)),
         Query("2", "a mountain that spits lava", ("lava", "magma")),
         Query("3", "nothing of this kind", ("unknown",)),
     ]
-    names = ["bm25", "dense"]
-    results = evaluate(
+    plan = Plan(
         index=Index.open(built_index),
         queries=queries,
-        pipelines={name: pipelines.open(name) for name in names},
+        pipelines={name: pipelines.open(name) for name in ("bm25", "dense")},
         depth=5,
         measures=["accuracy@1", "accuracy@5"],
         latency=2,
         groups={"first": ("1",), "others": ("2", "3")},
         output=tmp_path,
     )
-    read = read_results(results)
-    assert read.left_out == [] and read.names == names and len(read.comparisons) == 2
-    assert read.analyses and read.analyses.length and set(read.analyses.groups) == {"first", "others"}
-    assert {"scores", "significance", "curves", "kinds", "latency"} <= set(anchors(results))
-    mean = results["pipelines"]["bm25"]["measures"]["accuracy@1"]["mean"]
-    assert tables(html_of(results))[0][1][1].startswith(f"{mean * 100:.1f}")
+    results = evaluate(plan)
+    assert set(results.analyses.groups) == {"first", "others"}
+    raw = results.to_json()
+    assert {"scores", "significance", "curves", "kinds", "latency"} <= set(anchors(raw))
+    mean = raw["pipelines"]["bm25"]["measures"]["accuracy@1"]["mean"]
+    assert tables(html_of(raw))[0][1][1].startswith(f"{mean * 100:.1f}")

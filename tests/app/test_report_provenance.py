@@ -13,7 +13,13 @@ from types import SimpleNamespace
 import pytest
 
 from app.evaluation import provenance as module
-from app.evaluation.provenance import machine, provenance, revision
+from app.evaluation.provenance import machine, revision
+from app.evaluation.results import Revision
+
+
+def provenance(*arguments):
+    """The record as results.json has it."""
+    return module.provenance(*arguments).model_dump(mode="json")
 
 
 def index_at(path, **manifest):
@@ -50,11 +56,11 @@ needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not i
 @needs_git
 def test_revision_of_a_checkout(checkout):
     commit = git(checkout, "rev-parse", "HEAD")
-    assert revision(checkout) == {"commit": commit, "changed_since": False}
+    assert revision(checkout) == Revision(commit=commit, changed_since=False)
     (checkout / "untracked.txt").write_text("a")
-    assert revision(checkout) == {"commit": commit, "changed_since": False}
+    assert revision(checkout) == Revision(commit=commit, changed_since=False)
     (checkout / "code.py").write_text("a = 2\n")
-    assert revision(checkout) == {"commit": commit, "changed_since": True}
+    assert revision(checkout) == Revision(commit=commit, changed_since=True)
 
 
 @needs_git
@@ -68,7 +74,7 @@ def test_revision_is_that_of_the_code_alone(checkout, monkeypatch, tmp_path):
     git(other, "init", "-q")
     assert revision(other) is None  # no commit yet
     monkeypatch.setenv("GIT_DIR", str(other / ".git"))  # as git sets it for its hooks
-    assert revision(checkout)["commit"]
+    assert revision(checkout).commit
 
 
 @needs_git
@@ -76,7 +82,7 @@ def test_asking_for_the_revision_writes_nothing(checkout):
     before = {path: path.stat().st_mtime_ns for path in checkout.rglob("*")}
     os.utime(checkout / "code.py", ns=(1, 1))  # git would now refresh its index
     before[checkout / "code.py"] = 1
-    assert revision(checkout)["changed_since"] is False
+    assert revision(checkout).changed_since is False
     assert {path: path.stat().st_mtime_ns for path in checkout.rglob("*")} == before
 
 
@@ -109,13 +115,13 @@ def test_a_program_that_fails_or_hangs(checkout_like, monkeypatch, tmp_path):
 def test_the_machine(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     program(tmp_path / "bin", "nvidia-smi", "echo 'NVIDIA H200, 143771 MiB'; echo 'NVIDIA H200, 143771 MiB'")
-    facts = machine()
+    facts = machine().model_dump()
     assert facts["gpus"] == ["NVIDIA H200, 143771 MiB"] * 2
     assert 1 <= facts["cores"] <= (os.cpu_count() or 1)
     assert facts["memory_gb"] > 0 and facts["processor"]
     assert facts["system"] == f"{platform.system()} {platform.machine()}"
     program(tmp_path / "bin", "nvidia-smi", "echo 'no driver'; exit 9")
-    assert "gpus" not in machine()
+    assert "gpus" not in machine().model_dump()
 
 
 def test_the_record(tmp_path):

@@ -1,7 +1,6 @@
 """Paired tests: by hand, against scipy and plain enumeration, and what goes wrong in other programs."""
 
 import math
-from dataclasses import asdict
 from itertools import product
 
 import numpy as np
@@ -222,7 +221,7 @@ def test_holm_counts_the_pairs_of_one_measure():
 )
 def test_nothing_is_ever_nan(a, b):
     comparison = one(a, b)
-    numbers = [value for value in asdict(comparison).values() if isinstance(value, int | float)]
+    numbers = [value for value in comparison.model_dump().values() if isinstance(value, int | float)]
     assert all(map(math.isfinite, numbers))
     assert 0 <= comparison.p_randomisation <= 1
     if np.allclose(a, b):

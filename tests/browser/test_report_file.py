@@ -5,17 +5,20 @@ from __future__ import annotations
 import pytest
 
 from app.report import write_document
-from app.report.document import Document, Section, Table, cell, names, numbers
+from app.report.render import Document, Section
+from app.report.tables import Cell, Table, columns
 
 MEASURES = [f"accuracy@{k} %" for k in (1, 5, 20, 100)] + ["nDCG@10", "MRR@10", "R@20", "R@100"]
-ROW = (cell("hybrid-weighted"), *(cell("100.0", best=True, mark="\u2021") for _ in MEASURES))
-SCORES = Table("Measures", (*names("pipeline"), *numbers(*MEASURES)), (ROW,) * 3)
+ROW = (Cell("hybrid-weighted"), *(Cell("100.0", best=True, mark="\u2021") for _ in MEASURES))
+SCORES = Table("Measures", columns(["pipeline"], MEASURES), (ROW,) * 3)
 
 
 @pytest.mark.parametrize("width", [1440, 390])
 def test_marks_stay_within_their_table(page, tmp_path, width):
     """The last column's too, which hang out to the right of their digits."""
-    write_document(Document(("Report",), (), (Section("scores", "Scores", (SCORES,)),)), tmp_path, "report")
+    opening = Section("", "", "experiment.j2", {"source": "", "caption": "", "note": ""})
+    scores = Section("scores", "Scores", "column.j2", {"table": SCORES})
+    write_document(Document("Report", opening, (scores,)), tmp_path, "report")
     page.set_viewport_size({"width": width, "height": 900})
     page.goto((tmp_path / "report.html").as_uri())
     marks, table = (
