@@ -338,7 +338,10 @@ def test_patterns_as_answers(tmp_path):
     ]
     results = run(tmp_path, queries=queries, answer_kind="regex", qrels=None)
     assert results["pipelines"]["good"]["measures"]["accuracy@1"]["per_query"] == {"1": 1, "2": 1, "q 3": 0}
-    assert any("answers that are not regular expressions match nothing: 1, such as '('" in note for note in results["notes"])
+    assert any(
+        "answers that are not regular expressions match nothing: 1, such as '('" in note
+        for note in results["notes"]
+    )
 
 
 def test_all_of_several_judged_passages(tmp_path):

@@ -246,7 +246,7 @@ def test_the_models_stand_in_the_provenance(make, opened, monkeypatch, tmp_path)
     pipelines = make(f'[x]\nrerank = ["long", "{home}/models/short"]\nof = "bm25"\n')
     assert pipelines.models == {}
     pipelines.open("x")
-    record = provenance("p", [], pipelines.index, {}, pipelines.models)
+    record = provenance("p", [], pipelines.index, {}, pipelines.models).model_dump()
     assert list(record["models"]) == ["long", "~/models/short", "words"]
     assert record["models"]["long"] == {"sha256": hashlib.sha256(b"long").hexdigest()}
     assert str(home) not in str(record)
