@@ -1,10 +1,9 @@
-"""What MediaWiki finds by its brackets: external links, templates, files, and what has no partner.
+"""Markup in brackets: external links, templates, files, and brackets without a partner.
 
-Dropped are templates that are not running text (`templates`), links that show nothing (files with
-their captions, categories), brackets without a partner, and what is nested deeper than anybody
-reads. What stays is balanced, which bounds the time and the stack of the parser behind. Templates
-are not expanded: that takes the wiki's own pages and programs. Tables have a file of their own, since
-only a line can begin one.
+Templates that are not running text (`templates`), links without text (files with their captions, categories),
+brackets without a partner, and markup that is nested too deep are dropped. The rest is balanced, which bounds
+the time and the stack of the parser. Templates are not expanded: that takes the wiki's own pages and
+programs.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _UNCLOSED = re.compile(r"\{\{+[^\n|\[\]{}]*(?:\n[ \t]*\|[^\n]*)+")
 
 
 def balance_brackets(source: str, resolve: Resolve) -> str:
-    """The source with its visible links and templates, and every other bracket as text or gone."""
+    """The source with its visible links and templates, and every other bracket as text or dropped."""
     source = _EXTERNAL_LINK.sub(lambda match: match[1] + GAP, source)
     source = _BRACKETED.sub(lambda match: literal(match[0]), source)
     source = _drop_brackets(source, resolve)
@@ -75,7 +74,7 @@ def _drop_brackets(source: str, resolve: Resolve) -> str:
     position = 0
     for opening, length in stack:
         if opening >= position:
-            # A box that was never closed takes its parameter lines along, and not the page's rest.
+            # A box without an end is dropped with its parameter lines, but not the rest of the page.
             box = _UNCLOSED.match(source, opening) if length else None
             position = box.end() if box else opening + (length or 2)
             cuts.append((opening, position))

@@ -1,9 +1,8 @@
-"""The characters with a meaning of their own while a page is worked on.
+"""Characters with a special meaning while a page is processed.
 
-The steps leave each other marks in the source: a piece put aside, a gap, a list item, a sign that is
-meant literally. XML 1.0 forbids the characters used for them, so no export has them; a source from
-elsewhere loses them first (`without_controls`). What becomes of a mark is left to the step that reads
-it, HTML entities to `render`: in the source they would become markup.
+The steps leave marks in the source for later ones: a piece set aside, a gap, a list item, a literal sign. XML
+1.0 forbids these control characters, so no export has them; `without_controls` removes them from other
+sources. HTML entities are left to `render`: in the source they would become markup.
 """
 
 from __future__ import annotations
@@ -12,17 +11,17 @@ import re
 
 from indexer.base.text import ZERO_WIDTH
 
-KEPT, KEPT_END = "\x01", "\x02"  # around the number of a piece that is no markup
-GAP = "\x03"  # something was taken out here: a word behind it is no part of the link before it
+KEPT, KEPT_END = "\x01", "\x02"  # around the number of a verbatim piece
+GAP = "\x03"  # something was removed here: a word after it is not part of the link before it
 ITEM = "\x04"  # a list item begins
 MARKS = f" \n\t\xa0{GAP}{ITEM}"
-"""What is stripped from the ends of a piece of text."""
+"""Stripped from the ends of a piece of text."""
 
-# Characters that open no markup where they stand. mwparserfromhell would try each of them, in time
-# that grows with the square of their number and in recursion that can overflow the C stack.
+# Characters that open no markup where they are. mwparserfromhell would try each of them, in quadratic
+# time (see `read`) and in recursion that can overflow the C stack.
 _LITERALS = str.maketrans("[=<]", "\x05\x06\x07\x08")
-# Here and elsewhere a pattern begins with the characters that it can begin with, and looks back behind them:
-# only so does the search skip all other text fast.
+# Here and elsewhere a pattern starts with its possible first characters, and looks back after them: only then
+# does the search skip all other text fast.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\r](?:(?<!\r)|(?=\n))")
 _RAISED = str.maketrans("0123456789+-−–", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁻")
 _INVISIBLE = str.maketrans(
@@ -43,7 +42,7 @@ def literal(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """What is shown: literal signs as themselves, odd spaces as spaces, nothing invisible."""
+    """The text to show: literal signs as themselves, special spaces as spaces, nothing invisible."""
     return text.translate(_INVISIBLE)
 
 

@@ -1,8 +1,7 @@
-"""Edits of a text, and where its spans went.
+"""Edits of a text, and how its spans move.
 
-All cleaning behind the parser is done with `apply_edits`, so that the spans of links and the starts
-of sections stay exact, whatever is taken out or put in around them. Before the parser there are no
-spans to carry along: `cut` does without.
+All cleaning after the parser is done with `apply_edits`, so that the spans of links and the starts of
+sections stay exact. Before the parser there are no spans: `cut` is enough.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ Span = tuple[int, int]
 
 
 def apply_edits(text: str, edits: Sequence[Edit], spans: Iterable[Span]) -> tuple[str, list[Span]]:
-    """The edited text, and where each half-open span of characters went.
+    """The edited text, and the new place of each half-open span of characters.
 
     `edits` are sorted and do not overlap. A span keeps those of its characters that are kept, and a
-    replacement if it held all of the characters replaced. A point (start == end) stays a point, and
-    moves behind the replacement of what was around it.
+    replacement if it held all of the replaced characters. A point (start == end) stays a point, and
+    moves after the replacement of the characters around it.
     """
     pieces: list[str] = []
     position = 0
@@ -33,7 +32,7 @@ def apply_edits(text: str, edits: Sequence[Edit], spans: Iterable[Span]) -> tupl
     pieces.append(text[position:])
     starts = [edit[0] for edit in edits]
     ends = [edit[1] for edit in edits]
-    # moved[i]: by how much text moves behind the first i edits.
+    # moved[i]: the shift of the text after the first i edits.
     moved = [0, *accumulate(len(new) - (end - start) for start, end, new in edits)]
 
     def opening(at: int) -> int:
@@ -41,7 +40,7 @@ def apply_edits(text: str, edits: Sequence[Edit], spans: Iterable[Span]) -> tupl
         return (max(at, ends[edit]) if edit >= 0 else at) + moved[edit + 1]
 
     def closing(at: int) -> int:
-        edit = bisect_right(ends, at)  # the first edit that ends behind
+        edit = bisect_right(ends, at)  # the first edit that ends after it
         return (min(at, starts[edit]) if edit < len(starts) else at) + moved[edit]
 
     mapped = []

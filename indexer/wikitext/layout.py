@@ -1,9 +1,12 @@
-"""From what a page shows to the text of its document: paragraphs, list items, no debris.
+"""From the rendered page to the text of its document: paragraphs, list items, no debris.
 
-Between paragraphs stands a blank line, between list items a line break, and lines of one paragraph
-are joined. Every step is edits, which carry the links and sections along. Left out on purpose:
-headings, which are sections and not part of the text, and the marks of lists, which say nothing that
-the lines do not.
+A blank line separates paragraphs, a line break list items, and lines of one paragraph are joined. Every step
+is a list of edits, which move the links and sections along. Headings are sections and not part of the text,
+and the marks of lists disappear.
+
+Debris is left around removed markup: "(; born 1950)", "a , b", "1888. .". Text that authors write, such as
+main(), an ellipsis or .NET, is not debris. One search matches everything once; where an edit makes new debris
+("( ( ) )"), another search follows.
 """
 
 from __future__ import annotations
@@ -13,23 +16,49 @@ from collections.abc import Sequence
 
 from indexer.documents import Link, Section
 from indexer.wikitext.characters import GAP, ITEM, KEPT, KEPT_END, MARKS
-from indexer.wikitext.debris import debris
 from indexer.wikitext.edits import Edit, Span, apply_edits
 
 _WORD = re.compile(r"\w")
-_STRAY = re.compile(r"[ ,;:.]+[ ](?=[\w(])")  # what a template before it left: ", born 1950"
+_STRAY = re.compile(r"[ ,;:.]+[ ](?=[\w(])")  # left by a template before it: ", born 1950"
 _KEPT_MARK = re.compile(rf"{KEPT}(\d+){KEPT_END}")
+
+
+_DEBRIS = re.compile(
+    r"""
+    (?=[(,;\[\]{|}\t\x04] | [ ][ ).,;])  # else every alternative would be tried at every character
+    (?:
+    (?P<nothing>
+        [ ](?<=\w\.[ ])\.(?!\S|[ ]\.)                # "1888. ."
+      | [ ](?=[ )]|[,;](?:[ \n)\]"”]|\Z))
+      | [ ](?<!\.[ ])(?=\.(?![\w.]|[ ]\.))           # a space before a comma
+      | \((?<!\w\()[ ,;:/–—-]*\) | \([ ,;:/–—-]+\)   # brackets around nothing, not main()
+      | [,;](?=[ ][–—][ ])                             # "(x; – 1982)"
+      | ,(?=[ ]*(?:[,;][ ]|\))) | ;(?=[ ]*\))        # ", ,", "1950, )"
+      | \[[ ,;]*\]
+      | \[\[ | \]\] | \{\{+ | \}\}+ | \{\| | \|\}    # brackets without a partner
+    )
+    | (?P<bracket> \([ ,;:]+ )                       # "(; born 1950)"
+    | (?P<semicolon> ;[ ]*,(?=[ ]) )
+    | (?P<space> \t | \x04 )                         # \x04: `ITEM`, not at the start of a line
+    )
+    """,
+    re.VERBOSE,
+)
+_DEBRIS_BECOMES = {"nothing": "", "bracket": "(", "semicolon": ";", "space": " "}
 
 
 def lay_out(
     text: str, links: Sequence[Link], sections: Sequence[Section], kept: Sequence[str] = ()
 ) -> tuple[str, tuple[Link, ...], tuple[Section, ...]]:
-    """Text, links and sections, cleaned. `kept`: what `extensions` put aside."""
+    """Text, links and sections, cleaned. `kept`: the verbatim pieces that `tags` set aside."""
     spans: list[Span] = [(link.start, link.end) for link in links]
     spans += [(section.start, section.start) for section in sections]
     text, spans = apply_edits(text, _lines_to_paragraphs(text), spans)
-    for _ in range(8):  # "( ( ) )": what is empty can stand in what is empty
-        edits = debris(text)
+    for _ in range(8):  # brackets can be empty inside empty ones: "( ( ) )"
+        edits = [
+            (match.start(), match.end(), _DEBRIS_BECOMES[match.lastgroup or ""])
+            for match in _DEBRIS.finditer(text)
+        ]
         if not edits:
             break
         text, spans = apply_edits(text, edits, spans)
@@ -45,7 +74,7 @@ def lay_out(
 
 
 def _trimmed(text: str, spans: Sequence[Span], links: Sequence[Link]) -> list[Link]:
-    """The links at their new places, without white space at the ends, nor those that show nothing."""
+    """The links at their new places, without white space at their ends, and without empty ones."""
     trimmed = []
     for (start, end), link in zip(spans, links, strict=False):
         anchor = text[start:end]
@@ -59,7 +88,7 @@ def _trimmed(text: str, spans: Sequence[Span], links: Sequence[Link]) -> list[Li
 def _lines_to_paragraphs(text: str) -> list[Edit]:
     """Lines to paragraphs (a blank line between them) and list items (a line each).
 
-    Lines that show nothing but punctuation, and the rows of tables that were never opened, go.
+    Lines of punctuation alone, and rows of tables without a start, are dropped.
     """
     edits: list[Edit] = []
     position = previous_end = 0

@@ -1,7 +1,9 @@
-"""What MediaWiki reads line by line: apostrophes, lists, rulers, headings.
+"""The markup that MediaWiki reads line by line: tables, apostrophes, lists, rulers, headings.
 
-Of italics and bold nothing stays, of a list that an item begins (neither its kind nor its depth, which
-the text does not show). Lines are only marked here; `layout` makes paragraphs of them.
+Tables, `{| ... |}`, are dropped with their content: their cells are not sentences. Of a table without an end
+only the first line is dropped here; `layout` drops every line that begins as a row. Italics and bold
+disappear, and of a list only the fact that an item begins stays (not its kind or depth). Lines are only
+marked here; `layout` joins them to paragraphs.
 
 Source: https://www.mediawiki.org/wiki/Help:Formatting and .../Markup_spec.
 """
@@ -11,11 +13,13 @@ from __future__ import annotations
 import re
 
 from indexer.wikitext.characters import GAP, ITEM, literal
+from indexer.wikitext.edits import Span, cut
 
+_TABLE_EDGE = re.compile(rf"^[ \t:*#{GAP}]*(?:(\{{\|)|\|\}}(?!\}}))[^\n]*", re.MULTILINE)
 _QUOTED_LINE = re.compile(r"^.*''.*$", re.MULTILINE)
 _QUOTES = re.compile(r"'{2,}")
 _INDENTED = re.compile(rf"^ +(?=[^\s|}}{GAP}])", re.MULTILINE)
-_GAPS = re.compile(rf"{GAP}[ \t{GAP}]*+(?P<end>$)?", re.MULTILINE)  # a run as a whole: it is looked at once
+_GAPS = re.compile(rf"{GAP}[ \t{GAP}]*+(?P<end>$)?", re.MULTILINE)  # a run at once: each is visited once
 _LINES = [
     (re.compile(pattern, re.MULTILINE), replacement)
     for pattern, replacement in [
@@ -31,8 +35,23 @@ _HEADING = re.compile(r"^=[^\n]*", re.MULTILINE)
 _HEADING_PARTS = re.compile(r"(={1,6})(.*?)(\1[ \t]*)", re.DOTALL)
 
 
+def drop_tables(source: str) -> str:
+    """The source with a blank line for each table."""
+    cuts: list[Span] = []
+    stack: list[re.Match[str]] = []
+    for match in _TABLE_EDGE.finditer(source):
+        if match[1]:
+            stack.append(match)
+        elif stack:
+            # The rest of the line after the end of a table belongs to the page.
+            end = source.index("|}", match.start()) + 2
+            cuts.append((stack.pop().start(), end))
+    cuts += [(match.start(), match.end()) for match in stack]
+    return cut(source, cuts, "\n\n") if cuts else source
+
+
 def mark_lines(source: str) -> str:
-    """The source without bold and italics, with items marked and headings that the parser takes as such."""
+    """The source without bold and italics, with marked items, and `=` only in real headings."""
     source = _QUOTED_LINE.sub(_drop_quotes, source)
     source = _INDENTED.sub(ITEM, source)  # MediaWiki, too, shows such a line as a line
     source = _GAPS.sub(_drop_gaps, source)
@@ -52,8 +71,8 @@ def _drop_gaps(run: re.Match[str]) -> str:
 def _drop_quotes(line: re.Match[str]) -> str:
     """Drop the marks of italics (2), bold (3) and both (5), and keep real apostrophes.
 
-    Where bold and italics both come out odd on a line, one ''' is an apostrophe and italics, as in
-    l'''Avare'': after a single letter if there is such a place, else after a word, else anywhere.
+    If bold and italics both occur an odd number of times on a line, one ''' is an apostrophe and italics, as
+    in l'''Avare'': after a single letter if there is such a place, else after a word, else anywhere.
     """
     text = line[0]
     runs = [(m.start(), m.end(), {2: 2, 3: 3, 4: 3}.get(len(m[0]), 5)) for m in _QUOTES.finditer(text)]

@@ -1,10 +1,9 @@
-"""The walk over a parsed page: what it shows, in document order, and where its links stand.
+"""The walk over a parsed page: its text in document order, and the spans of its links.
 
-What arrives has been prepared: the templates left are running text, links and brackets are balanced.
-Text and plain links, which are nearly all of it, are taken from mwparserfromhell's tokens as they come;
-its tree, which costs most of its time, is built for the rest only. As in MediaWiki, letters right behind
-a link belong to its anchor. Of links within links only the outermost counts. Left out on purpose: links
-in headings, which are no part of the text.
+The source has been prepared: the remaining templates are running text, links and brackets are balanced. Text
+and plain links, which are nearly everything, are read from mwparserfromhell's tokens; its tree, which costs
+most of its time, is built for the rest only. As in MediaWiki, letters right after a link belong to its
+anchor. Of links within links only the outermost counts. Links in headings are dropped with the headings.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ from indexer.wikitext.layout import lay_out
 from indexer.wikitext.targets import Resolve
 from indexer.wikitext.templates import shape_of
 
-# Letters behind a link belong to it: [[planet]]s. MediaWiki lists them for each language; scripts
+# Letters after a link belong to it: [[planet]]s. MediaWiki lists them for each language; scripts
 # without lower case, such as Chinese, have none.
 _TRAIL = regex.compile(r"\p{Ll}+")
-_BREAK = f"\n{GAP}\n"  # a heading stood here
+_BREAK = f"\n{GAP}\n"  # in place of a heading
 
 
 def render(source: str, resolve: Resolve, kept: Sequence[str]) -> tuple[str, list[Link], list[Section]]:
-    """What the page shows, with its marks and before it is laid out. `kept`: see `lay_out`."""
+    """The text of the page with its marks, before it is laid out. `kept`: see `lay_out`."""
     walk = _Walk(resolve, kept)
     walk.code(_nodes(Tokenizer().tokenize(source, 0, True)))  # no context, no tags for '' and '''
     return "".join(walk.pieces), walk.links, walk.sections
@@ -62,39 +61,39 @@ _CLOSING = frozenset(
 )  # fmt: skip
 
 
-def _nodes(found: Sequence[Any]) -> Iterator[str | _PlainLink | Node]:
-    """A page's tokens as texts, plain links, and whatever else there is as nodes."""
+def _nodes(page: Sequence[Any]) -> Iterator[str | _PlainLink | Node]:
+    """A page's tokens as texts, plain links, and nodes for everything else."""
     at = 0
-    while at < len(found):
-        if type(found[at]) is tokens.Text:
-            yield found[at].text
+    while at < len(page):
+        if type(page[at]) is tokens.Text:
+            yield page[at].text
             at += 1
             continue
         for kinds in _PLAIN_LINKS:
-            piece = found[at : at + len(kinds)]
+            piece = page[at : at + len(kinds)]
             if tuple(map(type, piece)) == kinds:
                 yield piece[1].text, piece[3].text if len(kinds) > 3 else None
                 break
         else:
-            piece = found[at : _behind(found, at)]
+            piece = page[at : _end(page, at)]
             yield from Builder().build(list(piece)).nodes  # type: ignore[no-untyped-call]
         at += len(piece)
 
 
-def _behind(found: Sequence[Any], at: int) -> int:
-    """Where what is opened at a token is closed; the place behind."""
+def _end(page: Sequence[Any], at: int) -> int:
+    """The place after the token that closes the one at `at`."""
     depth = 0
-    for place in range(at, len(found)):
-        kind = type(found[place])
+    for place in range(at, len(page)):
+        kind = type(page[place])
         depth += (kind in _OPENING) - (kind in _CLOSING)
         if not depth:
             return place + 1
-    return len(found)
+    return len(page)
 
 
 @dataclass(slots=True)
 class _Walk:
-    """What a page shows, in document order, before it is laid out."""
+    """The text of a page in document order, before it is laid out."""
 
     resolve: Resolve
     kept: Sequence[str]
@@ -124,13 +123,13 @@ class _Walk:
                 self._node(node)
 
     def text(self, value: str) -> None:
-        """Show a piece of text."""
+        """Append a piece of text."""
         value = plain(value)
         self.pieces.append(value)
         self.length += len(value)
 
     def show(self, parts: Iterable[str | Wikicode]) -> None:
-        """Show pieces of text and of wikitext."""
+        """Append pieces of text and of wikitext."""
         for part in parts:
             if isinstance(part, str):
                 self.text(part)
@@ -175,12 +174,15 @@ class _Walk:
     def _extend_link(self, trail: str, target: str) -> None:
         end = self.length
         self.text(trail)
-        if target and self.links and self.links[-1].end == end:  # else the link showed nothing
+        if target and self.links and self.links[-1].end == end:  # else the link had no text
             link = self.links.pop()
             self.links.append(Link(link.start, self.length, link.target))
+
+
+_QUALIFIER = re.compile(r" ?\([^()]*\)$|, .*$")
 
 
 def _without_qualifier(label: str) -> str:
     """The pipe trick: [[Mercury (planet)|]], [[Boston, Massachusetts|]] show their first part."""
     label = label.partition(":")[2] or label
-    return re.sub(r" ?\([^()]*\)$|, .*$", "", label.strip()) or label
+    return _QUALIFIER.sub("", label.strip()) or label

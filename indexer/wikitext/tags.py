@@ -1,18 +1,32 @@
-"""HTML tags and magic words: a tag becomes a space, a line, a paragraph or nothing.
+"""Tags and comments: extension tags, which MediaWiki takes out before anything else, then HTML tags.
 
-What is between two tags stays; `extensions` has taken out those whose content does not. A tag that
-MediaWiki does not know is text: `a <foo> b`.
+The content of `<ref>` or `<nowiki>` is not markup, whatever it looks like. Content that is shown verbatim
+(`RAW`) is set aside, and `layout` puts it back. References, formulas, galleries, HTML tables and the rest of
+`DROPPED` are not running text and disappear. An HTML tag becomes a space, a line, a paragraph or nothing, and
+the text between two tags stays. A tag that MediaWiki does not know is text: `a <foo> b`.
 
 Source: https://www.mediawiki.org/wiki/Help:Formatting.
 """
 
 from __future__ import annotations
 
+import html
 import re
+from functools import cache
 
-from indexer.wikitext.characters import GAP, ITEM, raised
-from indexer.wikitext.extensions import DROPPED, RAW
+from indexer.wikitext.characters import GAP, ITEM, KEPT, KEPT_END, raised
 
+RAW = ("nowiki", "pre", "source", "syntaxhighlight")  # their content is text and not markup
+DROPPED = (
+    "ref", "references", "math", "chem", "ce", "gallery", "timeline", "score", "imagemap", "hiero",
+    "graph", "mapframe", "maplink", "templatedata", "templatestyles", "categorytree", "inputbox",
+    "section", "includeonly", "style", "table",
+)  # fmt: skip
+_EXTENSION = re.compile(
+    rf"(?=[< \t])(?:(?<=\n)[ \t]*+(?><!--.*?-->)[ \t]*+\n|<!--.*?(?:-->|\Z)"
+    rf"|<({'|'.join(RAW + DROPPED)})(?=[\s/>])([^<>]*)>)",
+    re.IGNORECASE | re.DOTALL,
+)
 # fmt: off
 _INLINE = frozenset([
     "abbr", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn", "em", "font", "i",
@@ -27,6 +41,55 @@ _BLOCK = frozenset([
 # fmt: on
 _TAG = re.compile(r"</?([a-zA-Z][a-zA-Z0-9]*)(?=[\s/>])[^<>]*>|__[^\W\d_]{3,40}__")
 _SUPERSCRIPT = re.compile(r"<sup>\s*([-+−–]?\d{1,5}[-+−]?)\s*</sup>", re.IGNORECASE)
+
+
+def take_out_extensions(source: str) -> tuple[str, list[str]]:
+    """Drop comments and the tags of `DROPPED` with their content; set aside that of `RAW`.
+
+    Its content is returned as a list, and replaced by its number between `KEPT` and `KEPT_END`.
+    """
+    pieces: list[str] = []
+    kept: list[str] = []
+    position = 0
+    unclosed: set[str] = set()
+    while match := _EXTENSION.search(source, position):
+        pieces.append(source[position : match.start()])
+        position = match.end()
+        if match[1] is None:
+            continue
+        name = match[1].lower()
+        content = ""
+        if not match[2].endswith("/") and name not in unclosed:
+            closing = _closing(source, name, position)
+            if closing is None:
+                unclosed.add(name)  # an opening tag alone is dropped without what follows it
+            else:
+                content = source[position : closing.start()]
+                position = closing.end()
+        pieces.append(GAP)
+        if name in RAW and content.strip():
+            if name in ("nowiki", "pre"):
+                content = html.unescape(content).replace("\xa0", " ")
+            around = "" if name == "nowiki" or "\n" not in content else "\n\n"
+            pieces.append(f"{around}{KEPT}{len(kept)}{KEPT_END}{around}")
+            kept.append(content.strip("\n") if around else content)
+    pieces.append(source[position:])
+    return "".join(pieces), kept
+
+
+def _closing(source: str, name: str, position: int) -> re.Match[str] | None:
+    # Only tables nest: for the others MediaWiki, too, takes the first closing tag.
+    depth = 1
+    for match in _tag_pattern(name).finditer(source, position):
+        depth += -1 if match[1] else name == "table"
+        if not depth:
+            return match
+    return None
+
+
+@cache
+def _tag_pattern(name: str) -> re.Pattern[str]:
+    return re.compile(rf"<(/)?{name}(?(1)\s*|(?:\s[^<>]*)?)>", re.IGNORECASE)
 
 
 def replace_tags(source: str) -> str:

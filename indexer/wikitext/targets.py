@@ -1,7 +1,7 @@
-"""What a link points to, as far as wikitext has to know.
+"""The target of a link.
 
-Whether `[[Foo:Bar]]` is a page, a picture or a link to another language depends on the wiki. The
-reader of a format knows its wiki and hands in one function; no rule of titles is in this package.
+Whether `[[Foo:Bar]]` is a page, a picture or a link to another language depends on the wiki. The reader of a
+format supplies one function with the rules of its wiki.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What `[[...]]` points to. `id`: the document, None where the link leaves only its text."""
+    """The target of `[[...]]`. `id`: the document, None if only the text of the link stays."""
 
     id: str | None = None
     label: str = ""
-    """What is shown where the link has no text of its own."""
+    """The text of a link without a text of its own."""
     hidden: bool = False
-    """Nothing is shown: files, categories, the sidebar's links to other languages."""
+    """Not shown: files, categories, the sidebar's links to other languages."""
 
 
 Resolve = Callable[[str], Target]
-"""What is between `[[` and `|`, as it is written, to its target."""
+"""From the source between `[[` and `|` to the target."""

@@ -1,9 +1,9 @@
-"""The templates whose argument is running text, and what each of them shows.
+"""The templates that are running text, and the text of each.
 
 A template is a program of its wiki, and none is run. The few here, by name, are those without which
-sentences have holes: a character, one argument as it stands, or a measure, a date, a number written
-out as the English Wikipedia does it. Left out on purpose: all others (boxes, notes, navigation),
-and the second unit of {{convert}}, which would have to be computed.
+sentences have holes: a character, one of their arguments, or a measure, a date, a number as the English
+Wikipedia writes it. All others (boxes, notes, navigation) are dropped, and so is the second unit of
+{{convert}}, which would have to be computed.
 
 Source: the templates' documentation, https://en.wikipedia.org/wiki/Template:Convert and so on.
 """
