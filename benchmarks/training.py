@@ -1,4 +1,4 @@
-"""Training a bi-encoder: our trainer beside sentence-transformers' own with MultipleNegativesRankingLoss.
+"""Training a bi-encoder: our loop and sentence-transformers' trainer with MultipleNegativesRankingLoss.
 
 Same model, pairs (titles and texts of passages), batches, lengths and optimiser; the steps are timed,
 without opening the model, reading the pairs and writing the result.
@@ -11,10 +11,12 @@ import statistics
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from accelerate.state import AcceleratorState
 from datasets import Dataset
 from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
 from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
@@ -36,7 +38,9 @@ from retriever.training.config import (
     TrainConfig,
     TrainingSettings,
 )
-from retriever.training.run import make_trainer, quiet_libraries
+from retriever.training.lifecycle import open_run
+from retriever.training.loop import train_steps
+from retriever.training.pair_training import make_task
 
 _TOKENS = 128
 _WARM = 2  # steps that do not count: allocations, and the first shapes
@@ -57,7 +61,7 @@ class _Clock(TrainerCallback):
 def measure(options: argparse.Namespace) -> list[Figure]:
     """Pairs a second of both, in turn."""
     chosen = passages(options.corpus, options.batch * options.steps)
-    with tempfile.TemporaryDirectory() as scratch, quiet_libraries():
+    with tempfile.TemporaryDirectory() as scratch:
         rounds = [
             (_ours(chosen, options, Path(scratch) / f"{n}"), _peers(chosen, options, Path(scratch) / "peer"))
             for n in range(options.rounds)
@@ -83,8 +87,17 @@ def _ours(chosen: Sequence[Passage], options: argparse.Namespace, work: Path) ->
         dev=DevSettings(),
         output=OutputSettings(folder=work / "out", log_steps=1_000_000),
     )
-    trainer, *_ = make_trainer(config, work)
-    return _seconds(trainer)
+    times: list[float] = []
+
+    def loss(model: Any, inputs: Any) -> Any:
+        times.append(time.perf_counter())
+        return task.loss(model, inputs)
+
+    AcceleratorState._reset_state(reset_partial_state=True)  # the peer's has its precision
+    with open_run(config) as run:
+        task, _ = make_task(config, run, "0" * 64)
+        train_steps(replace(task, loss=loss), run, config.training, config.output, {})
+        return time.perf_counter() - times[_WARM]
 
 
 def _peers(chosen: Sequence[Passage], options: argparse.Namespace, work: Path) -> float:
@@ -104,10 +117,6 @@ def _peers(chosen: Sequence[Passage], options: argparse.Namespace, work: Path) -
         ),
         loss=MultipleNegativesRankingLoss(model, scale=20.0),
     )  # fmt: skip
-    return _seconds(trainer)
-
-
-def _seconds(trainer: Any) -> float:
     clock = _Clock()
     trainer.add_callback(clock)
     trainer.train()

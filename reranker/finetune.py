@@ -1,7 +1,7 @@
 """python -m reranker.finetune CONFIG.toml: fine-tune a re-ranker on labelled pairs or a judged run.
 
-Entry script: it reads the settings, opens data and model, and calls the trainer. Started again after an
-interruption, the same command goes on from the last checkpoint. On several GPUs:
+Started again after an
+interruption, the same command resumes from the last checkpoint. On several GPUs:
 accelerate launch -m reranker.finetune CONFIG.toml
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from indexer.base.errors import exit_on_error
 from indexer.base.options import parse_config
-from reranker.training.config import FinetuneConfig
+from reranker.training.finetune_config import FinetuneConfig
 
 PROGRAM = "python -m reranker.finetune"
 
@@ -20,7 +20,7 @@ PROGRAM = "python -m reranker.finetune"
 def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     """Run the command."""
     config = parse_config(FinetuneConfig, argv, program)
-    from reranker.training.run import finetune  # torch takes seconds to import; errors above do not
+    from reranker.training.finetuning import finetune  # torch takes seconds to import; errors above do not
 
     finetune(config)
 

@@ -1,8 +1,8 @@
 """python -m reranker.pretrain CONFIG.toml: pre-train a cross-encoder on contrasts, stage by stage.
 
-Entry script: it reads the settings and calls `reranker.training.pretraining`. Started again after an
+Started again after an
 interruption, the
-same command goes on from the last checkpoint. On several GPUs:
+same command resumes from the last checkpoint. On several GPUs:
 accelerate launch -m reranker.pretrain CONFIG.toml
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from indexer.base.errors import exit_on_error
 from indexer.base.options import parse_config
-from reranker.training.pretraining.config import PretrainConfig
+from reranker.training.pretrain_config import PretrainConfig
 
 PROGRAM = "python -m reranker.pretrain"
 
@@ -21,9 +21,7 @@ PROGRAM = "python -m reranker.pretrain"
 def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     """Run the command."""
     config = parse_config(PretrainConfig, argv, program)
-    from reranker.training.pretraining.run import (
-        pretrain,  # torch takes seconds to import; errors above do not
-    )
+    from reranker.training.pretraining import pretrain  # torch takes seconds to import; errors above do not
 
     pretrain(config)
 

@@ -1,7 +1,7 @@
 """python -m retriever.train CONFIG.toml: pre-train or fine-tune a bi-encoder on pairs.
 
-Entry script: it reads the settings, opens data and model, and calls the trainer. Started again after an
-interruption, the same command goes on from the last checkpoint. On several GPUs:
+Started again after an
+interruption, the same command resumes from the last checkpoint. On several GPUs:
 accelerate launch -m retriever.train CONFIG.toml
 """
 
@@ -20,7 +20,7 @@ PROGRAM = "python -m retriever.train"
 def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     """Run the command."""
     config = parse_config(TrainConfig, argv, program)
-    from retriever.training.run import train  # torch takes seconds to import; errors above do not
+    from retriever.training.pair_training import train  # torch takes seconds to import; errors above do not
 
     train(config)
 

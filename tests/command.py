@@ -32,21 +32,21 @@ _KILLED = """
 import os, runpy, signal, sys
 from retriever.training.log import Log
 
-stage, step, *sys.argv = sys.argv[1:]
-on_log = Log.on_log
+stage, limit, *sys.argv = sys.argv[1:]
+write_losses = Log.write_losses
 
-def on_log_and_end(self, args, state, control, **more):
-    on_log(self, args, state, control, **more)
-    if self._stage == stage and state.global_step >= int(step):
+def write_and_end(self, step, values):
+    write_losses(self, step, values)
+    if self._stage == stage and step >= int(limit):
         os.kill(os.getpid(), signal.SIGKILL)
 
-Log.on_log = on_log_and_end
+Log.write_losses = write_and_end
 runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 """
 
 
 def kill_at(step: int, module: str, *arguments: object, stage: str = "") -> None:
-    """Run the training `python -m MODULE ARGUMENTS`, which SIGKILL ends when it has told of a step."""
+    """Run the training `python -m MODULE ARGUMENTS`, which SIGKILL ends when it has logged a step."""
     done = subprocess.run(
         [sys.executable, "-c", _KILLED, stage, str(step), module, *map(str, arguments)],
         cwd=ROOT,

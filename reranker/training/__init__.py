@@ -1,1 +1,1 @@
-"""Training of re-rankers, on the pieces of `retriever.training`: what `reranker.finetune` puts together."""
+"""Training of re-rankers, on the loop of `retriever.training`: fine-tuning and pre-training."""

@@ -1,1 +1,1 @@
-"""Training of the bi-encoder, on sentence-transformers' trainer: what `retriever.train` puts together."""
+"""Training of bi-encoders and masked language models, and the loop that all trainings share."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
 
-from indexer.base.settings import settings_text
+from indexer.base.settings import Settings, settings_text
 from retriever.training.config import TrainConfig
+
+T = TypeVar("T", bound=Settings)
 
 _STAGES = {
     "pretrain": "pre-trained on pairs that were mined from hyperlinks",
@@ -14,62 +17,92 @@ _STAGES = {
 }
 
 
-def model_card(config: TrainConfig, facts: Mapping[str, Any]) -> str:
+def bi_encoder_card(config: TrainConfig, facts: Mapping[str, Any]) -> str:
     """The text. facts: name to value, in the order of their table, such as pairs and their hash."""
-    rows = "\n".join(f"| {name} | {value} |" for name, value in facts.items())
     folder, base = config.output.folder.name, public_name(config.model.base)
-    merge = ""
-    if config.model.train == "lora":
-        merge = (
-            f"\nThis folder holds low-rank adapters on top of {base}. A full folder:\n\n"
-            f"```sh\npython -m retriever.export {folder} --output {folder}-full\n```\n"
-        )
-    return f"""---
-license: {config.output.licence}
-base_model: {base}
-library_name: sentence-transformers
-pipeline_tag: sentence-similarity
-tags:
-- sentence-transformers
-- dense-retrieval
----
-
-# {folder}
-
-A bi-encoder for retrieval, {_STAGES[config.stage.kind]}, from {base}.
-Queries and passages are compared by dot product; passages were read
-{"with their title before the text" if config.texts.title else "without their title"}.
-
-```python
+    usage = f"""```python
 from sentence_transformers import SentenceTransformer
 
 model = SentenceTransformer("{folder}")
 scores = model.encode_query(["who wrote it"]) @ model.encode_document(["She wrote it."]).T
 ```
-{merge}
+"""
+    if config.model.train == "lora":
+        usage += (
+            f"\nThis folder holds low-rank adapters on top of {base}. A full folder:\n\n"
+            f"```sh\npython -m retriever.export {folder} --output {folder}-full\n```\n"
+        )
+    title = "with their title before the text" if config.texts.title else "without their title"
+    return card(
+        config,
+        tags=["sentence-transformers", "dense-retrieval"],
+        pipeline="sentence-similarity",
+        about=f"A bi-encoder for retrieval, {_STAGES[config.stage.kind]}, from {base}.\n"
+        f"Queries and passages are compared by dot product; passages were read\n{title}.",
+        usage=usage,
+        facts=facts,
+        program="retriever.train",
+    )
+
+
+def card(
+    settings: Settings,
+    *,
+    tags: list[str],
+    pipeline: str | None,
+    about: str,
+    usage: str,
+    facts: Mapping[str, Any],
+    program: str,
+) -> str:
+    """A card of any trained model.
+
+    pipeline: what the Hugging Face Hub calls its use, if sentence-transformers opens it. about: the model in
+    a few sentences. usage: how it is opened. program: the module that trains it.
+    """
+    config: Any = settings
+    opened_by = f"library_name: sentence-transformers\npipeline_tag: {pipeline}\n" if pipeline else ""
+    rows = "\n".join(f"| {name} | {value} |" for name, value in facts.items())
+    tag_lines = "\n".join(f"- {tag}" for tag in tags)
+    return f"""---
+license: {config.output.licence}
+base_model: {public_name(config.model.base)}
+{opened_by}tags:
+{tag_lines}
+---
+
+# {config.output.folder.name}
+
+{about}
+
+{usage}
 | | |
 |---|---|
 {rows}
+| licence | {config.output.licence} |
 
-Settings, with which `python -m retriever.train` makes it again:
+Settings, with which `python -m {program}` makes it again:
 
 ```toml
-{_without_folders(config)}```
+{settings_text(without_folders(settings))}```
 """
 
 
 def public_name(base: str) -> str:
-    """A name as it is; of a path its last part: where a folder lies on some machine is no news."""
+    """A model's name, or the last part of its path: folders of one machine mean nothing elsewhere."""
     return base.rstrip("/").rpartition("/")[2] if base.startswith((".", "/", "~")) else base
 
 
-def _without_folders(config: TrainConfig) -> str:
-    shown = config.model_copy(
-        update={
-            "model": config.model.model_copy(update={"base": public_name(config.model.base)}),
-            "data": config.data.model_copy(update={"pairs": [path.name for path in config.data.pairs]}),
-            "dev": config.dev.model_copy(update={"pairs": [path.name for path in config.dev.pairs]}),
-            "output": config.output.model_copy(update={"folder": config.output.folder.name}),
-        }
-    )
-    return settings_text(shown)
+def without_folders(settings: T) -> T:
+    """The same settings, whose paths are file names alone."""
+
+    def short(name: str, value: Any) -> Any:
+        if isinstance(value, Settings):
+            return without_folders(value)
+        if isinstance(value, list):
+            return [short(name, entry) for entry in value]
+        if isinstance(value, Path):
+            return Path(value.name)
+        return public_name(value) if name == "base" else value
+
+    return settings.model_copy(update={name: short(name, value) for name, value in settings})

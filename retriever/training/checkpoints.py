@@ -1,14 +1,13 @@
-"""Checkpoints: everything that a training run needs to go on as if it had never been interrupted.
+"""Checkpoints: everything that a training run needs to resume as if it had never been interrupted.
 
-    STEP/weights.safetensors      the weights that are trained
-    STEP/optimizer.safetensors    its moments
-    STEP/random-RANK.safetensors  the states of all random generators of each process
-    STEP/state.json               optimiser groups, schedule
-    STEP/trainer_state.json       step, epoch, best measure, log (the transformers library's)
-    STEP/manifest.json            the hash of every file, and what the run was started with
+    step-N/weights.safetensors      the weights that are trained
+    step-N/optimizer.safetensors    its moments
+    step-N/random-RANK.safetensors  the states of all random generators of each process
+    step-N/state.json               step, best step and measure, optimiser groups, schedule
+    step-N/manifest.json            the hash of every file, and the fingerprint of the run
 
-A folder gets its name when it is whole. One that is damaged later (its hashes differ) is passed over for
-the one before. Nothing is pickled.
+A checkpoint is published atomically. One that is damaged later (its hashes differ) is skipped for the one
+before. Nothing is pickled.
 """
 
 from __future__ import annotations
@@ -17,10 +16,14 @@ import random
 import shutil
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
 
 from indexer.base.errors import DamagedIndexError, UsageError
 from indexer.store.artifacts import (
@@ -33,31 +36,35 @@ from indexer.store.artifacts import (
     write_json,
 )
 
-if TYPE_CHECKING:
-    import torch
-    from torch import nn
-
 Fingerprint = dict[str, Any]
 
 
-def checkpoint_folders(folder: Path) -> list[Path]:
-    """Finished checkpoints, whole or not, the newest first."""
-    found = [path for path in folder.glob("step-*") if path.name.removeprefix("step-").isdecimal()]
-    return sorted(found, key=step_of, reverse=True)
+@dataclass
+class State:
+    """Where a run is. best_step: 0 if there is no dev measure."""
 
-
-def step_of(checkpoint: Path) -> int:
-    """The step after which a checkpoint was written."""
-    return int(checkpoint.name.removeprefix("step-"))
+    step: int = 0
+    best_step: int = 0
+    best: float | None = None
 
 
 def checkpoint_path(folder: Path, step: int) -> Path:
-    """Where the checkpoint of a step lies."""
+    """The folder of a step's checkpoint."""
     return folder / f"step-{step}"
 
 
+def finished_checkpoints(folder: Path) -> list[Path]:
+    """Published checkpoints, damaged or not, the newest first."""
+    paths = [path for path in folder.glob("step-*") if path.name.removeprefix("step-").isdecimal()]
+    return sorted(paths, key=_step_of, reverse=True)
+
+
+def _step_of(checkpoint: Path) -> int:
+    return int(checkpoint.name.removeprefix("step-"))
+
+
 def publish(temporary: Path, target: Path, fingerprint: Fingerprint) -> None:
-    """Give a finished folder its manifest and its name."""
+    """Give a complete folder its manifest and its name."""
     files = inventory(temporary)
     write_json(
         temporary / MANIFEST,
@@ -67,24 +74,26 @@ def publish(temporary: Path, target: Path, fingerprint: Fingerprint) -> None:
     temporary.rename(target)
 
 
-def newest_whole(folder: Path, fingerprint: Fingerprint) -> Path | None:
-    """The newest checkpoint that is undamaged; says on stderr which ones were passed over.
+def newest_valid(folder: Path, fingerprint: Fingerprint) -> Path | None:
+    """The newest undamaged checkpoint; damaged ones are removed with a line on stderr.
 
-    Raises `UsageError` if it belongs to a run that was started with something else.
+    Raises `UsageError` if it belongs to a run with other settings or data.
     """
-    for checkpoint in checkpoint_folders(folder):
+    for checkpoint in finished_checkpoints(folder):
         try:
             verify_part(checkpoint)
             manifest = read_part(checkpoint)
         except DamagedIndexError as error:
-            print(f"passing over a damaged checkpoint: {error.message}", file=sys.stderr)
+            print(f"skipping a damaged checkpoint: {error.message}", file=sys.stderr)
             shutil.rmtree(checkpoint, ignore_errors=True)
             continue
-        other = _difference(fingerprint, manifest["fingerprint"])
-        if other:
+        difference = _difference(fingerprint, manifest["fingerprint"])
+        if not difference and not (checkpoint / "state.json").is_file():
+            difference = "written by an older version"
+        if difference:
             raise UsageError(
-                f"{folder} holds checkpoints of another run: {other}",
-                "Give it the settings that it was started with, remove that folder, or choose another "
+                f"{folder} holds checkpoints of another run: {difference}",
+                "Use the settings that it was started with, remove that folder, or choose another "
                 "output.folder.",
             )
         return checkpoint
@@ -96,48 +105,33 @@ def _difference(ours: Fingerprint, theirs: Fingerprint, place: str = "") -> str:
     for key in sorted({*ours, *theirs}):
         mine, other = ours.get(key), theirs.get(key)
         if isinstance(mine, dict) and isinstance(other, dict):
-            found = _difference(mine, other, f"{place}{key}.")
-            if found:
-                return found
+            inner = _difference(mine, other, f"{place}{key}.")
+            if inner:
+                return inner
         elif mine != other:
             return f"{place}{key} was {other}, and is {mine}"
     return ""
 
 
-def remove_old(folder: Path, keep: int, best_step: int | None) -> None:
+def remove_old(folder: Path, keep: int, best_step: int) -> None:
     """Remove all but the newest checkpoints and the best one."""
-    for checkpoint in checkpoint_folders(folder)[keep:]:
-        if step_of(checkpoint) != best_step:
+    for checkpoint in finished_checkpoints(folder)[keep:]:
+        if _step_of(checkpoint) != best_step:
             shutil.rmtree(checkpoint, ignore_errors=True)
 
 
 # --- weights -------------------------------------------------------------------------------------
 
 
-def trained_weights(model: nn.Module) -> dict[str, torch.Tensor]:
-    """The weights that are trained, by name; weights that are shared stand once."""
-    return {name: p.detach().contiguous() for name, p in model.named_parameters() if p.requires_grad}
-
-
-def save_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
-    """Write a safetensors file."""
-    from safetensors.torch import save_file
-
-    save_file({name: tensor.cpu() for name, tensor in tensors.items()}, path)
-
-
-def load_tensors(path: Path) -> dict[str, torch.Tensor]:
-    """Read a safetensors file, to the CPU."""
-    from safetensors.torch import load_file
-
-    return dict(load_file(path))
+def save_weights(folder: Path, model: nn.Module) -> None:
+    """Write the weights that are trained; shared ones are stored once."""
+    trained = {name: p.detach() for name, p in model.named_parameters() if p.requires_grad}
+    _save(folder / "weights.safetensors", trained)
 
 
 def load_weights(model: nn.Module, checkpoint: Path, *, partly: bool = False) -> None:
-    """Put a checkpoint's weights into the model that they are from; partly: of which they may be a part."""
-    import torch
-
-    saved = load_tensors(checkpoint / "weights.safetensors")
+    """Put a checkpoint's weights into its model. partly: they may be a part of those that are trained."""
+    saved = load_file(checkpoint / "weights.safetensors")
     ours = {name: p for name, p in model.named_parameters() if p.requires_grad}
     if saved.keys() != ours.keys() and not (partly and saved.keys() <= ours.keys()):
         raise DamagedIndexError(
@@ -148,37 +142,37 @@ def load_weights(model: nn.Module, checkpoint: Path, *, partly: bool = False) ->
             ours[name].copy_(weights)
 
 
+def _save(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
+    save_file({name: tensor.cpu().contiguous() for name, tensor in tensors.items()}, path)
+
+
 # --- optimiser, schedule, random generators -------------------------------------------------------
 
 
-def save_progress(folder: Path, optimizer: Any, schedule: Any) -> None:
-    """Write the state of the optimiser and the schedule."""
-    state = optimizer.state_dict()
-    moments = {
-        f"{number}.{name}": value for number, entry in state["state"].items() for name, value in entry.items()
-    }
-    save_tensors(folder / "optimizer.safetensors", moments)
-    write_json(folder / "state.json", {"groups": state["param_groups"], "schedule": schedule.state_dict()})
+def save_state(folder: Path, state: State, optimizer: Any, schedule: Any) -> None:
+    """Write the state of the run, its optimiser and its schedule."""
+    own = optimizer.state_dict()
+    moments = {f"{number}.{name}": v for number, entry in own["state"].items() for name, v in entry.items()}
+    _save(folder / "optimizer.safetensors", moments)
+    rest = {"groups": own["param_groups"], "schedule": schedule.state_dict()}
+    write_json(folder / "state.json", asdict(state) | rest)
 
 
-def load_progress(folder: Path, optimizer: Any, schedule: Any) -> None:
-    """Restore what `save_progress` wrote."""
-    noted = read_json(folder / "state.json")
+def load_state(folder: Path, optimizer: Any, schedule: Any) -> State:
+    """Restore what `save_state` wrote; returns the state of the run."""
+    stored = read_json(folder / "state.json")
     moments: dict[int, dict[str, torch.Tensor]] = {}
-    for name, value in load_tensors(folder / "optimizer.safetensors").items():
+    for name, value in load_file(folder / "optimizer.safetensors").items():
         number, _, key = name.partition(".")
         moments.setdefault(int(number), {})[key] = value
-    groups = [
-        group | {"betas": tuple(group["betas"])} if "betas" in group else group for group in noted["groups"]
-    ]
+    groups = [group | {"betas": tuple(group["betas"])} for group in stored["groups"]]
     optimizer.load_state_dict({"state": moments, "param_groups": groups})
-    schedule.load_state_dict(noted["schedule"])
+    schedule.load_state_dict(stored["schedule"])
+    return State(stored["step"], stored["best_step"], stored["best"])
 
 
 def save_random(folder: Path, process: int) -> None:
-    """Write the states of the generators of Python, NumPy and torch of this process."""
-    import torch
-
+    """Write the states of this process's generators of Python, NumPy and torch."""
     kind, key, position, has_normal, normal = np.random.get_state()
     assert kind == "MT19937"
     _, python, gauss = random.getstate()
@@ -192,17 +186,15 @@ def save_random(folder: Path, process: int) -> None:
     }
     if torch.cuda.is_available():
         states["cuda"] = torch.cuda.get_rng_state()
-    save_tensors(folder / f"random-{process}.safetensors", states)
+    _save(folder / f"random-{process}.safetensors", states)
 
 
 def load_random(folder: Path, process: int) -> None:
     """Restore what `save_random` wrote."""
-    import torch
-
     path = folder / f"random-{process}.safetensors"
     if not path.is_file():
-        raise DamagedIndexError(f"{path}: missing", "Go on with as many processes as before.")
-    states = load_tensors(path)
+        raise DamagedIndexError(f"{path}: missing", "Resume with as many processes as before.")
+    states = load_file(path)
     position, has_normal, normal, has_gauss, gauss = states["rest"].tolist()
     key = states["numpy"].numpy().astype(np.uint32)
     np.random.set_state(("MT19937", key, int(position), int(has_normal), normal))

@@ -20,13 +20,13 @@ from indexer.base.settings import read_settings, settings_text
 from reranker.export import main as export
 from reranker.finetune import main
 from reranker.models.scoring import open_scorer
-from reranker.training import loss as losses
-from reranker.training import trainer as trainers
-from reranker.training.config import FinetuneConfig
+from reranker.training import group_training
+from reranker.training.finetune_config import FinetuneConfig
+from reranker.training.group_loss import LOSSES, lce
 from retriever.models.folders import weights_sha256
 from retriever.search.runs import read_run
 from retriever.training.log import read_log
-from retriever.training.trainer import Resumable
+from retriever.training.loop import train_steps
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -128,7 +128,7 @@ def test_after_a_kill_the_same_command_ends_with_the_same_bits(undisturbed, conf
     assert without_speed(tmp_path / "out" / "log.jsonl") == without_speed(undisturbed / "out" / "log.jsonl")
     for name in ("model.safetensors", "tokenizer.json", "config.json"):
         assert (tmp_path / "out" / name).read_bytes() == (undisturbed / "out" / name).read_bytes()
-    with pytest.raises(UsageError, match="out is there already, and not from these settings"):
+    with pytest.raises(UsageError, match="out exists already, and has other settings"):
         finetune(path, "training.mini_batch=3", "loss.kind=pointwise")
 
 
@@ -169,13 +169,12 @@ def test_in_folds_each_query_is_ranked_by_a_model_that_has_not_seen_it(
     files = [f"data.{key}='{path}'" for key, path in
              (("index", index_path), ("run", run), ("qrels", qrels), ("queries", queries))]  # fmt: skip
     seen: list[set[str]] = []
-    prepare = Resumable.prepare
 
-    def spy(self: Any, rows: Any, batches: Any, *rest: Any) -> None:
-        seen.append({rows[row]["query"] for batch in batches for row in batch})
-        prepare(self, rows, batches, *rest)
+    def spy(task: Any, *rest: Any) -> Any:
+        seen.append({task.samples[row].record.query for batch in task.batches.epoch(0) for row in batch})
+        return train_steps(task, *rest)
 
-    monkeypatch.setattr(Resumable, "prepare", spy)
+    monkeypatch.setattr(group_training, "train_steps", spy)
     path = write_config(data, tmp_path)
     settings = [*files, "data.pairs=[]", "dev.pairs=[]", "folds.count=3", "training.epochs=1"]
     out = finetune(path, *settings, "data.depth=4", "output.checkpoint_steps=1")
@@ -211,14 +210,13 @@ def adapters(data, tmp_path_factory) -> Path:
 
 def test_adapters_are_small_and_score_as_the_model_that_was_trained(config, tmp_path, monkeypatch):
     trained: list[Any] = []
-    load_best = Resumable.load_best
 
-    def spy(self: Any) -> int:
-        step = load_best(self)
-        trained.append(self.model.eval().predict(PAIRS, show_progress_bar=False))
-        return step
+    def spy(task: Any, *rest: Any) -> Any:
+        state = train_steps(task, *rest)
+        trained.append(task.model.eval().predict(PAIRS, show_progress_bar=False))
+        return state
 
-    monkeypatch.setattr(Resumable, "load_best", spy)
+    monkeypatch.setattr(group_training, "train_steps", spy)
     out = finetune(config("normalized"), *LORA)
     weights = load_file(out / "adapter_model.safetensors")
     heads = {name for name in weights if "lora" not in name}
@@ -301,11 +299,11 @@ def test_a_bi_encoder_is_no_cross_encoder(data):
 def test_a_loss_that_is_no_number_stops_with_the_pairs_of_its_batch(config, monkeypatch):
     calls: list[int] = []
 
-    def broken(scores: torch.Tensor, there: torch.Tensor) -> torch.Tensor:
+    def broken(scores: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         calls.append(1)
-        return losses.lce(scores, there) * (float("nan") if len(calls) == 3 else 1.0)
+        return lce(scores, mask) * (float("nan") if len(calls) == 3 else 1.0)
 
-    monkeypatch.setattr(trainers, "batch_loss", lambda *a: losses.batch_loss(*a[:3], broken))
+    monkeypatch.setitem(LOSSES, "lce", broken)
     with pytest.raises(InputError, match=r"the loss of step 3 is nan; .*pairs\.jsonl, pair \d+; ") as caught:
         finetune(config())
     assert caught.value.message.count("pair ") == 8

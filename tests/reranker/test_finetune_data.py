@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,22 +16,17 @@ from indexer.base.errors import InputError, UsageError
 from indexer.base.settings import read_settings
 from indexer.index import Index
 from reranker.models.scoring import open_scorer
-from reranker.training.config import FinetuneConfig, GroupSettings
-from reranker.training.data import (
-    data_sha256,
-    draw_queries,
-    fold_of_each,
-    fold_split,
-    judged_groups,
-    open_groups,
-    query_numbers,
-)
-from reranker.training.dev import DevGroups, mean_reciprocal_rank
-from reranker.training.texts import GroupCollator, GroupTexts, PairTokenizer
+from reranker.training.finetune_config import FinetuneConfig, GroupSettings
+from reranker.training.group_inputs import GroupCollator, GroupTexts, PairTokenizer
+from reranker.training.groups import data_sha256, judged_groups, open_groups
+from reranker.training.query_splits import draw_queries, fold_of_each, fold_split, query_numbers
+from reranker.training.reciprocal_rank import DevGroups, mean_reciprocal_rank
+from retriever.mining.pairs import Context, Pair
 from retriever.models.biencoder import TextFormat
+from retriever.training.batches import Sample
 
 
-def groups(folder: Path, rows: list[dict], **settings) -> list[dict]:
+def groups(folder: Path, rows: list[dict], **settings) -> list[Sample[Pair]]:
     path = write_pairs(folder / "p.jsonl", rows)
     stored = open_groups(GroupSettings(pairs=[path], **settings), False, folder, "0" * 64)
     return [stored[row] for row in range(len(stored))]
@@ -42,19 +38,20 @@ def groups(folder: Path, rows: list[dict], **settings) -> list[dict]:
 def test_pairs_become_groups_with_their_hard_negatives(tmp_path):
     rows = pair_rows(5, hard=3)
     found = groups(tmp_path, rows)
-    assert [row["query"] for row in found] == [row["question"] for row in rows]
-    assert [c["text"] for c in found[2]["hard_negatives"]] == [
-        c["text"] for c in rows[2]["hard_negative_ctxs"]
-    ]
-    assert found[2]["place"] == "p.jsonl, pair 3"
+    assert [sample.record.query for sample in found] == [row["question"] for row in rows]
+    negatives = [context.text for context in found[2].record.hard_negatives]
+    assert negatives == [c["text"] for c in rows[2]["hard_negative_ctxs"]]
+    assert found[2].place == "p.jsonl, pair 3"
 
 
-def test_pairs_without_a_wrong_passage_are_left_out_with_a_note_and_alone_are_an_error(tmp_path, capfd):
+def test_pairs_without_a_negative_are_skipped_with_a_note_and_alone_are_an_error(tmp_path, capfd):
     rows = pair_rows(4, hard=2) + pair_rows(3, seed=1, negatives=0, hard=0)
     assert len(groups(tmp_path, rows)) == 4
-    assert "3 pairs have no wrong passage and are left out" in capfd.readouterr().err
+    assert "3 pairs without a passage that is not relevant are skipped" in capfd.readouterr().err
     (tmp_path / "other").mkdir()
-    with pytest.raises(InputError, match="none of 3 labelled pairs has a wrong passage") as caught:
+    with pytest.raises(
+        InputError, match="none of 3 labelled pairs has a passage that is not relevant"
+    ) as caught:
         groups(tmp_path / "other", rows[4:])
     assert "retriever.negatives" in caught.value.hint
 
@@ -64,22 +61,22 @@ def test_empty_texts(tmp_path):
     rows[0]["hard_negative_ctxs"][0] |= {"title": "", "text": " "}
     rows[1]["hard_negative_ctxs"][0] |= {"title": "only a title", "text": ""}
     found = groups(tmp_path, rows)
-    assert [len(row["hard_negatives"]) for row in found] == [1, 2, 2]
+    assert [len(sample.record.hard_negatives) for sample in found] == [1, 2, 2]
     rows[2]["positive_ctxs"][0] |= {"title": "", "text": ""}
     (tmp_path / "other").mkdir()
-    with pytest.raises(InputError, match=r"p\.jsonl, pair 3: its right passage is empty"):
+    with pytest.raises(InputError, match=r"p\.jsonl, pair 3: its relevant passage is empty"):
         groups(tmp_path / "other", rows)
 
 
 def test_random_negatives_stand_in_where_there_are_no_hard_ones(tmp_path):
-    [row] = groups(tmp_path, pair_rows(1, negatives=2, hard=0))
-    assert len(row["hard_negatives"]) == 2
+    [sample] = groups(tmp_path, pair_rows(1, negatives=2, hard=0))
+    assert len(sample.record.hard_negatives) == 2
 
 
 # --- a run with judgements -------------------------------------------------------------------------
 
 
-def test_judged_groups_have_the_relevant_first_and_what_is_not_relevant_beside_them():
+def test_judged_groups_have_the_most_relevant_first_each_with_results_that_are_not():
     judged = {"a": 1, "b": 3, "c": 0, "z": 2, "n": -1}
     found = list(judged_groups(["c", "b", "x", "a", "n", "y"], judged, 5))
     assert found == [("b", ["c", "x", "n"]), ("z", ["c", "x", "n"]), ("a", ["c", "x", "n"])]
@@ -108,13 +105,13 @@ def test_a_run_with_judgements_becomes_groups_of_documents_with_or_without_addre
     passages = Index.open(judged.index).passages
     for url in (False, True):
         stored = open_groups(judged, url, tmp_path, data_sha256(judged))
-        row = stored[0]
-        right = passages[1]
-        assert (row["query"], row["place"]) == ("question 0", "r.trec, query q0")
-        assert row["positive"]["text"] == right.text and row["positive"]["id"] == right.id
-        head = row["positive"]["title"].removesuffix(right.title)
+        pair = stored[0].record
+        relevant = passages[1]
+        assert (pair.query, stored[0].place) == ("question 0", "r.trec, query q0")
+        assert pair.positive.text == relevant.text and pair.positive.id == relevant.id
+        head = pair.positive.title.removesuffix(relevant.title)
         assert re.fullmatch(r"http://x/\d+ ", head) if url else head == ""
-        assert [c["id"] for c in row["hard_negatives"]] == [passages[0].id, passages[2].id]
+        assert [c.id for c in pair.hard_negatives] == [passages[0].id, passages[2].id]
 
 
 def test_a_run_of_other_questions_is_an_error(judged, tmp_path):
@@ -170,23 +167,24 @@ def scorer(tmp_path_factory):
     return open_scorer(str(folder), device="cpu", precision="float32")
 
 
-ROW = {
-    "row": 7, "place": "p, pair 8", "query": "it\u2019s",
-    "positive": {"title": "t", "text": "right"},
-    "hard_negatives": [{"title": f"t{n}", "text": f"w{n}"} for n in range(5)],
-}  # fmt: skip
+PAIR = Pair(
+    "it\u2019s",
+    Context("t", "right"),
+    hard_negatives=tuple(Context(f"t{n}", f"w{n}") for n in range(5)),
+)
+SAMPLE = Sample(7, "p, pair 8", PAIR)
 
 
 def test_groups_are_read_as_they_are_scored(scorer):
     texts = GroupTexts(TextFormat(), 2, seed=3)
-    pairs = texts.pairs(ROW, 0)
+    pairs = texts.pairs(SAMPLE, 0)
     assert pairs[0] == ("it's", "t right") and len(pairs) == 3
     assert {text for _, text in pairs[1:]} <= {f"t{n} w{n}" for n in range(5)}
-    assert texts.pairs(ROW, 0) == pairs
-    assert len({tuple(texts.pairs(ROW, epoch)) for epoch in range(20)}) > 5  # drawn anew each epoch
-    assert texts.first_pairs(ROW) == [("it's", "t right"), ("it's", "t0 w0"), ("it's", "t1 w1")]
+    assert texts.pairs(SAMPLE, 0) == pairs
+    assert len({tuple(texts.pairs(SAMPLE, epoch)) for epoch in range(20)}) > 5  # drawn anew each epoch
+    assert texts.first_pairs(PAIR) == [("it's", "t right"), ("it's", "t0 w0"), ("it's", "t1 w1")]
     without_title = GroupTexts(TextFormat(title=False), 1)
-    assert without_title.first_pairs(ROW)[0] == ("it's", "right")
+    assert without_title.first_pairs(PAIR)[0] == ("it's", "right")
     long = [("a " * 60, "b " * 60), ("a " * 60, "b"), ("", "b " * 99), *pairs]
     tokenizer = PairTokenizer(scorer.facts)
     for mine, theirs in zip(tokenizer.tokens(long), scorer.tokenize_pairs(long), strict=True):
@@ -207,12 +205,11 @@ def test_groups_are_read_as_they_are_scored(scorer):
     ],
 )
 def test_a_batch_is_cut_between_groups_where_they_fit(scorer, mini_batch, pieces):
-    wrong = [ROW | {"hard_negatives": ROW["hard_negatives"][:n]} for n in (3, 1, 2)]
+    pairs = [replace(PAIR, hard_negatives=PAIR.hard_negatives[:n]) for n in (3, 1, 2)]
     collator = GroupCollator(PairTokenizer(scorer.facts), GroupTexts(TextFormat(), 3), mini_batch)
-    batch = collator(wrong)
-    assert batch["there"].sum(dim=1).tolist() == [4, 2, 3]
+    batch = collator([replace(SAMPLE, record=pair) for pair in pairs], 0)
+    assert batch["mask"].sum(dim=1).tolist() == [4, 2, 3]
     assert [len(piece["input_ids"]) for piece in batch["pieces"]] == pieces
-    assert batch["places"] == ["p, pair 8"] * 3
 
 
 # --- the dev measure -------------------------------------------------------------------------------
@@ -235,13 +232,13 @@ def test_the_measure_is_that_of_the_models_scores(scorer, tmp_path):
     import torch
     from sentence_transformers import CrossEncoder
 
-    rows = groups(tmp_path, pair_rows(9, hard=6))
+    pairs = [sample.record for sample in groups(tmp_path, pair_rows(9, hard=6))]
     texts = GroupTexts(TextFormat(), 5)
     model = CrossEncoder(scorer.location, device="cpu")
-    found = DevGroups(rows, PairTokenizer(scorer.facts), texts)(model, torch.device("cpu"))
+    found = DevGroups(model, torch.device("cpu"), pairs, PairTokenizer(scorer.facts), texts)()
     ranks = []
-    for row in rows:
-        scores = model.predict(texts.first_pairs(row), show_progress_bar=False)
+    for pair in pairs:
+        scores = model.predict(texts.first_pairs(pair), show_progress_bar=False)
         ranks.append(1 / (1 + int((scores[1:] >= scores[0]).sum())))
     assert found == pytest.approx(np.mean(ranks), abs=1e-6) and 0.1 < found < 0.9
 

@@ -8,13 +8,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from reranker.training.loss import LOSSES, batch_loss, lce, pointwise
+from reranker.training.group_loss import LOSSES, batch_loss, lce, pointwise
 
 E = math.e
 
 
 def test_the_worked_example():
-    scores, there = torch.tensor([[1.0, 0.0, 0.5]]), torch.ones(1, 3, dtype=torch.bool)
+    scores, mask = torch.tensor([[1.0, 0.0, 0.5]]), torch.ones(1, 3, dtype=torch.bool)
     root = math.sqrt(E)
     by_hand = {
         "lce": math.log(E + 1 + root) - 1,
@@ -22,15 +22,15 @@ def test_the_worked_example():
         "hinge": (0 + 0.5) / 2,
     }
     for (kind, loss), printed in zip(LOSSES.items(), (0.6803, 0.6601, 0.25), strict=True):
-        assert loss(scores, there).item() == pytest.approx(by_hand[kind], abs=1e-6)
+        assert loss(scores, mask).item() == pytest.approx(by_hand[kind], abs=1e-6)
         assert by_hand[kind] == pytest.approx(printed, abs=1e-4)
 
 
 @pytest.mark.parametrize("kind", LOSSES)
 def test_a_blank_place_counts_for_nothing(kind):
     scores = torch.tensor([[1.0, -0.5, 7.0], [0.3, 0.1, 0.2]], requires_grad=True)
-    there = torch.tensor([[True, True, False], [True, True, True]])
-    found = LOSSES[kind](scores, there)
+    mask = torch.tensor([[True, True, False], [True, True, True]])
+    found = LOSSES[kind](scores, mask)
     alone = LOSSES[kind](scores[:1, :2], torch.ones(1, 2, dtype=torch.bool))
     assert found[0].item() == pytest.approx(alone.item(), abs=1e-6)
     found.sum().backward()
@@ -38,9 +38,9 @@ def test_a_blank_place_counts_for_nothing(kind):
 
 
 def test_lce_knows_only_differences_and_pointwise_also_how_high():
-    scores, there = torch.tensor([[1.0, 0.0]]), torch.ones(1, 2, dtype=torch.bool)
-    torch.testing.assert_close(lce(scores, there), lce(scores + 3, there))
-    assert (pointwise(scores, there) - pointwise(scores + 3, there)).abs().item() > 1
+    scores, mask = torch.tensor([[1.0, 0.0]]), torch.ones(1, 2, dtype=torch.bool)
+    torch.testing.assert_close(lce(scores, mask), lce(scores + 3, mask))
+    assert (pointwise(scores, mask) - pointwise(scores + 3, mask)).abs().item() > 1
 
 
 # --- in pieces -------------------------------------------------------------------------------------
@@ -62,7 +62,7 @@ class Scores(nn.Module):
 
 
 SIZES = [4, 2, 4, 3]  # pairs of each group, of four places
-THERE = torch.arange(4) < torch.tensor(SIZES)[:, None]
+MASK = torch.arange(4) < torch.tensor(SIZES)[:, None]
 IDS = torch.randint(0, 50, (sum(SIZES), 6), generator=torch.Generator().manual_seed(1))
 
 
@@ -73,7 +73,8 @@ def in_pieces(lengths: list[int]) -> list[dict[str, Tensor]]:
 
 def gradients(model: nn.Module, lengths: list[int], kind: str) -> tuple[float, list[Tensor]]:
     model.zero_grad()
-    loss = batch_loss(model, in_pieces(lengths), THERE, LOSSES[kind])
+    loss, added = batch_loss(model, in_pieces(lengths), MASK, LOSSES[kind])
+    assert added == 0
     loss.backward()
     return loss.item(), [p.grad.clone() for p in model.parameters()]
 
@@ -105,8 +106,8 @@ def test_the_second_pass_drops_out_what_the_first_did():
     torch.manual_seed(9)
     model.zero_grad()
     scores = torch.cat([model(piece)["scores"].view(-1) for piece in in_pieces([5, 5, 3])])
-    placed = torch.zeros(THERE.shape).masked_scatter(THERE, scores)
-    direct = lce(placed, THERE).mean()
+    placed = torch.zeros(MASK.shape).masked_scatter(MASK, scores)
+    direct = lce(placed, MASK).mean()
     direct.backward()
     assert value == pytest.approx(direct.item(), abs=1e-6)
     for mine, parameter in zip(found, model.parameters(), strict=True):
@@ -130,5 +131,5 @@ def test_a_score_that_is_no_number_makes_the_loss_none():
     model = Scores()
     with torch.no_grad():
         model.embeddings.weight[IDS[6, 0]] = torch.nan
-    loss = batch_loss(model, in_pieces([4, 2, 4, 3]), THERE, lce)
+    loss, _ = batch_loss(model, in_pieces([4, 2, 4, 3]), MASK, lce)
     assert not torch.isfinite(loss)

@@ -24,14 +24,14 @@ from reranker.export import main as export
 from reranker.finetune import main as finetune
 from reranker.models.scoring import open_scorer
 from reranker.pretrain import main
-from reranker.training.loss import LOSSES, batch_loss
-from reranker.training.pretraining import trainer as trainers
-from reranker.training.pretraining.config import PretrainConfig
-from reranker.training.pretraining.model import WORTH, open_pretrainable
-from reranker.training.pretraining.texts import ContrastCollator, ContrastTexts
-from reranker.training.texts import PairTokenizer
+from reranker.training import group_training, pretraining
+from reranker.training.contrast_inputs import ContrastCollator, ContrastTexts
+from reranker.training.group_inputs import PairTokenizer
+from reranker.training.group_loss import LOSSES, batch_loss
+from reranker.training.pretrain_config import PretrainConfig
+from reranker.training.two_heads import TOKEN_WEIGHT, open_pretrainable
 from retriever.training.log import read_log
-from retriever.training.trainer import Resumable
+from retriever.training.loop import train_steps
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -117,20 +117,18 @@ def opened_words(folder: Path) -> np.ndarray:
 
 
 class Trained:
-    """What the trainer's own model says when a stage ends."""
+    """The scores of the model in training when a stage ends."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, base: Path) -> None:
-        self.said: list[tuple[np.ndarray, np.ndarray]] = []
+        self.scores: list[tuple[np.ndarray, np.ndarray]] = []
         tokenizer = AutoTokenizer.from_pretrained(base)
-        load_best = Resumable.load_best
 
-        def spy(trainer: Any) -> int:
-            step = load_best(trainer)
-            if hasattr(trainer.model, "mlm"):
-                self.said.append(both_heads(trainer.model.eval(), tokenizer))
-            return step
+        def spy(task: Any, *rest: Any) -> Any:
+            state = train_steps(task, *rest)
+            self.scores.append(both_heads(task.model.eval(), tokenizer))
+            return state
 
-        monkeypatch.setattr(Resumable, "load_best", spy)
+        monkeypatch.setattr(pretraining, "train_steps", spy)
 
 
 @pytest.fixture
@@ -151,7 +149,7 @@ def undisturbed(data, tmp_path_factory) -> Iterator[Path]:
 
 def test_the_folder_opens_as_everything_that_it_is(data, tmp_path, trained):
     out = pretrain(write_config(data, tmp_path))
-    [head, _, (scores, words)] = trained.said
+    [head, _, (scores, words)] = trained.scores
     assert np.ptp(scores) > 1e-3 and np.abs(head[1] - words).max() > 1e-2
     found = CrossEncoder(str(out), device="cpu").predict(PAIRS, show_progress_bar=False)
     np.testing.assert_allclose(found, scores, atol=1e-5)
@@ -192,7 +190,7 @@ def test_a_run_leaves_its_log_its_settings_and_a_card(undisturbed):
 def test_stages_inherit_what_the_one_before_learnt(data, tmp_path, trained):
     path = write_config(data, tmp_path)
     pretrain(path, "stages.2.learning_rate=1e-12", "mlm.warmup_learning_rate=1e-12")
-    head, hp, rop = trained.said
+    head, hp, rop = trained.scores
     np.testing.assert_allclose(rop[0], hp[0], atol=1e-5)
     np.testing.assert_allclose(rop[1], hp[1], atol=1e-4)
     assert np.abs(hp[0] - head[0]).max() > 1e-3 and np.abs(hp[1] - head[1]).max() > 1e-2
@@ -237,13 +235,13 @@ def test_after_kills_in_any_stage_the_same_command_ends_with_the_same_bits(undis
     assert without_speed(tmp_path / "out" / "log.jsonl") == without_speed(undisturbed / "out" / "log.jsonl")
     for name in ("model.safetensors", "config.json"):
         assert (tmp_path / "out" / name).read_bytes() == (undisturbed / "out" / name).read_bytes()
-    with pytest.raises(UsageError, match="out is there already, and not from these settings"):
+    with pytest.raises(UsageError, match="out exists already, and has other settings"):
         pretrain(path, "training.mini_batch=3", "mlm.weight=2")
 
 
 def test_a_finished_stage_is_not_taken_from_other_settings(data, tmp_path, monkeypatch):
     path = write_config(data, tmp_path)
-    monkeypatch.setattr("reranker.training.pretraining.run.publish", lambda *_: pytest.fail("stop"))
+    monkeypatch.setattr(pretraining, "pretrained_card", lambda *_: pytest.fail("stop"))
     with pytest.raises(pytest.fail.Exception):
         pretrain(path)
     with pytest.raises(
@@ -285,7 +283,7 @@ def fine_tuned(data: Path, folder: Path, base: Path, train: str, rate: float = 0
 
 def test_adapters_and_their_export_have_both_heads(data, tmp_path, trained):
     out = pretrain(write_config(data, tmp_path), *LORA)
-    scores, words = trained.said[-1]
+    scores, words = trained.scores[-1]
     assert {p.name for p in out.glob("*.safetensors")} == {
         "adapter_model.safetensors",
         "mlm_head.safetensors",
@@ -323,15 +321,14 @@ def test_fine_tuned_adapters_are_one_set_on_the_first_base(data, tmp_path, train
     kept = open_scorer(str(still), device="cpu", precision="float32").score(QUERIES, TEXTS)
     np.testing.assert_allclose(kept, start, atol=1e-4)
     shutil.rmtree(still)
-    said: list[np.ndarray] = []
-    load_best = Resumable.load_best
+    scores: list[np.ndarray] = []
 
-    def spy(trainer: Any) -> int:
-        step = load_best(trainer)
-        said.append(trainer.model.eval().predict(PAIRS, show_progress_bar=False))
-        return step
+    def spy(task: Any, *rest: Any) -> Any:
+        state = train_steps(task, *rest)
+        scores.append(task.model.eval().predict(PAIRS, show_progress_bar=False))
+        return state
 
-    monkeypatch.setattr(Resumable, "load_best", spy)
+    monkeypatch.setattr(group_training, "train_steps", spy)
     out = fine_tuned(data, tmp_path, base, "lora")
     shutil.rmtree(base)
     adapters = json.loads((out / "adapter_config.json").read_text())
@@ -339,7 +336,7 @@ def test_fine_tuned_adapters_are_one_set_on_the_first_base(data, tmp_path, train
     weights = load_file(out / "adapter_model.safetensors")
     assert sum("lora" in name for name in weights) == 2 * 2 * 6 and adapters["r"] == 4
     found = open_scorer(str(out), device="cpu", precision="float32").score(QUERIES, TEXTS)
-    np.testing.assert_allclose(found, said[0], atol=2e-3)
+    np.testing.assert_allclose(found, scores[0], atol=2e-3)
     assert np.abs(found - start).max() > 0.05
     export([str(out), "--output", str(tmp_path / "full")])
     full = CrossEncoder(str(tmp_path / "full"), device="cpu").predict(PAIRS, show_progress_bar=False)
@@ -365,19 +362,19 @@ def test_split_over_micro_batches_gradients_are_those_of_the_whole_batch(passes,
     config = read_settings(PretrainConfig, write_config(data, tmp_path), [f"mlm.passes={passes}"])
     torch.manual_seed(1)
     opened = open_pretrainable(config)
-    from reranker.training.pretraining.data import open_contrasts
+    from reranker.training.contrast_table import open_contrasts
 
     rows, _ = open_contrasts(config.stages[0].contrasts, tmp_path)
     found = []
     for size in (0, mini_batch):
         texts = ContrastTexts(opened.text_format, 4, seed=1)
         collate = ContrastCollator(PairTokenizer(opened.facts), texts, opened.masks, mini_batch=size)
-        batch = collate([rows[row] for row in range(6)])
+        batch = collate([rows[row] for row in range(6)], 0)
         assert (len(batch["pieces"]) > 1) == (size > 0)
-        worth = 0.5 / sum((piece["labels"] >= 0).sum() for piece in batch["pieces"])
-        pieces = [piece | {WORTH: worth} for piece in batch["pieces"]]
+        weight = 0.5 / sum((piece["labels"] >= 0).sum() for piece in batch["pieces"])
+        pieces = [piece | {TOKEN_WEIGHT: weight} for piece in batch["pieces"]]
         opened.model.zero_grad()
-        loss = batch_loss(opened.model, pieces, batch["there"], LOSSES[batch["loss"]])
+        loss, _ = batch_loss(opened.model, pieces, batch["mask"], LOSSES[batch["loss"]])
         loss.backward()
         found.append((loss.item(), {n: p.grad.clone() for n, p in opened.model.named_parameters()}))
     (value, whole), (again, split) = found
@@ -393,7 +390,7 @@ def test_split_over_micro_batches_gradients_are_those_of_the_whole_batch(passes,
 def test_a_stage_without_contrasts_says_so_and_the_others_go_on(data, tmp_path, capsys):
     path = write_config(data, tmp_path)
     out = pretrain(path, f"stages.2.contrasts=['{data}/empty.jsonl']", "stages.2.weights=[]")
-    assert "stage rop has no contrasts and is passed over" in capsys.readouterr().err
+    assert "stage rop has no contrasts and is skipped" in capsys.readouterr().err
     assert {line["stage"] for line in read_log(out / "log.jsonl")} == {"head", "hp"}
     with pytest.raises(InputError, match="no stage has a contrast"):
         pretrain(
@@ -402,7 +399,7 @@ def test_a_stage_without_contrasts_says_so_and_the_others_go_on(data, tmp_path, 
 
 
 def test_a_loss_that_is_no_number_stops_with_the_contrasts_of_its_batch(data, tmp_path, monkeypatch):
-    monkeypatch.setitem(trainers.LOSSES, "hinge", lambda scores, there: scores.sum(dim=1) * float("nan"))
+    monkeypatch.setitem(LOSSES, "hinge", lambda scores, mask: scores.sum(dim=1) * float("nan"))
     with pytest.raises(InputError, match=r"the loss of step \d is nan; .*prop\.jsonl, line \d+; ") as caught:
         pretrain(write_config(data, tmp_path), "training.warmup=0")
     assert caught.value.message.count("prop.jsonl, line ") == 8
@@ -434,8 +431,8 @@ def test_what_is_no_contrast_is_named_with_its_line(row, message, data, tmp_path
         (["stages.1.weights=[1, 2]"], UsageError, "stage hp: weights are one for each file"),
         (["stages.2.name=hp"], UsageError, "stage hp: the name is taken"),
         (["stages.1.epoch=2"], UsageError, r'unknown key "epoch" in \[stages\.1\]'),
-        (["stages.3.epochs=2"], UsageError, "3 is no table"),
-        (["stages.epochs=2"], UsageError, r"Say which: stages\.1\.epochs=VALUE"),
+        (["stages.3.epochs=2"], UsageError, "3 is not a table"),
+        (["stages.epochs=2"], UsageError, r"Add its number: stages\.1\.epochs=VALUE"),
         (["texts.tokens=65"], InputError, "reads 64 tokens, and pairs may have 65"),
     ],
 )

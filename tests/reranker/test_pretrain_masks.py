@@ -14,10 +14,10 @@ from tokenizers import Tokenizer
 
 from reranker.contrasts import Contrast, TextPair
 from reranker.objectives.registry import all_objectives
-from reranker.training.pretraining.data import ContrastRows, by_loss, draw_mix, store_contrasts
-from reranker.training.pretraining.masks import NOT_PREDICTED, Masks
-from reranker.training.pretraining.texts import ContrastCollator, ContrastTexts
-from reranker.training.texts import PairTokenizer
+from reranker.training.contrast_inputs import ContrastCollator, ContrastTexts
+from reranker.training.contrast_table import ContrastTable, by_loss, draw_mix, store_contrasts
+from reranker.training.group_inputs import PairTokenizer
+from reranker.training.masks import NOT_PREDICTED, Masks
 from retriever.models.biencoder import TextFormat
 from retriever.models.facts import ModelFacts
 
@@ -102,7 +102,7 @@ def test_scored_pairs_are_masked_so_that_nothing_tells_the_better_one(tokenizer,
 
 @pytest.fixture
 def rows(tmp_path):
-    def store(*contrasts: list[Contrast]) -> ContrastRows:
+    def store(*contrasts: list[Contrast]) -> ContrastTable:
         from reranker.contrasts import contrast_line, write_contrasts
 
         paths = []
@@ -110,7 +110,7 @@ def rows(tmp_path):
             write_contrasts(tmp_path / f"{n}.jsonl", map(contrast_line, part))
             paths.append(tmp_path / f"{n}.jsonl")
         store_contrasts(paths, tmp_path / "c.arrow", lambda: None)
-        return ContrastRows(tmp_path / "c.arrow")
+        return ContrastTable(tmp_path / "c.arrow")
 
     return store
 
@@ -122,9 +122,9 @@ def collator(tokenizer: Tokenizer, masks: Masks | None, negatives: int | None = 
     return ContrastCollator(PairTokenizer(facts), texts, masks, mini_batch=mini_batch)
 
 
-def read(rows: ContrastRows, collate: Any, chosen: list[int]) -> dict[str, torch.Tensor]:
+def read(rows: ContrastTable, collate: Any, chosen: list[int], epoch: int = 0) -> dict[str, torch.Tensor]:
     """All pieces as one, padded to the longest."""
-    pieces = collate([rows[row] for row in chosen])["pieces"]
+    pieces = collate([rows[row] for row in chosen], epoch)["pieces"]
     length = max(piece["input_ids"].shape[1] for piece in pieces)
     blank = {"labels": NOT_PREDICTED}
     return {
@@ -142,13 +142,12 @@ def test_a_row_reads_the_same_in_every_batch_and_anew_in_every_epoch(rows, token
     stored = rows(tiny_contrasts("php-hp", 9))
     collate = collator(tokenizer, Masks(MASK, 235), negatives=2, mini_batch=4)
     whole = read(stored, collate, [3, 5, 7])
-    starts = np.cumsum([0, *(min(len(stored[row]["worse"]), 2) + 1 for row in (3, 5, 7))])
+    starts = np.cumsum([0, *(min(len(stored[row].record.worse), 2) + 1 for row in (3, 5, 7))])
     alone = read(stored, collate, [5])
     for name, tensor in alone.items():
         part = whole[name][starts[1] : starts[2], : tensor.shape[1]]
         assert torch.equal(part, tensor), name
-    collate.epoch = 1
-    again = read(stored, collate, [5])
+    again = read(stored, collate, [5], epoch=1)
     assert not torch.equal(again["labels"], alone["labels"])
     assert (whole["masked_ids"] != whole["input_ids"]).any()
     assert ((whole["masked_ids"] == whole["input_ids"]) | (whole["labels"] != NOT_PREDICTED)).all()

@@ -32,7 +32,7 @@ from retriever.models.towers import split_towers
 from retriever.ranking import Query
 from retriever.search.searchers import Dense
 from retriever.training.config import ModelSettings
-from retriever.training.towers import open_model
+from retriever.training.trainable_towers import open_model
 
 LONG = "The river flows through the valley and reaches the sea. " * 80
 TEXTS = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ from transformers import AutoModelForMaskedLM
 from indexer.base.errors import UsageError
 from retriever.mlm import main
 from retriever.models.bases import open_base
+from retriever.training.batches import Sample
 from retriever.training.log import read_log
-from retriever.training.masked import BertForMaskedLM, Masker, MlmTrainer
+from retriever.training.masked_training import MaskedBert, Masker
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -51,11 +53,11 @@ def test_of_15_percent_80_are_masked_10_replaced_and_10_left(tokenizer):
     words = AutoTokenizer.from_pretrained(tokenizer)
     masker = Masker(words, 40, seed=3)
     text = " ".join(["bam bem bim"] * 10)
-    batch = masker([{"row": n, "place": str(n), "text": text} for n in range(2000)])
+    batch = masker([Sample(n, "", text) for n in range(2000)], 0)
     ids, labels = batch["input_ids"], batch["labels"]
     original = torch.tensor(words(text)["input_ids"]).expand_as(ids)
     chosen = labels != -100  # [B, L]
-    assert ids.shape == (2000, 32) and len(batch["places"]) == 2000
+    assert ids.shape == (2000, 32)
     assert torch.equal(labels[chosen], original[chosen])
     assert torch.equal(ids[~chosen], original[~chosen])
     assert not chosen[:, [0, -1]].any()  # neither [CLS] nor [SEP]
@@ -74,13 +76,10 @@ def test_the_head_reads_masked_tokens_alone_and_the_loss_is_the_librarys(tokeniz
     words = AutoTokenizer.from_pretrained(tokenizer)
     sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 32}
     torch.manual_seed(0)
-    ours = BertForMaskedLM(BertConfig(vocab_size=len(words), **sizes)).eval()
-    theirs = transformers.BertForMaskedLM(ours.config).eval()
-    theirs.load_state_dict(ours.state_dict())
-    rows = [{"row": n, "place": "", "text": "bam bem bim bom bum " * (n + 1)} for n in range(5)]
-    batch = Masker(words, 40, 3)(rows)
-    batch.pop("places")
-    losses = [model(**batch).loss for model in (ours, theirs)]
+    theirs = transformers.BertForMaskedLM(BertConfig(vocab_size=len(words), **sizes)).eval()
+    ours = MaskedBert(copy.deepcopy(theirs))
+    batch = Masker(words, 40, 3)([Sample(n, "", "bam bem bim bom bum " * (n + 1)) for n in range(5)], 0)
+    losses = [ours(batch), theirs(**batch).loss]
     assert losses[0].item() == pytest.approx(losses[1].item(), rel=1e-5)
     for loss in losses:
         loss.backward()
@@ -88,20 +87,19 @@ def test_the_head_reads_masked_tokens_alone_and_the_loss_is_the_librarys(tokeniz
         if mine.grad is not None:
             torch.testing.assert_close(mine.grad, other.grad, atol=1e-6, rtol=1e-4, msg=name)
     unmasked = dict(batch, labels=torch.full_like(batch["labels"], -100))
-    assert ours(**unmasked).loss.item() == 0
+    assert ours(unmasked).item() == 0
 
 
 def test_masks_depend_on_seed_epoch_and_rows_alone(tokenizer):
     from transformers import AutoTokenizer
 
     words = AutoTokenizer.from_pretrained(tokenizer)
-    rows = [{"row": n, "place": "", "text": "bam bem bim bom bum " * 4} for n in range(8)]
+    samples = [Sample(n, "", "bam bem bim bom bum " * 4) for n in range(8)]
     one, same = Masker(words, 40, 3), Masker(words, 40, 3)
-    first = one(rows)["input_ids"]
-    assert torch.equal(first, same(rows)["input_ids"])
-    same.epoch = 1
-    assert not torch.equal(first, same(rows)["input_ids"])
-    assert not torch.equal(first, Masker(words, 40, 4)(rows)["input_ids"])
+    first = one(samples, 0)["input_ids"]
+    assert torch.equal(first, same(samples, 0)["input_ids"])
+    assert not torch.equal(first, same(samples, 1)["input_ids"])
+    assert not torch.equal(first, Masker(words, 40, 4)(samples, 0)["input_ids"])
 
 
 @pytest.fixture
@@ -127,21 +125,21 @@ def test_a_run_ends_with_a_bert_and_goes_on_after_an_interruption(config, monkey
     assert log[0]["passages_per_second"] > 0
     assert AutoModelForMaskedLM.from_pretrained(out).config.num_hidden_layers == 2
     assert open_base(str(out)).encode(["bam"]).shape == (1, 32)
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="exists already"):
         main([str(whole), "--set", "training.seed=2"])
 
     broken = config("broken")
-    step = MlmTrainer.compute_loss
+    step = MaskedBert.forward
     calls: list[int] = []
 
-    def fail(self: Any, *arguments: Any, **keywords: Any) -> Any:
+    def fail(self: Any, inputs: Any) -> Any:
         calls.append(1)
         if len(calls) == 5:
             raise KeyboardInterrupt
-        return step(self, *arguments, **keywords)
+        return step(self, inputs)
 
     with monkeypatch.context() as patch:
-        patch.setattr(MlmTrainer, "compute_loss", fail)
+        patch.setattr(MaskedBert, "forward", fail)
         with pytest.raises(KeyboardInterrupt):
             main([str(broken)])
     main([str(broken)])

@@ -12,10 +12,12 @@ from tiny_training import pair_rows, write_pairs
 
 from indexer.base.errors import InputError, UsageError
 from indexer.base.settings import read_settings, settings_text
+from retriever.mining.pairs import Context, Pair
 from retriever.models.biencoder import TextFormat
+from retriever.training.batches import Batches, Sample
 from retriever.training.config import TrainConfig
-from retriever.training.data import Batches, PairRows, store_pairs
-from retriever.training.texts import PairTexts
+from retriever.training.pair_inputs import PairCollator
+from retriever.training.pair_table import PairTable, store_pairs
 
 # --- settings ------------------------------------------------------------------------------------
 
@@ -104,9 +106,9 @@ def test_a_file_that_is_not_there(tmp_path):
 # --- the two stages ------------------------------------------------------------------------------
 
 
-def stored(tmp_path: Path, rows, kind: str) -> PairRows:
+def stored(tmp_path: Path, rows, kind: str) -> PairTable:
     store_pairs([write_pairs(tmp_path / "p.jsonl", rows)], kind, tmp_path / "p.arrow", lambda: None)
-    return PairRows(tmp_path / "p.arrow")
+    return PairTable(tmp_path / "p.arrow")
 
 
 def test_each_stage_refuses_the_others_pairs(tmp_path):
@@ -129,8 +131,10 @@ def test_rows_are_what_the_file_holds(tmp_path):
     rows = pair_rows(5, objectives=("a", "b"), negatives=3, hard=0)
     found = stored(tmp_path, rows, "pretrain")
     assert len(found) == 5
-    assert found[3]["query"] == rows[3]["question"] and found[3]["place"] == "p.jsonl, pair 4"
-    assert [c["text"] for c in found[3]["negatives"]] == [c["text"] for c in rows[3]["negative_ctxs"]]
+    sample = found[3]
+    assert (sample.row, sample.place) == (3, "p.jsonl, pair 4")
+    assert (sample.record.query, sample.record.objective) == (rows[3]["question"], "b")
+    assert [c.text for c in sample.record.negatives] == [c["text"] for c in rows[3]["negative_ctxs"]]
     assert {name: r.tolist() for name, r in found.sources().items()} == {"a": [0, 2, 4], "b": [1, 3]}
     assert (found.count("negatives"), found.count("hard_negatives")) == ({3: 5}, {0: 5})
 
@@ -138,7 +142,7 @@ def test_rows_are_what_the_file_holds(tmp_path):
 # --- few shots -----------------------------------------------------------------------------------
 
 
-def chosen(rows: PairRows, shots: int, seed: int) -> set[int]:
+def chosen(rows: PairTable, shots: int, seed: int) -> set[int]:
     return set(np.concatenate(list(rows.sources(shots, seed).values())).tolist())
 
 
@@ -158,7 +162,7 @@ SOURCES = {"dual-link": np.arange(0, 23), "co-mention": np.arange(100, 111)}
 
 
 def test_a_batch_has_one_source_and_an_epoch_every_row_once():
-    batches = list(Batches(SOURCES, 4, seed=1))
+    batches = list(Batches(SOURCES, 4, seed=1).epoch(0))
     assert len(batches) == len(Batches(SOURCES, 4, seed=1)) == 6 + 3
     assert sorted(chain.from_iterable(batches)) == [*range(23), *range(100, 111)]
     assert all(len({row >= 100 for row in batch}) == 1 for batch in batches)
@@ -169,16 +173,15 @@ def test_a_batch_has_one_source_and_an_epoch_every_row_once():
 
 def test_batches_depend_on_seed_and_epoch_alone():
     one, same, other = Batches(SOURCES, 4, 1), Batches(SOURCES, 4, 1), Batches(SOURCES, 4, 2)
-    first = list(one)
-    assert first == list(one) == list(same) != list(other)
-    one.epoch = same.epoch = 1
-    assert list(one) == list(same) != first
+    first = list(one.epoch(0))
+    assert first == list(one.epoch(0)) == list(same.epoch(0)) != list(other.epoch(0))
+    assert list(one.epoch(1)) == list(same.epoch(1)) != first
 
 
 @pytest.mark.parametrize("processes", [2, 4])
 def test_processes_share_the_batches_of_one(processes):
-    parts = [list(Batches(SOURCES, 4, 1, process=n, processes=processes)) for n in range(processes)]
-    whole = list(Batches(SOURCES, 4, 1))
+    parts = [list(Batches(SOURCES, 4, 1, process=n, processes=processes).epoch(0)) for n in range(processes)]
+    whole = list(Batches(SOURCES, 4, 1).epoch(0))
     joined = [list(chain.from_iterable(batch)) for batch in zip(*parts, strict=True)]
     full = sorted(batch for batch in whole if len(batch) == 4)
     assert full == sorted(batch for batch in joined if len(batch) == 4)
@@ -188,23 +191,23 @@ def test_processes_share_the_batches_of_one(processes):
 def test_a_batch_that_processes_cannot_share_is_an_error():
     with pytest.raises(InputError, match="3 processes cannot have equal parts"):
         Batches(SOURCES, 4, 1, processes=3)
+    with pytest.raises(InputError, match="less data than processes"):
+        Batches({"ict": np.arange(3)}, 4, 1, processes=4)
 
 
 # --- negatives of a pair -------------------------------------------------------------------------
 
 
 def test_negatives_are_drawn_anew_each_epoch_and_alike_in_another_run():
-    names = [{"title": "", "text": str(n), "id": ""} for n in range(9)]
-    row = {"row": 4, "positive": names[0], "negatives": names[1:3], "hard_negatives": names[3:]}
-    texts = PairTexts(TextFormat(), 8, 8, negatives=2, hard_negatives=2, seed=1)
-    drawn = [[c["text"] for c in texts.contexts(row, epoch)] for epoch in range(20)]
+    names = [Context("", str(n)) for n in range(9)]
+    pair = Pair("q", names[0], tuple(names[1:3]), tuple(names[3:]))
+    collator = PairCollator(None, TextFormat(), 8, 8, negatives=2, hard_negatives=2, seed=1)
+
+    def texts(row: int, epoch: int) -> list[str]:
+        return [context.text for context in collator.contexts(Sample(row, "", pair), epoch)]
+
+    drawn = [texts(4, epoch) for epoch in range(20)]
     assert all(d[:3] == ["0", "1", "2"] and len(set(d[3:])) == 2 for d in drawn)
     assert {text for d in drawn for text in d[3:]} == set("345678")
-    assert [[c["text"] for c in texts.contexts(row, epoch)] for epoch in range(20)] == drawn
-    assert [c["text"] for c in texts.contexts(row | {"row": 5}, 0)] != drawn[0] or drawn[0] != drawn[1]
-
-
-def test_texts_are_read_as_the_encoder_reads_them_later():
-    texts = PairTexts(TextFormat(query_prompt="q: ", title_separator=" [SEP] "), 8, 8)
-    assert texts.query("it\u2019s") == "q: it's"
-    assert texts.passage({"title": "Mercury", "text": "is a planet."}) == "Mercury [SEP] is a planet."
+    assert [texts(4, epoch) for epoch in range(20)] == drawn
+    assert [texts(5, epoch) for epoch in range(20)] != drawn

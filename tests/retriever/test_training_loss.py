@@ -17,10 +17,10 @@ from retriever.models.bases import open_base
 from retriever.models.biencoder import PassageTokenizer, TextFormat
 from retriever.models.facts import open_tokenizer
 from retriever.models.library import model_facts
-from retriever.training.config import DevSettings
-from retriever.training.dev import AverageRank, gold_ranks
-from retriever.training.loss import InBatchLoss, hidden, in_batch_loss
-from retriever.training.texts import Collator, PairTexts, document_of, passage_keys
+from retriever.training.average_rank import AverageRank, gold_ranks
+from retriever.training.batches import Sample
+from retriever.training.in_batch_loss import in_batch_loss, not_negatives, pair_loss
+from retriever.training.pair_inputs import PairCollator, document_of, passage_keys
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -45,15 +45,15 @@ def test_three_queries_in_two_dimensions_by_hand():
 # --- what is masked ------------------------------------------------------------------------------
 
 
-def context(document: int, number: int, text: str = "") -> dict[str, str]:
-    return {"title": f"t{document}", "text": text or f"{document} {number}", "id": f"d{document}#{number}"}
+def context(document: int, number: int, text: str = "") -> Context:
+    return Context(f"t{document}", text or f"{document} {number}", f"d{document}#{number}")
 
 
 PAIRS = [
     ("q0", context(0, 0), context(9, 0)),
     ("q1", context(0, 1), context(1, 0)),  # another passage of the first one's document
     ("q2", context(0, 0), context(0, 1)),  # the same passage again; its own negative is of that document
-    ("q0", context(3, 0), context(4, 0)),  # the same query, with another right passage
+    ("q0", context(3, 0), context(4, 0)),  # the same query, with another relevant passage
 ]
 
 
@@ -63,21 +63,21 @@ def keys_of(pairs) -> torch.Tensor:
 
 def hidden_places(masking: str) -> set[tuple[int, int]]:
     keys = keys_of(PAIRS)  # [4, 2, 4]
-    all_keys = keys.transpose(0, 1).reshape(-1, 4)  # right ones 0 to 3, then negatives 4 to 7
-    found = hidden(keys, all_keys, torch.arange(4), masking)
-    return {(int(q), int(p)) for q, p in found.nonzero()}
+    all_keys = keys.transpose(0, 1).reshape(-1, 4)  # relevant ones 0 to 3, then negatives 4 to 7
+    mask = not_negatives(keys, all_keys, torch.arange(4), masking)
+    return {(int(q), int(p)) for q, p in mask.nonzero()}
 
 
 def test_with_masking_off_all_other_passages_are_negatives():
     assert hidden_places("off") == set()
 
 
-def test_the_right_passage_again_and_what_is_right_for_the_same_query_are_no_negatives():
+def test_the_relevant_passage_again_and_others_of_the_same_query_are_not_negatives():
     # 0 and 2 share a passage; 1's is 2's negative (place 6); 0 and 3 are one query
     assert hidden_places("passages") == {(0, 2), (2, 0), (1, 6), (0, 3), (3, 0)}
 
 
-def test_other_passages_of_the_document_are_no_negatives_unless_given_as_such():
+def test_other_passages_of_the_document_are_not_negatives_unless_given_as_such():
     # the first three are of one document; place 6 is of it too, but the third pair's own negative
     assert hidden_places("documents") == {
         (0, 1), (0, 2), (0, 6), (1, 0), (1, 2), (1, 6), (2, 0), (2, 1), (0, 3), (3, 0)
@@ -85,12 +85,11 @@ def test_other_passages_of_the_document_are_no_negatives_unless_given_as_such():
 
 
 def test_a_blank_passage_is_never_a_negative():
-    texts = PairTexts(TextFormat(), 8, 8, negatives=2)
-    row = {"row": 0, "positive": context(0, 0), "negatives": [context(1, 0)], "hard_negatives": []}
-    contexts = texts.contexts(row, 0)
-    assert [c["text"] for c in contexts] == ["0 0", "1 0", ""]
+    collator = PairCollator(None, TextFormat(), 8, 8, negatives=2)
+    contexts = collator.contexts(Sample(0, "", Pair("q", context(0, 0), (context(1, 0),))), 0)
+    assert [c.text for c in contexts] == ["0 0", "1 0", ""]
     keys = keys_of([("q", *contexts)])
-    found = hidden(keys, keys.transpose(0, 1).reshape(-1, 4), torch.arange(1), "off")
+    found = not_negatives(keys, keys.transpose(0, 1).reshape(-1, 4), torch.arange(1), "off")
     assert found.tolist() == [[False, False, True]]
 
 
@@ -99,7 +98,7 @@ def test_a_blank_passage_is_never_a_negative():
     [("T", "d#3", "d"), ("T", "12", "T"), ("", "12", "12"), ("", "", ""), ("T", "a#b", "T"), ("T", "", "T")],
 )
 def test_the_document_of_a_passage(title, id_, document):
-    assert document_of({"title": title, "text": "x", "id": id_}) == document
+    assert document_of(Context(title, "x", id_)) == document
 
 
 # --- gradients -----------------------------------------------------------------------------------
@@ -110,36 +109,33 @@ def model(tmp_path_factory):
     return open_base(str(save_bert(tmp_path_factory.mktemp("loss") / "bert")))
 
 
-def batch_of(model, count: int = 6, negatives: int = 1):
+def batch_of(model, mini_batch: int = 0, count: int = 6):
     words = ["bam", "bem", "bim", "bom", "bum", "dam", "dem", "dim"]
-    rows = [
-        {
-            "row": n, "place": f"pair {n}", "query": f"{words[n]} {words[n - 1]}",
-            "positive": context(n, 0, " ".join(words[: n + 2])),
-            "negatives": [context(50 + n, 0, " ".join(words[n:]))] * (n % 2), "hard_negatives": [],
-        }
+    pairs = [
+        Pair(
+            f"{words[n]} {words[n - 1]}",
+            context(n, 0, " ".join(words[: n + 2])),
+            (context(50 + n, 0, " ".join(words[n:])),) * (n % 2),
+        )
         for n in range(count)
-    ]  # fmt: skip
-    batch = Collator(model, PairTexts(TextFormat(), 12, 16, negatives=negatives))(rows)
-    features = [
-        {key.removeprefix(f"{name}_"): value for key, value in batch.items() if key.startswith(f"{name}_")}
-        for name in ("query", "passage")
     ]
-    return features, batch["label"]
+    collator = PairCollator(model, TextFormat(), 12, 16, negatives=1, mini_batch=mini_batch)
+    return collator([Sample(n, f"pair {n}", pair) for n, pair in enumerate(pairs)], 0)
 
 
-def gradients(model: nn.Module, loss: InBatchLoss, features, labels) -> tuple[float, dict]:
+def gradients(model: nn.Module, mini_batch: int = 0) -> tuple[float, dict]:
     model.zero_grad()
-    value = loss([dict(f) for f in features], labels)
+    inputs = batch_of(model, mini_batch)
+    value = pair_loss(model, inputs, scale=0.1, masking="documents", cached=mini_batch > 0)
     value.backward()
     return value.item(), {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}
 
 
 @pytest.mark.parametrize("mini_batch", [1, 4, 100])
 def test_mini_batches_have_the_gradients_of_the_whole_batch(model, mini_batch):
-    features, labels = batch_of(model)
-    whole, expected = gradients(model, InBatchLoss(model, 0.1, "documents"), features, labels)
-    cached, found = gradients(model, InBatchLoss(model, 0.1, "documents", mini_batch), features, labels)
+    assert len(batch_of(model, mini_batch)["passages"]) == -(-12 // mini_batch)
+    whole, expected = gradients(model)
+    cached, found = gradients(model, mini_batch)
     assert cached == pytest.approx(whole, abs=1e-5)
     assert expected.keys() == found.keys() and len(expected) > 20
     assert max(g.abs().max() for g in expected.values()) > 1e-3
@@ -148,11 +144,11 @@ def test_mini_batches_have_the_gradients_of_the_whole_batch(model, mini_batch):
 
 
 def test_the_loss_is_that_of_a_loop_over_queries(model):
-    features, labels = batch_of(model)
-    loss = InBatchLoss(model, 0.1, "off")
-    found = loss([dict(f) for f in features], labels).item()
-    queries, passages = (model(dict(f))["sentence_embedding"].detach() for f in features)
-    blank = labels.transpose(0, 1).reshape(-1, 4)[:, 1] == 0
+    inputs = batch_of(model)
+    found = pair_loss(model, inputs, scale=0.1, masking="off").item()
+    texts = inputs["queries"], inputs["passages"]
+    queries, passages = (model(dict(piece))["sentence_embedding"].detach() for [piece] in texts)
+    blank = inputs["keys"].transpose(0, 1).reshape(-1, 4)[:, 1] == 0
     assert blank.sum() == 3  # every other pair has no negative
     by_loop = 0.0
     for n, query in enumerate(queries):
@@ -174,36 +170,29 @@ def test_ranks_by_hand():
 
 
 def test_all_passages_of_the_dev_pairs_are_ranked_once(tmp_path):
-    right = [Context("t", text, f"d#{n}") for n, text in enumerate(["bam bem", "dam dem"])]
+    relevant = [Context("t", text, f"d#{n}") for n, text in enumerate(["bam bem", "dam dem"])]
     pairs = [
-        Pair("bam bem", right[0], negatives=(right[1], Context("", "dim"))),
-        Pair("dam dem", right[1], hard_negatives=(Context("", "dom"), Context("", "dum"))),
+        Pair("bam bem", relevant[0], negatives=(relevant[1], Context("", "dim"))),
+        Pair("dam dem", relevant[1], hard_negatives=(Context("", "dom"), Context("", "dum"))),
     ]
     folder = save_normalized(tmp_path / "tiny")
-    settings = DevSettings(negatives=1, hard_negatives=1)
-    measure = AverageRank(pairs, PairTexts(TextFormat(title=False), 16, 16), settings)
+    measure = AverageRank(pairs, TextFormat(title=False), negatives=1, hard_negatives=1)
     assert measure._passages == ["bam bem", "dam dem", "dom"]
     # the same text as query and passage, and vectors of length 1: it is the best
-    assert measure(open_base(str(folder))) == {"average_rank": 1.0}
+    assert measure(open_base(str(folder))) == 1.0
 
 
 def test_queries_and_passages_are_read_as_the_encoder_reads_them(tmp_path):
     model = open_base(str(save_normalized(tmp_path / "tiny")))
     encode = PassageTokenizer(open_tokenizer(model_facts(model, "tiny")), TextFormat())
     pairs = [Pair("whose is bam?", Context("dam", "bem " * 60)), Pair("it\u2019s bim", Context("", "bom"))]
-    rows = [
-        {
-            "row": n, "place": "", "query": pair.query,
-            "positive": {"title": pair.positive.title, "text": pair.positive.text, "id": ""},
-            "negatives": [], "hard_negatives": [],
-        }
-        for n, pair in enumerate(pairs)
-    ]  # fmt: skip
-    batch = Collator(model, PairTexts(encode.text_format, 48, 48))(rows)
+    collator = PairCollator(model, encode.text_format, 48, 48)
+    batch = collator([Sample(n, "", pair) for n, pair in enumerate(pairs)], 0)
     passages = encode(*zip(*[(p.positive.title, p.positive.text) for p in pairs], strict=True))
     queries = [encode.tokenizer.encode(pair.query.replace("\u2019", "'")).ids for pair in pairs]
-    for name, expected in (("passage", passages), ("query", queries)):
-        ids, mask = batch[f"{name}_input_ids"], batch[f"{name}_attention_mask"].bool()
+    for name, expected in (("passages", passages), ("queries", queries)):
+        [features] = batch[name]
+        ids, mask = features["input_ids"], features["attention_mask"].bool()
         assert [i[m].tolist() for i, m in zip(ids, mask, strict=True)] == expected
     assert max(map(len, passages)) == 48
 

@@ -23,10 +23,9 @@ from retriever.export import main as export
 from retriever.models.biencoder import open_biencoder
 from retriever.models.folders import weights_sha256
 from retriever.train import main
-from retriever.training import trainer as trainers
+from retriever.training import loop, pair_training
 from retriever.training.config import TrainConfig
-from retriever.training.log import read_log, take_back
-from retriever.training.loss import InBatchLoss
+from retriever.training.log import read_log, remove_after
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -111,7 +110,7 @@ def undisturbed(data, tmp_path_factory) -> Path:
         removed(path, *arguments, **keywords)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("retriever.training.run.shutil.rmtree", keep)
+        patch.setattr("retriever.training.lifecycle.shutil.rmtree", keep)
         train(folder / "c.toml")
     return folder
 
@@ -188,7 +187,7 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before(undisturbed, config, 
         (newest / "manifest.json").write_text("{")
     train(path)
     said = capfd.readouterr().err
-    assert "passing over a damaged checkpoint" in said and "going on from step 16 of 18" in said
+    assert "skipping a damaged checkpoint" in said and "resuming from step 16 of 18" in said
     assert (path.parent / "out/model.safetensors").read_bytes() == (
         undisturbed / "out/model.safetensors"
     ).read_bytes()
@@ -212,15 +211,15 @@ def test_a_finished_model_is_left_as_it_is(undisturbed, capfd):
     before = (undisturbed / "out" / "model.safetensors").stat().st_mtime_ns
     train(undisturbed / "c.toml")
     assert "out is finished" in capfd.readouterr().err
-    with pytest.raises(UsageError, match="out is there already, and not from these settings"):
+    with pytest.raises(UsageError, match="out exists already, and has other settings"):
         train(undisturbed / "c.toml", "training.seed=8")
     assert (undisturbed / "out" / "model.safetensors").stat().st_mtime_ns == before
 
 
-def test_lines_that_will_be_written_again_are_taken_back(tmp_path):
+def test_lines_that_will_be_written_again_are_removed(tmp_path):
     log = tmp_path / "log.jsonl"
     log.write_text('{"step":2}\n{"step":4}\n{"step":6}\n{"st')
-    take_back(log, 4)
+    remove_after(log, 4)
     assert read_log(log) == [{"step": 2}, {"step": 4}]
 
 
@@ -294,14 +293,13 @@ def test_tuning_the_query_tower_leaves_the_vectors_of_passages(data, config):
 
 def test_adapters_go_round_and_merge_into_the_model_that_was_trained(data, config, tmp_path, monkeypatch):
     trained: list[Any] = []
-    load_best = trainers.Resumable.load_best
 
-    def spy(self: Any) -> int:
-        step = load_best(self)
-        trained.append(self.model.eval().encode(["bam bem", "dim"]))
-        return step
+    def spy(task: Any, *rest: Any) -> Any:
+        state = loop.train_steps(task, *rest)
+        trained.append(task.model.eval().encode(["bam bem", "dim"]))
+        return state
 
-    monkeypatch.setattr(trainers.Resumable, "load_best", spy)
+    monkeypatch.setattr(pair_training, "train_steps", spy)
     path = config(base="normalized")
     lora = ['model.train="lora"', "model.lora_rank=4", "training.learning_rate=0.01"]
     out = train(path, *lora)
@@ -345,17 +343,17 @@ def test_adapters_go_on_after_an_interruption_with_a_checkpoint_an_epoch(data, c
     for path in paths:
         path.write_text(path.read_text().replace("checkpoint_steps = 4\n", ""))
     whole, path = train(paths[0], *lora), paths[1]
-    step = InBatchLoss.forward
+    step = pair_training.pair_loss
     steps: list[int] = []
 
-    def fail(self: Any, *arguments: Any) -> Any:
+    def fail(*arguments: Any, **keywords: Any) -> Any:
         steps.append(1)
         if len(steps) == 8:
             raise KeyboardInterrupt
-        return step(self, *arguments)
+        return step(*arguments, **keywords)
 
     with monkeypatch.context() as patch:
-        patch.setattr(InBatchLoss, "forward", fail)
+        patch.setattr(pair_training, "pair_loss", fail)
         with pytest.raises(KeyboardInterrupt):
             train(path, *lora)
     out = train(path, *lora)
@@ -393,20 +391,18 @@ def test_bfloat16_differs_by_its_precision_alone(config, tmp_path):
 
 
 def test_a_loss_that_is_no_number_stops_with_the_pairs_of_its_batch(config, monkeypatch):
-    real = trainers.PairTrainer.compute_loss
-    loss = InBatchLoss.forward
+    loss = pair_training.pair_loss
     calls: list[int] = []
 
-    def broken(self: Any, *arguments: Any) -> torch.Tensor:
+    def broken(*arguments: Any, **keywords: Any) -> torch.Tensor:
         calls.append(1)
-        return loss(self, *arguments) * (float("nan") if len(calls) == 3 else 1.0)
+        return loss(*arguments, **keywords) * (float("nan") if len(calls) == 3 else 1.0)
 
-    monkeypatch.setattr(InBatchLoss, "forward", broken)
+    monkeypatch.setattr(pair_training, "pair_loss", broken)
     with pytest.raises(InputError, match=r"the loss of step 3 is nan; .*mined\.jsonl, pair \d+; ") as caught:
         train(config())
     assert caught.value.message.count("pair ") == 8
     assert "learning_rate" in caught.value.hint
-    assert real is trainers.PairTrainer.compute_loss
 
 
 def test_what_a_step_frees_is_kept_for_the_next_one():
@@ -415,7 +411,7 @@ def test_what_a_step_frees_is_kept_for_the_next_one():
         pytest.skip("only glibc can be told")
     script = """
 import resource, torch
-from retriever.training.trainer import keep_freed_memory
+from retriever.training.loop import keep_freed_memory
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     for _ in range(4):
@@ -439,14 +435,14 @@ print(first, min(faults() for _ in range(8)))  # the heap's layout settles after
 def test_too_little_memory_names_the_setting(error):
     with (
         pytest.raises(MachineError, match="too little memory") as caught,
-        trainers.too_little_memory("training.mini_batch"),
+        loop.too_little_memory("training.mini_batch"),
     ):
         raise error
     assert "training.mini_batch" in caught.value.hint
 
 
 def test_another_error_of_torch_stays_what_it_is():
-    with pytest.raises(RuntimeError, match="shapes"), trainers.too_little_memory("x"):
+    with pytest.raises(RuntimeError, match="shapes"), loop.too_little_memory("x"):
         raise RuntimeError("shapes")
 
 

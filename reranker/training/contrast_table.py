@@ -1,10 +1,10 @@
-"""Contrasts from files to rows that training reaches in any order, and which of them an epoch has."""
+"""Contrasts as a table that training reads in any order, and which of them an epoch has."""
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 
 from indexer.base.progress import progress
 from indexer.store.artifacts import combined_sha256, file_sha256
-from indexer.store.tables import Row, Table, TableWriter
+from indexer.store.tables import Table, TableWriter
 from reranker.contrasts import Contrast, TextPair, number_contrasts
 from reranker.objectives.registry import all_objectives
-from reranker.training.config import LossKind
-from reranker.training.data import existing
+from reranker.training.finetune_config import LossKind
+from retriever.training.batches import Sample
+from retriever.training.lifecycle import existing
 
 _PAIR = pa.struct(
     [
@@ -40,81 +41,79 @@ CONTRAST_SCHEMA = pa.schema(
 )
 
 
-class ContrastRows:
-    """Stored contrasts by row; a row is a dictionary of `CONTRAST_SCHEMA` and its number, `row`."""
+class ContrastTable:
+    """Stored contrasts by row, as samples."""
 
     def __init__(self, path: Path) -> None:
-        """Open what `store_contrasts` wrote. Raises `DamagedIndexError` if it is cut off."""
+        """Open a table of `store_contrasts`. Raises `DamagedIndexError` if it is cut off."""
         self._table = Table([path], CONTRAST_SCHEMA)
 
     def __len__(self) -> int:
         return len(self._table)
 
-    def __getitem__(self, row: int) -> dict[str, Any]:
-        return self._table.row(int(row)) | {"row": int(row)}
+    def __getitem__(self, row: int) -> Sample[Contrast]:
+        values = self._table.row(int(row))
+        worse = tuple(_text_pair(pair) for pair in values["worse"])
+        contrast = Contrast(_text_pair(values["better"]), worse, values["objective"])
+        return Sample(int(row), values["place"], contrast)
 
     def files(self) -> NDArray[np.int64]:
         """The file of each row, from 0, int64 [N]."""
-        pieces = [column.to_numpy() for (column,) in self._table.batches(["file"])]
-        return np.concatenate([np.empty(0, np.int64), *pieces]).astype(np.int64)
+        parts = [column.to_numpy() for (column,) in self._table.batches(["file"])]
+        return np.concatenate([np.empty(0, np.int64), *parts]).astype(np.int64)
 
     def objectives(self) -> NDArray[np.str_]:
         """The objective of each row [N]."""
-        pieces = [column.to_pylist() for (column,) in self._table.batches(["objective"])]
-        return np.array([name for piece in pieces for name in piece], np.str_)
+        parts = [column.to_pylist() for (column,) in self._table.batches(["objective"])]
+        return np.array([name for part in parts for name in part], np.str_)
 
 
-def open_contrasts(paths: Sequence[Path], folder: Path) -> tuple[ContrastRows, str]:
-    """The contrasts of some files as a table in the folder, made if it is not there yet, and their hash.
+def _text_pair(values: Mapping[str, Any]) -> TextPair:
+    anchors = tuple((start, end) for start, end in values["anchors"])
+    return TextPair(values["query"], values["document"], values["title"], anchors)
 
-    Raises `InputError` naming file and line for what is none, or of an objective that is unknown; a file
-    without a contrast is said on stderr.
+
+def open_contrasts(paths: Sequence[Path], folder: Path) -> tuple[ContrastTable, str]:
+    """The contrasts of some files as a table in the folder, written if it is missing, and their hash.
+
+    Raises `InputError` naming file and line for an invalid contrast and an unknown objective; a file without
+    contrasts is reported on stderr.
     """
     sha256 = combined_sha256([file_sha256(path) for path in existing(paths)])
     stored = folder / f"contrasts-{sha256[:16]}.arrow"
     if not stored.is_file():
         with progress("reading contrasts", unit="contrasts") as advance:
             store_contrasts(paths, stored, lambda: advance(1))
-    return ContrastRows(stored), sha256
+    return ContrastTable(stored), sha256
 
 
 def store_contrasts(paths: Sequence[Path], target: Path, on_contrast: Callable[[], None]) -> None:
-    """Write the contrasts of some files as one Arrow table; it is there whole or not at all."""
+    """Write the contrasts of some files as one Arrow table, atomically."""
     known = all_objectives()
     temporary = target.with_name(target.name + ".tmp")
     with TableWriter(temporary, CONTRAST_SCHEMA) as writer:
         for file, path in enumerate(paths):
             before = writer.rows
             for line, contrast in number_contrasts(path, known):
-                writer.write(_row(contrast, file, f"{path.name}, line {line:,}"), _size(contrast))
+                pairs = (contrast.better, *contrast.worse)
+                row = {
+                    "place": f"{path.name}, line {line:,}",
+                    "file": file,
+                    "objective": contrast.objective,
+                    "better": asdict(contrast.better),
+                    "worse": [asdict(pair) for pair in contrast.worse],
+                }
+                writer.write(row, sum(len(p.query) + len(p.title) + len(p.document) for p in pairs))
                 on_contrast()
             if writer.rows == before:
-                print(f"{path} has no contrasts and is passed over", file=sys.stderr)
+                print(f"{path} has no contrasts and is skipped", file=sys.stderr)
     temporary.replace(target)
-
-
-def _row(contrast: Contrast, file: int, place: str) -> Row:
-    return {
-        "place": place,
-        "file": file,
-        "objective": contrast.objective,
-        "better": asdict(contrast.better),
-        "worse": [asdict(pair) for pair in contrast.worse],
-    }
-
-
-def _size(contrast: Contrast) -> int:
-    return sum(_characters(pair) for pair in (contrast.better, *contrast.worse))
-
-
-def _characters(pair: TextPair) -> int:
-    return len(pair.query) + len(pair.title) + len(pair.document)
 
 
 def draw_mix(files: NDArray[np.int64], weights: Sequence[float], seed: int) -> NDArray[np.int64]:
     """The rows of an epoch, int64 [n] ascending: with weights, as many as the scarcest file allows.
 
-    files: int64 [N], of each row; one without a row counts for nothing.
+    files: int64 [N], of each row; one without a row does not count.
     """
     if not weights:
         return np.arange(len(files))
@@ -131,10 +130,10 @@ def draw_mix(files: NDArray[np.int64], weights: Sequence[float], seed: int) -> N
 def by_loss(
     objectives: NDArray[np.str_], rows: NDArray[np.int64], loss: LossKind | None
 ) -> dict[str, NDArray[np.int64]]:
-    """Rows, int64 [n], by the loss that they are learnt with: a batch has one (`retriever.training.data`).
+    """Rows, int64 [n], by their loss: a batch has one (`retriever.training.batches`).
 
     objectives: of all rows [N]. loss: of all of them; by default each objective's own.
     """
     names, known = objectives[rows].tolist(), all_objectives()
-    found = np.array([loss or known[name].loss for name in names], np.str_)
-    return {name: rows[found == name] for name in sorted(set(found.tolist()))}
+    losses = np.array([loss or known[name].loss for name in names], np.str_)
+    return {name: rows[losses == name] for name in sorted(set(losses.tolist()))}

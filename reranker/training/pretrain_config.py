@@ -13,7 +13,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from indexer.base.settings import Settings
-from reranker.training.config import (
+from reranker.training.finetune_config import (
     CrossEncoderSettings,
     GroupTrainingSettings,
     LossKind,

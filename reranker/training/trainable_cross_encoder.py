@@ -1,4 +1,4 @@
-"""The model that is trained: a cross-encoder, all of it or adapters and head, or a baseline."""
+"""A re-ranker as training starts: a cross-encoder, all of it or adapters and head, or a baseline."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ from reranker.models.bases import (
     save_cross_encoder,
 )
 from reranker.models.cross_encoder import cross_encoder_facts
-from reranker.training.config import CrossEncoderSettings, FinetuneConfig, PairTextSettings
-from reranker.training.data import URL_BEFORE_TITLE, existing
+from reranker.training.finetune_config import CrossEncoderSettings, FinetuneConfig, PairTextSettings
+from reranker.training.groups import URL_BEFORE_TITLE
 from retriever.models.biencoder import TextFormat
 from retriever.models.facts import ModelFacts
 from retriever.models.folders import weights_sha256
 from retriever.models.library import TITLE_SEPARATOR
 from retriever.models.locations import DEFAULT_ENCODER
+from retriever.training.lifecycle import existing
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
@@ -48,9 +49,9 @@ class Trainable:
 
 
 def open_trainable(config: FinetuneConfig) -> Trainable:
-    """The model that the settings name; what is random in it is drawn from torch's generator.
+    """The model that the settings name; new weights are drawn from torch's generator.
 
-    Raises `InputError` if its base cannot be had or read, or reads fewer tokens than it should.
+    Raises `InputError` if its base cannot be found or read, or reads fewer tokens.
     """
     if config.model.kind == "cross-encoder":
         return open_trainable_cross_encoder(config.model, config.texts, url=config.texts.url)
@@ -60,10 +61,10 @@ def open_trainable(config: FinetuneConfig) -> Trainable:
 def open_trainable_cross_encoder(
     settings: CrossEncoderSettings, texts: PairTextSettings, *, url: bool = False
 ) -> Trainable:
-    """A cross-encoder with what is trained of it. url: whether it reads addresses before titles.
+    """A cross-encoder whose trained weights need gradients. url: whether it reads addresses before titles.
 
-    Adapters upon adapters would need both to be opened, so those that the base is made of are trained further
-    instead: what comes out is one set of adapters on the base of the first. Raises as `open_trainable`.
+    Adapters upon adapters would need both to be opened, so those of the base are trained further instead: the
+    result is one set of adapters on the base of the first. Raises as `open_trainable`.
     """
     folder = find_start(settings.base)
     base_sha256 = adapted_sha256 = weights_sha256(folder)

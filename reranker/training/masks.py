@@ -1,4 +1,4 @@
-"""Which tokens of a pair are predicted, and what stands there instead (Devlin et al. 2019, section 3.1).
+"""Which tokens of a pair are predicted, and which tokens replace them (Devlin et al. 2019, section 3.1).
 
 A token is chosen with a probability of its own: in an anchor of the query, elsewhere in the query or in the
 document; never [CLS] and [SEP], and never in a query that is a set of words. Of the chosen ones 80 % become
@@ -24,7 +24,7 @@ NOT_PREDICTED = -100
 _MASKED, _REPLACED = 0.8, 0.9  # cumulated shares
 
 Masked = tuple[NDArray[np.int32], NDArray[np.int64]]
-"""The tokens of a pair as the model is to see them, [L]; its own where they are predicted, elsewhere -100."""
+"""The tokens of a pair as the model reads them [L], and the original where predicted, else -100."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Masks:
         """The pairs of a group, the better one first. masks_query: whether its query's tokens are masked."""
         sides = [_sides(encoding) for encoding in encodings]  # [L] each
         shared = generator.random((3, max(int((side == 0).sum()) for side in sides)))
-        found = []
+        masked = []
         for encoding, side, pair in zip(encodings, sides, pairs, strict=True):
             draws = generator.random((3, len(side)))
             anchors = pair.anchors
@@ -58,16 +58,16 @@ class Masks:
             if masks_query:
                 chances[side == 0] = self.share
                 chances[(side == 0) & _in_spans(encoding, anchors)] = self.anchors
-            found.append(self._masked(np.array(encoding.ids), chances, draws))
-        return found
+            masked.append(self._masked(np.array(encoding.ids), chances, draws))
+        return masked
 
     def _masked(
         self, ids: NDArray[np.int64], chances: NDArray[np.float64], draws: NDArray[np.float64]
     ) -> Masked:
-        """ids, chances: [L]. draws: [3, L] in [0, 1): if a token is chosen, what it becomes, which other."""
-        is_chosen, becomes = draws[0] < chances, draws[1]
+        """ids, chances: [L]. draws: [3, L] in [0, 1): whether a token is chosen, its fate, its substitute."""
+        is_chosen, fate = draws[0] < chances, draws[1]
         others = (draws[2] * self.vocabulary).astype(np.int64)
-        seen = np.where(becomes < _MASKED, self.mask_token, np.where(becomes < _REPLACED, others, ids))
+        seen = np.where(fate < _MASKED, self.mask_token, np.where(fate < _REPLACED, others, ids))
         return (
             np.where(is_chosen, seen, ids).astype(np.int32),
             np.where(is_chosen, ids, NOT_PREDICTED),
@@ -75,14 +75,14 @@ class Masks:
 
 
 def _sides(encoding: Encoding) -> NDArray[np.int64]:
-    """Of each token whether it is of the query (0), of the document (1) or of neither (-1), [L]."""
+    """The side of each token: the query (0), the document (1) or neither (-1), [L]."""
     return np.array([-1 if side is None else side for side in encoding.sequence_ids])
 
 
 def _in_spans(encoding: Encoding, spans: Sequence[tuple[int, int]]) -> NDArray[np.bool_]:
     """Which tokens share a character with a span of their text, [L]."""
     starts, ends = np.array(encoding.offsets).T  # [L] each
-    found = np.zeros(len(starts), bool)
+    mask = np.zeros(len(starts), bool)
     for start, end in spans:
-        found |= (starts < end) & (ends > start)
-    return found
+        mask |= (starts < end) & (ends > start)
+    return mask

@@ -1,4 +1,4 @@
-"""The model that is pre-trained: an encoder, a head that scores pairs and one that predicts masked tokens."""
+"""A cross-encoder in pre-training: an encoder with a head for scores and one for masked tokens."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from torch import Tensor, nn
 from indexer.base.errors import InputError
 from reranker.models.bases import find_start
 from reranker.models.mlm_heads import MlmHead, open_mlm_head, save_mlm_head
-from reranker.training.model import Trainable, open_trainable_cross_encoder
-from reranker.training.pretraining.config import MaskSettings, PretrainConfig
-from reranker.training.pretraining.masks import Masks
-from reranker.training.pretraining.texts import LABELS, MASKED_IDS
-from retriever.training.masked import masked_cost
+from reranker.training.contrast_inputs import LABELS, MASKED_IDS
+from reranker.training.masks import Masks
+from reranker.training.pretrain_config import MaskSettings, PretrainConfig
+from reranker.training.trainable_cross_encoder import Trainable, open_trainable_cross_encoder
+from retriever.training.masked_training import masked_loss
 
-WORTH = "worth"
-"""Among the features: what the loss of one masked token counts for in that of the step."""
+TOKEN_WEIGHT = "token_weight"
+"""Among the features: the weight of one masked token's loss in that of the step, []."""
 
 
 class TwoHeads(nn.Module):
     """A transformer that scores pairs, and the head of masked tokens on the same vectors.
 
     transformer: of the library, with the head that scores. mlm: None if no token is predicted. head_alone:
-    whether it is all that is trained; then nothing is scored.
+    whether only that is trained; then nothing is scored.
     """
 
     def __init__(self, transformer: Any, mlm: nn.Module | None, *, head_alone: bool = False) -> None:
@@ -34,12 +34,10 @@ class TwoHeads(nn.Module):
         self.transformer, self.mlm, self._head_alone = transformer, mlm, head_alone
         if head_alone:
             transformer.requires_grad_(False)
-        self.mlm_loss = torch.zeros(())
-        """What masked tokens have added to the losses since it was set to zero."""
 
     def forward(self, features: dict[str, Tensor]) -> dict[str, Tensor]:
         """int64 [P, L] each -> {"scores": [P, 1], "added": []}; the latter with labels and gradients."""
-        inputs = {name: features[name] for name in features if name not in (LABELS, MASKED_IDS, WORTH)}
+        inputs = {name: features[name] for name in features if name not in (LABELS, MASKED_IDS, TOKEN_WEIGHT)}
         is_predicting = LABELS in features and torch.is_grad_enabled()
         in_one_pass = is_predicting and MASKED_IDS not in features
         vectors = None  # [P, L, H]
@@ -55,8 +53,7 @@ class TwoHeads(nn.Module):
             inputs["input_ids"] = features.get(MASKED_IDS, inputs["input_ids"])
             vectors = self.transformer.base_model(**inputs).last_hidden_state
         assert self.mlm is not None
-        added = masked_cost(self.mlm, vectors, features[LABELS])[0] * features[WORTH]
-        self.mlm_loss = self.mlm_loss.to(added.device) + added.detach()
+        added = masked_loss(self.mlm, vectors, features[LABELS])[0] * features[TOKEN_WEIGHT]
         return {"scores": scores, "added": added}
 
 
@@ -69,7 +66,7 @@ class Pretrainable(Trainable):
 
 
 def open_pretrainable(config: PretrainConfig, *, head_alone: bool = False) -> Pretrainable:
-    """The model that the settings name; what is random in it is drawn from torch's generator.
+    """The model that the settings name; new weights are drawn from torch's generator.
 
     Raises `InputError` as `open_trainable_cross_encoder`, and for a base that cannot predict masked tokens.
     """

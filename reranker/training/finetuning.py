@@ -1,0 +1,109 @@
+"""Fine-tuning of a re-ranker from settings to a published folder: one model, or one for each fold.
+
+In cross-validation the queries are split, each part ranked by a model that has not seen it (PROP, section
+4.4.3):
+
+    FOLDER/fold-N       the model by which the queries of part N are ranked
+    FOLDER/folds.tsv    N <tab> query, for each query
+    FOLDER/run.trec     the run, each query re-ranked by its model; with data.run only
+
+A query's part depends on `data.seed` and the other queries alone. Of the other parts the next one chooses the
+checkpoint, the rest is trained on; `data.shots` draws from that rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from indexer.base.progress import progress
+from indexer.base.settings import settings_text
+from indexer.index import Index
+from indexer.store.artifacts import combined_sha256, file_sha256, write_atomically
+from reranker.candidates import read_candidates
+from reranker.models.scoring import open_scorer
+from reranker.reranking import Reranker
+from reranker.training.finetune_config import FinetuneConfig
+from reranker.training.group_training import train_on_groups
+from reranker.training.groups import data_sha256, open_groups
+from reranker.training.query_splits import draw_queries, fold_of_each, fold_split, query_numbers
+from retriever.mining.pairs import Pair
+from retriever.ranking import Ranking
+from retriever.search.runs import write_run
+from retriever.training.lifecycle import SETTINGS, Run, existing, is_finished, open_run
+from retriever.training.pair_table import PairTable
+
+
+def finetune(config: FinetuneConfig) -> None:
+    """Train, or resume training, and publish the model in `output.folder` atomically.
+
+    Does nothing if it is finished. Raises `UsageError` if the folder holds something else.
+    """
+    if is_finished(config, config.output.folder):
+        return
+    with open_run(config) as run:
+        sha256 = data_sha256(config.data)
+        with run.accelerator.main_process_first():
+            table = open_groups(config.data, config.texts.url, run.work, sha256)
+            dev_pairs = _dev_pairs(config, run.work)
+        if config.folds.count:
+            _cross_validate(config, run, table, sha256, config.folds.count)
+        else:
+            chosen = draw_queries(query_numbers(table), config.data.shots, config.data.seed)
+            train_on_groups(config, run, table, chosen, dev_pairs, sha256)
+
+
+def _dev_pairs(config: FinetuneConfig, work: Path) -> list[Pair]:
+    paths = existing(config.dev.pairs)
+    if not paths:
+        return []
+    data = config.data.model_copy(update={"pairs": paths, "run": None, "index": None})
+    table = open_groups(data, False, work, combined_sha256([file_sha256(path) for path in paths]))
+    return [table[row].record for row in range(min(len(table), config.dev.most))]
+
+
+def _cross_validate(config: FinetuneConfig, run: Run, table: PairTable, sha256: str, count: int) -> None:
+    """Train a model a fold, or resume, rank each query by its own, and publish all of it."""
+    fold_of = fold_of_each(table.queries(), count, config.data.seed)
+    folds = np.array([fold_of[query] for query in table.queries()], np.int64)  # [N]
+    numbers = query_numbers(table)
+    finished = run.work / "model"
+    for held_out in range(count):
+        split = fold_split(folds, held_out, count)
+        chosen = split.train[draw_queries(numbers[split.train], config.data.shots, config.data.seed)]
+        dev_pairs = [table[row].record for row in split.dev[: config.dev.most].tolist()]
+        fold = replace(run, folder=finished / f"fold-{held_out}", work=run.work / f"fold-{held_out}")
+        if not fold.folder.is_dir():
+            finished.mkdir(exist_ok=True)
+            fold.work.mkdir(exist_ok=True)
+            train_on_groups(config, fold, table, chosen, dev_pairs, sha256)
+    if not run.accelerator.is_main_process:
+        return
+    if config.data.run:
+        _rank(config, finished, fold_of, count)
+    lines = "".join(f"{fold}\t{' '.join(query.split())}\n" for query, fold in fold_of.items())
+    write_atomically(finished / "folds.tsv", lines.encode())
+    (finished / SETTINGS).write_text(settings_text(config), "utf-8")
+    finished.rename(run.folder)
+
+
+def _rank(config: FinetuneConfig, finished: Path, fold_of: Mapping[str, int], count: int) -> None:
+    """Write the re-ranked run; a query without a judgement, which is in no fold, goes by the first model."""
+    data = config.data
+    assert data.run and data.index and data.queries
+    queries, ranking, candidates, _ = read_candidates(data.run, Index.open(data.index), data.queries)
+    rows = np.full(ranking.rows.shape, -1, np.int64)
+    scores = np.full(ranking.scores.shape, -np.inf, np.float32)
+    for fold in range(count):
+        places = [n for n, query in enumerate(queries) if fold_of.get(query.text, 0) == fold]
+        part = Ranking(tuple(queries[n].id for n in places), ranking.rows[places], ranking.scores[places])
+        scorer = open_scorer(str(finished / f"fold-{fold}"), device=config.training.device)
+        reranker = Reranker([scorer], candidates, depth=data.depth)
+        with progress(f"ranking with fold {fold}", reranker.pairs(part), "pairs") as advance:
+            reranked = reranker.rerank([queries[n] for n in places], part, advance)
+        rows[places], scores[places] = reranked.rows, reranked.scores
+    joined = Ranking(ranking.query_ids, rows, scores)
+    write_run(finished / "run.trec", joined, lambda rows: [candidates.id(int(row)) for row in rows])

@@ -1,0 +1,120 @@
+"""Labelled pairs to what a re-ranker reads and the loss needs: groups of tokenised pairs, in pieces.
+
+Pairs are tokenised and padded exactly as `reranker.models` does it for scoring.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from tokenizers import Encoding
+from torch import Tensor
+
+from indexer.encoding.batches import TokenRows
+from reranker.models.cross_encoder import pair_tokens
+from retriever.mining.pairs import Pair
+from retriever.models.biencoder import TextFormat
+from retriever.models.facts import ModelFacts, open_tokenizer, padded
+from retriever.training.batches import Sample
+from retriever.training.pair_inputs import draw
+
+Pairs = list[tuple[str, str]]
+Features = dict[str, Tensor]
+Reader = Callable[[slice], Features]
+
+
+class PairTokenizer:
+    """(query, text) pairs to token ids, and those to tensors."""
+
+    def __init__(self, facts: ModelFacts) -> None:
+        self._facts = facts
+        self._tokenizer = open_tokenizer(facts)
+
+    def tokens(self, pairs: Sequence[tuple[str, str]]) -> TokenRows:
+        """Token ids; those of the second text as ~id."""
+        return pair_tokens(self._tokenizer, list(pairs))
+
+    def encodings(self, pairs: Sequence[tuple[str, str]]) -> list[Encoding]:
+        """The same tokens, each with its text and its place there."""
+        encodings: list[Encoding] = self._tokenizer.encode_batch(list(pairs))
+        return encodings
+
+    def features(self, tokens: Sequence[Any]) -> Features:
+        """Tokens of P pairs as the model's inputs, int64 [P, L] each."""
+        return {name: torch.from_numpy(array) for name, array in padded(tokens, self._facts).items()}
+
+
+@dataclass(frozen=True)
+class GroupTexts:
+    """How a labelled pair becomes a group. negatives: a limit on the texts that are not relevant."""
+
+    format: TextFormat
+    negatives: int
+    seed: int = 0
+
+    def pairs(self, sample: Sample[Pair], epoch: int) -> Pairs:
+        """(query, text), the relevant text first; others are drawn anew for each epoch if there are more."""
+        hard = draw(sample.record.hard_negatives, self.negatives, (self.seed, epoch, sample.row))
+        return self._read(sample.record, hard)
+
+    def first_pairs(self, pair: Pair) -> Pairs:
+        """The same with the first, best-ranked negatives, for the dev measure."""
+        return self._read(pair, pair.hard_negatives[: self.negatives])
+
+    def _read(self, pair: Pair, negatives: Sequence[Any]) -> Pairs:
+        query = self.format.query(pair.query)
+        contexts = [pair.positive, *negatives]
+        return [(query, self.format.passage(context.title, context.text)) for context in contexts]
+
+
+class Texts(Protocol):
+    """How samples become groups."""
+
+    def pairs(self, sample: Sample[Any], epoch: int) -> Pairs:
+        """(query, text), the one to score highest first."""
+
+
+class GroupCollator:
+    """Samples to the inputs of one step.
+
+    mini_batch: pairs in a piece; 0: all of them.
+    """
+
+    def __init__(self, tokenizer: PairTokenizer, texts: Texts, mini_batch: int = 0) -> None:
+        self._tokenizer, self._texts, self._mini_batch = tokenizer, texts, mini_batch
+
+    def __call__(self, samples: Sequence[Sample[Any]], epoch: int) -> dict[str, Any]:
+        """`pieces`: features of all pairs, group by group; `mask`: bool [B, 1 + n], the places they fill."""
+        groups = [self._texts.pairs(sample, epoch) for sample in samples]
+        sizes = np.array([len(group) for group in groups])  # [B]
+        mask = np.arange(sizes.max()) < sizes[:, None]  # [B, 1 + n]
+        features = self._reader(samples, epoch, groups)
+        pieces = [features(piece) for piece in cut(sizes.tolist(), self._mini_batch)]
+        return {"pieces": pieces, "mask": torch.from_numpy(mask)}
+
+    def _reader(self, samples: Sequence[Sample[Any]], epoch: int, groups: Sequence[Pairs]) -> Reader:
+        """A function that makes the features of a piece of all groups' pairs."""
+        tokens = self._tokenizer.tokens([pair for group in groups for pair in group])
+        return lambda piece: self._tokenizer.features(tokens[piece])
+
+
+def cut(sizes: Sequence[int], limit: int) -> list[slice]:
+    """Pieces of groups of these sizes, each of at most `limit` pairs; 0: one piece.
+
+    Whole groups stay together as long as each fits; otherwise all pieces but the last have the limit's size.
+    """
+    total = sum(sizes)
+    if not limit or total <= limit:
+        return [slice(0, total)]
+    if max(sizes) > limit:
+        return [slice(start, min(start + limit, total)) for start in range(0, total, limit)]
+    starts, end = [0], 0
+    for size in sizes:
+        if end + size - starts[-1] > limit:
+            starts.append(end)
+        end += size
+    return [slice(*ends) for ends in zip(starts, [*starts[1:], total], strict=True)]

@@ -1,0 +1,105 @@
+"""The losses of a group of scored pairs, and their exact gradients where a batch does not fit in memory.
+
+A group is a query, its relevant text and n others; s_0 is the score of the relevant one. A group with fewer
+others has blank places, which count for nothing.
+
+    lce         L = -log  exp(s_0) / sum_j exp(s_j)                    localised contrastive estimation,
+                (Gao, Dai and Callan 2021, equation 2; PHP, section 3.2)
+    pointwise   L = -1/(1 + n) (log p_0 + sum_{j>0} log(1 - p_j)),  p = 1 / (1 + exp(-s))
+                (HARP, equation 18, whose printed sign is the other one)
+    hinge       L = 1/n sum_{j>0} max(0, 1 - s_0 + s_j)
+                (PROP, equation 5; HARP, equation 6; both with n = 1)
+
+A batch's loss is the mean of those of its groups. A worked example: the scores 1, 0, 0.5 cost
+log(e + 1 + sqrt(e)) - 1 = 0.6803 by the first, (log(1 + 1/e) + log 2 + log(1 + sqrt(e))) / 3 = 0.6601 by the
+second and (0 + 0.5) / 2 = 0.25 by the third.
+
+A model may give "added" next to its scores: a further loss of the pairs, such as that of masked tokens. It is
+summed over the pieces of a batch.
+
+A new loss is one more function of scores and mask in `LOSSES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import accumulate
+
+import torch
+from torch import Tensor, nn
+
+from reranker.training.finetune_config import LossKind
+from retriever.training.gradcache import Piece, cached_loss, synchronised
+
+GroupLoss = Callable[[Tensor, Tensor], Tensor]
+"""(scores [B, 1 + n], the mask of texts, bool [B, 1 + n]) -> the loss of each group [B]."""
+
+
+def lce(scores: Tensor, mask: Tensor) -> Tensor:
+    """Scores [B, 1 + n], the relevant text's first -> [B]."""
+    return scores.masked_fill(~mask, -torch.inf).logsumexp(dim=1) - scores[:, 0]
+
+
+def pointwise(scores: Tensor, mask: Tensor) -> Tensor:
+    """Scores [B, 1 + n], the relevant text's first -> [B]."""
+    labels = torch.zeros_like(scores)
+    labels[:, 0] = 1
+    each = nn.functional.binary_cross_entropy_with_logits(scores, labels, reduction="none")  # [B, 1 + n]
+    return (each * mask).sum(dim=1) / mask.sum(dim=1)
+
+
+def hinge(scores: Tensor, mask: Tensor) -> Tensor:
+    """Scores [B, 1 + n], the relevant text's first -> [B]."""
+    each = (1 - scores[:, :1] + scores[:, 1:]).clamp(min=0) * mask[:, 1:]  # [B, n]
+    return each.sum(dim=1) / mask[:, 1:].sum(dim=1).clamp(min=1)
+
+
+LOSSES: dict[LossKind, GroupLoss] = {"lce": lce, "pointwise": pointwise, "hinge": hinge}
+
+
+def read_scores(model: nn.Module, features: Piece) -> tuple[Tensor, Tensor]:
+    """The score of each pair [P], and the loss [] that the model adds; features int64 [P, L] each."""
+    output = model(dict(features))
+    scores: Tensor = output["scores"].view(-1).float()  # from [P, 1]; of baselines [P]
+    return scores, output.get("added", scores.new_zeros(()))
+
+
+def batch_loss(
+    model: nn.Module, pieces: Sequence[Piece], mask: Tensor, loss: GroupLoss
+) -> tuple[Tensor, Tensor]:
+    """The mean loss of a batch whose pairs, group by group, lie in pieces; and the part that the model added.
+
+    mask: bool [B, 1 + n]; its true places are the pairs, in their order. The pieces before the last have
+    added their gradients when this returns; `backward` on the loss adds those of the last. Together they are
+    those of the whole batch in one piece. If each piece holds whole groups one pass does it, otherwise it
+    takes two (`retriever.training.gradcache`).
+    """
+    cuts = list(accumulate(len(next(iter(piece.values()))) for piece in pieces))
+    ends = mask.sum(dim=1).cumsum(0).tolist()  # of the groups, in pairs
+    if not set(cuts) <= set(ends):
+
+        def mean_loss(scores: list[Tensor]) -> Tensor:
+            return _group_losses(torch.cat(scores), mask, loss).mean()
+
+        return cached_loss(model, pieces, partial(read_scores, model), mean_loss)
+    total = all_added = torch.zeros((), device=mask.device)
+    first = 0
+    for cut, piece in zip(cuts, pieces, strict=True):
+        is_last, end = cut == cuts[-1], ends.index(cut) + 1
+        with synchronised(model, is_last):
+            scores, added = read_scores(model, piece)
+            own = _group_losses(scores, mask[first:end], loss).sum() / len(mask) + added
+            all_added = all_added + added.detach()
+            if is_last:
+                return own + total, all_added
+            own.backward()  # type: ignore[no-untyped-call]
+        total = total + own.detach()
+        first = end
+    raise AssertionError
+
+
+def _group_losses(scores: Tensor, mask: Tensor, loss: GroupLoss) -> Tensor:
+    """Scores of the pairs of the mask [P] -> [B]."""
+    placed = torch.zeros(mask.shape, dtype=scores.dtype, device=scores.device)
+    return loss(placed.masked_scatter(mask, scores), mask)

@@ -1,0 +1,115 @@
+"""Groups from labelled pairs, or from a run with judgements, as a table that training reads in any order.
+
+A group is a pair of `retriever.mining.pairs`: a query, its relevant text, and as hard negatives others that a
+first stage ranks high, the best-ranked first.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+
+from indexer.base.errors import InputError
+from indexer.base.progress import progress
+from indexer.index import Index
+from indexer.store.artifacts import combined_sha256, file_sha256
+from reranker.candidates import RunCandidates
+from reranker.training.finetune_config import GroupSettings
+from retriever.mining.pairs import Context, Pair, read_pairs
+from retriever.queries import read_queries
+from retriever.search.runs import check_questions, read_qrels, read_run
+from retriever.training.lifecycle import existing
+from retriever.training.pair_table import PairTable, write_pair_table
+
+URL_BEFORE_TITLE = " "
+"""The text between a document's address and its title."""
+
+
+def data_sha256(settings: GroupSettings) -> str:
+    """One hash of all data; of an index, that of its passages. Raises `InputError` for a missing file."""
+    files = [path for path in (settings.run, settings.queries, settings.qrels) if path is not None]
+    hashes = [file_sha256(path) for path in existing([*settings.pairs, *files])]
+    if settings.index is not None:
+        hashes.append(str(Index.open(settings.index).parts["passages"]["fingerprint"]))
+    return combined_sha256(hashes)
+
+
+def open_groups(settings: GroupSettings, url: bool, folder: Path, sha256: str) -> PairTable:
+    """The groups of all queries as a table in the folder, written if it is missing.
+
+    url: whether a document's address is read before its title. sha256: of the data. Raises `InputError`
+    naming file and pair for an invalid pair and an empty relevant text, and if no query has a negative.
+    """
+    stored = folder / f"groups-{sha256[:16]}-{settings.depth}{'-url' if url else ''}.arrow"
+    if not stored.is_file():
+        with progress("reading groups", unit="groups") as advance:
+            pairs = _from_pairs(settings.pairs) if settings.pairs else _from_run(settings, url)
+            write_pair_table(_usable(pairs), stored, lambda: advance(1))
+    return PairTable(stored)
+
+
+def _usable(pairs: Iterable[tuple[Pair, str]]) -> Iterator[tuple[Pair, str]]:
+    """Pairs with a relevant text and a negative; how many lack the latter is printed on stderr."""
+    lacking = usable = 0
+    for pair, place in pairs:
+        if not f"{pair.positive.title}{pair.positive.text}".strip():
+            raise InputError(f"{place}: its relevant passage is empty", "Remove the pair.")
+        given = pair.hard_negatives or pair.negatives
+        negatives = tuple(c for c in given if f"{c.title}{c.text}".strip())
+        if negatives:
+            usable += 1
+            yield Pair(pair.query, pair.positive, hard_negatives=negatives), place
+        else:
+            lacking += 1
+    if not usable:
+        raise InputError(
+            f"none of {lacking:,} labelled pairs has a passage that is not relevant",
+            "A re-ranker learns from both: python -m retriever.negatives adds those of a first stage.",
+        )
+    if lacking:
+        print(f"{lacking:,} pairs without a passage that is not relevant are skipped", file=sys.stderr)
+
+
+def _from_pairs(paths: Sequence[Path]) -> Iterator[tuple[Pair, str]]:
+    for path in paths:
+        for number, pair in enumerate(read_pairs(path), start=1):
+            yield pair, f"{path.name}, pair {number:,}"
+
+
+def _from_run(data: GroupSettings, url: bool) -> Iterator[tuple[Pair, str]]:
+    assert data.index and data.run and data.queries and data.qrels
+    run, qrels = read_run(data.run), read_qrels(data.qrels)
+    text_of = {query.id: query.text for query in read_queries(data.queries)}
+    check_questions(run, text_of, str(data.run))
+    queries = [query for query in run if query in text_of]
+    ids = list(dict.fromkeys(id_ for query in queries for id_ in (*run[query], *qrels.get(query, {}))))
+    candidates = RunCandidates(Index.open(data.index), ids, str(data.run))
+    row_of = {id_: row for row, id_ in enumerate(ids) if candidates.known[row]}
+
+    def context(id_: str) -> Context:
+        candidate = candidates.read(row_of[id_])
+        address = candidate.url + URL_BEFORE_TITLE if url and candidate.url else ""
+        return Context(address + candidate.title, candidate.text, id_)
+
+    for query in queries:
+        for relevant, others in judged_groups(run[query], qrels.get(query, {}), data.depth):
+            if relevant in row_of:
+                negatives = tuple(context(id_) for id_ in others if id_ in row_of)
+                yield (
+                    Pair(text_of[query], context(relevant), hard_negatives=negatives),
+                    f"{data.run.name}, query {query}",
+                )
+
+
+def judged_groups(
+    results: Iterable[str], judged: Mapping[str, int], depth: int
+) -> Iterator[tuple[str, list[str]]]:
+    """Each relevant id of a query with the results that are not relevant, higher relevance first.
+
+    Results that are not judged are not relevant.
+    """
+    others = [id_ for id_ in islice(results, depth) if judged.get(id_, 0) <= 0]
+    for id_ in sorted((id_ for id_, value in judged.items() if value > 0), key=lambda id_: -judged[id_]):
+        yield id_, others

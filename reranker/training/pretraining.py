@@ -1,0 +1,162 @@
+"""Pre-training of a cross-encoder from settings to a published folder, stage by stage.
+
+Each stage has checkpoints of its own in FOLDER.training/STAGE, and begins with the weights of the last
+checkpoint of the stage before. A new head of masked tokens has a stage before all others, in which it learns
+alone.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from accelerate.utils import set_seed
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from indexer.base.errors import InputError
+from indexer.base.progress import progress
+from indexer.store.artifacts import combined_sha256
+from reranker.training.contrast_inputs import LABELS, ContrastCollator, ContrastTexts
+from reranker.training.contrast_table import ContrastTable, by_loss, draw_mix, open_contrasts
+from reranker.training.group_inputs import PairTokenizer
+from reranker.training.group_loss import LOSSES, batch_loss
+from reranker.training.pretrain_config import WARMUP, ContrastTrainingSettings, PretrainConfig, StageSettings
+from reranker.training.reranker_cards import pretrained_card
+from reranker.training.two_heads import TOKEN_WEIGHT, Pretrainable, open_pretrainable
+from retriever.training import checkpoints
+from retriever.training.lifecycle import LOG, Run, fingerprint, is_finished, open_run, without_paths
+from retriever.training.loop import Task, train_steps
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage and its data.
+
+    sources: rows, int64 [n], by their loss. head_alone: whether only the head of masked tokens learns.
+    """
+
+    settings: StageSettings
+    training: ContrastTrainingSettings
+    table: ContrastTable
+    sources: Mapping[str, NDArray[np.int64]]
+    sha256: str
+    head_alone: bool = False
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Everything that decides its outcome, apart from its start."""
+        training = self.training.model_dump(mode="json")
+        own = {"training": training, "sha256": self.sha256, "head_alone": self.head_alone}
+        return without_paths(self.settings) | own
+
+    def counts(self) -> str:
+        """How many contrasts of which objectives it has, for the card."""
+        rows = np.concatenate(list(self.sources.values()))
+        counts = Counter(self.table.objectives()[rows].tolist())
+        return ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items()))
+
+
+def pretrain(config: PretrainConfig) -> None:
+    """Train, or resume training, and publish the model in `output.folder` atomically.
+
+    Does nothing if it is finished. Raises `UsageError` if the folder holds something else.
+    """
+    if is_finished(config, config.output.folder):
+        return
+    with open_run(config) as run:
+        with run.accelerator.main_process_first():
+            opened_stages = [_open_stage(config, settings, run.work) for settings in config.stages]
+        stages = [stage for stage in opened_stages if stage is not None]
+        if not stages:
+            raise InputError("no stage has a contrast", "Mine some: python -m reranker.mine.")
+        with progress("opening the base"):
+            opened = open_pretrainable(config)
+        if opened.head is not None and opened.head.is_new and config.mlm.warmup_steps:
+            stages.insert(0, _for_head(config, stages[0]))
+        marks = fingerprint(config, run.accelerator.num_processes, base_sha256=opened.base_sha256, stages={})
+        del marks["training"]  # each stage has its own
+        steps: dict[str, int] = {}
+        start: Path | None = None
+        for stage in stages:
+            name = stage.settings.name
+            marks["stages"] = marks["stages"] | {name: stage.fingerprint()}
+            stage_run = replace(run, work=run.work / name)
+            opened, steps[name] = _train_stage(config, stage, stage_run, start, marks)
+            start = checkpoints.checkpoint_path(stage_run.checkpoints, steps[name])
+        if run.accelerator.is_main_process:
+            own = {f"contrasts of {s.settings.name}": s.counts() for s in stages if not s.head_alone}
+            own["SHA-256 of the contrasts"] = f"`{combined_sha256([s.sha256 for s in stages])}`"
+            result = {"steps": ", ".join(f"{count:,} {name}" for name, count in steps.items())}
+            log = b"".join((run.work / name / LOG).read_bytes() for name in steps)
+            (run.work / LOG).write_bytes(log)
+            card = pretrained_card(config, run.facts(own, opened.base_sha256, result))
+            run.publish(config, partial(opened.save, opened.model), card)
+            print(f"{run.folder}: trained for {sum(steps.values()):,} steps", file=sys.stderr)
+
+
+def _open_stage(config: PretrainConfig, settings: StageSettings, work: Path) -> Stage | None:
+    """A stage with its contrasts; None, and a line on stderr, if there are none."""
+    table, sha256 = open_contrasts(settings.contrasts, work)
+    if not len(table):
+        print(f"stage {settings.name} has no contrasts and is skipped", file=sys.stderr)
+        return None
+    chosen = draw_mix(table.files(), settings.weights, config.training.seed)
+    sources = by_loss(table.objectives(), chosen, settings.loss)
+    return Stage(settings, config.training_of(settings), table, sources, sha256)
+
+
+def _for_head(config: PretrainConfig, first: Stage) -> Stage:
+    """The stage in which a new head learns alone: each contrast of the first one with one worse pair."""
+    settings = first.settings.model_copy(update={"name": WARMUP, "negatives": 1})
+    own = {"steps": config.mlm.warmup_steps, "learning_rate": config.mlm.warmup_learning_rate}
+    return replace(first, settings=settings, training=first.training.model_copy(update=own), head_alone=True)
+
+
+def _train_stage(
+    config: PretrainConfig, stage: Stage, run: Run, start: Path | None, marks: dict[str, Any]
+) -> tuple[Pretrainable, int]:
+    """Train a stage from a checkpoint of the stage before; returns the model and its steps."""
+    training, settings = stage.training, stage.settings
+    set_seed(training.seed)
+    opened = open_pretrainable(config, head_alone=stage.head_alone)
+    if start is not None:
+        checkpoints.load_weights(opened.model, start, partly=True)
+    tokenizer = PairTokenizer(opened.facts)
+    texts = ContrastTexts(opened.text_format, settings.negatives, training.seed)
+    task = Task(
+        opened.model,
+        stage.table,
+        run.batches(stage.sources, training.batch, training.seed),
+        "contrasts",
+        ContrastCollator(tokenizer, texts, opened.masks, settings.loss, training.mini_batch),
+        partial(contrast_loss, run, mlm_weight=config.mlm.weight, head_alone=stage.head_alone),
+        stage=settings.name,
+    )
+    return opened, train_steps(task, run, training, config.output, marks).step
+
+
+def contrast_loss(
+    run: Run, model: nn.Module, inputs: Mapping[str, Any], *, mlm_weight: float, head_alone: bool = False
+) -> dict[str, Tensor]:
+    """The loss of one batch of `ContrastCollator`: that of the ranking, and of masked tokens.
+
+    The latter is the mean over all masked tokens of the batch, in all processes, times the weight.
+    head_alone: whether the ranking counts for nothing.
+    """
+    group_loss, pieces = LOSSES[inputs["loss"]], inputs["pieces"]
+    if mlm_weight:
+        predicted = run.accelerator.reduce(sum((piece[LABELS] >= 0).sum() for piece in pieces), "sum")
+        # Processes take the mean of their gradients, so each counts for as many as there are.
+        weight = mlm_weight * run.accelerator.num_processes / predicted.clamp(min=1)
+        pieces = [piece | {TOKEN_WEIGHT: weight} for piece in pieces]
+    if head_alone:
+        loss, added = batch_loss(model, pieces, inputs["mask"], lambda scores, mask: scores.sum(dim=1) * 0)
+    else:
+        loss, added = batch_loss(model, pieces, inputs["mask"], group_loss)
+    return {"loss": loss} | ({"mlm_loss": added / mlm_weight} if mlm_weight else {})

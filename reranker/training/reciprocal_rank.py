@@ -1,0 +1,71 @@
+"""The dev measure of re-rankers: the mean reciprocal rank of the relevant text among a first stage's results.
+
+MRR@10 as MS MARCO has it, of each query's relevant text and its hard negatives. Texts with the score of the
+relevant one rank above it, so a model that gives all of them the same score is the worst, not the best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from indexer.encoding.batches import Parallel, Tokens, encode_texts
+from reranker.training.group_inputs import GroupTexts, PairTokenizer
+from reranker.training.group_loss import read_scores
+from retriever.mining.pairs import Pair
+
+MEASURE = "mrr"
+CUT = 10
+_BUDGET = 8_192  # padded tokens in a batch
+
+
+class DevGroups:
+    """The measure of a model in training on labelled pairs."""
+
+    dimension = 1
+    token_budget = _BUDGET
+    parallel = Parallel()
+
+    def __init__(
+        self, model: nn.Module, device: torch.device, pairs: Sequence[Pair], tokenizer: PairTokenizer,
+        texts: GroupTexts,
+    ) -> None:  # fmt: skip
+        groups = [texts.first_pairs(pair) for pair in pairs]
+        self._sizes = [len(group) for group in groups]
+        self._tokens = tokenizer.tokens([pair for group in groups for pair in group])
+        self._model, self._device, self._tokenizer = model, device, tokenizer
+
+    def __call__(self) -> float:
+        """MRR@10, between 0 and 1."""
+        was_training = self._model.training
+        self._model.eval()
+        scores = encode_texts(self, self._tokens)[:, 0]  # [n]
+        self._model.train(was_training)
+        return mean_reciprocal_rank(scores, self._sizes)
+
+    def encode_tokens(self, batch: Sequence[Tokens]) -> NDArray[np.float32]:
+        """The scores of one batch, float32 [B, 1], as `indexer.encoding.batches` calls it."""
+        features = {name: value.to(self._device) for name, value in self._tokenizer.features(batch).items()}
+        with torch.no_grad():  # here, since it holds for the thread that it is entered in
+            scores: NDArray[np.float32] = read_scores(self._model, features)[0][:, None].cpu().numpy()
+        return scores
+
+
+def mean_reciprocal_rank(scores: NDArray[np.float32], sizes: Sequence[int], cut: int = CUT) -> float:
+    """Of groups in a row, the relevant text's score first in each.
+
+    A relevant text whose score is not a number is the last; another one with such a score ranks above it.
+    """
+    starts = np.cumsum([0, *sizes])
+    total = 0.0
+    for start, end in pairwise(starts.tolist()):
+        own = np.nan_to_num(scores[start], nan=-np.inf)
+        others = np.nan_to_num(scores[start + 1 : end], nan=np.inf)
+        rank = 1 + int((others >= own).sum())
+        total += 1 / rank if rank <= cut else 0.0
+    return total / len(sizes)

@@ -1,0 +1,195 @@
+"""The life of a training run, from settings to a published folder: open, resume, publish.
+
+FOLDER.training/    while it lasts: data as tables, checkpoints, the log
+FOLDER/             the model, its card, its settings and its log; published atomically
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import shutil
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from accelerate import Accelerator, DistributedDataParallelKwargs
+from accelerate.tracking import get_available_trackers
+from accelerate.utils import LoggerType
+
+from indexer.base.errors import InputError, UsageError
+from indexer.base.settings import Settings, nearest, settings_text
+from retriever.models.library import quiet
+from retriever.training.batches import Batches
+from retriever.training.checkpoints import Fingerprint
+from retriever.training.config import OutputSettings, TrainingSettings
+
+SETTINGS = "training.toml"
+"""Next to a finished model: the settings that it was made with, all of them."""
+
+LOG = "log.jsonl"
+
+
+class RunSettings(Protocol):
+    """The settings of any training."""
+
+    @property
+    def training(self) -> TrainingSettings:
+        """[training]."""
+
+    @property
+    def output(self) -> OutputSettings:
+        """[output]."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run under way. folder: where the model goes. work: where its files lie meanwhile."""
+
+    accelerator: Accelerator
+    folder: Path
+    work: Path
+    bfloat16: bool
+
+    @property
+    def checkpoints(self) -> Path:
+        """The folder of its checkpoints."""
+        return self.work / "checkpoints"
+
+    def batches(self, sources: Mapping[str, Any], batch: int, seed: int) -> Batches:
+        """This process's part of the batches; see `Batches`."""
+        process, processes = self.accelerator.process_index, self.accelerator.num_processes
+        return Batches(sources, batch, seed, process=process, processes=processes)
+
+    def facts(self, own: Mapping[str, Any], base_sha256: str, result: Mapping[str, Any]) -> dict[str, Any]:
+        """The table of a card: own facts, what every run has, and its result."""
+        return {
+            **own,
+            "SHA-256 of the base's weights": f"`{base_sha256}`",
+            "processes": self.accelerator.num_processes,
+            "precision": "bfloat16" if self.bfloat16 else "float32",
+            **result,
+        }
+
+    def publish(self, settings: Settings, save: Callable[[Path], Any], card: str | None = None) -> None:
+        """Put what `save` writes, the card, the settings and the log into the folder, atomically."""
+        finished = self.work / "model"
+        shutil.rmtree(finished, ignore_errors=True)
+        with quiet():
+            save(finished)
+        if card is not None:
+            (finished / "README.md").write_text(card, "utf-8")
+        (finished / SETTINGS).write_text(settings_text(settings), "utf-8")
+        shutil.copyfile(self.work / LOG, finished / LOG)
+        finished.rename(self.folder)
+
+
+def is_finished(settings: Settings, folder: Path) -> bool:
+    """Whether the folder holds a model with these settings; if so, says it on stderr.
+
+    Raises `UsageError` if it holds something else.
+    """
+    if not folder.exists():
+        return False
+    made_with = folder / SETTINGS
+    if not made_with.is_file() or made_with.read_text("utf-8") != settings_text(settings):
+        raise UsageError(
+            f"{folder} exists already, and has other settings",
+            "Remove it, or choose another output.folder (--set output.folder=DIR).",
+        )
+    print(f"{folder} is finished; remove it to train it again", file=sys.stderr)
+    return True
+
+
+@contextmanager
+def open_run(settings: RunSettings) -> Iterator[Run]:
+    """A run with its work folder, which is removed when all has gone well."""
+    training, output = settings.training, settings.output
+    check_trackers(output.report_to)
+    work = output.folder.with_name(output.folder.name + ".training")
+    work.mkdir(parents=True, exist_ok=True)
+    on_cpu = training.device == "cpu" or not torch.cuda.is_available()
+    with _quiet_libraries():
+        accelerator = Accelerator(
+            cpu=on_cpu,
+            mixed_precision="no",
+            log_with=output.report_to or None,
+            project_dir=output.folder.with_name("runs"),
+            kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)],
+        )
+        if output.report_to:
+            accelerator.init_trackers(output.folder.name)
+        has_bfloat16 = training.precision == "auto" and not on_cpu and torch.cuda.is_bf16_supported()
+        yield Run(accelerator, output.folder, work, has_bfloat16 or training.precision == "bfloat16")
+        for tracker in accelerator.trackers:
+            tracker.finish()
+        if accelerator.is_main_process:
+            shutil.rmtree(work)
+        if accelerator.num_processes > 1:
+            atexit.register(_leave_group)
+
+
+def _leave_group() -> None:
+    # Threads of the group that outlive the interpreter end a process with an error now and then.
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
+
+
+def check_trackers(names: Sequence[str]) -> None:
+    """Raises `UsageError` for a tracker that is unknown or not installed."""
+    known, usable = ({str(name) for name in n} for n in (LoggerType.list(), get_available_trackers()))
+    for name in names:
+        if name not in known:
+            raise UsageError(f'output.report_to: no tracker "{name}"', nearest(name, known))
+        if name not in usable:
+            raise UsageError(f'output.report_to: "{name}" is not installed', "Install its package.")
+
+
+def fingerprint(settings: RunSettings, processes: int, **contents: Any) -> Fingerprint:
+    """Everything that decides the outcome of a run: settings, and hashes instead of paths.
+
+    contents: the hashes, and what else counts.
+    """
+    assert isinstance(settings, Settings)
+    values = without_paths(settings)
+    values["output"] = {"checkpoint_steps": settings.output.checkpoint_steps}
+    values["model"].pop("base", None)
+    return values | contents | {"processes": processes}
+
+
+def without_paths(settings: Settings) -> dict[str, Any]:
+    """Settings as JSON values, without the paths among them."""
+    values = settings.model_dump(mode="json")
+    for name, value in settings:
+        if isinstance(value, Settings):
+            values[name] = without_paths(value)
+        elif isinstance(value, Path) or (isinstance(value, list) and value and isinstance(value[0], Path)):
+            del values[name]
+    return values
+
+
+def existing(paths: Sequence[Path]) -> list[Path]:
+    """The same paths. Raises `InputError` naming the first one without a file."""
+    for path in paths:
+        if not path.is_file():
+            raise InputError(f"{path}: no such file", "Check the paths of [data] and [dev].")
+    return list(paths)
+
+
+@contextmanager
+def _quiet_libraries() -> Iterator[None]:
+    """Without the libraries' notes on columns, devices and saved files."""
+    from transformers.utils import logging as transformers_logging
+
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    for name in ("sentence_transformers", "accelerate", "peft"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield

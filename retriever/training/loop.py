@@ -1,0 +1,287 @@
+"""The loop of every training: steps, schedule, precision, clipping, log, dev measure and checkpoints.
+
+A plain loop on accelerate, which places the model, adds up the gradients of several processes and feeds the
+trackers. AdamW is the optimiser, without weight decay on biases and norms; the learning rate rises linearly
+and falls linearly to 0. What differs between trainings is a `Task`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import wraps
+from itertools import islice
+from math import ceil, inf
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate.utils import broadcast_object_list, send_to_device, set_seed
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+from transformers import PreTrainedModel, get_linear_schedule_with_warmup
+
+from indexer.base.errors import InputError, MachineError
+from retriever.training import checkpoints
+from retriever.training.batches import Batches
+from retriever.training.checkpoints import Fingerprint, State
+from retriever.training.config import OutputSettings, TrainingSettings
+from retriever.training.lifecycle import LOG, Run
+from retriever.training.log import Log
+
+Inputs = dict[str, Any]
+
+_KEPT_CHECKPOINTS = 2  # the newest, and the one before in case of damage
+
+
+@dataclass(frozen=True)
+class DevMeasure:
+    """How the best checkpoint is chosen. measure: called in all processes; the first one's result counts."""
+
+    name: str
+    measure: Callable[[], float]
+    higher_is_better: bool
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a training brings to the loop: a model, its data and its loss.
+
+    samples: `retriever.training.batches.Sample` by row. unit: what a sample is called. collate: (samples,
+    epoch) -> the inputs of a step. loss: (model, inputs) -> losses [] by name, the mean over this process's
+    samples; "loss" is the one to minimise, all are logged. stage: its name, if there are several.
+    """
+
+    model: nn.Module
+    samples: Any
+    batches: Batches
+    unit: str
+    collate: Callable[[Sequence[Any], int], Inputs]
+    loss: Callable[[nn.Module, Inputs], Mapping[str, Tensor]]
+    dev: DevMeasure | None = None
+    stage: str = ""
+    mini_batch_setting: str = "training.mini_batch"
+
+
+def train_steps(
+    task: Task, run: Run, training: TrainingSettings, output: OutputSettings, fingerprint: Fingerprint
+) -> State:
+    """Train to the end, from the newest valid checkpoint if there is one, and take the best weights.
+
+    The best are those of the best dev measure, otherwise the last. fingerprint: what decides the outcome; a
+    checkpoint of another one is refused. Raises `InputError` for a loss that is not finite and `MachineError`
+    if there is too little memory.
+    """
+    accelerator, folder = run.accelerator, run.checkpoints
+    per_epoch = len(task.batches)
+    steps = training.steps or training.epochs * per_epoch
+    if accelerator.device.type == "cpu":
+        keep_freed_memory()
+    if run.bfloat16:
+        _multiply_in_bfloat16(task.model, accelerator.device.type)
+    resumed = checkpoints.newest_valid(folder, fingerprint)
+    if resumed:
+        checkpoints.load_weights(task.model, resumed)
+    optimizer: Any = torch.optim.AdamW(
+        parameter_groups(task.model, training.weight_decay),
+        lr=training.learning_rate,
+        eps=training.adam_epsilon,
+        fused=True,
+    )
+    model, optimizer = accelerator.prepare(task.model, optimizer)
+    schedule = get_linear_schedule_with_warmup(optimizer, ceil(training.warmup * steps), steps)
+    state = checkpoints.load_state(resumed, optimizer, schedule) if resumed else State()
+    set_seed(training.seed)
+    log: AbstractContextManager[Log | None] = nullcontext()
+    if accelerator.is_main_process:
+        batch = task.batches.size
+        log = Log(run.work / LOG, task.unit, batch, state.step, steps, per_epoch, task.stage)
+    sums: dict[str, Tensor] = {}
+    logged = state.step
+    with log as lines:
+        for places, inputs in _inputs(task, state.step, steps, resumed, accelerator.process_index):
+            with too_little_memory(task.mini_batch_setting):
+                model.train()
+                inputs = send_to_device(inputs, accelerator.device)
+                losses = task.loss(model, inputs)
+                _check_finite(losses["loss"], state.step + 1, places)
+                accelerator.backward(losses["loss"])
+                norm = accelerator.clip_grad_norm_(model.parameters(), training.clip or inf)
+            optimizer.step()
+            learning_rate = schedule.get_last_lr()[0]
+            schedule.step()
+            optimizer.zero_grad()
+            state.step += 1
+            for name, loss in losses.items():
+                sums[name] = sums.get(name, 0) + loss.detach()
+            if lines:
+                lines.advance()
+            if output.checkpoint_steps:
+                is_saved = state.step % output.checkpoint_steps == 0 or state.step == steps
+            else:
+                is_saved = state.step % per_epoch == 0 or state.step == steps
+            if is_saved or state.step % output.log_steps == 0:
+                count = state.step - logged
+                means = {name: accelerator.reduce(s, "mean").item() / count for name, s in sums.items()}
+                means |= {"learning_rate": learning_rate, "grad_norm": norm.item()}
+                accelerator.log(means, step=state.step)
+                sums, logged = {}, state.step
+                if lines:
+                    lines.write_losses(state.step, means)
+            if is_saved and task.dev:
+                value = _measure(task.dev, state)
+                accelerator.log({task.dev.name: value}, step=state.step)
+                if lines:
+                    lines.write_measure(state.step, task.dev.name, value)
+            if is_saved:
+                _save(run, folder, task.model, state, optimizer, schedule, fingerprint)
+    accelerator.free_memory()
+    if state.best_step and state.best_step != state.step:
+        checkpoints.load_weights(task.model, checkpoints.checkpoint_path(folder, state.best_step))
+    return state
+
+
+def _inputs(
+    task: Task, step: int, steps: int, resumed: Path | None, process: int
+) -> Iterator[tuple[list[str], Inputs]]:
+    """The places and inputs of each step from `step` on; a checkpoint's random states are restored first."""
+
+    def collate(samples: Sequence[Any]) -> tuple[list[str], Inputs]:
+        return [sample.place for sample in samples], task.collate(samples, epoch)
+
+    while step < steps:
+        epoch, done = divmod(step, len(task.batches))
+        if resumed and not done:
+            checkpoints.load_random(resumed, process)
+        batches = islice(task.batches.epoch(epoch), done, done + steps - step)
+        loader = iter(DataLoader(task.samples, batch_sampler=batches, collate_fn=collate))
+        # A loader draws from torch's generator when it starts: within an epoch, before the checkpoint.
+        if resumed and done:
+            checkpoints.load_random(resumed, process)
+        resumed = None
+        for inputs in loader:
+            step += 1
+            yield inputs
+
+
+def _check_finite(loss: Tensor, step: int, places: Sequence[str]) -> None:
+    if not torch.isfinite(loss):
+        raise InputError(
+            f"the loss of step {step:,} is {loss.item()}; its batch: {'; '.join(places)}",
+            "Look at these texts; otherwise lower training.learning_rate, or set training.precision "
+            '= "float32". The checkpoints before this step are kept.',
+        )
+
+
+def _measure(dev: DevMeasure, state: State) -> float:
+    """The dev measure, the same in all processes; the state keeps the best one."""
+    value: float = broadcast_object_list([dev.measure()])[0]
+    if state.best is None or (value > state.best if dev.higher_is_better else value < state.best):
+        state.best, state.best_step = value, state.step
+    return value
+
+
+def _save(
+    run: Run,
+    folder: Path,
+    model: nn.Module,
+    state: State,
+    optimizer: Any,
+    schedule: Any,
+    fingerprint: Fingerprint,
+) -> None:
+    accelerator = run.accelerator
+    target = checkpoints.checkpoint_path(folder, state.step)
+    temporary = target.with_name(target.name + ".tmp")
+    if accelerator.is_main_process:
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(parents=True)
+    accelerator.wait_for_everyone()
+    checkpoints.save_random(temporary, accelerator.process_index)
+    accelerator.wait_for_everyone()
+    if accelerator.is_main_process:
+        checkpoints.save_weights(temporary, model)
+        checkpoints.save_state(temporary, state, optimizer, schedule)
+        checkpoints.publish(temporary, target, fingerprint)
+        checkpoints.remove_old(folder, _KEPT_CHECKPOINTS, state.best_step)
+    accelerator.wait_for_everyone()
+
+
+_NO_DECAY = re.compile(r"bias|layernorm|rmsnorm|(?:^|[._])norm(?:$|\.)")
+
+
+def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+    """The trained weights with and without weight decay, chosen as in the transformers library.
+
+    Biases and the weights of norms, by their names or their modules' class, are not decayed.
+    """
+    norms = tuple(name for name, module in model.named_modules() if isinstance(module, nn.LayerNorm))
+    decayed: list[nn.Parameter] = []
+    others: list[nn.Parameter] = []
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            is_exempt = _NO_DECAY.search(name.lower()) or name.rpartition(".")[0] in norms
+            (others if is_exempt else decayed).append(parameter)
+    return [{"params": decayed, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
+
+
+def _multiply_in_bfloat16(model: nn.Module, device: str) -> None:
+    """Let the forward pass multiply matrices in bfloat16; losses and gradients of weights stay float32.
+
+    On a CPU attention is then computed as plain products, 1.2 to 2 times as fast as by torch's fused kernel.
+    """
+    if device == "cpu":
+        for module in model.modules():
+            if isinstance(module, PreTrainedModel):
+                module.set_attn_implementation("eager")
+    forward = model.forward
+
+    @wraps(forward)
+    def cast(*arguments: Any, **keywords: Any) -> Any:
+        with torch.autocast(device, torch.bfloat16):
+            return forward(*arguments, **keywords)
+
+    model.forward = cast
+
+
+_TRIM_THRESHOLD, _MMAP_MAX = -1, -4  # of mallopt, in glibc's malloc.h
+
+
+def keep_freed_memory() -> None:
+    """Have this process keep the memory that it frees for its next allocations; without glibc, nothing.
+
+    By default glibc returns every large block to the system, which clears it anew for each tensor of each
+    step: on two cores, two fifths of the time of a step of MiniLM. Memory in use stays at its highest.
+    """
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "mallopt") and hasattr(libc, "gnu_get_libc_version"):
+        libc.mallopt(_MMAP_MAX, 0)
+        libc.mallopt(_TRIM_THRESHOLD, -1)
+
+
+class too_little_memory:  # noqa: N801
+    """A context in which torch's many ways to run out of memory are one `MachineError`.
+
+    setting: the one that the error says to lower.
+    """
+
+    def __init__(self, setting: str) -> None:
+        self._setting = setting
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
+        is_memory = isinstance(error, MemoryError | torch.OutOfMemoryError) or (
+            isinstance(error, RuntimeError) and "not enough memory" in str(error)
+        )
+        if is_memory:
+            raise MachineError(
+                f"too little memory for a step ({str(error).splitlines()[0][:120]})",
+                f"Set {self._setting} lower: gradients stay exact, and the batch as large as it is. "
+                "The same command resumes from the last checkpoint.",
+            ) from None

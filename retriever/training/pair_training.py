@@ -1,0 +1,151 @@
+"""Training of a bi-encoder on pairs: its data, its loss and its card."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from accelerate.utils import set_seed
+from torch import Tensor, nn
+
+from indexer.base.errors import InputError
+from indexer.base.progress import progress
+from indexer.store.artifacts import combined_sha256, file_sha256
+from retriever.models.bases import bind_adapters
+from retriever.models.biencoder import TextFormat
+from retriever.models.folders import weights_sha256
+from retriever.models.library import TITLE_SEPARATOR, text_prompts
+from retriever.models.locations import ADAPTER, PASSAGES, find_base
+from retriever.models.towers import has_two_towers, is_normalized, tower
+from retriever.training.average_rank import MEASURE, AverageRank, read_dev_pairs
+from retriever.training.card import bi_encoder_card
+from retriever.training.config import TrainConfig
+from retriever.training.in_batch_loss import pair_loss
+from retriever.training.lifecycle import Run, existing, fingerprint, is_finished, open_run
+from retriever.training.loop import DevMeasure, Task, train_steps
+from retriever.training.pair_inputs import PairCollator
+from retriever.training.pair_table import PairTable, store_pairs
+from retriever.training.trainable_towers import open_model
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+
+def train(config: TrainConfig) -> None:
+    """Train, or resume training, and publish the model in `output.folder` atomically.
+
+    Does nothing if it is finished. Raises `UsageError` if the folder holds something else.
+    """
+    if is_finished(config, config.output.folder):
+        return
+    with open_run(config) as run:
+        pairs_sha256, base_sha256 = _hashes(config)
+        task, facts = make_task(config, run, pairs_sha256)
+        dev_sha256 = [file_sha256(path) for path in config.dev.pairs]
+        contents = {"pairs": pairs_sha256, "base": base_sha256, "dev_pairs": dev_sha256}
+        marks = fingerprint(config, run.accelerator.num_processes, **contents)
+        state = train_steps(task, run, config.training, config.output, marks)
+        if run.accelerator.is_main_process:
+            result = {"step": f"{state.best_step or state.step:,}"}
+            if state.best is not None:
+                result["average rank of the dev pairs"] = f"{state.best:.2f}"
+            card = bi_encoder_card(config, run.facts(facts, base_sha256, result))
+            run.publish(config, partial(_save, task.model, base_sha256), card)
+            print(f"{run.folder}: trained for {state.step:,} steps", file=sys.stderr)
+
+
+def _hashes(config: TrainConfig) -> tuple[str, str]:
+    """Of the pairs, and of the base's weights."""
+    pairs = combined_sha256([file_sha256(path) for path in existing(config.data.pairs)])
+    existing(config.dev.pairs)
+    return pairs, weights_sha256(find_base(config.model.base))
+
+
+def make_task(config: TrainConfig, run: Run, pairs_sha256: str) -> tuple[Task, dict[str, Any]]:
+    """The training as the loop runs it, and facts for the card."""
+    training, world = config.training, run.accelerator.num_processes
+    stored = run.work / f"pairs-{pairs_sha256[:16]}.arrow"
+    with run.accelerator.main_process_first():
+        if not stored.is_file():
+            with progress("reading pairs", unit="pairs") as advance:
+                store_pairs(config.data.pairs, config.stage.kind, stored, lambda: advance(1))
+    pairs = PairTable(stored)
+    _check_negatives(config, pairs)
+    sources = pairs.sources(config.data.shots, config.data.seed)
+    batches = run.batches(sources, training.batch, training.seed)
+    set_seed(training.seed)
+    with progress("opening the base"):
+        model = open_model(config.model, max(config.texts.query_tokens, config.texts.passage_tokens))
+    if config.texts.separator is not None:
+        model.prompts = {**(model.prompts or {}), TITLE_SEPARATOR: config.texts.separator}
+    # DDP follows one forward pass at a time, and two towers have one each.
+    is_cached = training.mini_batch > 0 or (world > 1 and has_two_towers(model))
+    scale = config.loss.scale or (20.0 if is_normalized(model) else 1.0)
+    is_fixed = config.model.train == "query"
+
+    def loss(prepared: nn.Module, inputs: Mapping[str, Any]) -> dict[str, Tensor]:
+        if is_fixed:
+            tower(model, PASSAGES).eval()  # without dropout
+        options: dict[str, Any] = {"masking": config.loss.mask_duplicates, "fixed_passages": is_fixed}
+        return {"loss": pair_loss(prepared, inputs, scale=scale, cached=is_cached, **options)}
+
+    collator = PairCollator(
+        model,
+        TextFormat(config.texts.title, **text_prompts(model)),
+        config.texts.query_tokens,
+        config.texts.passage_tokens,
+        config.data.negatives,
+        config.data.hard_negatives,
+        training.seed,
+        training.mini_batch,
+    )
+    task = Task(model, pairs, batches, "pairs", collator, loss, _dev_measure(config, model))
+    counts = ", ".join(f"{len(rows):,} {name or 'labelled'}" for name, rows in sources.items())
+    return task, {"pairs": counts, "SHA-256 of the pairs": f"`{pairs_sha256}`", "scale of scores": scale}
+
+
+def _dev_measure(config: TrainConfig, model: SentenceTransformer) -> DevMeasure | None:
+    dev = config.dev
+    if not dev.pairs:
+        return None
+    measure = AverageRank(
+        read_dev_pairs(dev.pairs, dev.most),
+        TextFormat(dev.title, **text_prompts(model)),
+        negatives=dev.negatives,
+        hard_negatives=dev.hard_negatives,
+    )
+
+    def average_rank() -> float:
+        # A loader of dev pairs drew this number in earlier versions, whose weights this reproduces.
+        torch.empty((), dtype=torch.int64).random_()
+        return measure(model)
+
+    return DevMeasure(MEASURE, average_rank, higher_is_better=False)
+
+
+def _check_negatives(config: TrainConfig, pairs: PairTable) -> None:
+    """Raises `InputError` if the pairs have none of the negatives wanted; few are a line on stderr."""
+    data = config.data
+    for name, wanted, source in (
+        ("negatives", data.negatives, "retriever.mine --negatives random"),
+        ("hard_negatives", data.hard_negatives, "retriever.negatives"),
+    ):
+        counts = pairs.count(name)
+        if wanted and set(counts) <= {0}:
+            raise InputError(
+                f"data.{name} is {wanted}, and no pair has any",
+                f"Set data.{name} = 0, or give the pairs some: python -m {source}",
+            )
+        lacking = sum(count for size, count in counts.items() if size < wanted)
+        if lacking:
+            print(f"{lacking:,} of {len(pairs):,} pairs have fewer than {wanted} {name}", file=sys.stderr)
+
+
+def _save(model: Any, base_sha256: str, folder: Path) -> None:
+    model.save_pretrained(str(folder), create_model_card=False)
+    if (folder / ADAPTER).is_file():
+        bind_adapters(folder, base_sha256)
