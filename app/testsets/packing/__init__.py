@@ -1,0 +1,1 @@
+"""Packings: test collections written from the files that their publishers offer."""
