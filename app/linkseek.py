@@ -41,6 +41,7 @@ COMMANDS = {
         "evaluate": Command("app.evaluate", "measure pipelines on a test set and write a report"),
         "rerank": Command("reranker.rerank", "re-rank a run file of any system"),
         "experiment": Command("app.experiment", "make a table of a paper: pipelines x test sets", True),
+        "pack": Command("app.testsets.pack", "write a test collection from its publishers' files"),
     },
     "Train a retriever": {
         "mine": Command("retriever.mine", "mine training pairs from an index's links"),

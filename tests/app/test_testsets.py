@@ -63,7 +63,7 @@ def test_every_record_is_whole(name):
 )
 def test_the_command_that_builds_an_index_is_valid(corpus):
     program, script, *arguments = corpus.build.split()
-    assert (program, script) == ("python", "indexer/build.py")
+    assert (program, script) == ("linkseek", "build")
     options = parse_options(BuildOptions, arguments, "build")
     assert options.format in all_readers()
 

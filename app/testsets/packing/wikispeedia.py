@@ -90,7 +90,7 @@ def place_links(text: str, targets: Iterable[str], variants: dict[str, list[str]
 
     Longer titles are placed first, and all titles before any variant. Targets without a mention get no link.
     """
-    lower = text.lower()
+    lower = text.replace("İ", "I").lower()  # İ becomes two characters in lower case
     taken: list[tuple[int, int]] = []
     links: list[dict[str, Any]] = []
     waiting = sorted(targets, key=lambda target: (len(target), target), reverse=True)
