@@ -73,13 +73,12 @@ def command_map() -> str:
 
 def commands_markdown() -> str:
     """The map of commands for docs/commands.md."""
-    parts = []
+    rows = ["| | command | purpose | also |", "|---|---|---|---|"]
     for group, commands in COMMANDS.items():
-        parts.append(f"\n**{group}**\n\n| command | also | |\n|---|---|---|")
-        for word, command in commands.items():
-            program = getattr(import_module(command.module), "PROGRAM", "")
-            parts.append(f"| `linkseek {word}` | `{program}` | {command.summary} |")
-    return "\n".join(parts)
+        for number, (word, command) in enumerate(commands.items()):
+            program = import_module(command.module).PROGRAM.removesuffix(" --")
+            rows.append(f"| {group * (not number)} | `linkseek {word}` | {command.summary} | `{program}` |")
+    return "\n".join(rows)
 
 
 def main(argv: Sequence[str]) -> None:

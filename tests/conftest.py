@@ -15,6 +15,7 @@ if "PYTEST_XDIST_WORKER_COUNT" in os.environ:  # before torch and FAISS ask: thr
 
 from fake_encoder import FakeEncoder
 from hypothesis import settings
+from slowness import is_slow
 from tiny_corpus import linked_rows, write_jsonl
 
 from indexer.building.builder import build_index
@@ -23,6 +24,13 @@ from indexer.building.plan import Built, Plan
 settings.load_profile("ci")  # the same examples at every run; --hypothesis-profile default draws others
 
 SHARED_DATA = Path(__file__).parents[1].parent / "shared" / "data"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the slow tests, which `make check` leaves to `make test`."""
+    for item in items:
+        if is_slow(item):
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session")
