@@ -1,7 +1,7 @@
 """Which tests are slow: those that reach a process, a training, a browser, a JVM or a real model.
 
-A test is followed through its fixtures and the helpers of the tests to the names that it uses. What it reaches
-decides, so a new test needs no mark of its own.
+A test is followed through its fixtures and the helpers of the tests to the names that it uses. What it
+reaches decides, so a new test needs no mark of its own. `make check` runs the others.
 """
 
 from __future__ import annotations
@@ -18,29 +18,57 @@ TESTS = Path(__file__).parent
 
 SLOW_MODULES = (
     "concurrent.futures",
+    "hypothesis",
     "indexer.search.jvm",
     "indexer.search.lucene_index",
     "multiprocessing",
+    "openvino",
     "playwright",
-    "streamlit.testing",
-    "signal",
-    "subprocess",
-    "tracemalloc",
+    "reranker.baselines",
     "reranker.finetune",
+    "reranker.models",
     "reranker.pretrain",
     "reranker.training",
     "retriever.mlm",
+    "retriever.models.biencoder",
+    "retriever.models.engine",
     "retriever.train",
-    "retriever.training",
+    "sentence_transformers",
+    "signal",
+    "streamlit.testing",
+    "subprocess",
+    "tracemalloc",
+    "transformers",
 )
-"""They start a process or a JVM, open a page, train, or measure memory."""
+"""They start a process or a JVM, open a page or a model, train, draw examples, or measure memory."""
+
+SLOW_TESTS = {
+    "test_a_great_many_of_anything",
+    "test_a_manifest_altered_anywhere_causes_no_other_exception_than_ours",
+    "test_a_parsing_process_that_is_ended_is_told",
+    "test_a_resumed_run_ends_with_the_same_bytes",
+    "test_any_order_of_builds_ends_as_a_fresh_one",
+    "test_approximate_indexes_find_most_of_what_brute_force_finds",
+    "test_damage_read_ahead_by_several_processes_is_counted_once_after_resuming",
+    "test_damaged_leftovers_are_written_again",
+    "test_deep_folders_do_not_recurse",
+    "test_each_process_begins_as_told",
+    "test_opening_while_indexes_change_places_gives_one_or_the_other",
+    "test_pathological_input_takes_seconds",
+    "test_pyserini_folder_as_anserini_reads_it",
+    "test_several_processes_stop_at_the_limit",
+    "test_several_processes_write_the_same_as_one",
+    "test_tokens_of_every_character_are_the_plain_ones",
+    "test_tokens_show_the_same_as_the_tree_of_the_whole_page",
+}
+"""Tests of more than a second each that work hard without any of these modules; measured."""
 
 
 def is_slow(item: pytest.Item) -> bool:
     """Whether a test, one of its fixtures, or what they call uses one of the slow modules."""
     if not isinstance(item, pytest.Function):
         return False
-    if hasattr(item.function, "hypothesis"):  # a test with generated examples runs as often as there are examples
+    if item.function.__name__ in SLOW_TESTS or hasattr(item.function, "hypothesis"):
         return True
     fixtures = item._fixtureinfo.name2fixturedefs.values()
     functions = [item.function, *(definition.func for group in fixtures for definition in group[-1:])]
