@@ -101,7 +101,11 @@ class Reranker:
             for query, rows_of_query in zip(queries, rows, strict=True):
                 text = scorer.text_format.query(query.text)
                 for row in rows_of_query[rows_of_query >= 0].tolist():
-                    texts = self._texts(scorer, text, row)
+                    candidate = self._candidates.read(row)
+                    head = scorer.text_format.head(candidate)
+                    texts = [head + candidate.text]
+                    if self._long == "max":
+                        texts = scorer.windows(text, head, candidate.text)
                     starts.append(windows)
                     windows += len(texts)
                     yield from zip(repeat(text), texts)
@@ -124,13 +128,6 @@ class Reranker:
                 "The model's weights are damaged or overflow. Use another, or train it again.",
             )
         return scores
-
-    def _texts(self, scorer: PairScorer, query: str, row: int) -> list[str]:
-        candidate = self._candidates.read(row)
-        head = scorer.text_format.head(candidate)
-        if self._long == "first":
-            return [head + candidate.text]
-        return scorer.windows(query, head, candidate.text)
 
 
 def _in_order(ranking: Ranking, scores: NDArray[np.float64]) -> Ranking:

@@ -46,7 +46,7 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
 
     model = open_base(options.model)
     if options.share < 1:
-        _draw_back(model, options.model, options.share)
+        _shrink_change(model, options.model, options.share)
     if options.tower:
         if not has_two_towers(model):
             raise UsageError(f"{options.model} has one tower", "Omit --tower.")
@@ -55,8 +55,8 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     print(f"{options.output}: SentenceTransformer(path) opens it", file=sys.stderr)
 
 
-def _draw_back(model: SentenceTransformer, name: str, share: float) -> None:
-    """Moves a model's weights back towards those of the base of its adapters, in place.
+def _shrink_change(model: SentenceTransformer, name: str, share: float) -> None:
+    """Keeps only a share of the change that adapters make to the weights of their base, in place.
 
     Wortsman et al. 2022 average weights so that a fine-tuned model keeps more of what its base knew. Raises
     `UsageError` if it has no adapters.
