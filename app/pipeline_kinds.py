@@ -280,9 +280,8 @@ class Reranking:
         with stage("rerank"):
             if len(queries) == 1:
                 return self._reranker.rerank(queries, ranking).top(k)
-            with progress(
-                "re-ranking", self._reranker.pairs(ranking), "pairs"
-            ) as advance:  # minutes, perhaps
+            # may take minutes
+            with progress("re-ranking", self._reranker.pairs(ranking), "pairs") as advance:
                 return self._reranker.rerank(queries, ranking, advance).top(k)
 
 

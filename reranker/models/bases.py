@@ -155,7 +155,7 @@ def _as_cross_encoder(name: str, model: Any, save_rest: Callable[[Path], Any]) -
     model.config.architectures = [type(model).__name__]
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "model"
-        with quiet():  # not by the library's `save_pretrained`, which writes in the first process alone
+        with quiet():  # not by the library's `save_pretrained`, which writes only in the first process
             save_rest(folder)
             model.config.save_pretrained(folder)
             weights = {name: tensor.clone() for name, tensor in model.state_dict().items()}

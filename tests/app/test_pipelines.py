@@ -1,15 +1,17 @@
 """Entries of pipelines.toml, and what is made of them."""
 
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
 from small_index import DOCUMENTS, WordEncoder, build
 
+from app.pipeline_kinds import KINDS, Entry
 from app.pipelines import Pipelines, read_pipelines
 from indexer.base.errors import InputError, MismatchError, UsageError
 from indexer.index import Index
-from retriever.ranking import Query
+from retriever.ranking import Query, Ranking
 from retriever.search.stages import recorded_stages
 
 ENTRIES = [
@@ -267,3 +269,48 @@ def test_a_search_parameter_that_the_index_does_not_know(make_pipelines):
     pipelines = make_pipelines('[x]\nsearcher = "dense"\nsearch = { nprobe = 3 }\n')
     with pytest.raises(UsageError, match="no search parameter nprobe"):
         pipelines.open("x")(QUERIES, 3)
+
+
+# --- kinds ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.chosen_by[1])
+def test_a_kind_explains_itself_and_its_keys(kind):
+    assert kind.__doc__.endswith(".")
+    assert kind.chosen_by[0] in kind.model_fields
+    assert all(field.description for field in kind.model_fields.values())
+
+
+class FirstRows(Entry):
+    """The first passages of the index, whatever the question."""
+
+    chosen_by = ("searcher", "first-rows")
+    searcher: Literal["first-rows"]
+    score: float = 1.0
+
+    def is_available(self, index):
+        return len(index.passages) > 3
+
+    def describe(self, index):
+        return f"The first of {len(index.passages)} passages"
+
+    def open(self, parts, name):
+        def search(queries, k):
+            return Ranking.from_lists([q.id for q in queries], [[(0, self.score)]] * len(queries), k)
+
+        return search
+
+
+def test_a_new_kind_is_one_class(make_pipelines, monkeypatch):
+    monkeypatch.setattr("app.pipelines.KINDS", (*KINDS, FirstRows))
+    pipelines = make_pipelines(
+        '[first]\nsearcher = "first-rows"\nscore = 2\n'
+        '[joined]\nfusion = "reciprocal-rank"\nof = ["first", "bm25"]\n'
+    )
+    assert {"first", "joined"} <= set(pipelines.available())
+    assert pipelines.describe("first") == f"The first of {len(DOCUMENTS)} passages"
+    assert pipelines.open("first")(QUERIES, 2).rows.tolist() == [[0, -1]] * 3
+    assert pipelines.open("joined")(QUERIES, 6).results(2) == [(0, pytest.approx(1 / 61))]
+    assert pipelines.fingerprint("joined")["first"] == {"searcher": "first-rows", "score": 2.0}
+    with pytest.raises(UsageError, match='unknown key "scor"'):
+        make_pipelines('[first]\nsearcher = "first-rows"\nscor = 2\n')
