@@ -183,7 +183,7 @@ def test_two_encoders_side_by_side_and_each_for_its_own_vectors(build, index_pat
         [other] = stored.values()
         assert cosines(own, other).max() < 0.9
         assert Dense(index, encoder, name).search([query], 3).scores[0, 0] == pytest.approx(1, abs=1e-2)
-    with pytest.raises(MismatchError, match=r"the encoder other .*, the queries' encoder is tiny "):
+    with pytest.raises(MismatchError, match=r"the encoder other .*, the encoder of the queries is tiny "):
         Dense(index, encoders["tiny"], "other")
 
 
