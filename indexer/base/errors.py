@@ -62,7 +62,7 @@ class MachineError(LinkseekError):
 
 
 class BusyError(LinkseekError):
-    """Another process holds what is needed (exit code 7)."""
+    """Another process holds a file that is needed (exit code 7)."""
 
     exit_code = 7
 

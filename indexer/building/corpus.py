@@ -10,9 +10,10 @@ from __future__ import annotations
 import itertools
 import os
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -114,9 +115,8 @@ def write_documents(
         source.append(file)
         on_source(file)
 
-    with _Parser(reader, processes if reader.costly else 1) as parser:
-        records = itertools.islice(writer.tolerant(reader.records(opened)), writer.records, None)
-        outcomes = parser.parse(records)
+    records = itertools.islice(writer.tolerant(reader.records(opened)), writer.records, None)
+    with closing(_parsed(reader, records, processes if reader.costly else 1)) as outcomes:
         while not writer.ended:
             writer.write_segment(outcomes, segment_records, on_record)
         if not source and not writer.at_limit:  # an earlier run wrote all: read on for the hash alone
@@ -272,48 +272,35 @@ class _Writer:
             self._seen.add_all(ids.to_pylist())
 
 
-class _Parser:
-    """`reader.parse` over many records in order, here or in other processes, a bounded number ahead."""
-
-    def __init__(self, reader: Reader, processes: int) -> None:
-        self._reader = reader
-        self._processes = processes
-        self._pool: ProcessPool | None = None
-
-    def __enter__(self) -> _Parser:
-        if self._processes > 1:
-            self._pool = ProcessPool(self._processes)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._pool:
-            self._pool.shutdown(wait=False, cancel_futures=True)
-
-    def parse(self, records: Iterable[Record]) -> Iterator[_Parsed]:
-        """(record, its outcomes or its error), in order."""
-        if self._pool is None:
-            for record in records:
-                yield record, _try_parse(self._reader, record)
-            return
-        iterator = iter(records)
-        chunks = _read_ahead(iter(lambda: list(itertools.islice(iterator, _CHUNK_RECORDS)), []))
+def _parsed(reader: Reader, records: Iterable[Record], processes: int) -> Generator[_Parsed, None, None]:
+    """(record, its outcomes or its error) in order, parsed here or ahead in other processes."""
+    if processes < 2:
+        for record in records:
+            yield record, _try_parse(reader, record)
+        return
+    iterator = iter(records)
+    chunks = _read_ahead(iter(lambda: list(itertools.islice(iterator, _CHUNK_RECORDS)), []))
+    pool = ProcessPool(processes)
+    try:
         waiting = deque(
-            (chunk, self._pool.submit(_parse_chunk, self._reader, chunk))
-            for chunk in itertools.islice(chunks, 4 * self._processes)
+            (chunk, pool.submit(_parse_chunk, reader, chunk))
+            for chunk in itertools.islice(chunks, 4 * processes)
         )
         while waiting:
             chunk, future = waiting.popleft()
             try:
                 for following in itertools.islice(chunks, 1):
-                    waiting.append((following, self._pool.submit(_parse_chunk, self._reader, following)))
+                    waiting.append((following, pool.submit(_parse_chunk, reader, following)))
                 outcomes = future.result()
             except BrokenProcessPool:
+                place = f"{reader.path}: a parsing process died at {chunk[0].place} or soon after"
                 raise MachineError(
-                    f"{self._reader.path}: a parsing process died at {chunk[0].place} or soon after "
-                    "(out of memory?)",
+                    f"{place} (out of memory?)",
                     "Use fewer --processes; the build resumes after the last complete segment.",
                 ) from None
             yield from zip(chunk, outcomes, strict=True)
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _read_ahead(chunks: Iterator[list[Record]]) -> Iterator[list[Record]]:

@@ -191,7 +191,7 @@ def _check_place(index: Path) -> None:
         strange = sorted(path.name for path in index.iterdir() if path.name not in known)
         if not strange:
             return
-        problem = f"is no index (it holds {strange[0]})"
+        problem = f"is not an index (it holds {strange[0]})"
     elif index.exists():
         problem = "is a file"
     else:

@@ -150,7 +150,7 @@ def _run(
         try:
             for batch in batches:
                 waiting.append((batch, threads.submit(encode, batch)))
-                if len(waiting) > 2 * model.parallel.batches:  # so that none is idle behind a slow one
+                if len(waiting) > 2 * model.parallel.batches:  # so that no thread waits for a slow one
                     batch, future = waiting.popleft()
                     yield batch, future.result()
             while waiting:

@@ -185,7 +185,12 @@ class _Devices:
             self._reported = elsewhere
         for future in self._running:
             if future.done():
-                _result(future)
+                try:
+                    future.result()
+                except BrokenProcessPool:
+                    raise MachineError(
+                        "the process of a device died (out of memory?)", "Run the same command: it resumes."
+                    ) from None
         self._on_rows(rows)
 
     def wait(self) -> None:
@@ -247,13 +252,3 @@ def _encode_on_device(
     [shared] = _of_process
     for _ in _encode_shards(encoder, texts, folder, shared.claims(missing), shared.add):
         pass
-
-
-def _result(future: Future[None]) -> None:
-    try:
-        future.result()
-    except BrokenProcessPool:
-        raise MachineError(
-            "the process of a device died (out of memory?)",
-            "Run the same command: it resumes.",
-        ) from None

@@ -53,7 +53,7 @@ def _streams(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, bool]]:
     """Pieces of a file, cut where a stream may begin, and whether each may be a complete stream."""
     piece, from_start = b"", True
     for chunk in chunks:
-        searched = max(len(piece) - _START_BYTES + 1, 1)  # behind the start of this piece
+        searched = max(len(piece) - _START_BYTES + 1, 1)  # after the start of this piece
         piece += chunk
         starts = [0, *(match.start() for match in _START.finditer(piece, searched))]
         for start, end in pairwise(starts):

@@ -30,9 +30,9 @@ def read_entries(stream: BinaryIO, file: str) -> Iterator[bytes]:
     """The entries of an array (`b'{"id": 1}'`), or of an object, with their keys (`b'"key": {}'`).
 
     Raises `InputError` naming `file` and the last whole entry, if the text is neither an array nor an
-    object, has no end, goes on behind it, or if an entry is longer than 64 MB.
+    object, is cut off, is followed by text, or if an entry is longer than 64 MB.
     """
-    read = getattr(stream, "read1", stream.read)  # gives what there is before it raises
+    read = getattr(stream, "read1", stream.read)  # returns available bytes before it raises
     buffer = b""
     while not buffer and (chunk := read(_CHUNK)):
         buffer = chunk.lstrip(BLANK)

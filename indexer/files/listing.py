@@ -33,7 +33,7 @@ def list_folder(folder: Path) -> list[Entry]:
     """Every file below `folder`, sorted by name. A folder that cannot be read is an entry with a problem."""
     root = os.path.realpath(folder)
     entries: list[Entry] = []
-    links: list[tuple[str, str]] = []  # (name, what it leads to) of links within the folder
+    links: list[tuple[str, str]] = []  # (name, target) of links within the folder
     waiting = [""]
     while waiting:
         inside = waiting.pop()

@@ -1,1 +1,1 @@
-"""Readers: one file a source format, and what they share."""
+"""Readers: one file a source format, and their common base."""

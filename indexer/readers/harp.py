@@ -6,7 +6,7 @@
 One object a line; anchors are grouped, as in the published data, or not, as in its description.
 Nothing has an id, so a document is known by the hash of its text: `s-...` for a sentence, `p-...` for
 a passage. The passage that many anchors lead to is one document, at the first of them, and a sentence
-that stands in several lines is read once. There are no titles: the only names that passages have are
+in several lines is read once. There are no titles: the only names that passages have are
 the anchors, and models that learn from anchors must not see them in the passages they lead to.
 
 `pos` counts words of the sentence and is not always correct (the last word before the first, another

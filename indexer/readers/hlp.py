@@ -72,13 +72,13 @@ class HlpReader(FolderReader):
             yield Record(place, b"{%b}" % b",".join(entries))
 
     def parse(self, record: Record) -> Iterable[Outcome]:
-        """One document, and the reason for each mention that is no link."""
+        """One document, and the reason for each mention without a link."""
         title, texts, links = "", list[str](), list[Link]()
         length = lost = 0
         for key, row in (load_object(record.payload) or {"": {}}).items():
             title, _ = _split_key(key)
             if not title:
-                raise damaged(f'the key "{key}" is no title with a number, as in "Anarchism_0"', "entry")
+                raise damaged(f'the key "{key}" is not a title with a number, as in "Anarchism_0"', "entry")
             text, spans, unlinked = _unwrap(*_passage(key, row))
             links += [Link(length + start, length + end, target) for start, end, target in spans]
             texts.append(text)

@@ -1,7 +1,7 @@
 """The text of an HTML tree, without what surrounds it on every page.
 
 Dropped: navigation and controls (see `_DROPPED`), pictures and their alternative texts, and the marks
-behind headings. Nothing recurses, so depth costs no stack.
+after headings. Nothing recurses, so depth costs no stack.
 """
 
 from __future__ import annotations

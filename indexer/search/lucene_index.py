@@ -212,7 +212,7 @@ class LuceneIndex:
         from jnius import cast
 
         if not self.folder.is_dir():
-            raise DamagedIndexError(f"{self.folder}: there is no such folder", _REBUILD)
+            raise DamagedIndexError(f"{self.folder}: no such folder", _REBUILD)
         try:
             path = java_class("java.nio.file.Paths").get(str(self.folder))
             directory = java_class("org.apache.lucene.store.FSDirectory").open(path)

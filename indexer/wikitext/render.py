@@ -140,7 +140,7 @@ class _Walk:
         if isinstance(node, HTMLEntity):
             self.text(html.unescape(str(node)))
         elif isinstance(node, ExternalLink):
-            self.text(str(node))  # an address as it stands; those in brackets are gone
+            self.text(str(node))  # a bare address; those in brackets have been replaced
         elif isinstance(node, Template):
             shape = shape_of(str(node.name))
             if shape is not None:

@@ -520,7 +520,7 @@ def test_a_folder_that_is_no_index_is_never_replaced(tmp_path):
     place = tmp_path / "thesis"
     place.mkdir()
     (place / "chapter-1.txt").write_text("years of work")
-    with pytest.raises(UsageError, match=r"is no index \(it holds chapter-1\.txt\)"):
+    with pytest.raises(UsageError, match=r"is not an index \(it holds chapter-1\.txt\)"):
         publish(place, "content")
     assert files(place) == {"chapter-1.txt": b"years of work"}
     with pytest.raises(UsageError, match="is a file"):

@@ -381,8 +381,8 @@ def test_hlp_pages_end_where_their_title_or_numbering_does(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
-        ('"Title": {}', 'the key "Title" is no title with a number'),
-        ('"_0": {}', 'the key "_0" is no title with a number'),
+        ('"Title": {}', 'the key "Title" is not a title with a number'),
+        ('"_0": {}', 'the key "_0" is not a title with a number'),
         ('"B_0": {"text": "x", "mentions": []}', "B_0: expected"),
         ('"B_0": 1', "B_0: expected"),
         ('"B_0": {"text": "x", "mentions": ["a"], "linkouts": []}', "B_0: 1 mentions, but 0 linkouts"),
