@@ -86,7 +86,7 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     def open_named(name: str) -> LoadedTestSet:
         return open_test_set(name, data, download=options.download)
 
-    table = run_experiment(experiment, open_index, open_named, output, on_cell=tell)
+    table = run_experiment(experiment, open_index, open_named, output, on_cell=log_cell)
     origins = {
         name: provenance(program, argv, open_index(name).index, {"experiment": file}, open_index(name).models)
         for name, source in experiment.indexes.items()
@@ -139,7 +139,7 @@ def build_index(source: IndexSource, data: Path | None) -> None:
         raise InputError(f"{source.path}: the index could not be built", "See the message of the build.")
 
 
-def tell(cell: Cell) -> None:
+def log_cell(cell: Cell) -> None:
     """A line for each cell."""
     text = f"{cell.test_set}, {cell.pipeline}: {cell.status}"
     if cell.seconds is not None:

@@ -38,8 +38,8 @@ _WORD = re.compile(r"\w+")
 
 def overlap(question: str, passage: str) -> float | None:
     """The share of the question's words that the passage holds; None if it has only function words."""
-    asked, held = _terms(question), set(_terms(passage))
-    return sum(word in held for word in asked) / len(asked) if asked else None
+    terms, held = _terms(question), set(_terms(passage))
+    return sum(word in held for word in terms) / len(terms) if terms else None
 
 
 def _terms(text: str) -> list[str]:

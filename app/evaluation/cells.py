@@ -117,7 +117,7 @@ def _test_set_table(
     folder: Path,
     on_cell: OnCell,
 ) -> _TestSetTable:
-    wanted = _pipelines(experiment, name)
+    names = _pipelines(experiment, name)
     index = next(experiment.index_of(column) for column in experiment.columns if column.test_set == name)
     try:
         test_set = open_test_set(name)
@@ -125,13 +125,13 @@ def _test_set_table(
     except UsageError:
         raise
     except LinkseekError as error:
-        missing = [Cell(pipeline, name, "missing", error.message) for pipeline in wanted]
+        missing = [Cell(pipeline, name, "missing", error.message) for pipeline in names]
         for cell in missing:
             on_cell(cell)
         return _TestSetTable(name, missing, None, {})
     test_set = _limited(test_set, experiment.limit_of(name) or len(test_set.queries))
     cells = []
-    for pipeline in wanted:
+    for pipeline in names:
         cells.append(_make(pipelines, pipeline, test_set, experiment.depth, folder))
         on_cell(cells[-1])
     results = _measure(experiment, pipelines, test_set, cells, folder)

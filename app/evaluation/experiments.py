@@ -77,7 +77,7 @@ class Row(Settings):
 
 
 class Experiment(Settings):
-    """What a file says; see the module's description."""
+    """The content of a file; see the description of the module."""
 
     hint: ClassVar[str] = "See experiments/ for examples."
 

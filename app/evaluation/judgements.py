@@ -120,13 +120,13 @@ def relevant_results(ranking: Ranking, relevance: Mapping[str, Mapping[int, int]
     """
     relevant = np.zeros(ranking.rows.shape, np.bool_)  # [Q, k]
     for query, query_id in enumerate(ranking.query_ids):
-        wanted = {number for number, value in relevance.get(query_id, {}).items() if value > 0}
-        if not wanted:
+        unseen = {number for number, value in relevance.get(query_id, {}).items() if value > 0}
+        if not unseen:
             continue
         for rank, row in enumerate(ranking.rows[query].tolist()):
-            if row in wanted:
+            if row in unseen:
                 relevant[query, rank] = True
-                wanted.remove(row)
+                unseen.remove(row)
     return relevant
 
 

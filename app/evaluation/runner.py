@@ -187,7 +187,7 @@ def search(
             ranking = pipeline(batch, depth).top(depth)
             seconds += time.perf_counter() - began
             if ranking.query_ids != tuple(query.id for query in batch):
-                raise ValueError(f"pipeline {name}: answered other queries than it was asked")
+                raise ValueError(f"pipeline {name}: answered other queries than it was given")
             rows[start : start + len(batch), : ranking.depth] = ranking.rows
             scores[start : start + len(batch), : ranking.depth] = ranking.scores
             advance(len(batch))
