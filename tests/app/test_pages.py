@@ -237,7 +237,11 @@ def test_reports_that_cannot_be_shown(open_page, own_index, tmp_path, name):
 
 
 def test_a_report_without_differences(open_page, own_index, tmp_path):
-    write(tmp_path / "results", "one", results(differences=[], curves=None))
+    write(
+        tmp_path / "results",
+        "one",
+        results(differences=[], curves={"measure": "accuracy", "ks": [], "pipelines": {}}),
+    )
     test = open_page("evaluation", own_index, report="one", part="questions")
     assert test.segmented_control(key="part").value == "scores"
     test.segmented_control(key="part").set_value("charts")
