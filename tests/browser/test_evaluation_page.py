@@ -37,7 +37,7 @@ def test_a_whole_evaluation(application, page, settled):
 
     page.get_by_text("Charts", exact=True).click()
     page.locator("svg.chart >> visible=true").first.wait_for()
-    assert page.locator("svg.chart:visible path.line").count() >= 3
+    assert page.locator("svg.chart:visible path[aria-roledescription='line mark']").count() >= 3
     settled(page)
     page.get_by_text("Questions", exact=True).click()
     page.locator(".ls-differences li").first.wait_for()
