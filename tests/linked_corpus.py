@@ -2,6 +2,7 @@
 
 import random
 from pathlib import Path
+from typing import Any
 
 from tiny_corpus import write_jsonl
 
@@ -20,8 +21,26 @@ def build_linked(index: Path, rows, words=20) -> Index:
     return Index.open(index)
 
 
+def make_index(folder: Path, rows: list[dict[str, Any]], words: int = 100) -> Index:
+    """The same as a new folder's "index"."""
+    return build_linked(folder / "index", rows, words)
+
+
+def document(id_: str, marked: str, title: str | None = None, **more: Any) -> dict[str, Any]:
+    """A document from a text with links as [anchor|target] or [target]."""
+    text, links, rest = "", [], marked
+    while "[" in rest:
+        before, _, rest = rest.partition("[")
+        anchor, _, rest = rest.partition("]")
+        anchor, _, target = anchor.partition("|")
+        text += before
+        links.append({"start": len(text), "end": len(text) + len(anchor), "target": target or anchor})
+        text += anchor
+    return {"id": id_, "title": id_ if title is None else title, "text": text + rest, "links": links, **more}
+
+
 def page(id_, text, title=None, url=""):
-    """A document whose links are written [[target|anchor]] or [[target]]."""
+    """A document from a text with links as in wikitext: [[target|anchor]] or [[target]]."""
     plain, links = "", []
     for number, piece in enumerate(text.replace("]]", "[[").split("[[")):
         if number % 2:

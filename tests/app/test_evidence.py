@@ -9,37 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tiny_corpus import write_jsonl
+from linked_corpus import document, make_index
 
 from app.around.evidence import Article, CoMention, Evidence
-from indexer.building.builder import build_index
-from indexer.building.plan import Plan
 from indexer.index import Index
 from retriever.links.topology import PassagePairs, Topology
-
-
-def make_index(folder: Path, rows: list[dict[str, Any]], words: int = 100) -> Index:
-    corpus = write_jsonl(folder / "corpus.jsonl", rows)
-    build_index(
-        folder / "index",
-        Plan(corpus, format="jsonl", bm25=False, passage_words=words, processes=1),
-        lambda name, title: pytest.fail("no encoder is needed"),
-    )
-    return Index.open(folder / "index")
-
-
-def document(id_: str, marked: str, title: str | None = None) -> dict[str, Any]:
-    """A document from a text with links as [anchor|target]."""
-    text, links, rest = "", [], marked
-    while "[" in rest:
-        before, _, rest = rest.partition("[")
-        anchor, _, rest = rest.partition("]")
-        anchor, _, target = anchor.partition("|")
-        text += before
-        links.append({"start": len(text), "end": len(text) + len(anchor), "target": target or anchor})
-        text += anchor
-    return {"id": id_, "title": id_ if title is None else title, "text": text + rest, "links": links}
-
 
 HERSCHEL = [
     document(

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from contrast_corpus import document, make_index, mined
+from contrast_corpus import mined
+from linked_corpus import document, make_index
 from tiny_corpus import linked_rows
 
 from indexer.base.errors import InputError, MachineError, UsageError

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from contrast_corpus import document, make_index
+from linked_corpus import document, make_index
 from tiny_models import save_tiny
 
 from indexer.base.errors import InputError

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from contrast_corpus import document, make_index
+from linked_corpus import document, make_index
 
 from reranker.contrasts import Contrast
 from reranker.objectives.php import (

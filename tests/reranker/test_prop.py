@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from contrast_corpus import document, make_index, mined
+from contrast_corpus import mined
+from linked_corpus import document, make_index
 
 from indexer.base.errors import InputError, UsageError
 from indexer.index import Index
