@@ -3,10 +3,11 @@
     {"objective": "php-hp", "better": PAIR, "worse": [PAIR, ...], "evidence": {...}}
     PAIR: {"query": "...", "title": "...", "document": "...", "anchors": [[start, end], ...]}
 
-One object a line. PROP and HARP set one worse pair against a better one, PHP many. What a worse pair has
-in common with the better one is left out of its object: "query" where the document alone differs, "title"
-and "document" where the query alone does. Empty titles, anchors and evidence are left out as well. A
-title is kept apart from its document, since whether it is read is decided in training.
+One object a line. PROP and HARP have one worse pair in a contrast, PHP many. A worse pair omits the fields
+that it shares with the better one: "query" if only the document differs, "title" and "document" if only the
+query differs.
+Empty titles, anchors and evidence are omitted as well. Titles are separate from documents, since training
+decides whether they are read.
 """
 
 from __future__ import annotations
@@ -20,15 +21,19 @@ import orjson
 
 from indexer.base.errors import InputError
 from indexer.files.sources import open_source, read_lines
-from retriever.mining.pairs import write_pairs
+from retriever.mining.pairs import json_object, write_pairs
+
+_EXPECTED = (
+    'Expected one contrast a line: {"objective": ..., "better": {"query", "document"}, '
+    '"worse": [{"document"}, ...]}; linkseek mine-contrasts writes them.'
+)
 
 
 @dataclass(frozen=True, slots=True)
 class TextPair:
-    """What a cross-encoder reads together.
+    """A query and a document, which a cross-encoder reads together.
 
-    anchors: in characters of the query, half-open, ascending, apart from each other: what of the query
-    leads to the document.
+    anchors: the spans of the query that link to the document, in characters, half-open, ascending, disjoint.
     """
 
     query: str
@@ -41,7 +46,7 @@ class TextPair:
 class Contrast:
     """A pair that should score higher than all the worse ones.
 
-    objective: what made it. evidence: from which documents, links and numbers, for people.
+    objective: the one that made it. evidence: its documents, links and numbers, for people.
     """
 
     better: TextPair
@@ -79,9 +84,9 @@ def _anchors(pair: TextPair) -> dict[str, list[list[int]]]:
 
 
 def write_contrasts(path: Path, lines: Iterable[bytes]) -> int:
-    """Write lines of `contrast_line` (compressed if the name ends in .zst), and return how many.
+    """Write lines of `contrast_line`, compressed if the name ends in .zst, and return their number.
 
-    The file is there whole or not at all.
+    The file is published atomically.
     """
     return write_pairs(path, lines)
 
@@ -89,9 +94,9 @@ def write_contrasts(path: Path, lines: Iterable[bytes]) -> int:
 def read_contrasts(path: Path, known: Iterable[str] | None = None) -> Iterator[Contrast]:
     """The contrasts of a file, streaming.
 
-    known: the objectives that there may be; any by default. Raises `InputError` naming file, line and
-    field for whatever is not as above: a field that is missing or of another type, an empty text, anchors
-    outside the query, no worse pair, an unknown objective; and for a file without a contrast.
+    known: the valid objectives; any by default. Raises `InputError` naming file, line and field for a
+    field that is missing or of another type, an empty text, anchors outside the query, no worse pair, and an
+    unknown objective; also for a file without a contrast.
     """
     empty = True
     for _, contrast in number_contrasts(path, known):
@@ -102,21 +107,16 @@ def read_contrasts(path: Path, known: Iterable[str] | None = None) -> Iterator[C
 
 
 def number_contrasts(path: Path, known: Iterable[str] | None = None) -> Iterator[tuple[int, Contrast]]:
-    """The same with their lines, from 1, of a file that may have none."""
+    """The contrasts with the numbers of their lines, from 1; a file may have none."""
     names = None if known is None else sorted(known)
     _, stream = open_source(path)
     with stream:
         for number, line in read_lines(stream):
-            yield number, _contrast(line, f"{path}, line {number:,}", names)
+            yield number, _read_contrast(line, f"{path}, line {number:,}", names)
 
 
-def _contrast(line: bytes, place: str, known: list[str] | None) -> Contrast:
-    try:
-        row = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
-        raise InputError(f"{place}: not JSON ({error})", _EXPECTED) from None
-    if not isinstance(row, dict):
-        raise InputError(f"{place}: expected a JSON object, found {type(row).__name__}", _EXPECTED)
+def _read_contrast(line: bytes, place: str, known: list[str] | None) -> Contrast:
+    row = json_object(line, place, _EXPECTED)
     objective = _text(row, "objective", place, "")
     if known is not None and objective not in known:
         raise InputError(
@@ -126,7 +126,7 @@ def _contrast(line: bytes, place: str, known: list[str] | None) -> Contrast:
     better = _pair(row.get("better"), None, f'{place}: "better"')
     worse = row.get("worse")
     if not isinstance(worse, list) or not worse:
-        raise InputError(f'{place}: "worse" is no list with at least one pair', _EXPECTED)
+        raise InputError(f'{place}: "worse" must be a list with at least one pair', _EXPECTED)
     evidence = row.get("evidence", {})
     if not isinstance(evidence, dict):
         raise InputError(f'{place}: "evidence" is {type(evidence).__name__}, expected an object', _EXPECTED)
@@ -147,11 +147,11 @@ def _pair(row: Any, better: TextPair | None, place: str) -> TextPair:
 
 
 def _text(row: dict[str, Any], name: str, place: str, empty: str | None = None) -> str:
-    """A text, which must hold something unless `empty` is given."""
+    """A text, which may only be blank if `empty` is given."""
     value = row.get(name)
     if not isinstance(value, str):
-        found = "missing" if name not in row else type(value).__name__
-        raise InputError(f'{place}: "{name}" is {found}, expected a text', _EXPECTED)
+        kind = "missing" if name not in row else type(value).__name__
+        raise InputError(f'{place}: "{name}" is {kind}, expected a text', _EXPECTED)
     if empty is None and not value.strip():
         raise InputError(f'{place}: "{name}" is empty', _EXPECTED)
     return value
@@ -170,9 +170,3 @@ def _spans(row: dict[str, Any], query: str, place: str) -> tuple[tuple[int, int]
         last = span[1]
         spans.append((span[0], span[1]))
     return tuple(spans)
-
-
-_EXPECTED = (
-    'Expected one contrast a line: {"objective": ..., "better": {"query", "document"}, '
-    '"worse": [{"document"}, ...]}; linkseek mine-contrasts writes them.'
-)

@@ -20,7 +20,7 @@ from indexer.base.options import Options, parse_options
 from indexer.base.progress import progress
 from indexer.index import Index
 from retriever.answers import AnswerKind
-from retriever.mining.labels import holds_answers, pairs_again, pairs_from_answers, pairs_from_judgements
+from retriever.mining.labels import RankedQuestions, holds_answers
 from retriever.mining.pairs import Pair, pair_line, read_pairs, write_pairs
 from retriever.queries import read_queries
 from retriever.ranking import Query, Ranking
@@ -101,13 +101,12 @@ def _pairs(
             f"{options.queries}: the questions have no answers, and there are no judgements",
             "Give --qrels, or questions with answers.",
         )
-    limit = options.negatives
+    questions = RankedQuestions(
+        index, queries, ranking, answering, options.negatives, counts, options.answers
+    )
     if options.qrels:
-        qrels, kind = read_qrels(options.qrels), options.answers
-        return pairs_from_judgements(index, queries, ranking, qrels, answering, limit, counts, kind)
-    if options.pairs:
-        return pairs_again(index, queries, ranking, answering, limit, counts, earlier)
-    return pairs_from_answers(index, queries, ranking, answering, limit, counts)
+        return questions.pairs_from_judgements(read_qrels(options.qrels))
+    return questions.pairs_again(earlier) if options.pairs else questions.pairs_from_answers()
 
 
 if __name__ == "__main__":

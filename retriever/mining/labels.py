@@ -1,21 +1,21 @@
-"""Labelled pairs from questions: a right passage for each, and hard negatives from any ranking.
+"""Labelled pairs from questions: a relevant passage for each, and hard negatives from any ranking.
 
-What is right, one of three say:
+Relevance comes from one of three sources:
 
     judgements   each relevant passage; of a relevant document its best-ranked passage, or its first;
                  where the question has answers, the document's best-ranked passage that holds one
     answers      the best-ranked passage that holds one (DPR, Karpukhin et al. 2020, section 5)
-    pairs        what an earlier file says, for a second round with the ranking of a better model
+    pairs        an earlier file, for a second round with the ranking of a better model
 
-Hard negatives are the best-ranked passages that are not right: not relevant, no passage of a relevant
-document, and without an answer where the questions have answers.
+Hard negatives are the best-ranked passages that are not relevant, not of a relevant document, and hold no
+answer where the questions have answers.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -28,139 +28,116 @@ from retriever.mining.pairs import Context, Pair
 from retriever.ranking import Query, Ranking
 from retriever.search.runs import Qrels
 
-NO_RIGHT = "without a right passage"
+NO_POSITIVE = "without a relevant passage"
 NO_NEGATIVE = "without a hard negative"
 
 
 def holds_answers(
     index: Index, queries: Sequence[Query], ranking: Ranking, kind: AnswerKind = "tokens"
 ) -> NDArray[np.bool_]:
-    """Which passages of a ranking hold an answer to their question, bool [Q, k]."""
-    return find_answers(
-        [query.answers for query in queries],
-        ranking.rows,
-        partial(_text, index),
-        kind,
-    )
+    """Mask of the passages of a ranking that hold an answer to their question, bool [Q, k]."""
+    return find_answers([query.answers for query in queries], ranking.rows, partial(_text, index), kind)
 
 
-def pairs_from_judgements(
-    index: Index,
-    queries: Sequence[Query],
-    ranking: Ranking,
-    qrels: Qrels,
-    answering: NDArray[np.bool_],
-    most: int,
-    counts: Counter[str],
-    answer_kind: AnswerKind = "tokens",
-) -> Iterator[Pair]:
-    """A pair for each relevant passage or document, the most relevant first.
+@dataclass(frozen=True)
+class RankedQuestions:
+    """Questions with a ranking to take hard negatives from.
 
-    answering: bool [Q, k] of `holds_answers`, by answer_kind. most: hard negatives of a pair. counts: gets
-    how many questions have which fault. Raises `InputError` if none of the judged ids is in the index.
+    answering: bool [Q, k] of `holds_answers`, by answer_kind. limit: hard negatives of a pair. counts: gets
+    the number of questions without a relevant passage or a hard negative.
     """
-    wanted = {query.id for query in queries}
-    ids = list(dict.fromkeys(id_ for query in wanted & qrels.keys() for id_ in qrels[query]))
-    resolved = resolve_ids(index, ids)
-    by_document, numbers = resolved.level == "documents", resolved.rows  # [n]
-    if not (numbers >= 0).any():
-        raise InputError(
-            "none of the judged ids is in the index" + (f", such as {ids[0]!r}" if ids else ""),
-            "Give the judgements that belong to the questions and the index.",
-        )
-    number_of = dict(zip(ids, numbers.tolist(), strict=True))
-    for place, query in enumerate(queries):
-        judged = sorted(qrels.get(query.id, {}).items(), key=lambda item: -item[1])
-        relevant = [number_of[id_] for id_, value in judged if value > 0 and number_of[id_] >= 0]
-        rows = ranking.rows[place]  # [k]
-        found = rows if not by_document else np.where(rows >= 0, index.passages.document_rows(rows), -1)
-        right = np.isin(found, relevant) | answering[place]  # [k]
-        hard = _contexts(index, rows[(rows >= 0) & ~right], most)
-        positives = relevant
-        if by_document:
-            positives = [
-                row
-                for n in relevant
-                for row in _passage_of(index, n, rows[found == n], query.answers, answer_kind)
-            ]
-        counts[NO_RIGHT] += not positives
-        counts[NO_NEGATIVE] += bool(positives) and not hard
-        for row in dict.fromkeys(positives):
-            yield Pair(query.text, _context(index, row), hard_negatives=hard, answers=query.answers)
 
+    index: Index
+    queries: Sequence[Query]
+    ranking: Ranking
+    answering: NDArray[np.bool_]
+    limit: int
+    counts: Counter[str]
+    answer_kind: AnswerKind = "tokens"
 
-def _passage_of(
-    index: Index, document: int, ranked: NDArray[np.int64], answers: Sequence[str], kind: AnswerKind
-) -> list[int]:
-    """A document's best-ranked passage, else its first; where there are answers, of those that hold one."""
-    first, last = index.passages.offsets[document : document + 2]
-    rows = np.array(list(dict.fromkeys([*ranked.tolist(), *range(first, last)])), np.int64)  # [n]
-    if answers:
-        rows = rows[find_answers([answers], rows[None], partial(_text, index), kind)[0]]
-    return [int(row) for row in rows[:1]]
+    def pairs_from_judgements(self, qrels: Qrels) -> Iterator[Pair]:
+        """A pair for each relevant passage or document, the most relevant first.
+
+        Raises `InputError` if none of the judged ids is in the index.
+        """
+        passages, judged_questions = self.index.passages, {query.id for query in self.queries} & qrels.keys()
+        ids = list(dict.fromkeys(id_ for query in judged_questions for id_ in qrels[query]))
+        resolved = resolve_ids(self.index, ids)
+        if not (resolved.rows >= 0).any():
+            raise InputError(
+                "none of the judged ids is in the index" + (f", such as {ids[0]!r}" if ids else ""),
+                "Give the judgements that belong to the questions and the index.",
+            )
+        row_of = dict(zip(ids, resolved.rows.tolist(), strict=True))
+        for place, query in enumerate(self.queries):
+            judged = sorted(qrels.get(query.id, {}).items(), key=lambda item: -item[1])
+            positives = relevant = [row_of[id_] for id_, value in judged if value > 0 and row_of[id_] >= 0]
+            rows = ranked = self.ranking.rows[place]  # [k]
+            if resolved.level == "documents":
+                ranked = np.where(rows >= 0, passages.document_rows(rows), -1)  # [k]
+                best = (self._best_passage(row, rows[ranked == row], query.answers) for row in relevant)
+                positives = [row for row in best if row >= 0]
+            hard = self._hard_negatives(place, np.isin(ranked, relevant))
+            self.counts[NO_POSITIVE] += not positives
+            self.counts[NO_NEGATIVE] += bool(positives) and not hard
+            for row in dict.fromkeys(positives):
+                yield Pair(query.text, self._context(row), hard_negatives=hard, answers=query.answers)
+
+    def pairs_from_answers(self) -> Iterator[Pair]:
+        """A pair for each question that some passage of the ranking answers."""
+        for place, query in enumerate(self.queries):
+            answering = self.answering[place]  # [k]
+            if not answering.any():
+                self.counts[NO_POSITIVE] += 1
+                continue
+            hard = self._hard_negatives(place)
+            self.counts[NO_NEGATIVE] += not hard
+            best = self._context(int(self.ranking.rows[place][int(np.argmax(answering))]))
+            yield Pair(query.text, best, hard_negatives=hard, answers=query.answers)
+
+    def pairs_again(self, earlier: Iterable[Pair]) -> Iterator[Pair]:
+        """Earlier pairs, looked up by the text of the question, with the hard negatives of this ranking.
+
+        Raises `InputError` if none of the questions has such a pair.
+        """
+        place_of = {query.text: place for place, query in enumerate(self.queries)}
+        by_question: dict[str, list[Pair]] = defaultdict(list)
+        for pair in earlier:
+            by_question[pair.query].append(pair)
+        if not by_question.keys() & place_of.keys():
+            hint = "Give the questions they are from."
+            raise InputError("none of the questions is in the earlier pairs", hint)
+        self.counts[NO_POSITIVE] += len(place_of.keys() - by_question.keys())
+        for text, pairs in by_question.items():
+            if text not in place_of:
+                continue
+            known = {(pair.positive.title, pair.positive.text) for pair in pairs}
+            candidates = self._hard_negatives(place_of[text], limit=self.limit + len(pairs))
+            hard = tuple(c for c in candidates if (c.title, c.text) not in known)[: self.limit]
+            self.counts[NO_NEGATIVE] += not hard
+            for pair in pairs:
+                yield replace(pair, hard_negatives=hard)
+
+    def _best_passage(self, document: int, ranked: NDArray[np.int64], answers: Sequence[str]) -> int:
+        """A document's best-ranked passage, else its first; with answers, of those that hold one, or -1."""
+        first, last = self.index.passages.offsets[document : document + 2]
+        rows = np.array(list(dict.fromkeys([*ranked.tolist(), *range(first, last)])), np.int64)  # [n]
+        if answers:
+            rows = rows[find_answers([answers], rows[None], partial(_text, self.index), self.answer_kind)[0]]
+        return int(rows[0]) if len(rows) else -1
+
+    def _hard_negatives(
+        self, place: int, relevant: NDArray[np.bool_] | bool = False, limit: int | None = None
+    ) -> tuple[Context, ...]:
+        """The best-ranked passages for a question that are neither relevant (bool [k]) nor answering."""
+        rows = self.ranking.rows[place]  # [k]
+        rows = rows[(rows >= 0) & ~(relevant | self.answering[place])]
+        return tuple(self._context(int(row)) for row in rows[: limit or self.limit])
+
+    def _context(self, row: int) -> Context:
+        passage = self.index.passages[row]
+        return Context(passage.title, passage.text, passage.id)
 
 
 def _text(index: Index, row: int) -> str:
     return str(index.passages.table.value("text", row))
-
-
-def pairs_from_answers(
-    index: Index,
-    queries: Sequence[Query],
-    ranking: Ranking,
-    answering: NDArray[np.bool_],
-    most: int,
-    counts: Counter[str],
-) -> Iterator[Pair]:
-    """A pair for each question that some passage of the ranking answers."""
-    for place, query in enumerate(queries):
-        rows, right = ranking.rows[place], answering[place]  # [k], [k]
-        if not right.any():
-            counts[NO_RIGHT] += 1
-            continue
-        hard = _contexts(index, rows[(rows >= 0) & ~right], most)
-        counts[NO_NEGATIVE] += not hard
-        best = int(rows[int(np.argmax(right))])
-        yield Pair(query.text, _context(index, best), hard_negatives=hard, answers=query.answers)
-
-
-def pairs_again(
-    index: Index,
-    queries: Sequence[Query],
-    ranking: Ranking,
-    answering: NDArray[np.bool_],
-    most: int,
-    counts: Counter[str],
-    earlier: Iterable[Pair],
-) -> Iterator[Pair]:
-    """Earlier pairs with the hard negatives of this ranking; they are found by the text of the question.
-
-    Raises `InputError` if none of the questions has such a pair.
-    """
-    place_of = {query.text: place for place, query in enumerate(queries)}
-    right: dict[str, list[Pair]] = defaultdict(list)
-    for pair in earlier:
-        right[pair.query].append(pair)
-    if not right.keys() & place_of.keys():
-        raise InputError("none of the questions is in the earlier pairs", "Give the questions they are from.")
-    counts[NO_RIGHT] += len(place_of.keys() - right.keys())
-    for text, pairs in right.items():
-        if text not in place_of:
-            continue
-        place = place_of[text]
-        rows = ranking.rows[place]  # [k]
-        known = {(pair.positive.title, pair.positive.text) for pair in pairs}
-        candidates = _contexts(index, rows[(rows >= 0) & ~answering[place]], most + len(pairs))
-        hard = tuple(c for c in candidates if (c.title, c.text) not in known)[:most]
-        counts[NO_NEGATIVE] += not hard
-        for pair in pairs:
-            yield replace(pair, hard_negatives=hard)
-
-
-def _contexts(index: Index, rows: NDArray[np.int64], most: int) -> tuple[Context, ...]:
-    return tuple(_context(index, int(row)) for row in rows[:most])
-
-
-def _context(index: Index, row: int) -> Context:
-    passage = index.passages[row]
-    return Context(passage.title, passage.text, passage.id)

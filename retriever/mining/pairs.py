@@ -1,10 +1,10 @@
-"""Training pairs, and the JSON lines in which DPR and HLP keep them.
+"""Training pairs, and the JSON lines of DPR and HLP that hold them.
 
     {"question", "answers", "positive_ctxs", "negative_ctxs", "hard_negative_ctxs": [{"title", "text",
      "passage_id"}], "objective", "question_title", "question_passage_id", "evidence": {...}}
 
-The first five are DPR's (Karpukhin et al. 2020) and what its readers look at; the others say where a
-mined pair is from. Titles are kept apart from texts, since whether they are read is decided in training.
+The first five are DPR's (Karpukhin et al. 2020), and its readers use no others; the rest is the origin of a
+mined pair. Titles are separate from texts, since training decides whether they are read.
 """
 
 from __future__ import annotations
@@ -20,10 +20,15 @@ import zstandard
 from indexer.base.errors import InputError
 from indexer.files.sources import open_source, read_lines
 
+_EXPECTED = (
+    'Expected one pair a line, as DPR has them: {"question": ..., "positive_ctxs": [{"title", "text"}], '
+    '"negative_ctxs": [...], "hard_negative_ctxs": [...]}.'
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A passage as training sees it. id: of the passage in the index; empty where unknown."""
+    """A passage in training. id: of the passage in the index; empty where unknown."""
 
     title: str
     text: str
@@ -32,10 +37,10 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A query and the passage that should be found for it.
+    """A query and a relevant passage.
 
-    negatives: passages that should not. objective: what made the pair; empty for labelled ones.
-    evidence: which links made it, for people. query_title, query_id: of the passage that holds the query.
+    negatives: passages that are not relevant. objective: the one that made the pair; empty for labelled ones.
+    evidence: the links that made it, for people. query_title, query_id: of the passage that holds the query.
     """
 
     query: str
@@ -73,9 +78,9 @@ def _context_row(context: Context) -> dict[str, str]:
 
 
 def write_pairs(path: Path, lines: Iterable[bytes]) -> int:
-    """Write lines of `pair_line` (compressed if the name ends in .zst), and return how many.
+    """Write lines of `pair_line`, compressed if the name ends in .zst, and return their number.
 
-    The file is there whole or not at all.
+    The file is published atomically.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(path.name + ".tmp")
@@ -95,14 +100,14 @@ def write_pairs(path: Path, lines: Iterable[bytes]) -> int:
 
 
 def read_pairs(path: Path) -> Iterator[Pair]:
-    """The pairs of a file, ours, DPR's or HLP's, streaming; also a JSON array as DPR publishes them.
+    """The pairs of a file of Linkseek, DPR or HLP, streaming. Only the first positive is taken.
 
-    Only the first positive is taken. Raises `InputError` naming file and line for a line that is not
-    such an object, a missing or empty question, and a pair without any positive.
+    Raises `InputError` naming file and line for an invalid line, a missing or empty question, and a pair
+    without any positive.
     """
     _, stream = open_source(path)
     with stream:
-        empty = True
+        number = 0
         for number, line in read_lines(stream):
             place = f"{path}, line {number:,}"
             if number == 1 and line.strip() == b"[":
@@ -110,25 +115,30 @@ def read_pairs(path: Path) -> Iterator[Pair]:
                     f"{place}: a JSON array over several lines",
                     "Expected JSON lines; convert it: jq -c '.[]' FILE > FILE.jsonl",
                 )
-            yield _pair(line, place)
-            empty = False
-        if empty:
+            yield _read_pair(line, place)
+        if not number:
             raise InputError(f"{path}: there are no pairs in it", _EXPECTED)
 
 
-def _pair(line: bytes, place: str) -> Pair:
+def json_object(line: bytes, place: str, hint: str) -> dict[str, Any]:
+    """The object of one line. Raises `InputError` with this hint if there is none."""
     try:
         row = orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        raise InputError(f"{place}: not JSON ({error})", _EXPECTED) from None
+        raise InputError(f"{place}: not JSON ({error})", hint) from None
     if not isinstance(row, dict):
-        raise InputError(f"{place}: expected a JSON object, found {type(row).__name__}", _EXPECTED)
+        raise InputError(f"{place}: expected a JSON object, found {type(row).__name__}", hint)
+    return row
+
+
+def _read_pair(line: bytes, place: str) -> Pair:
+    row = json_object(line, place, _EXPECTED)
     query = row.get("question")
     if not isinstance(query, str) or not query.strip():
         raise InputError(f'{place}: "question" is missing or empty', _EXPECTED)
     positives = _contexts(row, "positive_ctxs", place)
     if not positives:
-        raise InputError(f"{place}: no positive passage", "Leave the pair out, or give it one.")
+        raise InputError(f"{place}: no positive passage", "Remove the line, or add a positive passage.")
     answers = row.get("answers", [])
     return Pair(
         query=query,
@@ -144,19 +154,13 @@ def _pair(line: bytes, place: str) -> Pair:
 
 
 def _contexts(row: dict[str, Any], name: str, place: str) -> tuple[Context, ...]:
-    found = row.get(name, [])
-    if not isinstance(found, list):
-        raise InputError(f'{place}: "{name}" is {type(found).__name__}, expected a list', _EXPECTED)
+    values = row.get(name, [])
+    if not isinstance(values, list):
+        raise InputError(f'{place}: "{name}" is {type(values).__name__}, expected a list', _EXPECTED)
     contexts = []
-    for context in found:
+    for context in values:
         if not isinstance(context, dict) or not isinstance(context.get("text"), str):
             raise InputError(f'{place}: a passage of "{name}" has no text', _EXPECTED)
         id_ = context.get("passage_id", context.get("psg_id", ""))
         contexts.append(Context(str(context.get("title") or ""), context["text"], str(id_)))
     return tuple(contexts)
-
-
-_EXPECTED = (
-    'Expected one pair a line, as DPR has them: {"question": ..., "positive_ctxs": [{"title", "text"}], '
-    '"negative_ctxs": [...], "hard_negative_ctxs": [...]}.'
-)

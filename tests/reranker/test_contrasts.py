@@ -97,7 +97,7 @@ def line(**changes: Any) -> str:
         (line(better={"query": " ", "document": "d"}), '"better": "query" is empty'),
         (line(better={"query": "a", "document": 5}), '"better": "document" is int, expected a text'),
         (line(better={"query": "a", "document": ""}), '"better": "document" is empty'),
-        (line(worse=[]), '"worse" is no list with at least one pair'),
+        (line(worse=[]), '"worse" must be a list with at least one pair'),
         (line(worse=["e"]), '"worse" 1 is str, expected an object'),
         (line(worse=[{}, {"title": "t"}]), '"worse" 2: "document" is missing'),
         (line(worse=[{"anchors": [[0, 3]]}]), '"worse" 1: "anchors" holds [0, 3]'),

@@ -414,7 +414,7 @@ GOOD = {"objective": "prop", "better": {"query": "a", "document": "b"}, "worse":
         (GOOD | {"objective": "prob"}, "line 2: \"objective\" is 'prob', which is unknown"),
         (GOOD | {"better": {"query": "a"}}, 'line 2: "better": "document" is missing'),
         (GOOD | {"better": {"query": " ", "document": "b"}}, 'line 2: "better": "query" is empty'),
-        (GOOD | {"worse": []}, 'line 2: "worse" is no list with at least one pair'),
+        (GOOD | {"worse": []}, 'line 2: "worse" must be a list with at least one pair'),
     ],
 )
 def test_what_is_no_contrast_is_named_with_its_line(row, message, data, tmp_path):

@@ -49,14 +49,14 @@ def ids(pairs: list[Pair]) -> list[tuple[str, str, list[str]]]:
     return [(p.query, p.positive.id, [c.id for c in p.hard_negatives]) for p in pairs]
 
 
-def test_the_best_passage_with_an_answer_is_right_and_those_without_are_hard(label, capsys):
+def test_the_best_passage_with_an_answer_is_relevant_and_those_without_are_hard(label, capsys):
     pairs = label()
     # q1: a#0 and d#0 hold "fox"; q2: nothing holds its answer; q3: both do, so nothing is wrong
     assert ids(pairs) == [("what runs", "a#0", ["b#0", "c#0", "a#1"]), ("which", "a#0", [])]
     assert (pairs[0].positive.title, pairs[0].positive.text) == ("A", "red fox runs")
     assert (pairs[0].answers, pairs[0].objective) == (("fox",), "")
     said = capsys.readouterr().err
-    assert "2 pairs of 3 questions, 1 without a hard negative, 1 without a right passage" in said
+    assert "2 pairs of 3 questions, 1 without a hard negative, 1 without a relevant passage" in said
 
 
 def test_depth_and_number_of_negatives(label):
@@ -107,7 +107,7 @@ def test_of_a_judged_document_the_passage_with_an_answer_is_right_where_there_ar
         ("what runs", "a#1", ["b#0", "c#0", "d#0"]),  # ranked below a#0, which has no answer
         ("where", "b#1", ["c#0"]),  # not in the run
     ]
-    assert "1 without a right passage" in capsys.readouterr().err
+    assert "1 without a relevant passage" in capsys.readouterr().err
 
 
 def test_a_second_round_keeps_what_is_right(label, tmp_path, capsys):
@@ -122,7 +122,7 @@ def test_a_second_round_keeps_what_is_right(label, tmp_path, capsys):
     pairs = label("--pairs", path, queries="bare.jsonl")
     assert ids(pairs) == [("what runs", "", ["c#0", "a#1"])]
     assert pairs[0].positive.text == "red hen sleeps"
-    assert "2 without a right passage" in capsys.readouterr().err
+    assert "2 without a relevant passage" in capsys.readouterr().err
 
 
 def test_written_pairs_are_dprs(label, tmp_path):

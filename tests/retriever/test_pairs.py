@@ -82,7 +82,7 @@ def test_a_bad_line_is_named(tmp_path: Path, line: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
         list(read_pairs(path))
     assert str(path) in caught.value.message and message in caught.value.message
-    assert "positive_ctxs" in caught.value.hint or "Leave the pair out" in caught.value.hint
+    assert "positive_ctxs" in caught.value.hint or "add a positive passage" in caught.value.hint
 
 
 def test_an_empty_file_and_a_json_array(tmp_path: Path) -> None:
