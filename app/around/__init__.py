@@ -1,1 +1,1 @@
-"""What surrounds a passage: its article, the links that point to it, the pairs mined from it."""
+"""The surroundings of a passage: its article, its links, its training data, known questions."""

@@ -1,7 +1,7 @@
-"""Questions whose answers are known: which of them to suggest, and whether a passage is right.
+"""Questions with known answers: suggestions for the search page, and whether a passage is relevant.
 
-A passage is right if it holds one of the answers by DPR's rules (`retriever.answers`); for a question
-without answers, if it, or the document that it is a slice of, is judged relevant.
+A passage is relevant if it holds one of the answers by DPR's rules (`retriever.answers`); for a question
+without answers, if it or its document is judged relevant.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from retriever.queries import read_queries
 from retriever.ranking import Query
 from retriever.search.runs import Qrels, read_qrels
 
-_MOST_MARKED = 20_000  # characters in which answers are marked; whether a text is right looks at all of it
+_MAX_MARKED = 20_000  # characters in which answers are marked; `is_right` reads the whole text
 
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of one question. relevance: passage or document id -> judgement, 1 and above is good."""
+    """The answers and judgements of one question. relevance: passage or document id -> judgement, from 1."""
 
     answers: tuple[str, ...] = ()
     relevance: Mapping[str, int] | None = None
@@ -46,15 +46,15 @@ class Known:
         return max(self.relevance.get(id_, 0) for id_ in (passage.id, passage.document_id)) > 0
 
     def spans(self, text: str) -> tuple[Span, ...]:
-        """Where answers stand in a text, in characters."""
-        return tuple(answer_spans(text[:_MOST_MARKED], self.answers)) if self.answers else ()
+        """The places of answers in a text, in characters."""
+        return tuple(answer_spans(text[:_MAX_MARKED], self.answers)) if self.answers else ()
 
 
 NOTHING_KNOWN = Known()
 
 
 class KnownQuestions:
-    """The questions of a test set, found again by their text."""
+    """The questions of a test set, looked up by their text."""
 
     def __init__(self, queries: Sequence[Query], qrels: Qrels | None = None) -> None:
         """qrels: judgements by the queries' ids."""
@@ -64,14 +64,14 @@ class KnownQuestions:
 
     @classmethod
     def read(cls, queries: Path, qrels: Path) -> KnownQuestions:
-        """From files; without any questions if they are not there or damaged."""
+        """From files; without any questions if they are missing or damaged."""
         try:
             return cls(read_queries(queries), read_qrels(qrels) if qrels.is_file() else None)
         except (LinkseekError, OSError):
             return cls([])
 
     def find(self, question: str) -> Known:
-        """What is known of a question; case, and white space more than needed, do not count."""
+        """The answers and judgements of a question; case and additional white space are ignored."""
         query = self._by_text.get(_folded(question))
         if query is None:
             return NOTHING_KNOWN
@@ -80,8 +80,7 @@ class KnownQuestions:
     def suggestions(self, page: int, first: Sequence[str] = (), count: int = 6) -> list[str]:
         """A few questions to start with: on page 0 those with the ids `first`, then the others in turn.
 
-        The others are taken from all over the test set, so that neighbours, which are often of one
-        article, do not stand together.
+        The others are taken from all over the test set, because neighbours are often about one article.
         """
         chosen = [query for id_ in first for query in self.queries if query.id == id_]
         others = [query for query in self.queries if query.id not in first]

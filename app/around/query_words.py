@@ -1,7 +1,7 @@
-"""Which words of a passage a question asks for, for marking them on a page or in a terminal.
+"""The words of a passage that a question contains, for marking them on a page or in a terminal.
 
-Words are compared by their stems (Porter 1980), as BM25 does, and without case and accents. Words of no
-content are not marked. As for Lucene, a mark above or below a letter belongs to its word, a Chinese
+Words are compared by their stems (Porter 1980), as BM25 does, and without case and accents. Stop words
+are not marked. As for Lucene, a mark above or below a letter belongs to its word, a Chinese
 character is a word, and so is an emoji.
 """
 
@@ -23,7 +23,7 @@ _WORD = regex.compile(
     r"|[[\w\p{N}\xad\u200c\u200d]--\p{Han}]++"
 )
 _INVISIBLE = dict.fromkeys(map(ord, "\xad\u200c\u200d\ufe0e\ufe0f"))
-_LONGEST = 255  # characters; a longer run is no word, and stems and accents of it would take seconds
+_MAX_LENGTH = 255  # characters; stems and accents of a longer run would take seconds
 
 # Lucene's English stop words, and those that make a sentence a question.
 _STOP_WORDS = frozenset(
@@ -36,8 +36,8 @@ _STOP_WORDS = frozenset(
 
 @lru_cache(maxsize=1 << 16)
 def term(word: str) -> str:
-    """What a word is compared by; empty for a stop word."""
-    if len(word) > _LONGEST:
+    """The form by which words are compared; empty for a stop word."""
+    if len(word) > _MAX_LENGTH:
         return ""
     decomposed = unicodedata.normalize("NFKD", word.casefold().translate(_INVISIBLE))
     plain = "".join(c for c in decomposed if not unicodedata.combining(c))
@@ -55,7 +55,7 @@ _OF_THREAD = threading.local()
 
 
 def matched_spans(question: str, text: str) -> list[Span]:
-    """The words of `text` that the question asks for: [start, end) in characters, in order."""
+    """The words of `text` that the question contains: [start, end) in characters, in order."""
     wanted = {term(word) for word in _WORD.findall(question)} - {""}
     spans: list[Span] = []
     for match in _WORD.finditer(text):

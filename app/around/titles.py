@@ -1,8 +1,7 @@
-"""Finding an article by its title, as somebody types it: no matter which case, accents or separators.
+"""Finding an article by its title as people type it, whatever the case, accents or separators.
 
-The titles of an index lie in one column of its documents and are looked through by Arrow from the first to
-the last; there is nothing to build, to keep or to load first. The limit is time: about a second for ten
-million titles on one core.
+Arrow scans the titles, which are one column of the documents; nothing has to be built or loaded first. Ten
+million titles take about a second on one core.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 from indexer.index import Index
 
 MAX_CHARACTERS = 200
-"""A longer text is no title; the rest of it is not looked at."""
+"""The rest of a longer text is ignored."""
 
 # Small classes of characters: those of all Unicode take milliseconds to compile, for each batch of titles.
 _MARKS = r"[\x{300}-\x{36f}]*"
@@ -30,7 +29,7 @@ _ACCENTED = (*range(0xC0, 0x250), *range(0x1E00, 0x1F00))  # Latin letters with 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A document that somebody may mean. title: its id where it has none."""
+    """A document by name. title: its id where it has none."""
 
     row: int
     id: str
@@ -38,10 +37,10 @@ class Found:
 
 
 def find_articles(index: Index, text: str, k: int = 12) -> tuple[list[Found], int]:
-    """The k documents whose titles fit best, and how many fit.
+    """The k documents whose titles match best, and the number of matches.
 
-    A document whose id is the text comes first; then titles that are the text, begin with it, have a word
-    that does, or hold it anywhere; shorter titles first, then in the order of the index.
+    A document whose id is the text comes first; then titles that equal the text, begin with it, have a word
+    that begins with it, or contain it; shorter titles first, then in the order of the index.
     """
     text = " ".join(text.encode("utf-8", "replace").decode().split())[:MAX_CHARACTERS]
     pattern = _pattern(text)
@@ -50,7 +49,8 @@ def find_articles(index: Index, text: str, k: int = 12) -> tuple[list[Found], in
     rows, total = _matching(index, pattern, k)
     exact = index.document_ids.row(text)
     if 0 <= exact < len(index.documents):
-        total += exact not in rows and not _matches(index, exact, pattern)
+        title = pa.array([str(index.documents.table.value("title", exact))])
+        total += exact not in rows and not _match(title, pattern)[0]
         rows = [exact, *(row for row in rows if row != exact)][:k]
     return [found(index, row) for row in rows], total
 
@@ -63,12 +63,12 @@ def found(index: Index, row: int) -> Found:
 
 
 def _matching(index: Index, pattern: str, k: int) -> tuple[list[int], int]:
-    """The rows of the k best titles that match, and how many do."""
+    """The rows of the k best matches, and the number of matches."""
     best_rows = np.empty(0, np.int64)
     best_keys = np.empty(0, np.int64)
     first = total = 0
     for (titles,) in index.documents.table.batches(["title"]):
-        places = np.flatnonzero(_fits(titles, pattern))  # [m]
+        places = np.flatnonzero(_match(titles, pattern))  # [m]
         total += len(places)
         if len(places):
             matched = titles.take(pa.array(places))
@@ -81,21 +81,17 @@ def _matching(index: Index, pattern: str, k: int) -> tuple[list[int], int]:
 
 
 def _keys(titles: pa.Array, pattern: str) -> NDArray[np.int64]:
-    """How well each title fits, int64 [m]; less is better."""
+    """The quality of each match, int64 [m]; less is better."""
     kind = np.full(len(titles), 3)
     for rank, anchored in ((2, _BEFORE_WORD + pattern), (1, f"^{pattern}"), (0, f"^{pattern}$")):
-        kind[_fits(titles, anchored)] = rank
+        kind[_match(titles, anchored)] = rank
     lengths = np.asarray(pc.utf8_length(titles).to_numpy(zero_copy_only=False), np.int64)
     return kind.astype(np.int64) << 32 | lengths
 
 
-def _fits(titles: pa.Array, pattern: str) -> NDArray[np.bool_]:
-    fits = pc.match_substring_regex(titles, pattern, ignore_case=True)
-    return np.asarray(fits.to_numpy(zero_copy_only=False), np.bool_)
-
-
-def _matches(index: Index, row: int, pattern: str) -> bool:
-    return bool(_fits(pa.array([str(index.documents.table.value("title", row))]), pattern)[0])
+def _match(titles: pa.Array, pattern: str) -> NDArray[np.bool_]:
+    mask = pc.match_substring_regex(titles, pattern, ignore_case=True)
+    return np.asarray(mask.to_numpy(zero_copy_only=False), np.bool_)
 
 
 def _pattern(text: str) -> str:

@@ -125,8 +125,8 @@ def test_contrasts_hold_what_they_should(index: Index, name: str) -> None:
         assert contrast.evidence
         for pair in (contrast.better, *contrast.worse):
             assert pair.query.strip() == pair.query != ""
-            # ict cuts a sentence out of the middle
-            assert name == "ict" or pair.document in texts[pair.title]
+            words = iter(texts[pair.title].split())
+            assert all(word in words for word in pair.document.split())  # ict cuts out a sentence
             for start, end in pair.anchors:
                 assert pair.query[start:end].strip()
         assert contrast.better not in contrast.worse
@@ -289,7 +289,10 @@ def test_every_setting_is_an_option_with_the_defaults_of_its_objectives(
     with pytest.raises(SystemExit):
         main(["--help"])
     shown = " ".join(capsys.readouterr().out.split())
-    assert "--negatives N worse documents in a contrast; default 1 (ict, wlp); 24 (php-hp" in shown
+    assert (
+        "--negatives N worse documents in a contrast; default 1 (ict, wlp" in shown
+        and "; 24 (php-hp" in shown
+    )
     for name, setting in all_settings().items():
         assert f"--{name.replace('_', '-')} " in shown and setting.meaning in shown
 

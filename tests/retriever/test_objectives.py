@@ -176,6 +176,12 @@ def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+def are_words_of(part: str, text: str) -> bool:
+    """Whether the words of a text are words of another one, in the same order."""
+    words = iter(text.split())
+    return all(word in words for word in part.split())
+
+
 def test_texts_are_of_the_index(index: Index, name: str) -> None:
     pairs = mined(index, name, negatives="random")
     assert len(pairs) > 20
@@ -183,11 +189,12 @@ def test_texts_are_of_the_index(index: Index, name: str) -> None:
         assert pair.query.strip() == pair.query != ""
         passage = index.passages[int(index.passages.rows_of([pair.positive.id])[0])]
         assert pair.positive.title == passage.title
-        if name != "ict":
-            assert pair.positive.text == passage.text
+        assert are_words_of(pair.positive.text, passage.text)
         asked_from = index.passages[int(index.passages.rows_of([pair.query_id])[0])]
         assert pair.query_title == asked_from.title
-        assert name in ("bfs", "wlp") or pair.query in asked_from.text.replace("\u2019", "'")
+        row = index.document_ids.row(asked_from.document_id)
+        whole = " ".join(str(index.documents.table.value(part, row)) for part in ("title", "text"))
+        assert pair.query in whole.replace("\u2019", "'")
         for link in pair.evidence.values():
             holder = index.passages[int(index.passages.rows_of([link["passage_id"]])[0])]
             assert holder.text[link["start"] : link["end"]] == link["anchor"]
