@@ -1,7 +1,7 @@
-"""What the fine-tuning of a re-ranker can be told.
+"""Settings of the fine-tuning of a re-ranker.
 
-A step's batch is made of groups: a query, its right passage and some that a first stage ranks high and that
-are wrong. Defaults are those of a cross-encoder on a base of BERT's size; what the papers used is in
+A step's batch is made of groups: a query, its relevant passage and others that a first stage ranks high.
+Defaults are those of a cross-encoder on a base of BERT's size; the settings of the papers are in
 `configs/harp-reranker.toml` and `configs/prop-reranker.toml`.
 """
 
@@ -23,8 +23,8 @@ class CrossEncoderSettings(Settings):
     """The model that is trained, and how much of it."""
 
     base: str = "google-bert/bert-base-uncased"
-    """what to start from: a folder, or a name of the Hugging Face Hub; a bi-encoder, a bare transformer or a
-    cross-encoder. Of a baseline: what it takes its tokenizer and word embeddings from"""
+    """the model to start from: a folder, or a name of the Hugging Face Hub; a bi-encoder, a bare transformer
+    or a cross-encoder. A baseline takes its tokenizer and word embeddings from it"""
     train: Literal["all", "lora"] = "all"
     """all weights, or low-rank adapters and the head; a base that is such adapters is then trained further"""
     lora_rank: Positive = 16
@@ -58,13 +58,13 @@ class GroupSettings(Settings):
     qrels: Path | None = None
     """judgements of the run's passages"""
     depth: Positive = 100
-    """results of a query that are looked at"""
+    """results of a query that are read"""
     negatives: Positive = 7
-    """how many wrong passages stand beside the right one, drawn anew each epoch"""
+    """limit on the passages of a group that are not relevant, drawn anew each epoch"""
     shots: Positive | None = None
-    """train on so many queries only; the first 5 of 50 are those of 5"""
+    """a limit on the queries; those of a smaller limit are among those of a larger one"""
     seed: int = 1
-    """by which these are drawn, and the folds"""
+    """of the draw of these queries, and of the folds"""
 
 
 class PairTextSettings(Settings):
@@ -75,7 +75,7 @@ class PairTextSettings(Settings):
     tokens: Positive = 512
     """of query and passage together; the longer of the two is cut first"""
     separator: str | None = None
-    """what stands between title and text; by default a space; the model keeps it"""
+    """the text between title and text, kept with the model; by default a space"""
 
 
 class CandidateTextSettings(PairTextSettings):
@@ -89,8 +89,8 @@ class RerankLossSettings(Settings):
     """How a group is scored."""
 
     kind: LossKind = "lce"
-    """lce: the right one against the others of its group; pointwise: each on its own, right or wrong; hinge:
-    the right one by 1 higher than each other"""
+    """lce: the relevant passage against the others of its group; pointwise: each on its own, relevant or not;
+    hinge: the relevant one higher by 1 than each other"""
 
 
 class GroupTrainingSettings(TrainingSettings):
@@ -114,9 +114,9 @@ class RerankDevSettings(Settings):
     pairs: list[Path] = Field(default_factory=list)
     """labelled pairs to choose the best checkpoint by; without them, and without folds, the last is kept"""
     negatives: Positive = 30
-    """how many wrong passages the right one is ranked among"""
+    """limit on the passages that are ranked with the relevant one"""
     most: Positive = 1_000
-    """so many queries at most, the first of the files"""
+    """limit on the queries; the first of the files are used"""
 
 
 class FoldSettings(Settings):

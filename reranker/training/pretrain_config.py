@@ -1,8 +1,8 @@
-"""What the pre-training of a cross-encoder can be told.
+"""Settings of the pre-training of a cross-encoder.
 
 A chain of stages, each on contrasts of its own and with the model of the one before (PHP, section 3.2.2:
-three of them). Defaults are those of a base of BERT's size; what the papers used is in `prop-pretrain.toml`,
-`harp-pretrain.toml` and `php-pretrain.toml` of `configs/`.
+three of them). Defaults are those of a base of BERT's size; the settings of the papers are in `prop-
+pretrain.toml`, `harp-pretrain.toml` and `php-pretrain.toml` of `configs/`.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ class StageSettings(Settings):
     name: Annotated[str, Field(pattern=r"^[\w.-]+$")]
     """of the stage, in the log and in messages"""
     contrasts: Annotated[list[Path], Field(min_length=1)]
-    """files of `reranker.mine`; one without a contrast is passed over, as is a stage that has no other"""
+    """files of `reranker.mine`; one without a contrast is skipped, as is a stage that has no other"""
     weights: list[Rate] = Field(default_factory=list)
-    """of these files in an epoch, which is as long as the scarcest allows; by default all of all"""
+    """of these files in an epoch, which is as long as the scarcest allows; by default all"""
     loss: LossKind | None = None
-    """by default what the contrasts' objective was printed with: hinge for PROP and HARP, else lce"""
+    """by default that of the objective's paper: hinge for PROP and HARP, else lce"""
     negatives: Positive | None = None
-    """how many worse pairs of a contrast at most, drawn anew each epoch; by default all"""
+    """limit on the worse pairs of a contrast, drawn anew each epoch; by default all"""
     batch: Positive | None = None
     """instead of [training] batch"""
     epochs: Positive | None = None
@@ -109,4 +109,4 @@ class PretrainConfig(Settings):
 
 
 WARMUP = "head"
-"""What the steps before the first stage are called, in which a new head learns alone."""
+"""The name of the steps before the first stage, in which a new head learns alone."""

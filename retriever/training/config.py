@@ -1,4 +1,4 @@
-"""What a training run of the bi-encoder can be told, and the two stages that it may be.
+"""Settings of the training of a bi-encoder, and its two stages.
 
     pretrain   HLP section 4.3 and appendix A: mined pairs, one shared encoder, no titles,
                5 epochs of global batches of 400, queries of 150 and passages of 256 tokens,
@@ -6,8 +6,8 @@
     finetune   the same paper's fine-tuning: labelled pairs, two towers, titles, 40 epochs of
                batches of 256, 256 tokens both, one hard negative a pair
 
-The stage gives the defaults and decides which pairs are accepted: pre-training wants pairs with an
-`objective`, fine-tuning those without one. The two are easily mixed up, and a model that is fine-tuned
+The stage gives the defaults and decides which pairs are accepted: pre-training needs pairs with an
+`objective`, fine-tuning pairs without one. The two are easily mixed up, and a model that is fine-tuned
 with the settings of pre-training loses accuracy.
 """
 
@@ -38,7 +38,7 @@ class ModelSettings(Settings):
     """The model that is trained, and how much of it."""
 
     base: str = "google-bert/bert-base-uncased"
-    """what to start from: a folder, or a name of the Hugging Face Hub"""
+    """the model to start from: a folder, or a name of the Hugging Face Hub"""
     towers: Literal["shared", "two"] = "shared"
     """one encoder for queries and passages, or one for each; two by default in fine-tuning"""
     pooling: Literal["own", "cls", "mean"] = "own"
@@ -65,9 +65,9 @@ class DataSettings(Settings):
     hard_negatives: Count = 0
     """how many of its hard negatives; 1 by default in fine-tuning"""
     shots: Positive | None = None
-    """train on so many pairs only; the first 16 of 128 are those of 16"""
+    """a limit on the pairs; those of a smaller limit are among those of a larger one"""
     seed: int = 1
-    """by which these are drawn"""
+    """of the draw of these pairs"""
 
 
 class TextSettings(Settings):
@@ -81,17 +81,17 @@ class TextSettings(Settings):
     passage_tokens: Positive = 256
     """longer passages are cut"""
     separator: str | None = None
-    """what stands between title and passage, such as " [SEP] "; by default as the base does, else a space"""
+    """the text between title and passage, such as " [SEP] "; by default that of the base, else a space"""
 
 
 class LossSettings(Settings):
     """How a batch is scored."""
 
     scale: Annotated[float, Field(gt=0)] | None = None
-    """what scores are multiplied with; by default 1, or 20 for vectors of length 1"""
+    """the factor of all scores; by default 1, or 20 for vectors of length 1"""
     mask_duplicates: Masking = "documents"
-    """which passages of a batch are no negatives: those that are right, also others of the same
-    document as the right one, or off: all others are, as in DPR and HLP"""
+    """which passages of a batch are not used as negatives; passages: those relevant for the query; documents:
+    also other passages of the relevant one's document; off: none, as in DPR and HLP"""
 
 
 class TrainingSettings(Settings):
@@ -100,11 +100,11 @@ class TrainingSettings(Settings):
     batch: Positive = 256
     """pairs in a batch, over all processes; 400 by default in pre-training"""
     mini_batch: Count = 0
-    """texts that are in memory at a time, gradients staying exact (GradCache); 0: all at once"""
+    """texts in memory at a time; gradients stay exact (GradCache); 0: all"""
     epochs: Positive = 40
     """passes over the pairs; 5 by default in pre-training"""
     steps: Positive | None = None
-    """stop after so many batches, whatever `epochs` says"""
+    """stop after this many batches, whatever `epochs` says"""
     learning_rate: Annotated[float, Field(gt=0)] = 2e-5
     """the highest learning rate"""
     warmup: Annotated[float, Field(ge=0, lt=1)] = 0.1
@@ -135,20 +135,20 @@ class DevSettings(Settings):
     title: bool = True
     """whether these passages are read with their title"""
     most: Positive = 10_000
-    """so many pairs at most, the first of the files"""
+    """limit on the pairs; the first of the files are used"""
 
 
 class OutputSettings(Settings):
     """What is written."""
 
     folder: Path
-    """where the model goes; what is needed to go on after an interruption lies in FOLDER.training"""
+    """the folder of the model; checkpoints are in FOLDER.training until it is finished"""
     checkpoint_steps: Positive | None = None
     """steps between two checkpoints, each with its dev measure; by default one an epoch"""
     log_steps: Positive = 50
     """steps between two lines of the log"""
     report_to: list[str] = Field(default_factory=list)
-    """trackers of the transformers library, such as tensorboard or wandb"""
+    """trackers of the accelerate library, such as tensorboard or wandb"""
     licence: str = "apache-2.0"
     """of the trained model, for its card"""
 
