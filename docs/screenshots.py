@@ -34,7 +34,7 @@ TWO = {"q": QUESTION, "pipelines": ["bm25", "hybrid"], "k": 10, "index": "sample
 PAGES: dict[str, tuple[str, dict[str, Any], str]] = {
     "search": ("", TWO, ".ls-answer"),
     "four": ("", TWO | {"pipelines": ["bm25", "dense", "hybrid", "bm25-squad"]}, ".ls-answer"),
-    "ranks": ("", TWO | {"chart": 1}, ".stVegaLiteChart canvas"),
+    "ranks": ("", TWO | {"chart": 1}, ".stVegaLiteChart svg.marks"),
     "why": ("", TWO | {"why": "Ada_Lovelace#2"}, "svg.ls-graph"),
     "start": ("", {"index": "sample"}, ".ls-invitation"),
     "article": ("article", ARTICLE, ".ls-text"),
