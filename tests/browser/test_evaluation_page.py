@@ -81,7 +81,7 @@ def test_a_job_is_cancelled_and_a_report_is_damaged(application, page, settled):
         page.get_by_role("link", name="damaged <b>").click()
         notice = page.locator(".ls-notice")
         notice.wait_for()
-        assert "are not JSON" in notice.inner_text() and "Traceback" not in page.content()
+        assert "are damaged" in notice.inner_text() and "Traceback" not in page.content()
         for name in ("../index/sample", "/etc", "none"):
             page.goto(application("evaluation", report=name))
             notice.wait_for()
