@@ -1,4 +1,4 @@
-"""Objectives with weights and settings, from the command line of `python -m reranker.mine`."""
+"""Objectives with weights and settings, from the command line of `linkseek mine-contrasts`."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def _usable(pairs: Iterable[tuple[Pair, str]]) -> Iterator[tuple[Pair, str]]:
     if not usable:
         raise InputError(
             f"none of {lacking:,} labelled pairs has a passage that is not relevant",
-            "A re-ranker learns from both: python -m retriever.negatives adds those of a first stage.",
+            "A re-ranker learns from both: linkseek negatives adds those of a first stage.",
         )
     if lacking:
         print(f"{lacking:,} pairs without a passage that is not relevant are skipped", file=sys.stderr)

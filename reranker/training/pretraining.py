@@ -74,7 +74,7 @@ def pretrain(config: PretrainConfig) -> None:
             opened_stages = [_open_stage(config, settings, run.work) for settings in config.stages]
         stages = [stage for stage in opened_stages if stage is not None]
         if not stages:
-            raise InputError("no stage has a contrast", "Mine some: python -m reranker.mine.")
+            raise InputError("no stage has a contrast", "Mine some: linkseek mine-contrasts.")
         with progress("opening the base"):
             opened = open_pretrainable(config)
         if opened.head is not None and opened.head.is_new and config.mlm.warmup_steps:

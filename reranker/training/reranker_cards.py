@@ -58,7 +58,7 @@ def pretrained_card(config: PretrainConfig, facts: Mapping[str, Any]) -> str:
         pipeline="text-ranking",
         about=f"A cross-encoder from {public_name(config.model.base)}, pre-trained to score pairs above "
         f"worse ones{second_head} ({stages}).\nIt has seen no labelled query: fine-tune it "
-        f"(`python -m reranker.finetune`). {_texts(config.texts)}",
+        f"(`linkseek finetune`). {_texts(config.texts)}",
         usage=usage,
         facts=facts,
         program="reranker.pretrain",
@@ -85,6 +85,6 @@ scores = CrossEncoder("{folder}").predict([("who wrote it", "She wrote it.")])
 A full folder, which `CrossEncoder(path)` opens:
 
 ```sh
-python -m reranker.export {folder} --output {folder}-full
+linkseek export-reranker {folder} --output {folder}-full
 ```
 """

@@ -98,7 +98,7 @@ def _check_rank(model: CrossEncoder, settings: CrossEncoderSettings) -> None:
             f"{settings.base} is made of adapters of rank {adapters.r} (alpha {adapters.lora_alpha}), and "
             f"the settings say {settings.lora_rank} (alpha {settings.lora_alpha})",
             "They are trained further, so set model.lora_rank and lora_alpha to theirs; for new ones on top "
-            "merge them first: python -m reranker.export.",
+            "merge them first: linkseek export-reranker.",
         )
 
 

@@ -30,7 +30,7 @@ scores = model.encode_query(["who wrote it"]) @ model.encode_document(["She wrot
     if config.model.train == "lora":
         usage += (
             f"\nThis folder holds low-rank adapters on top of {base}. A full folder:\n\n"
-            f"```sh\npython -m retriever.export {folder} --output {folder}-full\n```\n"
+            f"```sh\nlinkseek export {folder} --output {folder}-full\n```\n"
         )
     title = "with their title before the text" if config.texts.title else "without their title"
     return card(

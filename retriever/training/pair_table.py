@@ -74,13 +74,13 @@ def _check_stage(pair: Pair, kind: Kind, place: str) -> None:
         raise InputError(
             f'{place}: no "objective", so it is a labelled pair, and this is pre-training',
             'Labelled pairs are for [stage] kind = "finetune", whose defaults are others; '
-            "pairs for pre-training come from python -m retriever.mine.",
+            "pairs for pre-training come from linkseek mine.",
         )
     if kind == "finetune" and pair.objective:
         raise InputError(
             f'{place}: mined by the objective "{pair.objective}", and this is fine-tuning',
             'Mined pairs are for [stage] kind = "pretrain", whose defaults are others; '
-            "labelled pairs come from python -m retriever.negatives, or DPR.",
+            "labelled pairs come from linkseek negatives, or DPR.",
         )
 
 
