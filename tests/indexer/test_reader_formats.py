@@ -389,7 +389,7 @@ def test_hlp_pages_end_where_their_title_or_numbering_does(tmp_path: Path) -> No
         ('"B_0": {"text" "x"}', "not JSON"),
         ('"\\ud800_0": {}', "not JSON"),
         ("{}", "not JSON"),
-        ("", 'the key "" is no title'),
+        ("", 'the key "" is not a title'),
     ],
 )
 def test_hlp_broken_entries_are_named_and_cost_only_their_page(
