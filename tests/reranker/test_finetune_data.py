@@ -53,7 +53,7 @@ def test_pairs_without_a_negative_are_skipped_with_a_note_and_alone_are_an_error
         InputError, match="none of 3 labelled pairs has a passage that is not relevant"
     ) as caught:
         groups(tmp_path / "other", rows[4:])
-    assert "retriever.negatives" in caught.value.hint
+    assert "linkseek negatives" in caught.value.hint
 
 
 def test_empty_texts(tmp_path):
