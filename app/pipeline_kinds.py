@@ -65,11 +65,6 @@ class Entry(Settings, ABC):
         """The names of the pipelines that this one is made of."""
         return ()
 
-    @property
-    def first_stage(self) -> str | None:
-        """The pipeline whose results this one re-ranks, if it is made of two stages."""
-        return None
-
     def located(self, folder: Path) -> Self:
         """The same with paths that are relative to the folder of its file."""
         return self
@@ -229,7 +224,6 @@ class ReciprocalRankEntry(FusionEntry):
     """a passage at rank r adds 1 / (constant + r)"""
 
     def fuse(self, rankings: Sequence[Ranking], k: int) -> Ranking:
-        """By ranks."""
         return fusion.reciprocal_rank(rankings, k, self.constant)
 
     def describe(self, index: Index) -> str:
@@ -246,7 +240,6 @@ class WeightedEntry(FusionEntry):
     """one for each pipeline"""
 
     def fuse(self, rankings: Sequence[Ranking], k: int) -> Ranking:
-        """By scores."""
         return fusion.weighted(rankings, self.weights, k)
 
     def describe(self, index: Index) -> str:
@@ -315,10 +308,6 @@ class RerankEntry(Entry):
     @property
     def members(self) -> Sequence[str]:
         return [self.of]
-
-    @property
-    def first_stage(self) -> str | None:
-        return self.of
 
     def located(self, folder: Path) -> Self:
         models = [str(folder / model) if (folder / model).is_dir() else model for model in self.rerank]

@@ -6,7 +6,7 @@ opened once and shared between them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,13 +15,12 @@ from app.pipeline_kinds import KINDS, Entry, Parts, Pipeline
 from indexer.base.errors import UsageError
 from indexer.base.settings import nearest, read_toml, validate
 from indexer.index import Index
-from reranker.models.scoring import PairScorer, open_scorer
+from reranker.models import scoring
+from reranker.models.scoring import PairScorer
 from retriever.models.locations import Precision
 from retriever.search.searchers import RecordedRun
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from retriever.models.biencoder import BiEncoder
 
 STANDARD = Path(__file__).with_name("pipelines.toml")
@@ -61,7 +60,7 @@ class Pipelines:
         """path: a file of further pipelines. open_encoder, open_scorer: see `Parts`, instead of ours."""
         self.index = index
         self.entries = read_pipelines(path)
-        self._open_scorer = open_scorer or _open_scorer
+        self._open_scorer = open_scorer or scoring.open_scorer
         self._scorers: dict[tuple[str, str, Precision], PairScorer] = {}
         self._opened: dict[str, Pipeline] = {}
         self._parts = Parts(index, self.open, cache(open_encoder or _open_biencoder), self._scorer)
@@ -138,7 +137,3 @@ def _open_biencoder(location: str) -> BiEncoder:
     from retriever.models.biencoder import open_biencoder
 
     return open_biencoder(location, streams=1)
-
-
-def _open_scorer(name: str, device: str, precision: Precision) -> PairScorer:
-    return open_scorer(name, device=device, precision=precision)

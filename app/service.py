@@ -14,7 +14,7 @@ from typing import Any
 from app.around.evidence import Evidence, LinkEvidence
 from app.around.known_questions import Known, KnownQuestions
 from app.around.query_words import Span, matched_spans
-from app.pipeline_kinds import Pipeline, Reranking
+from app.pipeline_kinds import Pipeline, RerankEntry, Reranking
 from app.pipelines import Pipelines
 from indexer.base.bundled import bundled
 from indexer.base.errors import InputError, LinkseekError, UsageError
@@ -177,7 +177,7 @@ class SearchService:
     def first_stage(self, pipeline: str) -> str | None:
         """The pipeline whose results this one re-ranks; None if it does not re-rank."""
         entry = self.pipelines.entries.get(pipeline)
-        return entry.first_stage if entry else None
+        return entry.of if isinstance(entry, RerankEntry) else None
 
     def answers(self, question: str, pipelines: Sequence[str], k: int) -> Iterator[Answer | Failure]:
         """The answer of each pipeline, as soon as it is there; one that fails does not affect the others.

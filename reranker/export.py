@@ -14,7 +14,10 @@ from pydantic_settings import CliPositionalArg
 
 from indexer.base.errors import exit_on_error
 from indexer.base.options import Options, parse_options
+from reranker.models.bases import CROSS_ENCODER, open_cross_encoder
+from reranker.models.mlm_heads import copy_mlm_head
 from retriever.export import save_model
+from retriever.models.locations import find_model
 
 PROGRAM = "python -m reranker.export"
 
@@ -31,10 +34,6 @@ class ExportOptions(Options):
 def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     """Run the command."""
     options = parse_options(ExportOptions, argv, program)
-    from reranker.models.bases import CROSS_ENCODER, open_cross_encoder
-    from reranker.models.mlm_heads import copy_mlm_head
-    from retriever.models.locations import find_model
-
     folder = find_model(options.model, CROSS_ENCODER)
     model = open_cross_encoder(folder, options.model)
     save_model(

@@ -1,7 +1,4 @@
-"""python -m reranker.rerank: a run file -> a run file.
-
-Entry script: it reads the options and the files, opens index and models, and calls `reranker.reranking`.
-"""
+"""python -m reranker.rerank: a run file -> a run file."""
 
 from __future__ import annotations
 
@@ -49,8 +46,7 @@ class RerankOptions(Options):
     model: Annotated[list[str], MoreHelp(lambda: ", ".join(shipped_models(CROSS_ENCODER)))] = Field([])
     """the re-ranker, or several for an ensemble: any encoder by its dot products, such as
     bi-encoder:all-MiniLM-L6-v2, or a cross-encoder by folder or name of the Hugging Face Hub, or one that
-    ships
-    with Linkseek"""
+    ships with Linkseek"""
     output: Path
     """the run to write"""
     depth: Annotated[int, Field(ge=1)] = DEPTH

@@ -20,7 +20,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.base.errors import InputError, UsageError
+from indexer.base.errors import InputError
 from indexer.encoding.encode import OnRows
 from reranker.candidates import Candidates
 from reranker.models.scoring import PairScorer
@@ -46,15 +46,10 @@ class Reranker:
         weight: float | None = None,
         long: Long = "first",
     ) -> None:
-        """depth: candidates of a query that are scored. weight: of the scorers against the first stage, 0..1.
+        """scorers: 1 or more. depth: candidates of a query that are scored, 1 or more.
 
-        Raises `UsageError` for an invalid depth or weight, and without scorers.
+        weight: of the scorers in a sum with the first stage, from 0 (the first stage alone) to 1.
         """
-        if not scorers or depth < 1 or not (weight is None or 0 <= weight <= 1):
-            raise UsageError(
-                f"re-ranking with {len(scorers)} models, depth {depth} and weight {weight}",
-                "Name a model; depth is at least 1, the weight from 0 (the first stage alone) to 1.",
-            )
         self.scorers = scorers
         self.depth = depth
         self._candidates = candidates

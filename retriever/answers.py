@@ -12,8 +12,10 @@ case. One that is invalid, is blank, matches even an empty text or takes too lon
 from __future__ import annotations
 
 import unicodedata
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
+from operator import itemgetter
 from typing import Any, Literal
 
 import numpy as np
@@ -46,15 +48,15 @@ def find_answers(
     if kind == "tokens":
         return _find([AnswerMatcher(texts) for texts in answers], rows, text_of)
     matchers = [PatternMatcher(patterns) for patterns in answers]
-    matches = _find(matchers, rows, text_of)
-    gave_up = np.array([matcher.has_given_up() for matcher in matchers], np.bool_)  # [Q]
-    while gave_up.any():  # again without that pattern, so that the order of the passages does not matter
-        matches[gave_up] = _find(matchers, np.where(gave_up[:, None], rows, -1), text_of)[gave_up]
-        gave_up = np.array([matcher.has_given_up() for matcher in matchers], np.bool_)
-    useless: dict[str, list[str]] = {}
+    matches = np.zeros(rows.shape, np.bool_)  # [Q, k]
+    undecided = np.ones(len(matchers), np.bool_)  # [Q]
+    while undecided.any():  # again without slow patterns, so that the order of the passages does not matter
+        matches[undecided] = _find(matchers, np.where(undecided[:, None], rows, -1), text_of)[undecided]
+        undecided = np.array([matcher.has_given_up() for matcher in matchers], np.bool_)
+    useless: defaultdict[str, list[str]] = defaultdict(list)
     for matcher in matchers:
         for answer, reason in matcher.useless.items():
-            useless.setdefault(reason, []).append(answer)
+            useless[reason].append(answer)
     for reason, patterns in useless.items():
         on_note(f"answers that {reason} match nothing: {len(patterns):,}, such as {patterns[0][:60]!r}")
     return matches
@@ -205,22 +207,17 @@ def _fold(lowered: str) -> str:
 def _nfd_with_origin(text: str) -> tuple[str, list[int]]:
     """NFD, and for each of its characters the position in `text` of the one it comes from.
 
-    Canonical ordering (Unicode Standard, section 3.11): each run of characters of a combining class
-    other than 0 is sorted by class, stably.
+    Canonical ordering (Unicode Standard, section 3.11): after a character of combining class 0, those of
+    other classes are sorted by class, stably.
     """
     if text.isascii():
         return text, list(range(len(text)))
-    characters = [
-        (part, position)
-        for position, character in enumerate(text)
-        for part in unicodedata.normalize("NFD", character)
-    ]
-    start = 0
-    for end in range(1, len(characters) + 1):
-        if end == len(characters) or not unicodedata.combining(characters[end][0]):
-            marks = [pair for pair in characters[start:end] if unicodedata.combining(pair[0])]
-            if len(marks) > 1:
-                marks.sort(key=lambda pair: unicodedata.combining(pair[0]))
-                characters[end - len(marks) : end] = marks
-            start = end
-    return "".join(part for part, _ in characters), [position for _, position in characters]
+    characters: list[tuple[int, int, str, int]] = []  # (run, combining class, part, position)
+    run = 0
+    for position, character in enumerate(text):
+        for part in unicodedata.normalize("NFD", character):
+            combining = unicodedata.combining(part)
+            run += combining == 0
+            characters.append((run, combining, part, position))
+    characters.sort(key=itemgetter(0, 1))
+    return "".join(part for _, _, part, _ in characters), [position for *_, position in characters]

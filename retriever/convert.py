@@ -9,8 +9,10 @@ vectors are compared by dot product (DPR, section 3.1).
 
 from __future__ import annotations
 
+import pickle
 import re
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,8 +22,11 @@ from pydantic_settings import CliPositionalArg
 
 from indexer.base.errors import InputError, UsageError, exit_on_error
 from indexer.base.options import Options, parse_options
-from retriever.models.library import first_line
-from retriever.models.locations import DEFAULT_ENCODER
+from retriever.export import save_model
+from retriever.models.bases import open_base
+from retriever.models.library import TITLE_SEPARATOR, first_line, quiet
+from retriever.models.locations import DEFAULT_ENCODER, find_model
+from retriever.models.towers import has_two_towers, split_towers
 
 if TYPE_CHECKING:
     import torch
@@ -31,9 +36,7 @@ PROGRAM = "python -m retriever.convert"
 _HEAD = 64  # BERT's attention heads are 64 wide in all its sizes
 _PARTS = ("question_model", "ctx_model")
 _EXPECTED = 'Expected a dictionary with "model_dict", which holds question_model.* and ctx_model.*.'
-_WRAPPERS = re.compile(
-    r"^(?:encoder|bert|model)\.(?=(?:embeddings|encoder|pooler)\.)"
-)  # around the BertModel
+_WRAPPERS = re.compile(r"^(?:encoder|bert|model)\.(?=(?:embeddings|encoder|pooler)\.)")  # of a BertModel
 Weights = dict[str, "torch.Tensor"]
 
 
@@ -55,9 +58,6 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     options = parse_options(ConvertOptions, argv, program)
     question, passage = read_checkpoint(options.checkpoint)
     model = build_model(question, passage, options.tokenizer, options.max_tokens, options.checkpoint)
-    from retriever.export import save_model
-    from retriever.models.towers import has_two_towers
-
     towers = "two towers" if has_two_towers(model) else "one tower: both copies are equal"
     save_model(model, options.output, text=_card(options.checkpoint.name, options.output.name, towers))
     print(f"{options.output}: {towers}", file=sys.stderr)
@@ -69,8 +69,6 @@ def read_checkpoint(path: Path) -> tuple[Weights, Weights]:
     Raises `InputError` for a file of another kind, with objects other than tensors and plain values, or with
     weights under other names.
     """
-    import pickle
-
     import torch
 
     try:
@@ -107,9 +105,6 @@ def build_model(
     question: Weights, passage: Weights, tokenizer: str, max_tokens: int, path: Path
 ) -> SentenceTransformer:
     """One tower or two as a sentence-transformers model, [CLS], dot product."""
-    from retriever.models.library import TITLE_SEPARATOR
-    from retriever.models.towers import split_towers
-
     equal = question.keys() == passage.keys() and all(
         question[name].equal(passage[name]) for name in question
     )
@@ -119,13 +114,7 @@ def build_model(
 
 
 def _tower(weights: Weights, tokenizer: str, max_tokens: int, path: Path) -> SentenceTransformer:
-    import tempfile
-
     from transformers import AutoTokenizer, BertModel
-
-    from retriever.models.bases import open_base
-    from retriever.models.library import quiet
-    from retriever.models.locations import find_model
 
     config = bert_config(weights, path)
     if max_tokens > config.max_position_embeddings:

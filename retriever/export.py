@@ -17,6 +17,11 @@ from pydantic_settings import CliPositionalArg
 
 from indexer.base.errors import UsageError, exit_on_error
 from indexer.base.options import Options, parse_options
+from retriever.models.bases import open_base
+from retriever.models.folders import base_name
+from retriever.models.library import quiet
+from retriever.models.locations import ADAPTER, find_base
+from retriever.models.towers import has_two_towers, one_tower
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder, SentenceTransformer
@@ -40,10 +45,6 @@ class ExportOptions(Options):
 def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     """Run the command."""
     options = parse_options(ExportOptions, argv, program)
-    from retriever.models.bases import open_base
-    from retriever.models.locations import find_base
-    from retriever.models.towers import has_two_towers, one_tower
-
     model = open_base(options.model)
     if options.share < 1:
         _shrink_change(model, options.model, options.share)
@@ -62,10 +63,6 @@ def _shrink_change(model: SentenceTransformer, name: str, share: float) -> None:
     `UsageError` if it has no adapters.
     """
     import torch
-
-    from retriever.models.bases import open_base
-    from retriever.models.folders import base_name
-    from retriever.models.locations import ADAPTER, find_base
 
     folder = find_base(name)
     if not (folder / ADAPTER).is_file():
@@ -89,8 +86,6 @@ def save_model(
     card: a README.md to copy; text: one to write. add: writes further files into the folder. Raises
     `UsageError` if the folder exists already.
     """
-    from retriever.models.library import quiet
-
     if output.exists():
         raise UsageError(f"{output} exists already", "Remove it, or choose another --output.")
     output.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,4 @@
-"""python -m retriever.negatives: labelled pairs with hard negatives, from questions and any run file.
-
-Entry script: it reads the options, opens index and run, and calls `retriever.mining.labels`.
-"""
+"""python -m retriever.negatives: labelled pairs with hard negatives, from questions and any run file."""
 
 from __future__ import annotations
 

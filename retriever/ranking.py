@@ -53,19 +53,6 @@ class Ranking:
             np.take_along_axis(all_scores, order, axis=1),
         )
 
-    @classmethod
-    def from_lists(
-        cls, query_ids: Sequence[str], results: Sequence[Sequence[tuple[int, float]]], k: int
-    ) -> Ranking:
-        """Make a ranking from a list of (row, score) for each query, of any lengths."""
-        rows = np.full((len(query_ids), k), -1, np.int64)  # [Q, k]
-        scores = np.full((len(query_ids), k), -np.inf, np.float32)  # [Q, k]
-        for query, pairs in enumerate(results):
-            best = sorted(pairs, key=lambda pair: (-pair[1], pair[0]))[:k]
-            for rank, (row, score) in enumerate(best):
-                rows[query, rank], scores[query, rank] = row, score
-        return cls(tuple(query_ids), rows, scores)
-
     @property
     def depth(self) -> int:
         """k, the number of columns."""

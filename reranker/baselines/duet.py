@@ -49,14 +49,10 @@ class Duet(Baseline):
         """The score of each pair, [B, 1]."""
         query, text = cut(query, self.query_words), cut(text, self.text_words)
         local: Tensor = self.local(exact_matches(query, text))  # [B, 1]
-        topic = self.query(self._vectors(query))  # [B, width]
-        stretches = self.text(self._vectors(text))  # [B, width, stretches]
+        topic = self.query(self.across(query))  # [B, width]
+        stretches = self.text(self.across(text))  # [B, width, stretches]
         distributed: Tensor = self.together(topic[..., None] * stretches)  # [B, 1]
         return local + distributed
-
-    def _vectors(self, words: Words) -> Tensor:
-        vectors: Tensor = self.embeddings(words.ids) * words.mask[..., None]  # [B, L, d]
-        return vectors.transpose(1, 2)  # [B, d, L]
 
 
 def _layers(inputs: int, width: int) -> list[nn.Module]:

@@ -77,15 +77,8 @@ def save_baseline(model: Baseline, facts: ModelFacts, folder: Path) -> None:
 
 def baseline_facts(tokenizer: str, max_tokens: int) -> ModelFacts:
     """The facts of a baseline for `retriever.models.engine`."""
-    return ModelFacts(
-        dimension=1,
-        max_tokens=max_tokens,
-        pad_token=0,
-        passage_prompt="",
-        query_prompt="",
-        tokenizer=tokenizer,
-        inputs=("input_ids", "attention_mask", "token_type_ids"),
-    )
+    inputs = ("input_ids", "attention_mask", "token_type_ids")
+    return ModelFacts(1, max_tokens, pad_token=0, tokenizer=tokenizer, inputs=inputs)
 
 
 def new_baseline(kind: str, vectors: Tensor, max_tokens: int) -> Baseline:

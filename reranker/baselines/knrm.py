@@ -21,6 +21,8 @@ and "york", the bigrams "new york" and "york" (nothing follows), so a query "yor
 
 from __future__ import annotations
 
+from itertools import product
+
 import torch
 from torch import Tensor, nn
 
@@ -82,19 +84,16 @@ class ConvKnrm(Baseline):
 
     def score(self, query: Words, text: Words) -> Tensor:
         """The score of each pair, [B, 1]."""
-        of_query, of_text = self._ngrams(query), self._ngrams(text)
         counts = [
             self.kernels(cosines(query_grams, text_grams), query.mask, text.mask)
-            for query_grams in of_query
-            for text_grams in of_text
+            for query_grams, text_grams in product(self._ngrams(query), self._ngrams(text))
         ]
         scores: Tensor = self.rank(torch.cat(counts, dim=1))
         return scores
 
     def _ngrams(self, words: Words) -> list[Tensor]:
         """The vectors of the n-grams that begin at each word, of each length, [B, L, F]."""
-        vectors = self.embeddings(words.ids) * words.mask[..., None]  # [B, L, d]
-        across = vectors.transpose(1, 2)  # [B, d, L]
+        across = self.across(words)  # [B, d, L]
         return [
             torch.relu(gram(nn.functional.pad(across, (0, size)))).transpose(1, 2)
             for size, gram in enumerate(self.grams)

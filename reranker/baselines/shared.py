@@ -45,6 +45,11 @@ class Baseline(nn.Module):
         """The score of each pair, [B, 1]."""
         raise NotImplementedError
 
+    def across(self, words: Words) -> Tensor:
+        """The vectors of words as a convolution reads them, [B, d, L]; 0 in empty places."""
+        vectors: Tensor = self.embeddings(words.ids) * words.mask[..., None]  # [B, L, d]
+        return vectors.transpose(1, 2)
+
 
 def split(features: Features) -> tuple[Words, Words]:
     """Query and text of each pair, which follow one another in a row; at least one place each."""

@@ -130,8 +130,6 @@ def cross_encoder_facts(model: CrossEncoder, name: str) -> ModelFacts:
         dimension=1,
         max_tokens=int(model.max_seq_length or 512),
         pad_token=int(model.tokenizer.pad_token_id or 0),
-        passage_prompt="",
-        query_prompt="",
         tokenizer=fast_tokenizer(model, f"cross-encoder {name}"),
         title_separator=text_prompts(model)["title_separator"],
         url_separator=model.prompts.get(URL_SEPARATOR) or "",

@@ -8,7 +8,7 @@ A vector differs from `SentenceTransformer.encode` in float32 by precision alone
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -88,11 +88,7 @@ class BiEncoder(Engine):
             "sha256": opened.sha256,
             "dimension": self.dimension,
             "max_tokens": self.max_tokens,
-            "title": title,
-            "passage_prompt": facts.passage_prompt,
-            "query_prompt": facts.query_prompt,
-            "title_separator": facts.title_separator,
-        }
+        } | asdict(self.text_format)
 
     @cached_property
     def queries(self) -> Engine:

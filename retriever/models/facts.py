@@ -30,10 +30,10 @@ class ModelFacts:
     dimension: int
     max_tokens: int
     pad_token: int
-    passage_prompt: str
-    query_prompt: str
     tokenizer: str
     inputs: Sequence[str] = ("input_ids", "attention_mask")
+    passage_prompt: str = ""
+    query_prompt: str = ""
     title_separator: str = " "
     two_towers: bool = False
     url_separator: str = ""

@@ -19,7 +19,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,9 +29,7 @@ from transformers import AttentionInterface, PreTrainedModel
 
 from indexer.base.errors import MachineError
 from indexer.base.progress import log_line
-
-if TYPE_CHECKING:
-    from retriever.models.facts import Features
+from retriever.models.facts import Features
 
 
 class ModuleChain(nn.Module):

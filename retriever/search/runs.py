@@ -29,11 +29,8 @@ from retriever.ranking import Ranking
 _RUN = "Expected a TREC run: QUERY Q0 DOCUMENT RANK SCORE TAG in every line."
 _QRELS = "Expected TREC judgements: QUERY 0 DOCUMENT RELEVANCE in every line."
 _ENCODED = re.compile(r"[%\s\x00-\x1f\x7f-\x9f]")
-_ESCAPES = (
-    re.compile(  # the UTF-8 of one character of one, two or three bytes: all white space is below U+10000
-        "%[0-7][0-9A-F]|%[CD][0-9A-F]%[89AB][0-9A-F]|%E[0-9A-F]%[89AB][0-9A-F]%[89AB][0-9A-F]", re.IGNORECASE
-    )
-)
+# the UTF-8 of one character of one, two or three bytes: all white space is below U+10000
+_ESCAPES = re.compile("(?i)%[0-7][0-9A-F]|%[CD][0-9A-F]%[89AB][0-9A-F]|%E[0-9A-F](?:%[89AB][0-9A-F]){2}")
 
 Run = dict[str, dict[str, float]]
 """Query id -> passage (or document) id -> score; the ids of a query in order of rank, best first."""

@@ -109,7 +109,7 @@ class Dense:
         """The k best passages of each query."""
         query_ids = [query.id for query in queries]
         if not queries:
-            return Ranking.from_lists(query_ids, [], k)
+            return Ranking.of(query_ids, np.empty((0, k), np.int64), np.empty((0, k), np.float32))
         with stage("encode question"):
             vectors = self._encoder.encode_queries([query.text for query in queries])  # [Q, d]
         with stage("search vectors"):

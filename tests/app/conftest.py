@@ -32,7 +32,7 @@ def word_encoder(monkeypatch):
         return WordEncoder()
 
     monkeypatch.setattr("app.pipelines._open_biencoder", open_encoder)
-    monkeypatch.setattr("app.pipelines._open_scorer", lambda *wanted: WordScorer())
+    monkeypatch.setattr("reranker.models.scoring.open_scorer", lambda *wanted: WordScorer())
     return opened
 
 

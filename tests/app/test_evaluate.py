@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 import orjson
 import pytest
+from rankings import ranking_of
 from rich.console import Console
 
 from app import evaluate as command
@@ -97,7 +98,7 @@ def fixed(rows: dict[str, list[int]]):
     def pipeline(queries, k):
         results = [[(row, 1.0) for row in rows.get(query.id, [])] for query in queries]
         # all scores are tied: what comes out is in the order of rows
-        return Ranking.from_lists([query.id for query in queries], results, k)
+        return ranking_of([query.id for query in queries], results, k)
 
     return pipeline
 

@@ -5,10 +5,11 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from rankings import ranking_of
 
 from app.evaluation import latency
 from app.evaluation.latency import measure_latency
-from retriever.ranking import Query, Ranking
+from retriever.ranking import Query
 from retriever.search import stages
 from retriever.search.stages import stage
 
@@ -42,7 +43,7 @@ def test_percentiles_by_stage(clock):
         with stage("search vectors"):
             clock.value += 10
         clock.value += 0.5
-        return Ranking.from_lists([query.id], [[]], k)
+        return ranking_of([query.id], [[]], k)
 
     report = measured(pipeline, QUERIES, 10, 100, "dense")
     assert list(report) == ["encode question", "search vectors", "total"]
@@ -60,7 +61,7 @@ def test_few_questions_are_all_asked(clock):
     def pipeline(queries, k):
         asked.append([query.id for query in queries])
         clock.value += 1
-        return Ranking.from_lists([query.id for query in queries], [[]], k)
+        return ranking_of([query.id for query in queries], [[]], k)
 
     report = measured(pipeline, QUERIES[:3], 10, 100, "x")
     assert report == {"total": {"p50": 1, "p95": 1, "p99": 1, "questions": 3}}
@@ -72,7 +73,7 @@ def test_a_stage_that_some_questions_skip(clock):
         if queries[0].id == "0":
             with stage("rerank"):
                 clock.value += 4
-        return Ranking.from_lists([queries[0].id], [[]], k)
+        return ranking_of([queries[0].id], [[]], k)
 
     report = measured(pipeline, QUERIES[:2], 10, 100, "x")
     assert report["rerank"]["p50"] == 2

@@ -5,13 +5,14 @@ from typing import Literal
 
 import numpy as np
 import pytest
+from rankings import ranking_of
 from small_index import DOCUMENTS, WordEncoder, build
 
 from app.pipeline_kinds import KINDS, Entry
 from app.pipelines import Pipelines, read_pipelines
 from indexer.base.errors import InputError, MismatchError, UsageError
 from indexer.index import Index
-from retriever.ranking import Query, Ranking
+from retriever.ranking import Query
 from retriever.search.stages import recorded_stages
 
 ENTRIES = [
@@ -296,7 +297,7 @@ class FirstRows(Entry):
 
     def open(self, parts, name):
         def search(queries, k):
-            return Ranking.from_lists([q.id for q in queries], [[(0, self.score)]] * len(queries), k)
+            return ranking_of([q.id for q in queries], [[(0, self.score)]] * len(queries), k)
 
         return search
 

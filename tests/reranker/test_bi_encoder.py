@@ -13,7 +13,7 @@ from tiny_models import save_tiny, save_tiny_reranker
 
 from indexer.base.errors import InputError
 from reranker.candidates import Candidate
-from reranker.models import bi_encoder
+from reranker.models import scoring
 from reranker.models.bases import CROSS_ENCODER
 from reranker.models.scoring import open_scorer, scorer_is_here, scorer_sha256
 from retriever.models.biencoder import open_biencoder
@@ -34,7 +34,7 @@ def pairs() -> tuple[list[str], list[str]]:
 
 
 def test_scores_are_dot_products(tiny, monkeypatch):
-    monkeypatch.setattr(bi_encoder, "BLOCK_PAIRS", 5)
+    monkeypatch.setattr(scoring, "BLOCK_PAIRS", 5)
     scorer = open_scorer(f"bi-encoder:{tiny}", device="cpu", precision="float32")
     peer = SentenceTransformer(str(tiny), device="cpu")
     queries, texts = pairs()

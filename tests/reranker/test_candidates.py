@@ -144,7 +144,7 @@ def tokenizer(tmp_path_factory) -> BertTokenizerFast:
 
 @pytest.fixture(scope="module")
 def readable(tokenizer) -> Readable:
-    return Readable(ModelFacts(1, 24, 0, "", "", tokenizer.backend_tokenizer.to_str()))
+    return Readable(ModelFacts(1, 24, 0, tokenizer.backend_tokenizer.to_str()))
 
 
 @settings(deadline=None, max_examples=120)

@@ -117,7 +117,7 @@ def rows(tmp_path):
 
 def collator(tokenizer: Tokenizer, masks: Masks | None, negatives: int | None = None, mini_batch: int = 0):
     inputs = ["input_ids", "attention_mask", "token_type_ids"]
-    facts = ModelFacts(1, 48, 0, "", "", tokenizer.to_str(), inputs)
+    facts = ModelFacts(1, 48, 0, tokenizer.to_str(), inputs)
     texts = ContrastTexts(TextFormat(), negatives, seed=5)
     return ContrastCollator(PairTokenizer(facts), texts, masks, mini_batch=mini_batch)
 

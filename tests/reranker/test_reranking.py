@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sentence_transformers import CrossEncoder
 from tiny_models import save_tiny_reranker
 
-from indexer.base.errors import InputError, UsageError
+from indexer.base.errors import InputError
 from reranker.candidates import Candidate, PairFormat, windows
 from reranker.models.scoring import PairScorer, open_scorer
 from reranker.reranking import Reranker
@@ -337,14 +337,6 @@ def test_a_score_that_is_no_number_names_the_pair(bad):
         rerank(ranked([(0, 2.0)], [(1, 3.0), (2, 2.0)]), texts, Bad(name="broken"))
     value = "nan" if bad == "nan" else "inf"
     assert f'broken: the score of query "q1" with "id2" is {value} (1 such scores)' in caught.value.message
-
-
-def test_options_that_do_not_fit():
-    for options in ({"depth": 0}, {"weight": 1.5}, {"weight": -0.1}, {"weight": float("nan")}):
-        with pytest.raises(UsageError, match="re-ranking with 1 models"):
-            Reranker([Numbers()], numbered(), **options)
-    with pytest.raises(UsageError, match="re-ranking with 0 models"):
-        Reranker([], numbered())
 
 
 def test_a_ranking_of_other_queries():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rankings import ranking_of
 
 from indexer.base.errors import MismatchError, UsageError
 from retriever.ranking import Ranking
@@ -13,7 +14,7 @@ from retriever.search.fusion import reciprocal_rank, weighted
 
 
 def ranking(*queries: list[tuple[int, float]], k: int = 4) -> Ranking:
-    return Ranking.from_lists([f"q{n}" for n in range(len(queries))], queries, k)
+    return ranking_of([f"q{n}" for n in range(len(queries))], queries, k)
 
 
 def slow_reciprocal_rank(rankings, k, constant):
@@ -24,7 +25,7 @@ def slow_reciprocal_rank(rankings, k, constant):
             for rank, (row, _) in enumerate(one.results(query), start=1):
                 total[row] = total.get(row, 0.0) + 1 / (constant + rank)
         fused.append([(row, np.float32(score)) for row, score in total.items()])
-    return Ranking.from_lists(rankings[0].query_ids, fused, k)
+    return ranking_of(rankings[0].query_ids, fused, k)
 
 
 def slow_weighted(rankings, weights, k):
@@ -40,7 +41,7 @@ def slow_weighted(rankings, weights, k):
                 share = (score - low) / (high - low) if high > low else 1.0
                 total[row] = total.get(row, 0.0) + weight * share
         fused.append([(row, np.float32(score)) for row, score in total.items()])
-    return Ranking.from_lists(rankings[0].query_ids, fused, k)
+    return ranking_of(rankings[0].query_ids, fused, k)
 
 
 @st.composite

@@ -7,6 +7,7 @@ import math
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from rankings import ranking_of
 
 from retriever.ranking import Ranking
 
@@ -48,7 +49,7 @@ def test_any_results_become_a_sorted_ranking(batch, k):
 )
 def test_lists_of_any_length_become_a_ranking(results, k):
     queries = [str(n) for n in range(len(results))]
-    ranking = Ranking.from_lists(queries, results, k)
+    ranking = ranking_of(queries, results, k)
     assert ranking.rows.shape == ranking.scores.shape == (len(results), k)
     for query, pairs in enumerate(results):
         assert ranking.results(query) == sorted_twin(pairs)[:k]
@@ -56,7 +57,7 @@ def test_lists_of_any_length_become_a_ranking(results, k):
 
 
 def test_the_top_is_the_first_columns():
-    ranking = Ranking.from_lists(["a", "b"], [[(3, 1.0), (1, 2.0), (2, 2.0)], []], 4)
+    ranking = ranking_of(["a", "b"], [[(3, 1.0), (1, 2.0), (2, 2.0)], []], 4)
     assert ranking.rows.tolist() == [[1, 2, 3, -1], [-1] * 4]
     top = ranking.top(2)
     assert (top.query_ids, top.rows.tolist(), top.depth) == (("a", "b"), [[1, 2], [-1, -1]], 2)
