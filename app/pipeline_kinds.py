@@ -86,9 +86,6 @@ class Entry(Settings, ABC):
         """The pipeline of this name, ready to run. Raises `LinkseekError` if a part is missing."""
 
 
-# --- searchers --------------------------------------------------------------------------------------
-
-
 class Bm25Entry(Entry):
     """Lucene's BM25."""
 
@@ -184,9 +181,6 @@ class RunEntry(Entry):
         return RecordedRun(parts.index, self.run)
 
 
-# --- fusions ----------------------------------------------------------------------------------------
-
-
 class FusionEntry(Entry):
     """Several pipelines joined into one."""
 
@@ -251,9 +245,6 @@ class WeightedEntry(FusionEntry):
             counts = f"{len(self.of)} pipelines, {len(self.weights)} weights"
             raise UsageError(f"[{name}]: {counts}", "Give one weight for each.")
         return super().open(parts, name)
-
-
-# --- re-ranking -------------------------------------------------------------------------------------
 
 
 class Reranking:

@@ -144,9 +144,6 @@ def read_candidates(
     return queries, ranking, candidates, notes
 
 
-# --- documents that are longer than the model ------------------------------------------------------
-
-
 def windows(head: str, text: str, spans: Spans, room: int) -> list[str]:
     """The text in windows of `room` tokens (1 or more), `head` before each; one window if it fits.
 

@@ -19,8 +19,6 @@ from reranker.models.mlm_heads import copy_mlm_head
 from retriever.export import save_model
 from retriever.models.locations import find_model
 
-PROGRAM = "python -m reranker.export"
-
 
 class ExportOptions(Options):
     """Merge a cross-encoder's adapters into a full folder that `CrossEncoder(path)` opens."""
@@ -31,7 +29,7 @@ class ExportOptions(Options):
     """where the full folder goes"""
 
 
-def main(argv: Sequence[str], program: str = PROGRAM) -> None:
+def main(argv: Sequence[str], program: str = "python -m reranker.export") -> None:
     """Run the command."""
     options = parse_options(ExportOptions, argv, program)
     folder = find_model(options.model, CROSS_ENCODER)

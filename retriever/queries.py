@@ -92,7 +92,7 @@ def _format(path: Path) -> str:
     return "csv" if lists * 2 > len(lines) else "tsv"  # one search for "[a]" must not decide
 
 
-# --- formats: (line, number of questions before it, place for errors) -> Query -------------------
+# The formats: (line, number of questions before it, place for errors) -> Query.
 
 
 def _parse_jsonl(line: str, count: int, place: str) -> Query:

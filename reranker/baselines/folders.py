@@ -87,9 +87,6 @@ def new_baseline(kind: str, vectors: Tensor, max_tokens: int) -> Baseline:
     return BASELINES[kind](vectors, **options)
 
 
-# --- words -----------------------------------------------------------------------------------------
-
-
 def read_base_embeddings(model: Any) -> tuple[str, Tensor]:
     """The tokenizer and the embeddings of a sentence-transformers model."""
     tokenizer = Tokenizer.from_str(model.tokenizer.backend_tokenizer.to_str())

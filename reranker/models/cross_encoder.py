@@ -96,9 +96,6 @@ def token_rows(encodings: Iterable[Encoding]) -> TokenRows:
     return TokenRows.of(rows)
 
 
-# --- the model in torch ----------------------------------------------------------------------------
-
-
 def load_cross_encoder(folder: Path, name: str) -> tuple[ModuleChain, ModelFacts]:
     """A cross-encoder from token ids to one score. Raises `InputError` for another kind of model."""
     from reranker.models.first_token import read_first_token

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 MLM_HEAD = "mlm_head.safetensors"
-_WEIGHTS = "model.safetensors"
 
 
 @dataclass(frozen=True)
@@ -121,7 +120,7 @@ def save_mlm_head(head: MlmHead, folder: Path) -> None:
     if (folder / ADAPTER).is_file():
         path, weights = folder / MLM_HEAD, {name: t.to(torch.float16) for name, t in weights.items()}
     else:
-        path = folder / _WEIGHTS
+        path = folder / "model.safetensors"
         weights |= load_file(path)
     save_file(weights, path, metadata={"format": "pt"})
     path.chmod(0o644)

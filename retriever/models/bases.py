@@ -79,9 +79,6 @@ def _open_merged(folder: Path) -> SentenceTransformer:
     return model
 
 
-# --- adapters and the weights that they belong to ---------------------------------------------------
-
-
 def bind_adapters(folder: Path, base_sha256: str, *, in_16_bits: bool = False) -> None:
     """Write the hash of their base's weights into adapters that were saved just now."""
     import torch

@@ -29,9 +29,6 @@ from retriever.models.locations import Kind, Precision, find_model
 if TYPE_CHECKING:
     from retriever.models.torch_engine import ModuleChain
 
-Load = Callable[[Path, str], "tuple[ModuleChain, ModelFacts]"]
-"""(folder, name for errors) -> a model in torch and its facts."""
-
 
 class Forward(Protocol):
     """A model in a backend. May be called from any thread."""
@@ -84,7 +81,7 @@ class Engine:
 
 def open_engine(
     kind: Kind,
-    load: Load,
+    load: Callable[[Path, str], tuple[ModuleChain, ModelFacts]],
     name: str,
     device: str,
     precision: Precision,
@@ -94,10 +91,11 @@ def open_engine(
 ) -> Opened:
     """Locate, load and place a model.
 
-    device: see `indexer.base.devices`. threads: of the CPU, default all cores. streams: batches that they
-    work on at the same time, default one each. reopen: from a device to a function that opens the same model
-    on it in another process; without it, further GPUs stay unused. Raises `InputError` if the model cannot be
-    located or read, `UsageError` for a missing device.
+    load: (folder, name for errors) -> a model in torch and its facts. device: see `indexer.base.devices`.
+    threads: of the CPU, default all cores. streams: batches that they work on at the same time, default one
+    each. reopen: from a device to a function that opens the same model on it in another process; without it,
+    further GPUs stay unused. Raises `InputError` if the model cannot be located or read, `UsageError` for a
+    missing device.
     """
     folder = find_model(name, kind)
     sha256 = model_sha256(folder, kind.tower)
@@ -112,10 +110,10 @@ def open_engine(
         facts, forward = open_on_cpu(lambda: load(folder, name), key, precision, threads, streams)
         return Opened(name, sha256, facts, forward, Parallel(batches=streams))
     chain, facts = load(folder, name)
-    opened = Opened(name, sha256, facts, torch_forward(chain, facts, gpus[0], precision), on_gpu(len(gpus)))
-    if reopen is None:
-        return opened
-    return replace(opened, parallel=replace(opened.parallel, devices=[reopen(gpu) for gpu in gpus[1:]]))
+    parallel = on_gpu(len(gpus))
+    if reopen:
+        parallel = replace(parallel, devices=[reopen(gpu) for gpu in gpus[1:]])
+    return Opened(name, sha256, facts, torch_forward(chain, facts, gpus[0], precision), parallel)
 
 
 def torch_forward(chain: ModuleChain, facts: ModelFacts, device: str, precision: Precision) -> Forward:

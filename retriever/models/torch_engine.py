@@ -55,9 +55,6 @@ class ModuleChain(nn.Module):
         return rows
 
 
-# --- without padding -------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Packing:
     """The places of a batch's tokens.
@@ -155,8 +152,6 @@ def _transformer(chain: ModuleChain) -> PreTrainedModel | None:
     parts = [getattr(getattr(model, "base_model", None), name, None) for name in ("embeddings", "encoder")]
     return model if all(isinstance(part, nn.Module) for part in parts) else None
 
-
-# --- the forward pass ------------------------------------------------------------------------------
 
 _CLOSE = 0.05  # relative, between two computations in bfloat16: 1 - cosine of about 1e-3
 

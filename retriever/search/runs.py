@@ -171,9 +171,6 @@ def read_qrels(path: Path) -> Qrels:
     return qrels
 
 
-# --- ids -----------------------------------------------------------------------------------------
-
-
 def encode_id(id_: str) -> str:
     """An id without white space and control characters, for a column of a TREC file."""
     return _ENCODED.sub(lambda match: quote(match.group()), id_)
@@ -187,9 +184,6 @@ def decode_id(column: str) -> str:
         return character if _ENCODED.fullmatch(character) else match.group()
 
     return _ESCAPES.sub(decode, column) if "%" in column else column
-
-
-# --- lines ---------------------------------------------------------------------------------------
 
 
 def _rows(path: Path, width: int, names: str, beir: bool = False) -> Iterator[tuple[str, list[str]]]:
