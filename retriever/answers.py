@@ -139,9 +139,7 @@ class PatternMatcher:
         self.useless: dict[str, str] = {}
         self._patterns: dict[str, Any] = {}
         self._gave_up = False
-        for answer in dict.fromkeys(answers):
-            if not answer.strip():
-                continue
+        for answer in dict.fromkeys(filter(str.strip, answers)):
             try:
                 pattern = regex.compile(unicodedata.normalize("NFD", answer), _FLAGS)
                 if pattern.search("", timeout=PATTERN_SECONDS):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Encoding, Tokenizer
+from tokenizers import Encoding
 
 from indexer.base.errors import InputError
 from indexer.encoding.batches import TokenRows, encode_texts
@@ -78,17 +78,12 @@ class Scorer(Engine):
                 yield tokens
 
     def tokenize_pairs(self, pairs: list[tuple[str, str]]) -> TokenRows:
-        """See `pair_tokens`."""
-        return pair_tokens(self.tokenizer, pairs)
-
-
-def pair_tokens(tokenizer: Tokenizer, pairs: list[tuple[str, str]]) -> TokenRows:
-    """Token ids of pairs, those of the second text as ~id (see `retriever.models.engine.padded`)."""
-    return token_rows(tokenizer.encode_batch_fast(pairs))
+        """Token ids of pairs, see `token_rows`."""
+        return token_rows(self.tokenizer.encode_batch_fast(pairs))
 
 
 def token_rows(encodings: Iterable[Encoding]) -> TokenRows:
-    """The same of pairs that are encoded already."""
+    """Token ids of encoded pairs, those of the second text as ~id (see `retriever.models.facts.padded`)."""
     rows = []
     for encoding in encodings:
         ids = np.array(encoding.ids, np.int32)  # [L]

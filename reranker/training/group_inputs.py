@@ -15,7 +15,7 @@ from tokenizers import Encoding
 from torch import Tensor
 
 from indexer.encoding.batches import TokenRows
-from reranker.models.cross_encoder import pair_tokens
+from reranker.models.cross_encoder import token_rows
 from retriever.mining.pairs import Pair
 from retriever.models.biencoder import TextFormat
 from retriever.models.facts import ModelFacts, open_tokenizer, padded
@@ -36,7 +36,7 @@ class PairTokenizer:
 
     def tokens(self, pairs: Sequence[tuple[str, str]]) -> TokenRows:
         """Token ids; those of the second text as ~id."""
-        return pair_tokens(self._tokenizer, list(pairs))
+        return token_rows(self._tokenizer.encode_batch_fast(list(pairs)))
 
     def encodings(self, pairs: Sequence[tuple[str, str]]) -> list[Encoding]:
         """The same tokens, each with its text and its place there."""

@@ -36,19 +36,12 @@ def split_towers(
     model: SentenceTransformer, document: SentenceTransformer | None = None
 ) -> SentenceTransformer:
     """Two towers that start equal, or with another model as the tower of passages."""
-    from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Router
 
     query: list[Any] = list(model.children())
     passage: list[Any] = copy.deepcopy(query) if document is None else list(document.children())
-    prompts: Any = model.prompts
     with quiet():
-        return SentenceTransformer(
-            modules=[Router.for_query_document(query, passage)],
-            device="cpu",
-            prompts=prompts,
-            similarity_fn_name=model.similarity_fn_name,
-        )
+        return _of_modules(model, [Router.for_query_document(query, passage)])
 
 
 def tower(model: SentenceTransformer, route: str) -> nn.Module:
@@ -65,9 +58,13 @@ def transformers_of(model: SentenceTransformer) -> Iterator[Any]:
 
 def one_tower(model: SentenceTransformer, route: str) -> SentenceTransformer:
     """The encoder of queries, or that of passages, as a model of its own."""
+    return _of_modules(model, list(tower(model, route).children()))
+
+
+def _of_modules(model: SentenceTransformer, modules: list[Any]) -> SentenceTransformer:
+    """These modules with the prompts and the similarity of a model."""
     from sentence_transformers import SentenceTransformer
 
-    modules: Any = list(tower(model, route).children())
     prompts: Any = model.prompts
     return SentenceTransformer(
         modules=modules, device="cpu", prompts=prompts, similarity_fn_name=model.similarity_fn_name
