@@ -15,30 +15,20 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from indexer.base.devices import cuda_devices
 from indexer.encoding.batches import Parallel, Tokens
-from retriever.models.facts import Features, ModelFacts, open_tokenizer, padded
+from retriever.models.facts import ModelFacts, open_tokenizer, padded
 from retriever.models.folders import model_sha256
 from retriever.models.locations import Kind, Precision, find_model
 
 if TYPE_CHECKING:
-    from retriever.models.torch_engine import ModuleChain
-
-
-class Forward(Protocol):
-    """A model in a backend. May be called from any thread."""
-
-    @property
-    def execution(self) -> dict[str, Any]:
-        """Everything that the last bits of its numbers depend on."""
-
-    def __call__(self, features: Features) -> NDArray[np.float32]:
-        """Arrays int64 [B, L] by name -> float32 [B, d]."""
+    from retriever.models.openvino_engine import OpenVinoForward
+    from retriever.models.torch_engine import ModuleChain, TorchForward
 
 
 @dataclass(frozen=True)
@@ -48,7 +38,7 @@ class Opened:
     name: str
     sha256: str
     facts: ModelFacts
-    forward: Forward
+    forward: OpenVinoForward | TorchForward
     parallel: Parallel
 
 
@@ -116,7 +106,7 @@ def open_engine(
     return Opened(name, sha256, facts, torch_forward(chain, facts, gpus[0], precision), parallel)
 
 
-def torch_forward(chain: ModuleChain, facts: ModelFacts, device: str, precision: Precision) -> Forward:
+def torch_forward(chain: ModuleChain, facts: ModelFacts, device: str, precision: Precision) -> TorchForward:
     """A loaded model in torch on a device; "auto" is bfloat16 where a GPU has it."""
     import torch
 

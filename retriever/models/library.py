@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from indexer.base.errors import InputError
 from retriever.models.facts import ModelFacts
@@ -74,16 +74,8 @@ def model_facts(model: SentenceTransformer, name: str) -> ModelFacts:
     )
 
 
-class TextPrompts(TypedDict):
-    """The texts before passages and queries, and between a title and what follows it."""
-
-    passage_prompt: str
-    query_prompt: str
-    title_separator: str
-
-
-def text_prompts(model: SentenceTransformer | CrossEncoder) -> TextPrompts:
-    """A model's own, from its settings."""
+def text_prompts(model: SentenceTransformer | CrossEncoder) -> dict[str, Any]:
+    """A model's own texts for `retriever.models.biencoder.TextFormat`, from its settings."""
     prompts = model.prompts or {}
     return {
         "passage_prompt": prompts.get("document") or prompts.get("passage") or "",
