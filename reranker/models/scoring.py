@@ -76,25 +76,23 @@ PairScorer = Scorer | BiEncoderScorer
 """Both have `identity`, `text_format`, `score` and `windows`."""
 
 
-def open_scorer(
-    name: str, device: str = "auto", precision: Precision = "auto", threads: int | None = None
-) -> PairScorer:
+def open_scorer(name: str, device: str = "auto", precision: Precision = "auto") -> PairScorer:
     """Load a cross-encoder by path or name, or a bi-encoder by "bi-encoder:" and its path or name.
 
     device: see `indexer.base.devices`. precision: of a cross-encoder, "auto" is float32 on a CPU and bfloat16
-    on a GPU that has it. threads: of the CPU, default all cores. Raises `InputError` if the model cannot be
-    located or read or gives no single score, `UsageError` for a missing device.
+    on a GPU that has it. Raises `InputError` if the model cannot be located or read or gives no single score,
+    `UsageError` for a missing device.
     """
     kind, model = _kind(name)
     if kind is BI_ENCODER:
-        return BiEncoderScorer(open_biencoder(model, device=device, precision=precision, threads=threads))
+        return BiEncoderScorer(open_biencoder(model, device=device, precision=precision))
     if not is_here(model, CROSS_ENCODER) and model in (DEFAULT_ENCODER, *shipped_models(BI_ENCODER)):
         raise bi_encoder_error(model)
     if is_baseline(Path(model)):
         from reranker.baselines.folders import open_baseline
 
         return Scorer(open_baseline(model, device))
-    return Scorer(open_engine(CROSS_ENCODER, load_cross_encoder, model, device, precision, threads))
+    return Scorer(open_engine(CROSS_ENCODER, load_cross_encoder, model, device, precision))
 
 
 def scorer_is_here(name: str) -> bool:
