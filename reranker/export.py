@@ -19,6 +19,8 @@ from reranker.models.mlm_heads import copy_mlm_head
 from retriever.export import save_model
 from retriever.models.locations import find_model
 
+PROGRAM = "python -m reranker.export"
+
 
 class ExportOptions(Options):
     """Merge a cross-encoder's adapters into a full folder that `CrossEncoder(path)` opens."""
@@ -29,7 +31,7 @@ class ExportOptions(Options):
     """where the full folder goes"""
 
 
-def main(argv: Sequence[str], program: str = "python -m reranker.export") -> None:
+def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     """Run the command."""
     options = parse_options(ExportOptions, argv, program)
     folder = find_model(options.model, CROSS_ENCODER)

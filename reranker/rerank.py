@@ -21,6 +21,8 @@ from reranker.reranking import DEPTH, Long, Reranker
 from retriever.models.locations import Precision, shipped_models
 from retriever.search.runs import write_run
 
+PROGRAM = "python -m reranker.rerank"
+
 
 class RerankOptions(Options):
     """Re-rank a run: a model reads each question together with its candidates and puts the best first.
@@ -60,7 +62,7 @@ class RerankOptions(Options):
     """auto: bfloat16 where the processor or GPU multiplies it"""
 
 
-def main(argv: Sequence[str], program: str = "python -m reranker.rerank") -> None:
+def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     """Run the command."""
     options = parse_options(RerankOptions, argv, program)
     if not options.model:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import torch
     from sentence_transformers import SentenceTransformer
 
+PROGRAM = "python -m retriever.convert"
 _HEAD = 64  # BERT's attention heads are 64 wide in all its sizes
 _PARTS = ("question_model", "ctx_model")
 _EXPECTED = 'Expected a dictionary with "model_dict", which holds question_model.* and ctx_model.*.'
@@ -52,7 +53,7 @@ class ConvertOptions(Options):
     """longer texts are truncated to this length"""
 
 
-def main(argv: Sequence[str], program: str = "python -m retriever.convert") -> None:
+def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     """Run the command."""
     options = parse_options(ConvertOptions, argv, program)
     question, passage = read_checkpoint(options.checkpoint)

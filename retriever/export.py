@@ -26,6 +26,8 @@ from retriever.models.towers import has_two_towers, one_tower
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder, SentenceTransformer
 
+PROGRAM = "python -m retriever.export"
+
 
 class ExportOptions(Options):
     """Merge a bi-encoder's adapters into a full sentence-transformers folder, or take one tower of two."""
@@ -40,7 +42,7 @@ class ExportOptions(Options):
     """how much of the adapters' change is merged; 0.5 gives the mean of the base and the trained model"""
 
 
-def main(argv: Sequence[str], program: str = "python -m retriever.export") -> None:
+def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     """Run the command."""
     options = parse_options(ExportOptions, argv, program)
     model = open_base(options.model)

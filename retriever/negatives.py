@@ -23,6 +23,8 @@ from retriever.queries import read_queries
 from retriever.ranking import Query, Ranking
 from retriever.search.runs import check_questions, read_qrels, read_run, run_ranking
 
+PROGRAM = "python -m retriever.negatives"
+
 
 class NegativesOptions(Options):
     """Label questions for fine-tuning: a relevant passage each, and hard negatives from a run.
@@ -53,7 +55,7 @@ class NegativesOptions(Options):
     """the file of pairs to write: a name in .jsonl or .jsonl.zst"""
 
 
-def main(argv: Sequence[str], program: str = "python -m retriever.negatives") -> None:
+def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     """Run the command."""
     options = parse_options(NegativesOptions, argv, program)
     if options.qrels and options.pairs:
