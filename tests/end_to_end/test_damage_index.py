@@ -52,9 +52,7 @@ def verify(index: Path) -> Done:
 
 def test_no_index(tmp_path):
     path = tmp_path / "none"
-    told(
-        search("--index", path, "q"), DamagedIndexError, f"{path}: no index here", "indexer/build.py --index"
-    )
+    told(search("--index", path, "q"), DamagedIndexError, f"{path}: no index here", "linkseek build --index")
     (tmp_path / "empty").mkdir()
     told(search("--index", tmp_path / "empty", "q"), DamagedIndexError, "manifest.json: missing")
     told(search("--index", SAMPLE, "q"), DamagedIndexError, "no index here")
