@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import orjson
 from pydantic import Field, NonNegativeInt, PositiveInt
@@ -133,9 +133,8 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     files |= {f"run {path.name}": path for path in options.run}
     files |= {f"pipeline {name}": run.path for name, run in pipelines.runs.items()}
     read = {role: path for role, path in files.items() if path is not None}
-    origin = provenance(
-        program, argv, index, read, pipelines.models, test_set.origin if options.test_set else None
-    )
+    facts = test_set.origin if options.test_set else None
+    origin = provenance(program, argv, index, read, pipelines.models, facts)
     results = results.model_copy(update={"provenance": origin})
     results.write(options.output)
     if options.report:
@@ -167,16 +166,14 @@ def load_test_set(options: EvaluateOptions) -> LoadedTestSet:
         queries = read_queries(options.queries, options.limit)
         test_set = LoadedTestSet(str(options.queries), queries, None, "tokens", {}, (), {})
     else:
-        raise UsageError(
-            "give either --test-set NAME or --queries FILE",
-            "--list-test-sets names the test sets.",
-        )
-    changes: dict[str, Any] = {"queries": test_set.queries[: options.limit]}
-    if options.qrels:
-        changes["qrels"] = read_qrels(options.qrels)
-    if options.answers:
-        changes["answer_kind"] = options.answers
-    return replace(test_set, **changes)
+        hint = "--list-test-sets names the test sets."
+        raise UsageError("give either --test-set NAME or --queries FILE", hint)
+    return replace(
+        test_set,
+        queries=test_set.queries[: options.limit],
+        qrels=read_qrels(options.qrels) if options.qrels else test_set.qrels,
+        answer_kind=options.answers or test_set.answer_kind,
+    )
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import orjson
@@ -19,12 +19,13 @@ from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
 from app.evaluation.cells import Cell, run_experiment
-from app.evaluation.experiment_table import console_table, reasons, write_table
-from app.evaluation.experiments import Experiment, IndexSource, read_experiment
+from app.evaluation.experiment_table import console_table, reasons, table_document
+from app.evaluation.experiments import IndexSource, read_experiment
 from app.evaluation.provenance import provenance
 from app.evaluation.table import results_console
 from app.pipelines import Pipelines
-from app.testsets import LoadedTestSet, open_test_set
+from app.report import write_document
+from app.testsets import open_test_set
 from indexer.base.bundled import bundled, find_preset
 from indexer.base.errors import InputError, UsageError, exit_on_error
 from indexer.base.options import Options, parse_options
@@ -68,7 +69,11 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     file = find_preset("experiments", options.file)
     experiment = read_experiment(file, small=options.small)
     if options.index:
-        experiment = with_index(experiment, options.index)
+        if len(experiment.indexes) > 1:
+            hint = "Change them in a copy of its file."
+            raise UsageError("--index: this experiment has several indexes", hint)
+        indexes = {name: IndexSource(path=options.index, build=[]) for name in experiment.indexes}
+        experiment = experiment.model_copy(update={"indexes": indexes})
     name = file.stem + ("-small" if options.small else "")
     output = options.output or Path("results", name)
     if output.exists() and not output.is_dir():
@@ -83,10 +88,8 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
             build_index(source, data)
         return Pipelines(Index.open(source.path), options.pipelines_file)
 
-    def open_named(name: str) -> LoadedTestSet:
-        return open_test_set(name, data, download=options.download)
-
-    table = run_experiment(experiment, open_index, open_named, output, on_cell=log_cell)
+    open_named = partial(open_test_set, data=data, download=options.download)
+    table = run_experiment(experiment, open_index, open_named, output, log_cell)
     origins = {
         name: provenance(program, argv, open_index(name).index, {"experiment": file}, open_index(name).models)
         for name, source in experiment.indexes.items()
@@ -95,7 +98,7 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     table = table.model_copy(update={"provenance": origins})
     json = table.model_dump(mode="json")
     write_json(output / "experiment.json", json)
-    write_table(table, output)
+    write_document(table_document(table), output, "table")
     if options.json_:
         sys.stdout.buffer.write(orjson.dumps(json, option=orjson.OPT_INDENT_2) + b"\n")
         sys.stdout.buffer.flush()
@@ -103,21 +106,13 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     console.print(console_table(table))
     for reason in reasons(table):
         console.print(reason, markup=False, highlight=False, soft_wrap=True)
-    console.print(f"{output / 'table.html'}", markup=False, highlight=False)
+    console.print(str(output / "table.html"), markup=False, highlight=False)
     cells = [cell for row in table.rows for cell in row.cells]
     failed = [cell.reason for cell in cells if cell.status == "failed"]
     if failed:
         raise InputError(f"{len(failed)} cells failed; the first: {failed[0]}", "The others are kept.")
     if not any(cell.status in ("done", "kept") for cell in cells):
         raise InputError(f"{file}: no cell could be measured", "The lines above say what is missing.")
-
-
-def with_index(experiment: Experiment, index: Path) -> Experiment:
-    """The experiment on another index. Raises `UsageError` if it has several."""
-    if len(experiment.indexes) > 1:
-        raise UsageError("--index: this experiment has several indexes", "Change them in a copy of its file.")
-    indexes = {name: IndexSource(path=index, build=[]) for name in experiment.indexes}
-    return experiment.model_copy(update={"indexes": indexes})
 
 
 def build_index(source: IndexSource, data: Path | None) -> None:

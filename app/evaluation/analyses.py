@@ -33,9 +33,6 @@ _MAX_TEXT = 240
 _WORD = re.compile(r"\w+")
 
 
-# --- overlap ---------------------------------------------------------------------------------------
-
-
 def overlap(question: str, passage: str) -> float | None:
     """The share of the question's words that the passage holds; None if it has only function words."""
     terms, held = _terms(question), set(_terms(passage))
@@ -102,9 +99,6 @@ def by_overlap(
     )
 
 
-# --- bins of questions ----------------------------------------------------------------------------
-
-
 def by_length(queries: Sequence[Query], values: Mapping[str, Values], seed: int = SEED) -> Binned:
     """Means in up to five bins of about as many questions each; low and high are included."""
     measured = {query_id for of in values.values() for query_id in of.query_ids}
@@ -165,9 +159,6 @@ def by_group(
                 pipelines[name][measure] = mean_of([of[i] for i in inside]) if inside else None
         report[group] = Group(queries=len(counted), pipelines=pipelines)
     return report
-
-
-# --- one by one -----------------------------------------------------------------------------------
 
 
 def list_differences(

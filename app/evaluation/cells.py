@@ -37,7 +37,6 @@ from retriever.queries import evenly_spread
 from retriever.search.runs import write_run
 
 _BATCH = 256
-_NO_PIPELINE = "name it in a file for --pipelines-file; see docs/evaluation.md"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +51,12 @@ class Cell:
     seconds: float | None = None
 
 
-OnCell = Callable[[Cell], None]
-OpenIndex = Callable[[str], Pipelines]
-OpenTestSet = Callable[[str], LoadedTestSet]
-
-
 def run_experiment(
     experiment: Experiment,
-    open_index: OpenIndex,
-    open_test_set: OpenTestSet,
+    open_index: Callable[[str], Pipelines],
+    open_test_set: Callable[[str], LoadedTestSet],
     output: Path,
-    on_cell: OnCell = lambda cell: None,
+    on_cell: Callable[[Cell], None] = lambda cell: None,
 ) -> ExperimentTable:
     """Make the missing cells, measure everything, and return the table.
 
@@ -103,7 +97,6 @@ def run_experiment(
 class _TestSetTable:
     """The cells of one test set, the results of their runs, and the set's groups of questions."""
 
-    name: str
     cells: Sequence[Cell]
     results: Results | None
     groups: Mapping[str, Sequence[str]]
@@ -112,56 +105,43 @@ class _TestSetTable:
 def _test_set_table(
     experiment: Experiment,
     name: str,
-    open_index: OpenIndex,
-    open_test_set: OpenTestSet,
+    open_index: Callable[[str], Pipelines],
+    open_test_set: Callable[[str], LoadedTestSet],
     folder: Path,
-    on_cell: OnCell,
+    on_cell: Callable[[Cell], None],
 ) -> _TestSetTable:
-    names = _pipelines(experiment, name)
-    index = next(experiment.index_of(column) for column in experiment.columns if column.test_set == name)
+    columns = [column for column in experiment.columns if column.test_set == name]
+    names: dict[str, None] = {}  # of the pipelines, each once
+    for row in experiment.rows:
+        for column in columns:
+            names |= dict.fromkeys(row.pipelines(column, experiment.seeds))
     try:
         test_set = open_test_set(name)
-        pipelines = open_index(index)
+        pipelines = open_index(experiment.index_of(columns[0]))
     except UsageError:
         raise
     except LinkseekError as error:
         missing = [Cell(pipeline, name, "missing", error.message) for pipeline in names]
         for cell in missing:
             on_cell(cell)
-        return _TestSetTable(name, missing, None, {})
-    test_set = _limited(test_set, experiment.limit_of(name) or len(test_set.queries))
+        return _TestSetTable(missing, None, {})
+    queries = evenly_spread(test_set.queries, experiment.limit_of(name) or len(test_set.queries))
+    ids = {query.id for query in queries}
+    groups = {group: tuple(i for i in members if i in ids) for group, members in test_set.groups.items()}
+    groups = {group: members for group, members in groups.items() if members}
+    test_set = replace(test_set, queries=queries, groups=groups)
     cells = []
     for pipeline in names:
         cells.append(_make(pipelines, pipeline, test_set, experiment.depth, folder))
         on_cell(cells[-1])
-    results = _measure(experiment, pipelines, test_set, cells, folder)
-    return _TestSetTable(name, cells, results, test_set.groups)
-
-
-def _limited(test_set: LoadedTestSet, limit: int) -> LoadedTestSet:
-    """A test set of at most `limit` questions, without the groups that lose all of theirs."""
-    queries = evenly_spread(test_set.queries, limit)
-    ids = {query.id for query in queries}
-    groups = {name: tuple(id_ for id_ in group if id_ in ids) for name, group in test_set.groups.items()}
-    return replace(test_set, queries=queries, groups={name: group for name, group in groups.items() if group})
-
-
-def _pipelines(experiment: Experiment, test_set: str) -> list[str]:
-    """The pipelines that run on a test set, each once."""
-    columns = [column for column in experiment.columns if column.test_set == test_set]
-    cells = [(row, column) for row in experiment.rows for column in columns]
-    return list(
-        dict.fromkeys(name for row, column in cells for name in row.pipelines(column, experiment.seeds))
-    )
-
-
-# --- making a cell -------------------------------------------------------------------------------
+    return _TestSetTable(cells, _measure(experiment, columns, pipelines, test_set, cells, folder), groups)
 
 
 def _make(pipelines: Pipelines, name: str, test_set: LoadedTestSet, depth: int, folder: Path) -> Cell:
     """Run one pipeline on one test set, unless its run is complete."""
     if name not in pipelines.entries:
-        return Cell(name, test_set.name, "no pipeline", _NO_PIPELINE)
+        hint = "name it in a file for --pipelines-file; see docs/evaluation.md"
+        return Cell(name, test_set.name, "no pipeline", hint)
     if name not in pipelines.available(with_runs=True):
         return Cell(name, test_set.name, "missing", f'the vectors, run or model of "{name}" are not here')
     path = folder / "runs" / f"{name}.trec"
@@ -174,10 +154,8 @@ def _make(pipelines: Pipelines, name: str, test_set: LoadedTestSet, depth: int, 
     except LinkseekError as error:
         return Cell(name, test_set.name, "failed", str(error))
     write_run(path, ranking, pipelines.index.passages.ids, tag=name)
-    write_json(
-        path.with_suffix(".json"),
-        {"made_from": made_from, "run_sha256": file_sha256(path), "seconds": seconds},
-    )
+    record = {"made_from": made_from, "run_sha256": file_sha256(path), "seconds": seconds}
+    write_json(path.with_suffix(".json"), record)
     return Cell(name, test_set.name, "done", run=path, seconds=seconds)
 
 
@@ -201,11 +179,9 @@ def _is_complete(path: Path, made_from: Mapping[str, Any]) -> bool:
         return False
 
 
-# --- measuring -----------------------------------------------------------------------------------
-
-
 def _measure(
     experiment: Experiment,
+    columns: Sequence[Column],
     pipelines: Pipelines,
     test_set: LoadedTestSet,
     cells: Sequence[Cell],
@@ -215,7 +191,6 @@ def _measure(
     runs = [cell.run for cell in cells if cell.run]
     if not runs:
         return None
-    columns = [column for column in experiment.columns if column.test_set == test_set.name]
     results = evaluate(
         Plan(
             index=pipelines.index,
@@ -254,8 +229,8 @@ def _figures(experiment: Experiment, row: Row, number: int, table: _TestSetTable
     cells = [cell for name in names for cell in table.cells if cell.pipeline == name]
     status, reason = _status(cells)
     if column.group and column.group not in table.groups and status in ("done", "kept"):
-        status = "missing"
-        reason = f'the test set {table.name} has no group "{column.group}", or none of its questions is used'
+        unknown = f'the test set {column.test_set} has no group "{column.group}"'
+        status, reason = "missing", f"{unknown}, or none of its questions is used"
     results = table.results if status in ("done", "kept") else None
     group = table.groups[column.group] if results and column.group else None
     measures = {}

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from rich.table import Table as ConsoleTable
 from rich.text import Text
 
 from app.evaluation.experiments import ExperimentTable, Figure, Status
-from app.report import text, write_document
+from app.report import text
 from app.report.render import Document, Section
 from app.report.tables import Cell, Table, columns
-
-
-def write_table(table: ExperimentTable, folder: Path) -> None:
-    """Write FOLDER/table.html and FOLDER/table.md."""
-    write_document(table_document(table), folder, "table")
 
 
 def table_document(table: ExperimentTable) -> Document:

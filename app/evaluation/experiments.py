@@ -108,8 +108,6 @@ class Experiment(Settings):
         return None if math.isnan(value) else value
 
 
-# --- the table that comes out ---------------------------------------------------------------------
-
 Status = Literal["done", "kept", "no pipeline", "missing", "failed", "printed only"]
 """no pipeline: the name is unknown. missing: an index, a run, a model or data are not here."""
 
@@ -171,9 +169,6 @@ class ExperimentTable(Record):
                 yield measure, cell.status, cell.measures[measure]
 
 
-# --- reading --------------------------------------------------------------------------------------
-
-
 def read_experiment(path: Path, *, small: bool = False) -> Experiment:
     """An experiment from a file; small: with the values of its table [small].
 
@@ -189,11 +184,6 @@ def read_experiment(path: Path, *, small: bool = False) -> Experiment:
         for row in values.get("rows", []):
             row.pop("expected", None)
     experiment = validate(Experiment, values, file=path)
-    _check(path, experiment)
-    return experiment
-
-
-def _check(path: Path, experiment: Experiment) -> None:
     for column in experiment.columns:
         for measure in column.measures:
             try:
@@ -228,3 +218,4 @@ def _check(path: Path, experiment: Experiment) -> None:
             f'{path}: baseline "{experiment.baseline}" is no row',
             nearest(experiment.baseline, {row.name for row in experiment.rows}),
         )
+    return experiment

@@ -8,12 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from app.evaluation.judgements import (
-    Judgements,
-    document_numbers,
-    relevant_results,
-    to_documents,
-)
+from app.evaluation.judgements import Judgements, document_numbers, relevant_results, to_documents
 from app.evaluation.measures import (
     MeasurePlan,
     Values,

@@ -60,10 +60,14 @@ def provenance(
     identities = {_path(name): model for name, model in (models or {}).items()}
     identities |= {str(encoder.get("name")): encoder for encoder in encoders if isinstance(encoder, dict)}
     known = ("sha256", "revision", "dimension")
+    versions = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        with suppress(PackageNotFoundError):
+            versions[package] = version(package)
     return Provenance(
         date=datetime.now(UTC).isoformat(timespec="seconds"),
         command=" ".join([program, *map(_argument, argv)]),
-        versions={"python": platform.python_version()} | _versions(),
+        versions=versions,
         machine=machine(),
         index=IndexOrigin(
             path=_path(index.path),
@@ -80,9 +84,6 @@ def provenance(
         or None,
         test_set=test_set,
     )
-
-
-# --- the code and the machine ----------------------------------------------------------------------
 
 
 def revision(folder: Path) -> Revision | None:
@@ -150,17 +151,6 @@ def _output(*command: str) -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.decode("utf-8", "replace").strip() if done.returncode == 0 else None
-
-
-def _versions() -> dict[str, str]:
-    versions = {}
-    for package in _PACKAGES:
-        with suppress(PackageNotFoundError):
-            versions[package] = version(package)
-    return versions
-
-
-# --- paths -----------------------------------------------------------------------------------------
 
 
 def _home() -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -51,7 +52,8 @@ class Report:
     @property
     def index(self) -> str:
         """The name of the index that was searched; empty where unknown."""
-        return _index_name(self.results)
+        origin = self.results.provenance
+        return Path(origin.index.path).name if origin else ""
 
     def pairs(self) -> list[tuple[str, str]]:
         """The pairs of pipelines whose differences are listed, in order."""
@@ -109,17 +111,11 @@ def read_report(folder: Path, name: str) -> Report:
 
 def _stamps(folder: Path) -> dict[str, tuple[int, int]]:
     """Names of reports with time and size of their results, which change when one is written again."""
-    stamps: dict[str, tuple[int, int]] = {}
-    try:
-        names = [path.name for path in folder.iterdir() if not path.name.startswith(".")]
-    except OSError:
-        return {}
-    for name in names:
-        try:
-            status = (folder / name / RESULTS).stat()
-        except OSError:
-            continue
-        stamps[name] = (status.st_mtime_ns, status.st_size)
+    stamps = {}
+    for path in folder.glob(f"[!.]*/{RESULTS}"):
+        with suppress(OSError):
+            status = path.stat()
+            stamps[path.parent.name] = (status.st_mtime_ns, status.st_size)
     return stamps
 
 
@@ -127,16 +123,13 @@ def _stamps(folder: Path) -> dict[str, tuple[int, int]]:
 def _read(folder: Path, name: str, stamp: tuple[int, int]) -> Report:
     path = folder / name / RESULTS
     if stamp[1] > _MAX_BYTES:
-        raise InputError(
-            f"the results of {name} are too large to show ({stamp[1]:,} bytes)",
-            f"Open {path.parent}/report.html.",
-        )
+        message = f"the results of {name} are too large to show ({stamp[1]:,} bytes)"
+        raise InputError(message, f"Open {path.parent}/report.html.")
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise InputError(
-            f"the results of {name} cannot be read: {error.strerror}", "Evaluate again."
-        ) from None
+        message = f"the results of {name} cannot be read: {error.strerror}"
+        raise InputError(message, "Evaluate again.") from None
     return Report(name, folder / name, parse_results(content, name))
 
 
@@ -144,24 +137,20 @@ def _read(folder: Path, name: str, stamp: tuple[int, int]) -> Report:
 def _summary(folder: Path, name: str, stamp: tuple[int, int]) -> Summary:
     modified = stamp[0] / 1e9
     try:
-        results = _read.__wrapped__(folder, name, stamp).results  # past the cache: few of them are opened
+        report = _read.__wrapped__(folder, name, stamp)  # past the cache: few of them are opened
     except LinkseekError as error:
         return Summary(name, modified, problem=error.message)
-    measure = results.main_measure
-    means = {pipeline: score.mean for pipeline, score in results.scores(measure).items()}
+    results = report.results
+    means = {pipeline: score.mean for pipeline, score in results.scores(results.main_measure).items()}
     best = max(means.values())
     return Summary(
         name,
         modified,
-        results.title,
-        _index_name(results),
-        results.counts.queries,
-        tuple(results.names),
-        measure,
-        tuple(pipeline for pipeline, mean in means.items() if mean == best),
-        best,
+        test_set=results.title,
+        index=report.index,
+        questions=results.counts.queries,
+        pipelines=tuple(results.names),
+        measure=results.main_measure,
+        best=tuple(pipeline for pipeline, mean in means.items() if mean == best),
+        value=best,
     )
-
-
-def _index_name(results: Results) -> str:
-    return Path(results.provenance.index.path).name if results.provenance else ""

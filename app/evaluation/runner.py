@@ -100,10 +100,8 @@ def run_names(pipelines: Sequence[str], runs: Sequence[Path]) -> list[str]:
     names = [*pipelines, *map(_stem, runs)]
     for name in names:
         if names.count(name) > 1:
-            raise UsageError(
-                f'"{name}" is given twice',
-                "Name every pipeline once; rename the run file if it is one.",
-            )
+            hint = "Name every pipeline once; rename the run file if it is one."
+            raise UsageError(f'"{name}" is given twice', hint)
         if name in ("", ".", "..") or "/" in name or "\\" in name:
             raise UsageError(f'the pipeline "{name}" cannot name a file', "Rename the pipeline.")
     if not names:
@@ -129,10 +127,8 @@ def evaluate(plan: Plan) -> Results:
         measures = _without_accuracy_of_documents(measures, foreign)
     for path, run in foreign.items():
         if judgements is not None and (judgements.level, run.level) == ("passages", "documents"):
-            raise InputError(
-                f"{path}: ranks documents, but {plan.qrels_name} judges passages",
-                "Give a run of passages, or judgements on documents.",
-            )
+            message = f"{path}: ranks documents, but {plan.qrels_name} judges passages"
+            raise InputError(message, "Give a run of passages, or judgements on documents.")
 
     runs = {name: _run(plan, name, pipeline) for name, pipeline in plan.pipelines.items()}
     for path, run in foreign.items():
@@ -147,6 +143,7 @@ def evaluate(plan: Plan) -> Results:
         plan.answer_kind,
         answer_notes.append,
     )
+    notes = _notes(plan.queries, runs, foreign, judgements, measures)
     order = [measure.name for measure in (*measures.accuracy, *measures.judged)]
     return Results(
         version=VERSION,
@@ -164,12 +161,7 @@ def evaluate(plan: Plan) -> Results:
         depth=plan.depth,
         batch_size=plan.batch_size,
         seeds=Seeds(bootstrap=plan.seed, randomisation=plan.seed),
-        notes=[
-            *plan.notes,
-            *measures.notes,
-            *_notes(plan.queries, runs, foreign, judgements, measures),
-            *answer_notes,
-        ],
+        notes=[*plan.notes, *measures.notes, *notes, *answer_notes],
     )
 
 
@@ -203,9 +195,6 @@ def _run(plan: Plan, name: str, pipeline: Pipeline) -> _Run:
         return _Run(ranking, "passages", str(path))
     latency = measure_latency(pipeline, plan.queries, k, plan.latency, name) if plan.latency else None
     return _Run(ranking, "passages", str(path), seconds, latency)
-
-
-# --- the parts of the results ---------------------------------------------------------------------
 
 
 def _scored(run: _Run, values: Mapping[str, Values], seed: int) -> PipelineResults:
@@ -271,13 +260,12 @@ def _counts(queries: Sequence[Query], judgements: Judgements | None) -> Counts:
     counts = Counts(queries=len(queries), queries_with_answers=sum(bool(query.answers) for query in queries))
     if judgements is None:
         return counts
-    return counts.model_copy(
-        update={
-            "queries_with_judgements": len(judgements.relevance),
-            "judgements": sum(map(len, judgements.relevance.values())),
-            "judged_ids_not_in_index": judgements.unknown,
-        }
-    )
+    judged = {
+        "queries_with_judgements": len(judgements.relevance),
+        "judgements": sum(map(len, judgements.relevance.values())),
+        "judged_ids_not_in_index": judgements.unknown,
+    }
+    return counts.model_copy(update=judged)
 
 
 def _notes(

@@ -50,14 +50,12 @@ def compare(
                 of_queries.setdefault(ids, []).append(len(pairs))
                 pairs.append((measure, a, b))
                 differences.append(np.array([values[b][id_] - values[a][id_] for id_ in ids]))
-    compared: dict[tuple[str, str, str], Comparison] = {}
+    compared: dict[int, Comparison] = {}
     for numbers in of_queries.values():
         matrix = np.stack([differences[number] for number in numbers], axis=1)  # [n, c]
-        for number, comparison in zip(
-            numbers, _comparisons([pairs[number] for number in numbers], matrix, seed), strict=True
-        ):
-            compared[pairs[number]] = comparison
-    in_order = [compared[pair] for pair in pairs]
+        comparisons = _comparisons([pairs[number] for number in numbers], matrix, seed)
+        compared |= zip(numbers, comparisons, strict=True)
+    in_order = [compared[number] for number in range(len(pairs))]
     return [
         corrected
         for measure in dict.fromkeys(measures)
@@ -115,11 +113,8 @@ def holm(ps: Sequence[float]) -> list[float]:
     return corrected
 
 
-# --- tests: differences of n queries in each column, float64 [n, c] -> [c] ------------------------
-
-
 def t_test(differences: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Two-sided p of the paired t-test.
+    """Two-sided p [c] of the paired t-test, of the differences in each column [n, c].
 
     1 where all differences are 0, or there is only one; its limit, 0, where all are the same but not 0.
     """
@@ -134,7 +129,7 @@ def t_test(differences: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def effect_sizes(differences: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Cohen's d of paired differences: their mean by their standard deviation; 0 where all are equal."""
+    """Cohen's d [c] of differences [n, c]: their mean by their standard deviation; 0 where all are equal."""
     deviation = _deviation(differences) if len(differences) > 1 else np.zeros(differences.shape[1])  # [c]
     return np.where(deviation > 0, differences.mean(axis=0) / np.where(deviation > 0, deviation, 1.0), 0.0)
 
@@ -148,7 +143,7 @@ def _deviation(differences: NDArray[np.float64]) -> NDArray[np.float64]:
 def randomisation_test(
     differences: NDArray[np.float64], seed: int = SEED, samples: int = SAMPLES
 ) -> NDArray[np.float64]:
-    """Two-sided p of the paired randomisation test.
+    """Two-sided p [c] of the paired randomisation test, of the differences in each column [n, c].
 
     Exact where the differences that are not 0 are all of one size (accuracy: how often the sign is
     the same is then binomial) or at most 20; else (1 + as extreme) / (1 + samples) over random signs,

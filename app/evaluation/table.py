@@ -95,5 +95,5 @@ def test_sets_table(rows: Sequence[TestSetRow]) -> Table:
     """All test sets, and what each one needs to be used here."""
     table = Table("name", "questions", "what", "licence", "here")
     for row in rows:
-        table.add_row(*map(Text, (row.name, row.queries, row.title, row.licence, row.state)))
+        table.add_row(*map(Text, row))
     return table

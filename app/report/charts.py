@@ -45,7 +45,6 @@ DARK = Palette(
 PAGE = Palette(tuple(f"var(--c{i})" for i in range(6)), "var(--ink)", "var(--quiet)", "var(--line)")
 
 _DASHES = ([1, 0], [7, 3], [2, 3], [9, 3, 2, 3])
-_LATENCY_TITLE = "milliseconds for a question: median (bar) / 95th percentile (line)"
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
 
 
@@ -79,22 +78,15 @@ def curves_chart(results: Results, palette: Palette, size: Size) -> alt.LayerCha
         for k, value in zip(curves.ks, values, strict=True)
     ]
     ticks = [k for k in curves.ks if k in MARKED or k == last]
+    title = "k: results looked at (logarithmic scale)"
     x = alt.X(
         "x:Q",
         scale=alt.Scale(type="log", domain=[1, max(last, 2)], nice=False),
-        axis=alt.Axis(
-            values=ticks,
-            format=",d",
-            title=_wrapped("k: results looked at (logarithmic scale)", size),
-            grid=False,
-        ),
+        axis=alt.Axis(values=ticks, format=",d", title=_wrapped(title, size), grid=False),
     )
-    lines = (
-        alt.Chart()
-        .mark_line(strokeWidth=2)
-        .encode(x=x, y=_y(rows), description="pipeline:N", **_series(results, palette))
-    )
-    points = _points(results, palette).transform_filter("datum.marked").encode(x=x, y=_y(rows))
+    base = alt.Chart().encode(x=x, y=_y(rows))
+    lines = base.mark_line(strokeWidth=2).encode(description="pipeline:N", **_series(results, palette))
+    points = _points(base, results, palette).transform_filter("datum.marked")
     return _layered([lines, points], rows, f"{measure}@k", palette, size)
 
 
@@ -129,24 +121,12 @@ def bins_chart(results: Results, binned: Binned, palette: Palette, size: Size) -
         ),
     )
     offset = alt.XOffset("pipeline:N", scale=alt.Scale(domain=_names(results)))
-    y = _y(rows, ("low", "high"))
-    lines = (
-        alt.Chart()
-        .mark_line(strokeWidth=2)
-        .encode(x=x, xOffset=offset, y=y, description="pipeline:N", **_series(results, palette))
-    )
-    whiskers = (
-        alt.Chart()
-        .mark_rule(opacity=0.75)
-        .encode(
-            x=x,
-            xOffset=offset,
-            y=_y(rows, ("low", "high"), "low:Q"),
-            y2="high:Q",
-            color=_series(results, palette)["color"],
-        )
-    )
-    points = _points(results, palette).encode(x=x, xOffset=offset, y=y)
+    base = alt.Chart().encode(x=x, xOffset=offset, y=_y(rows, ("low", "high")))
+    series = _series(results, palette)
+    lines = base.mark_line(strokeWidth=2).encode(description="pipeline:N", **series)
+    low = _y(rows, ("low", "high"), "low:Q")
+    whiskers = base.mark_rule(opacity=0.75).encode(y=low, y2="high:Q", color=series["color"])
+    points = _points(base, results, palette)
     return _layered([whiskers, lines, points], rows, measure, palette, size)
 
 
@@ -167,18 +147,18 @@ def latency_chart(results: Results, palette: Palette, size: Size) -> alt.LayerCh
     names = [str(row["pipeline"]) for row in rows]
     y = alt.Y("pipeline:N", sort=names, axis=None, scale=alt.Scale(paddingInner=0.5, paddingOuter=0.4))
     color = _series(results, palette)["color"].legend(None)
-    x = alt.X("p50:Q", axis=alt.Axis(title=_wrapped(_LATENCY_TITLE, size), tickCount=5))
-    bars = alt.Chart().mark_bar(size=12, opacity=0.85).encode(x=x, y=y, color=color, **_says())
-    whiskers = alt.Chart().mark_rule(strokeWidth=1.5).encode(x="p50:Q", x2="p95:Q", y=y, color=color)
-    texts = [
-        alt.Chart()
-        .mark_text(align="left", dy=-14, limit=size.width * 6 // 10, color=palette.ink)
-        .encode(x=alt.value(0), y=y, text="pipeline:N"),
-        alt.Chart()
-        .mark_text(align="right", dy=-14, color=palette.quiet)
-        .encode(x=alt.value("width"), y=y, text="label:N"),
-    ]
-    return _layered([bars, whiskers, *texts], rows, "", palette, Size(size.width, 44 * len(rows), 1))
+    title = "milliseconds for a question: median (bar) / 95th percentile (line)"
+    x = alt.X("p50:Q", axis=alt.Axis(title=_wrapped(title, size), tickCount=5))
+    base = alt.Chart().encode(y=y)
+    bars = base.mark_bar(size=12, opacity=0.85).encode(x=x, color=color, **_says())
+    whiskers = base.mark_rule(strokeWidth=1.5).encode(x="p50:Q", x2="p95:Q", color=color)
+    limit = size.width * 6 // 10
+    names_above = base.mark_text(align="left", dy=-14, limit=limit, color=palette.ink)
+    names_above = names_above.encode(x=alt.value(0), text="pipeline:N")
+    labels_above = base.mark_text(align="right", dy=-14, color=palette.quiet)
+    labels_above = labels_above.encode(x=alt.value("width"), text="label:N")
+    size = Size(size.width, 44 * len(rows), 1)
+    return _layered([bars, whiskers, names_above, labels_above], rows, "", palette, size)
 
 
 def to_svg(chart: alt.LayerChart, alternative: str) -> str:
@@ -190,9 +170,6 @@ def to_svg(chart: alt.LayerChart, alternative: str) -> str:
     svg = svg.replace('class="marks"', head, 1)
     # The words of a mark as its title, which browsers show when it is pointed at.
     return re.sub(r'(<path\b[^>]*? aria-label="([^"]*)"[^>]*?)/>', r"\1><title>\2</title></path>", svg)
-
-
-# --- parts of charts ------------------------------------------------------------------------------
 
 
 def _names(results: Results) -> list[str]:
@@ -230,21 +207,15 @@ def _series(results: Results, palette: Palette) -> dict[str, Any]:
     }
 
 
-def _points(results: Results, palette: Palette) -> alt.Chart:
+def _points(base: alt.Chart, results: Results, palette: Palette) -> alt.Chart:
     """Markers with their words."""
     import altair as alt
 
     names = _names(results)
     shapes = [_SHAPES[i % len(_SHAPES)] for i in range(len(names))]
-    return (
-        alt.Chart()
-        .mark_point(size=60, filled=True, opacity=1)
-        .encode(
-            color=_series(results, palette)["color"],
-            shape=alt.Shape("pipeline:N", scale=alt.Scale(domain=names, range=shapes), title=None),
-            **_says(),
-        )
-    )
+    shape = alt.Shape("pipeline:N", scale=alt.Scale(domain=names, range=shapes), title=None)
+    points = base.mark_point(size=60, filled=True, opacity=1)
+    return points.encode(color=_series(results, palette)["color"], shape=shape, **_says())
 
 
 def _says() -> dict[str, Any]:
@@ -263,15 +234,9 @@ def _layered(
     words = {"labelColor": palette.quiet, "titleColor": palette.quiet}
     lines = {"gridColor": palette.grid, "domainColor": palette.quiet, "tickColor": palette.quiet}
     sizes = {"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal"}
-    legend = {
-        "orient": "bottom",
-        "columns": size.legend_columns,
-        "columnPadding": 24,
-        "labelColor": palette.ink,
-        "labelFontSize": 12,
-        "labelLimit": size.width // size.legend_columns - 60,
-        "symbolSize": 100,
-    }
+    limit = size.width // size.legend_columns - 60
+    legend = {"orient": "bottom", "columns": size.legend_columns, "columnPadding": 24, "symbolSize": 100}
+    legend |= {"labelColor": palette.ink, "labelFontSize": 12, "labelLimit": limit}
     return alt.layer(
         *layers,
         data=alt.InlineData(values=rows),

@@ -92,9 +92,6 @@ def _rendered(format: Format, sections: Sequence[Section]) -> list[Markup]:
     return rendered
 
 
-# --- escaping -------------------------------------------------------------------------------------
-
-
 def escape(text_: str) -> str:
     """A foreign text as one line of Markdown that shows it and is nothing else."""
     line = _inline(text_)
@@ -157,9 +154,7 @@ def _environment(format: Format) -> Environment:
     }  # fmt: skip
     environment.filters |= {
         "clean": text.clean,
-        "data": lambda value: (
-            Markup(f"<bdi>{Markup.escape(text.clean(value))}</bdi>") if format == "html" else value
-        ),
+        "data": _html_data if format == "html" else lambda value: value,
         "code": _html_code if format == "html" else _markdown_code,
         "line": lambda value: Markup(" ".join(value.split())),
         "name": _html_name if format == "html" else _markdown_name,

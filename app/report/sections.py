@@ -118,17 +118,14 @@ def _significance(results: Results) -> dict[str, Any] | None:
     if len(shown) > _SHORT_LIST and len(with_baseline) < len(shown):
         rest = [pair for pair in shown if pair not in with_baseline]
         shown, caption = with_baseline, f"Pairs with the baseline, by {measure}"
+    others = []
+    for other, pairs in by_measure.items():
+        table = tables.pairs_table(other, pairs, f"All pairs, by {other}")
+        others.append((other, sum(pair.significant for pair in pairs), table))
     return {
         "table": tables.pairs_table(measure, shown, caption),
         "rest": tables.pairs_table(measure, rest, f"Pairs without the baseline, by {measure}"),
-        "others": [
-            (
-                other,
-                sum(pair.significant for pair in pairs),
-                tables.pairs_table(other, pairs, f"All pairs, by {other}"),
-            )
-            for other, pairs in by_measure.items()
-        ],
+        "others": others,
     }
 
 
@@ -181,10 +178,10 @@ def _latency(results: Results) -> dict[str, Any] | None:
     timed = [name for name, pipeline in results.pipelines.items() if pipeline.latency]
     if not timed:
         return None
+    shows = "Bars of the median time of a question, with lines to the 95th percentile"
     figure = Figure(
         "Time of a question",
-        "Bars of the median time of a question, with lines to the 95th percentile; the table below has the "
-        "values.",
+        f"{shows}; the table below has the values.",
         partial(charts.latency_chart, results),
         tables.latency_table(results),
         folded=False,

@@ -67,14 +67,10 @@ def scores_table(results: Results) -> Table:
                 row.append(Cell(text.NOTHING))
                 continue
             best = several and score.mean == max(other.mean for other in results.scores(measure).values())
-            interval = text.interval(measure, score.low, score.high)
-            shown = text.value(measure, score.mean)
-            mark = baseline_mark(results, name, measure)
-            row.append(
-                Cell(
-                    shown, best=best, interval=interval if measure == results.main_measure else "", mark=mark
-                )
-            )
+            is_main = measure == results.main_measure
+            interval = text.interval(measure, score.low, score.high) if is_main else ""
+            shown, mark = text.value(measure, score.mean), baseline_mark(results, name, measure)
+            row.append(Cell(shown, best=best, interval=interval, mark=mark))
         rows.append(tuple(row))
     caption = "Measures of each pipeline" + ("; the best of a column is bold" if several else "")
     return Table(caption, columns(["pipeline"], [text.label(m) for m in results.measures]), tuple(rows))
@@ -82,7 +78,7 @@ def scores_table(results: Results) -> Table:
 
 def baseline_mark(results: Results, name: str, measure: str) -> str:
     """The mark of a significant difference from the baseline, or ""."""
-    pair = None if name == results.baseline else results.comparison(results.baseline, name, measure)
+    pair = results.comparison(results.baseline, name, measure)
     if pair is None or not pair.significant:
         return ""
     return BETTER if pair.difference > 0 else WORSE

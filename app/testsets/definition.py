@@ -9,11 +9,10 @@ from typing import Annotated, ClassVar, Literal
 import orjson
 from pydantic import Field
 
-from app.testsets.bioasq import BioASQ
 from app.testsets.download import Download
 from app.testsets.files import Beir, Files, Packed, Sample
-from app.testsets.hotpotqa import HotpotQA
 from app.testsets.irds import IrDatasets
+from app.testsets.json_questions import BioASQ, HotpotQA
 from app.testsets.letor import Letor
 from app.testsets.sources import Contents, Gap, Places, Source
 from indexer.base.errors import InputError

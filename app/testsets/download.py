@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from urllib.parse import urljoin, urlsplit
 
 from app.testsets.sources import Contents, Gap, Places, Source
@@ -55,20 +55,15 @@ class WebFile(Settings):
 
     def checked(self, places: Places) -> Path:
         """The file in the cache. Raises `InputError` if it was altered since its download."""
-        path = places.cache / self.name
-        check(self, path)
-        return path
+        check(self, places.cache / self.name)
+        return places.cache / self.name
 
 
 class Download(WebFile, Source):
     """A file of questions that is downloaded into the cache."""
 
     kind: Literal["download"] = "download"
-
-    @property
-    def needs(self) -> str:
-        """The flag."""
-        return "`--download`"
+    needs: ClassVar[str] = "`--download`"
 
     def read(self, places: Places) -> Contents:
         """The questions. Raises `InputError` if the file was altered since its download."""

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import ClassVar, Literal
 
 import orjson
 
@@ -18,6 +17,9 @@ from retriever.ranking import Query
 from retriever.search.runs import read_qrels
 
 _SAMPLE = bundled("samples")
+
+Names = tuple[tuple[str, ...], tuple[str, ...]]
+"""Names of the file of questions and of the file of judgements; the first that exists is read."""
 
 
 class FileSource(Source):
@@ -35,8 +37,8 @@ class FileSource(Source):
 
     @property
     @abstractmethod
-    def names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Names of the file of questions and of the file of judgements; the first that exists is read."""
+    def names(self) -> Names:
+        """The names of its files."""
 
     @property
     def needs(self) -> str:
@@ -77,7 +79,7 @@ class Files(FileSource):
     qrels: tuple[str, ...] = ()
 
     @property
-    def names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def names(self) -> Names:
         """As listed."""
         return self.queries, self.qrels
 
@@ -91,7 +93,7 @@ class Packed(FileSource):
     judged: str = ""
 
     @property
-    def names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def names(self) -> Names:
         """FOLDER/queries.SPLIT.jsonl.gz and FOLDER/qrels.SPLIT.txt, which may be compressed."""
         qrels = f"{self.folder}/qrels.{self.judged or self.split}.txt"
         return (f"{self.folder}/queries.{self.split}.jsonl.gz",), (qrels, f"{qrels}.gz")
@@ -106,7 +108,7 @@ class Beir(FileSource):
     split: str = "test"
 
     @property
-    def names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def names(self) -> Names:
         """FOLDER/queries.jsonl and FOLDER/qrels/SPLIT.tsv, in `beir/` or at the top."""
         names = (f"{self.folder}/queries.jsonl", f"{self.folder}/qrels/{self.split}.tsv")
         queries, qrels = ((f"beir/{name}", name) for name in names)
@@ -123,16 +125,8 @@ class Sample(FileSource):
 
     kind: Literal["sample"] = "sample"
     group: str = "kind"
-
-    @property
-    def names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The files in the folder of the sample."""
-        return ("questions.jsonl",), ("qrels.txt",)
-
-    @property
-    def needs(self) -> str:
-        """No files of the user."""
-        return "nothing"
+    names: ClassVar[Names] = (("questions.jsonl",), ("qrels.txt",))
+    needs: ClassVar[str] = "nothing"
 
     def gap(self, places: Places) -> Gap | None:
         """Nothing is missing, unless the sample was removed."""
@@ -141,29 +135,6 @@ class Sample(FileSource):
     def read(self, places: Places) -> Contents:
         """Both files of the sample."""
         return super().read(Places(_SAMPLE, places.cache))
-
-
-def read_json_rows(path: Path, key: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """(place for errors, object) for each entry of a JSON array, or of the array under `key`.
-
-    Raises `InputError` for anything else, and for an empty array.
-    """
-    _, stream = open_source(path)
-    with stream:
-        data = stream.read()
-    try:
-        value = orjson.loads(data)
-    except orjson.JSONDecodeError as error:
-        raise InputError(f"{path}: not JSON ({error})", AGAIN) from None
-    rows = value.get(key) if key and isinstance(value, dict) else value
-    if not isinstance(rows, list) or not rows:
-        expected = f'an array of questions under "{key}"' if key else "an array of questions"
-        raise InputError(f"{path}: expected {expected}", AGAIN)
-    for number, row in enumerate(rows, start=1):
-        place = f"{path}, question {number:,}"
-        if not isinstance(row, dict):
-            raise InputError(f"{place}: expected an object, not {type(row).__name__}", AGAIN)
-        yield place, row
 
 
 def _field(path: Path, name: str) -> list[tuple[str, str]]:

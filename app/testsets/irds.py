@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -82,7 +80,7 @@ class IrDatasets(Source):
         qrels: Qrels = {}
         rows = 0
         for name in self.datasets:
-            with self._explained(name):
+            try:
                 import ir_datasets
 
                 dataset: Any = ir_datasets.load(name)
@@ -93,30 +91,25 @@ class IrDatasets(Source):
                     if row.relevance > 0 or not self.relevant_only:
                         qrels.setdefault(row.query_id, {})[row.doc_id] = row.relevance
                         rows += 1
+            except LinkseekError:
+                raise
+            except ImportError as error:
+                message = f"ir_datasets cannot give {name}: {error}"
+                raise InputError(message, "pip install 'ir-datasets[ijson]'") from error
+            except Exception as error:  # of requests, zipfile, tarfile, ...: it has no class of its own
+                reason = str(error).split("\n", 1)[0][:200]
+                message = f"ir_datasets cannot give {name} ({type(error).__name__}: {reason})"
+                raise InputError(message, self._remedy()) from error
         if self.answerable_only:
             qrels = {query: judged for query, judged in qrels.items() if max(judged.values()) > 0}
         read_from = f"ir_datasets {', '.join(self.datasets)} in {home()}"
         return Contents(queries, qrels, judgements=rows, read_from=read_from)
 
-    @contextmanager
-    def _explained(self, name: str) -> Iterator[None]:
-        try:
-            yield
-        except LinkseekError:
-            raise
-        except ImportError as error:
-            message = f"ir_datasets cannot give {name}: {error}"
-            raise InputError(message, "pip install 'ir-datasets[ijson]'") from error
-        except Exception as error:  # of requests, zipfile, tarfile, ...: it has no class of its own
-            reason = str(error).split("\n", 1)[0][:200]
-            lacking = " and ".join(f"{entry['url']} as {path}" for entry, path in self._missing())
-            hint = (
-                f"Run the command again with --download, or put {lacking} there in another way."
-                if lacking
-                else f"Remove the damaged files in {home() / self.section} and get them again (--download)."
-            )
-            message = f"ir_datasets cannot give {name} ({type(error).__name__}: {reason})"
-            raise InputError(message, hint) from error
+    def _remedy(self) -> str:
+        lacking = " and ".join(f"{entry['url']} as {path}" for entry, path in self._missing())
+        if lacking:
+            return f"Run the command again with --download, or put {lacking} there in another way."
+        return f"Remove the damaged files in {home() / self.section} and get them again (--download)."
 
     def _missing(self) -> list[tuple[dict[str, Any], Path]]:
         """(entry of the list of downloads, the path of its file, or of the first file that is made of it)."""
@@ -144,7 +137,5 @@ def _downloads(section: str) -> dict[str, Any]:
     spec = importlib.util.find_spec("ir_datasets")
     if spec is None or spec.origin is None:
         raise InputError("ir_datasets is not installed", "pip install ir-datasets")
-    listed: dict[str, Any] = orjson.loads((Path(spec.origin).parent / "etc/downloads.json").read_bytes())[
-        section
-    ]
-    return listed
+    listed = orjson.loads((Path(spec.origin).parent / "etc/downloads.json").read_bytes())
+    return dict(listed[section])

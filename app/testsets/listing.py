@@ -16,9 +16,8 @@ class TestSetRow(NamedTuple):
     """A test set in the list. state: "ready", or what it needs."""
 
     name: str
-    title: str
     queries: str
-    corpus: str
+    title: str
     licence: str
     state: str
 
@@ -27,25 +26,17 @@ def test_set_rows(data: Path | None = None) -> list[TestSetRow]:
     """A row for each test set, in the order of their names. data: as for `open_test_set`."""
     at = places(data)
     return [
-        TestSetRow(name, s.title, _count(s.queries), s.corpus.title, s.licence, _state(s, at))
+        TestSetRow(name, _count(s.queries), s.title, s.licence, _state(s, at))
         for name, s in sorted(all_test_sets().items())
     ]
 
 
 def test_sets_markdown() -> str:
     """The generated part of docs/test-sets.md: the table of test sets and the table of corpora."""
-    sets = sorted(all_test_sets().items())
-    set_rows = (
-        (
-            f"`{name}`",
-            s.title,
-            _count(s.queries),
-            f"`{s.corpus.index}`",
-            " or ".join(source.needs for source in s.sources),
-            s.licence,
-        )
-        for name, s in sets
-    )
+    set_rows = []
+    for name, s in sorted(all_test_sets().items()):
+        index, needs = f"`{s.corpus.index}`", " or ".join(source.needs for source in s.sources)
+        set_rows.append((f"`{name}`", s.title, _count(s.queries), index, needs, s.licence))
     corpora: dict[str, Corpus] = {}
     for test_set in all_test_sets().values():
         corpora.setdefault(test_set.corpus.index, test_set.corpus)

@@ -12,6 +12,7 @@ import pytest
 
 from app import testsets
 from app.testsets import irds
+from app.testsets.sources import Places
 from indexer.base.errors import InputError
 from retriever.ranking import Query
 
@@ -296,7 +297,7 @@ def test_the_list_of_downloads_has_every_part():
 
 def test_a_gap_says_what_comes_from_where_and_how_much(tmp_path, monkeypatch):
     monkeypatch.setenv("IR_DATASETS_HOME", str(tmp_path))
-    gap = ALL["robust04"].gap(testsets.Places(None, tmp_path))
+    gap = ALL["robust04"].gap(Places(None, tmp_path))
     assert gap.download
     assert gap.size == 34_293 + 6_543_541
     assert str(tmp_path / "disks45/qrels.robust2004.txt") in gap.missing
@@ -314,7 +315,7 @@ def test_a_gap_says_what_comes_from_where_and_how_much(tmp_path, monkeypatch):
 )
 def test_what_is_kept_in_any_of_its_places_is_there(tmp_path, monkeypatch, kept):
     monkeypatch.setenv("IR_DATASETS_HOME", str(tmp_path))
-    source, places = ALL["msmarco-passage-dev"], testsets.Places(None, tmp_path)
+    source, places = ALL["msmarco-passage-dev"], Places(None, tmp_path)
     assert source.gap(places) is not None
     for name in kept[:-1]:
         write(tmp_path / name, "x")
