@@ -227,7 +227,12 @@ def _figures(experiment: Experiment, row: Row, number: int, table: _TestSetTable
     column = experiment.columns[number]
     names = row.pipelines(column, experiment.seeds)
     cells = [cell for name in names for cell in table.cells if cell.pipeline == name]
-    status, reason = _status(cells)
+    status: Status = "printed only"
+    reason = ""
+    if cells:  # the first without a run decides, else the first that is new
+        decisive = next((cell for cell in cells if cell.run is None), None)
+        decisive = decisive or next((cell for cell in cells if cell.status == "done"), cells[0])
+        status, reason = decisive.status, decisive.reason
     if column.group and column.group not in table.groups and status in ("done", "kept"):
         unknown = f'the test set {column.test_set} has no group "{column.group}"'
         status, reason = "missing", f"{unknown}, or none of its questions is used"
@@ -238,15 +243,6 @@ def _figures(experiment: Experiment, row: Row, number: int, table: _TestSetTable
         mean = _mean(results, names, parse_measure(measure).name, group) if results else None
         measures[measure] = Figure(expected=experiment.expected(row, number, place), measured=mean)
     return CellFigures(status=status, reason=reason, seeds=len(names), measures=measures)
-
-
-def _status(cells: Sequence[Cell]) -> tuple[Status, str]:
-    """Of the cells behind one figure: the first that has no run decides."""
-    if not cells:
-        return "printed only", ""
-    worst = next((cell for cell in cells if cell.run is None), None)
-    worst = worst or next((cell for cell in cells if cell.status == "done"), cells[0])
-    return worst.status, worst.reason
 
 
 def _mean(results: Results, names: Sequence[str], measure: str, group: Collection[str] | None) -> Mean:

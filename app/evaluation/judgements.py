@@ -82,13 +82,8 @@ class Numbers:
         present = [query for query in query_ids if query in run]
         ids = list(dict.fromkeys(id_ for query in present for id_ in run[query]))
         level, number_of, unknown = self._resolve(ids, f"{name}: none of the run's ids is in the index")
-        longest = max(len(run[query]) for query in present)
-        ranking = run_ranking(
-            run,
-            query_ids,
-            lambda ids: np.array([number_of[i] for i in ids], np.int64),
-            min(depth, longest),
-        )
+        k = min(depth, max(len(run[query]) for query in present))
+        ranking = run_ranking(run, query_ids, lambda ids: np.array([number_of[i] for i in ids], np.int64), k)
         return ForeignRun(level, ranking, unknown)
 
     def _resolve(self, ids: list[str], nothing: str) -> tuple[Level, dict[str, int], int]:

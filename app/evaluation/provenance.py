@@ -59,7 +59,10 @@ def provenance(
     encoders = [part.get("encoder") for part in index.parts.values()]
     identities = {_path(name): model for name, model in (models or {}).items()}
     identities |= {str(encoder.get("name")): encoder for encoder in encoders if isinstance(encoder, dict)}
-    known = ("sha256", "revision", "dimension")
+    described = {
+        name: {key: model[key] for key in ("sha256", "revision", "dimension") if model.get(key) is not None}
+        for name, model in identities.items()
+    }
     versions = {"python": platform.python_version()}
     for package in _PACKAGES:
         with suppress(PackageNotFoundError):
@@ -77,11 +80,7 @@ def provenance(
         files={role: FileOrigin(path=_path(path), sha256=file_sha256(path)) for role, path in files.items()},
         revision=revision(_CHECKOUT),
         corpus=corpus or None,
-        models={
-            name: {key: model[key] for key in known if model.get(key) is not None}
-            for name, model in identities.items()
-        }
-        or None,
+        models=described or None,
         test_set=test_set,
     )
 
@@ -141,12 +140,7 @@ def _output(*command: str) -> str | None:
     environment["GIT_OPTIONAL_LOCKS"] = "0"
     try:
         done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_SECONDS,
-            env=environment,
-            check=False,
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, env=environment
         )
     except (OSError, subprocess.SubprocessError):
         return None

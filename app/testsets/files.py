@@ -42,11 +42,9 @@ class FileSource(Source):
 
     @property
     def needs(self) -> str:
-        """The usual names."""
         return " and ".join(f"`{names[0]}`" for names in self.names if names)
 
     def gap(self, places: Places) -> Gap | None:
-        """The first missing file."""
         for names in filter(None, self.names):
             if places.first(names) is None:
                 usual = " or ".join(dict.fromkeys((names[0], names[-1])))
@@ -55,7 +53,6 @@ class FileSource(Source):
         return None
 
     def read(self, places: Places) -> Contents:
-        """Both files."""
         path, judged = map(places.first, self.names)
         if path is None:
             raise InputError(f"{places.data}: {self.names[0][0]} is missing", AGAIN)
@@ -80,7 +77,6 @@ class Files(FileSource):
 
     @property
     def names(self) -> Names:
-        """As listed."""
         return self.queries, self.qrels
 
 
@@ -116,7 +112,6 @@ class Beir(FileSource):
 
     @property
     def needs(self) -> str:
-        """The folder."""
         return f"BEIR's folder `{self.folder}`"
 
 
@@ -129,11 +124,9 @@ class Sample(FileSource):
     needs: ClassVar[str] = "nothing"
 
     def gap(self, places: Places) -> Gap | None:
-        """Nothing is missing, unless the sample was removed."""
         return super().gap(Places(_SAMPLE, places.cache))
 
     def read(self, places: Places) -> Contents:
-        """Both files of the sample."""
         return super().read(Places(_SAMPLE, places.cache))
 
 

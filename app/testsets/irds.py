@@ -50,12 +50,10 @@ class IrDatasets(Source):
 
     @property
     def needs(self) -> str:
-        """The flag, and the size."""
         size = sum(_downloads(self.section)[key]["size_hint"] for key in self.parts)
         return f"`--download` ({byte_size(size)})"
 
     def gap(self, places: Places) -> Gap | None:
-        """The parts that are not in ir_datasets' home."""
         missing = self._missing()
         if not missing:
             return None

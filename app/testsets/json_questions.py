@@ -34,7 +34,6 @@ class BioASQ(Source):
     needs: ClassVar[str] = f"`{_BATCHES[0]}` to `{_BATCHES[-1]}`"
 
     def gap(self, places: Places) -> Gap | None:
-        """The batches, if not all are in one folder."""
         if len(_paths(places)) == len(_BATCHES):
             return None
         hint = f"{_GET_BIOASQ} Name their folder with --data DIR."
@@ -87,7 +86,6 @@ class HotpotQA(Source):
     needs: ClassVar[str] = " or ".join(f"`{name}`" for name in _SETTINGS)
 
     def gap(self, places: Places) -> Gap | None:
-        """Both files."""
         if places.first(_HOTPOTQA_NAMES) is not None:
             return None
         hint = "Get it from https://hotpotqa.github.io and name its folder: --data DIR."

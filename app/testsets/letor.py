@@ -33,11 +33,9 @@ class Letor(Source):
 
     @property
     def needs(self) -> str:
-        """LETOR's folder."""
         return f"`{self.folder}/Fold1/test.txt` to `Fold5`, `--download` for the topics"
 
     def gap(self, places: Places) -> Gap | None:
-        """A fold, or the topics."""
         missing = [path for path in self._folds(places) if not path.is_file()]
         if missing or places.data is None:
             first = str(missing[0]) if missing else f"{self.folder}/Fold1/test.txt (no data folder is named)"
@@ -49,7 +47,6 @@ class Letor(Source):
         return None if self._own_topics(places) else self.topics.gap(places)
 
     def fetch(self, places: Places) -> None:
-        """Download the topics."""
         self.topics.fetch(places)
 
     def read(self, places: Places) -> Contents:
