@@ -19,8 +19,8 @@ from typing import Any
 import orjson
 
 from benchmarks.harness import Benchmark, Figure, compare, passages, run
-from indexer.search.jvm import start_java
-from indexer.search.lucene_index import BM25, build_lucene, open_lucene
+from indexer.search.jvm import java_threads
+from indexer.search.lucene_index import BM25, LuceneIndex, build_lucene
 
 Text = tuple[str, str, str]
 
@@ -33,7 +33,7 @@ def measure(options: argparse.Namespace) -> list[Figure]:
 
 
 def _measure(texts: list[Text], folder: Path, options: argparse.Namespace) -> list[Figure]:
-    start_java()
+    java_threads()
     _write_jsonl(texts, folder / "jsonl", options.threads)
     built, raw_built = folder / "ours", folder / "raw"
 
@@ -48,7 +48,7 @@ def _measure(texts: list[Text], folder: Path, options: argparse.Namespace) -> li
     queries = _queries(texts, options.queries)
     figures = [compare(f"build, {len(texts):,} passages", "s", build_ours, build_raw, options.rounds)]
 
-    ours, raw = open_lucene(built), _raw_searcher(built)
+    ours, raw = LuceneIndex(built), _raw_searcher(built)
     same = [ours.search([q], 100, BM25())[0][0] == _raw_search(raw, q, 100)[0] for q in queries]
     assert all(same), f"{same.count(False)} of {len(same)} queries have other results"
     for k in (10, 100):

@@ -83,7 +83,11 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
         raise UsageError("--index is missing", "Name the folder for this corpus: --index index/NAME")
     corpus = options.corpus or SAMPLE
     for option, path in (("--corpus", corpus), ("--index", index)):
-        _check_utf8(option, path)
+        try:
+            str(path.resolve()).encode()
+        except UnicodeEncodeError:  # no manifest could hold it
+            problem = f"{option} {str(path)!a}: the path is not UTF-8"
+            raise UsageError(problem, "Rename the file or folder.") from None
     if options.verify:
         verify(index)
         return
@@ -93,18 +97,11 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
 
         return open_biencoder(name, title=title, device=options.device)
 
+    same = {"format", "passage_words", "limit", "on_error", "title", "bm25", "faiss", "processes", "fresh"}
     plan = Plan(
-        corpus=corpus,
-        format=options.format,
-        passage_words=options.passage_words,
-        limit=options.limit,
-        on_error=options.on_error,
-        title=options.title,
-        bm25=options.bm25,
+        corpus,
+        **options.model_dump(include=same),
         encoders=options.encoder if options.dense else (),
-        faiss=options.faiss,
-        processes=options.processes,
-        fresh=options.fresh,
         command=shlex.join([*program.split(), *argv]).encode("utf-8", "replace").decode(),
     )
     if options.shard:
@@ -122,15 +119,6 @@ def encode_one_share(index: Path, plan: Plan, open_encoder: OpenEncoder, text: s
         rows = sum(shard.rows for shard in shards)
         print(f"{name}: share {text} is done, {len(shards)} shards with {rows:,} passages")
     print(f"To put all shares together: linkseek join --index {shlex.quote(str(index))} OTHER ...")
-
-
-def _check_utf8(option: str, path: Path) -> None:
-    """Raises `UsageError` for a path that is not UTF-8, which no manifest could hold."""
-    try:
-        str(path.resolve()).encode()
-    except UnicodeEncodeError:
-        problem = f"{option} {str(path)!a}: the path is not UTF-8"
-        raise UsageError(problem, "Rename the file or folder.") from None
 
 
 def verify(index: Path) -> None:

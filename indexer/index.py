@@ -74,14 +74,14 @@ class Index:
         """
         path = Path(path)
         while True:
-            before = _stamp(path)
+            before = artifacts.index_stamp(path)
             try:
                 index = cls._open(path)
             except DamagedIndexError:
-                if _stamp(path) == before:
+                if artifacts.index_stamp(path) == before:
                     raise
             else:
-                if _stamp(path) == before:
+                if artifacts.index_stamp(path) == before:
                     return index
             # Else a new index has just replaced this one, and we have read some of both.
 
@@ -163,10 +163,10 @@ class Index:
 
     @cached_property
     def _lucene(self) -> LuceneIndex:
-        from indexer.search.lucene_index import open_lucene
+        from indexer.search.lucene_index import LuceneIndex
 
         self._check_in_place(BM25)
-        return open_lucene(self.path / BM25)
+        return LuceneIndex(self.path / BM25)
 
     def _check_in_place(self, part: str) -> None:
         """Raises `DamagedIndexError` if a new index with another such part has replaced this one."""
@@ -201,15 +201,6 @@ class Index:
                 self._check_in_place(part)
                 self._dense[name] = open_faiss(self.path / part, self.parts[part], len(self.passages))
             return self._dense[name]
-
-
-def _stamp(path: Path) -> tuple[int, int]:
-    """Identifies a folder, so that its replacement by another one shows."""
-    try:
-        status = path.stat()
-    except OSError:
-        return (0, 0)
-    return (status.st_ino, status.st_mtime_ns)
 
 
 def open_passages(index: Path, document_ids: IdTable, words: int) -> PassageStore:

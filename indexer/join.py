@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
@@ -170,12 +171,7 @@ def _adopt(number: int, target: Path, folders: Sequence[Path], joined: Joined) -
 
 def _ranges(numbers: Sequence[int]) -> str:
     """For example "1, 3-5"."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
+    runs = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)
     return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 

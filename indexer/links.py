@@ -18,7 +18,7 @@ Stored as flat arrays ("compressed sparse rows"), E links in reading order, D do
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +34,6 @@ from indexer.store.tables import Table
 _MAX_REDIRECTS = 8  # MediaWiki itself follows one; wikis hold longer chains, and loops
 _SORTED_LINKS = 1 << 23  # at once, 8 bytes each
 _BLOCK_LINKS = 1 << 20
-
-_ARRAYS = ("target", "passage", "start", "end", "offsets", "incoming", "incoming_offsets")
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,7 @@ class LinkGraph:
     @classmethod
     def open(cls, folder: Path) -> LinkGraph:
         """Memory-map the arrays that `build_links` wrote."""
-        return cls(**{name: open_array(folder / f"{name}.npy") for name in _ARRAYS})
+        return cls(**{array.name: open_array(folder / f"{array.name}.npy") for array in fields(cls)})
 
     def __len__(self) -> int:
         return len(self.target)

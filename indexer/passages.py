@@ -64,14 +64,7 @@ def split_document(document: Document, words: int) -> list[Passage]:
             return []
         return [Passage(document.id, document.id, document.title, text, 0, len(text))]
     return [
-        Passage(
-            f"{document.id}#{number}",
-            document.id,
-            document.title,
-            match.group(),
-            match.start(),
-            match.end(),
-        )
+        Passage(f"{document.id}#{number}", document.id, document.title, match.group(), *match.span())
         for number, match in enumerate(_words_pattern(words).finditer(text))
     ]
 
@@ -111,14 +104,7 @@ def write_passages(
 
 def passage_row(passage: Passage) -> Row:
     """One row of `PASSAGE_SCHEMA` (`dataclasses.asdict` would copy each field)."""
-    return {
-        "id": passage.id,
-        "document_id": passage.document_id,
-        "title": passage.title,
-        "text": passage.text,
-        "start": passage.start,
-        "end": passage.end,
-    }
+    return {name: getattr(passage, name) for name in PASSAGE_SCHEMA.names}
 
 
 _NUMBER = re.compile("0|[1-9][0-9]{0,8}")

@@ -50,21 +50,8 @@ def progress(
 
     total: all units, None if unknown. done: units finished by an earlier, interrupted run.
     """
-    console, label = Console(stderr=True), printable(label)
-    if console.is_terminal:
-        with _display.bar(console, label, total, unit, done) as advance:
-            yield advance
-        return
-    log, file = _Log(label, total, unit, done), os.environ.get(NOTES)
-    if file is None:
-        yield log
-        return
-    with _notes.entry(Path(file), label, total, unit, done) as note:
-
-        def advance(count: float) -> None:
-            log(count)
-            note(count)
-
+    bars = _display if Console(stderr=True).is_terminal else _notes
+    with bars.bar(printable(label), total, unit, done) as advance:
         yield advance
 
 
@@ -78,12 +65,21 @@ class _Display:
 
     @contextmanager
     def bar(
-        self, console: Console, label: str, total: float | None, unit: str, done: float
+        self, label: str, total: float | None, unit: str, done: float
     ) -> Iterator[Callable[[float], None]]:
         """Show one bar; the yielded function advances it."""
         with self._lock:
             if self._bars is None:
-                self._bars = Progress(*_columns(), console=console, speed_estimate_period=60)
+                self._bars = Progress(
+                    TextColumn("{task.description:<24}", markup=False),
+                    BarColumn(bar_width=30),
+                    TaskProgressColumn(),
+                    _CountColumn(),
+                    TimeRemainingColumn(),
+                    TextColumn("left"),
+                    console=Console(stderr=True),
+                    speed_estimate_period=60,
+                )
                 self._bars.start()
             bars = self._bars
             self._running += 1
@@ -104,17 +100,6 @@ class _Display:
 _display = _Display()
 
 
-def _columns() -> list[ProgressColumn]:
-    return [
-        TextColumn("{task.description:<24}", markup=False),
-        BarColumn(bar_width=30),
-        TaskProgressColumn(),
-        _CountColumn(),
-        TimeRemainingColumn(),
-        TextColumn("left"),
-    ]
-
-
 class _CountColumn(ProgressColumn):
     """Finished and total units, unless they are bytes."""
 
@@ -126,29 +111,8 @@ class _CountColumn(ProgressColumn):
         return Text(f"{task.completed:,.0f}/{task.total:,.0f} {unit}", "progress.download")
 
 
-class _Log:
-    """The same for a stream that is not a terminal."""
-
-    def __init__(self, label: str, total: float | None, unit: str, done: float) -> None:
-        self.label, self.total, self.unit = label, total, unit
-        self.first = self.done = done
-        self.started = self.logged = time.monotonic()
-
-    def __call__(self, count: float) -> None:
-        self.done += count
-        now = time.monotonic()
-        if now - self.logged < _LOG_SECONDS:
-            return
-        self.logged = now
-        rate = (self.done - self.first) / (now - self.started)
-        line = f"{self.label}: {self.done:,.0f} {self.unit}, {rate:,.0f}/s"
-        if self.total and rate > 0:
-            line += f", {self.done / self.total:.0%}, {(self.total - self.done) / rate:,.0f} s left"
-        log_line(line)
-
-
 class _Notes:
-    """The same as JSON, for another program: bars that run and bars that have ended.
+    """The same as lines of a log, and as JSON for another program: bars that run and bars that have ended.
 
         [{"label", "unit", "total", "first", "done", "began", "ended"}, ...]
 
@@ -162,31 +126,46 @@ class _Notes:
         self._written = 0.0
 
     @contextmanager
-    def entry(
-        self, path: Path, label: str, total: float | None, unit: str, done: float
+    def bar(
+        self, label: str, total: float | None, unit: str, done: float
     ) -> Iterator[Callable[[float], None]]:
         """Add one bar; the yielded function advances it."""
+        file = os.environ.get(NOTES)
         entry: dict[str, Any] = {"label": label, "unit": unit, "total": total, "first": done, "done": done}
         entry |= {"began": time.time(), "ended": None}
+        started = logged = time.monotonic()
         with self._lock:
-            self._entries.append(entry)
-            self._write(path)
+            if file is not None:
+                self._entries.append(entry)
+            self._write(file)
 
         def advance(count: float) -> None:
+            nonlocal logged
             with self._lock:
                 entry["done"] += count
                 if time.time() - self._written >= _NOTE_SECONDS:
-                    self._write(path)
+                    self._write(file)
+            now = time.monotonic()
+            if now - logged >= _LOG_SECONDS:
+                logged = now
+                rate = (entry["done"] - done) / (now - started)
+                line = f"{label}: {entry['done']:,.0f} {unit}, {rate:,.0f}/s"
+                if total and rate > 0:
+                    line += f", {entry['done'] / total:.0%}, {(total - entry['done']) / rate:,.0f} s left"
+                log_line(line)
 
         try:
             yield advance
         finally:
             with self._lock:
                 entry["ended"] = time.time()
-                self._write(path)
+                self._write(file)
 
-    def _write(self, path: Path) -> None:
+    def _write(self, file: str | None) -> None:
+        if file is None:
+            return
         self._written = time.time()
+        path = Path(file)
         temporary = path.with_name(f"{path.name}.tmp")
         with suppress(OSError):  # a reader of progress must not stop the work
             temporary.write_bytes(orjson.dumps(self._entries, option=orjson.OPT_SERIALIZE_NUMPY))

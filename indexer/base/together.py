@@ -21,24 +21,17 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class Stop:
-    """A request to end early, shared by all tasks that run together."""
-
-    def __init__(self) -> None:
-        self._stopped = False
-
-    def set(self) -> None:
-        """End every task at its next `check`."""
-        self._stopped = True
+class Stop(threading.Event):
+    """A request to end early, shared by all tasks that run together: each ends at its next `check`."""
 
     def check(self) -> None:
         """Raise `StoppedError` once `set` was called."""
-        if self._stopped:
+        if self.is_set():
             raise StoppedError
 
 
 class StoppedError(Exception):
-    """A task ended because another one had failed. `run_together` never raises it."""
+    """A task ended because another one had failed. No caller of the tasks ever gets it."""
 
 
 def run_together(tasks: Sequence[Callable[[], T]], stop: Stop) -> list[T]:

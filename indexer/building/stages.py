@@ -198,10 +198,7 @@ class Stages:
                 vectors = self._vectors(passages, part, encoder, content)
             shards = open_shards(self._folder / vectors_part(part), rows)
             ids = self._passages(passages).table.column("id")
-            with (
-                self._timed(f"FAISS {name}"),
-                self._progress(f"FAISS {factory}", rows, "vectors") as advance,
-            ):
+            with self._timed(f"FAISS {name}"), self._progress(f"FAISS {factory}", rows, "vectors") as advance:
                 built = build_faiss(folder, shards, factory, encoder.dimension, ids, advance)
                 if factory != FLAT:  # a float16 Flat index is the vectors; others need them as well
                     link_tree(self._folder / vectors_part(part), folder / VECTORS)

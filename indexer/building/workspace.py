@@ -35,6 +35,7 @@ from indexer.store.artifacts import (
     TEMPORARY,
     Manifest,
     inventory,
+    link_or_copy,
     lock_path,
     read_json,
     read_part,
@@ -100,11 +101,7 @@ class Workspace:
         if reused is not None:
             return reused
         folder = self.begin(name, fingerprint, resumable=resumable)
-        manifest = {
-            "format_version": FORMAT_VERSION,
-            "fingerprint": _as_json(fingerprint),
-            **build(folder),
-        }
+        manifest = {"format_version": FORMAT_VERSION, "fingerprint": _as_json(fingerprint), **build(folder)}
         for leftover in list(folder.rglob(f"*{TEMPORARY}")):  # of interrupted writes
             _remove(leftover)
         manifest["files"] = inventory(folder)
@@ -234,15 +231,8 @@ def link_tree(source: Path, target: Path) -> None:
     _remove(target)
     temporary = temporary_path(target)
     _remove(temporary)
-    shutil.copytree(source, temporary, copy_function=_link_or_copy)
+    shutil.copytree(source, temporary, copy_function=link_or_copy)
     temporary.rename(target)
-
-
-def _link_or_copy(source: str, target: str) -> None:
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copy2(source, target)
 
 
 def _exchange(new: Path, place: Path) -> None:

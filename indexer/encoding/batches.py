@@ -7,10 +7,8 @@ sequences and the token budget alone: sorted by (tokens, position), cut into bat
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol, overload
 
@@ -126,36 +124,16 @@ def encode_texts(
     rows = np.empty((len(tokens), model.dimension), np.float32)  # [n, d]
     lengths = tokens.lengths if isinstance(tokens, TokenRows) else [len(t) for t in tokens]
     batches = list(token_batches(lengths, model.token_budget))
-    with closing(_run(model, tokens, batches)) as running:
-        for batch, values in running:
-            rows[batch] = values
-            on_rows(len(batch))
-    return rows
-
-
-def _run(
-    model: BatchModel, tokens: Sequence[Tokens], batches: list[list[int]]
-) -> Generator[tuple[list[int], NDArray[np.float32]], None, None]:
-    """(batch, its rows) in order, `parallel.batches` of them at the same time."""
 
     def encode(batch: list[int]) -> NDArray[np.float32]:
         return model.encode_tokens([tokens[i] for i in batch])
 
-    if model.parallel.batches < 2 or len(batches) < 2:
-        for batch in batches:
-            yield batch, encode(batch)
-        return
-    with ThreadPoolExecutor(model.parallel.batches, "encode") as threads:
-        waiting: deque[tuple[list[int], Future[NDArray[np.float32]]]] = deque()
-        try:
-            for batch in batches:
-                waiting.append((batch, threads.submit(encode, batch)))
-                if len(waiting) > 2 * model.parallel.batches:  # so that no thread waits for a slow one
-                    batch, future = waiting.popleft()
-                    yield batch, future.result()
-            while waiting:
-                batch, future = waiting.popleft()
-                yield batch, future.result()
-        finally:
-            for _, future in waiting:
-                future.cancel()
+    threads = ThreadPoolExecutor(model.parallel.batches, "encode")
+    run = threads.map if min(model.parallel.batches, len(batches)) > 1 else map
+    try:
+        for batch, values in zip(batches, run(encode, batches), strict=True):
+            rows[batch] = values
+            on_rows(len(batch))
+    finally:
+        threads.shutdown(cancel_futures=True)  # after an error, the batches that have not begun
+    return rows

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from indexer.base.errors import MachineError
-from indexer.base.together import ProcessPool
+from indexer.base.together import ProcessPool, StoppedError
 from indexer.encoding.batches import BatchModel, Tokens, encode_texts
 from indexer.encoding.shards import Shard, read_shard, shard_count, write_shard
 from indexer.encoding.tokenizing import Texts, TokenizingAhead
@@ -139,9 +139,6 @@ def _encode_shards(
             yield writing[0], writing[1].result()
 
 
-# --- further devices ------------------------------------------------------------------------------
-
-
 class _Devices:
     """The processes of the encoder's further devices, which take shards from the same list.
 
@@ -220,13 +217,9 @@ class _Shared:
 
     def add(self, rows: float) -> None:
         if self.stop.value:
-            raise _StopError
+            raise StoppedError
         with self.rows.get_lock():
             self.rows.value += int(rows)
-
-
-class _StopError(Exception):
-    pass
 
 
 _of_process: list[_Shared] = []

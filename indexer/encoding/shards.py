@@ -9,8 +9,6 @@ A shard is written completely or not at all, so that encoding can resume.
 from __future__ import annotations
 
 import io
-import os
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +20,7 @@ from numpy.typing import NDArray
 from indexer.base.errors import DamagedIndexError, InputError
 from indexer.store.artifacts import (
     file_sha256,
+    link_or_copy,
     open_array,
     read_json,
     temporary_path,
@@ -72,12 +71,7 @@ def write_shard(folder: Path, number: int, first_row: int, vectors: NDArray[Any]
     shard = Shard(path, first_row, len(halves), file_sha256(path))
     write_json(
         path.with_suffix(".json"),
-        {
-            "first_row": first_row,
-            "rows": len(halves),
-            "dimension": halves.shape[1],
-            "sha256": shard.sha256,
-        },
+        {"first_row": first_row, "rows": len(halves), "dimension": halves.shape[1], "sha256": shard.sha256},
     )
     return shard
 
@@ -100,10 +94,7 @@ def adopt_shard(shard: Shard, folder: Path) -> None:
     path = folder / shard.path.name
     temporary = temporary_path(path)
     temporary.unlink(missing_ok=True)
-    try:
-        os.link(shard.path, temporary)
-    except OSError:
-        shutil.copyfile(shard.path, temporary)
+    link_or_copy(shard.path, temporary)
     temporary.replace(path)
     write_atomically(path.with_suffix(".json"), shard.path.with_suffix(".json").read_bytes())
 

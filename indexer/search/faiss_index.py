@@ -135,12 +135,9 @@ def search_parameters(factory: str) -> dict[str, int]:
 
     A sixteenth of the inverted lists (nprobe), or 128 candidates in an HNSW graph (efSearch).
     """
-    parameters = {}
-    if _centroids(factory):
-        parameters["nprobe"] = max(1, _centroids(factory) // 16)
-    if "HNSW" in factory and not _centroids(factory):
-        parameters["efSearch"] = 128
-    return parameters
+    if centroids := _centroids(factory):
+        return {"nprobe": max(1, centroids // 16)}
+    return {"efSearch": 128} if "HNSW" in factory else {}
 
 
 class FaissIndex:
@@ -235,8 +232,7 @@ def open_faiss(folder: Path, manifest: Manifest, passages: int) -> FaissIndex:
                 raise DamagedIndexError(f"{path}: not a FAISS index ({_reason(error)})", hint) from None
     if index.ntotal != passages or index.metric_type != faiss.METRIC_INNER_PRODUCT:
         raise DamagedIndexError(
-            f"{path}: {index.ntotal:,} vectors, expected {passages:,} by inner product",
-            hint,
+            f"{path}: {index.ntotal:,} vectors, expected {passages:,} by inner product", hint
         )
     if index.d != manifest.get("dimension", index.d) or not index.is_trained:
         raise DamagedIndexError(f"{path}: its header was altered", hint)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,19 +17,6 @@ from indexer.base.progress import log_line
 from indexer.search.faiss_index import FaissIndex, Hits, import_faiss, padded_result, search_parameters
 
 _FAISS_MAX_DEPTH = 2048  # of FAISS on a GPU
-
-
-class VectorSearch(Protocol):
-    """Vectors that are open for searches, on any device."""
-
-    @property
-    def encoder(self) -> dict[str, Any]:
-        """The identity of the encoder whose vectors these are."""
-
-    def __len__(self) -> int: ...
-
-    def search(self, vectors: NDArray[np.float32], k: int, **parameters: int) -> Hits:
-        """The k best rows: (rows int64 [Q, k], scores float32 [Q, k]); -1, -inf for missing hits."""
 
 
 _lock = threading.Lock()
@@ -94,15 +80,14 @@ class _FaissOnGpus:
         return len(self._on_cpu)
 
     def search(self, vectors: NDArray[np.float32], k: int, **parameters: int) -> Hits:
-        """See `VectorSearch`. Beyond the maximum depth of FAISS on a GPU, the CPU searches."""
+        """As `FaissIndex.search`. Beyond the maximum depth of FAISS on a GPU, the CPU searches."""
         if min(k, len(self)) > _FAISS_MAX_DEPTH:
             return self._on_cpu.search(vectors, k, **parameters)
         with self._lock:
             for name, value in (self._defaults | parameters).items():
                 self._parameters.set_index_parameter(self._index, name, value)
-            scores, rows = self._index.search(
-                np.ascontiguousarray(vectors, np.float32), min(k, len(self))
-            )  # [Q, depth]
+            vectors = np.ascontiguousarray(vectors, np.float32)  # [Q, d]
+            scores, rows = self._index.search(vectors, min(k, len(self)))  # [Q, depth]
         return padded_result(rows, scores, k)
 
 
@@ -119,8 +104,12 @@ class _ExactOnGpus:
         return len(self._search)
 
     def search(self, vectors: NDArray[np.float32], k: int, **parameters: int) -> Hits:
-        """See `VectorSearch`. Raises `UsageError` for parameters: an exact search has none."""
+        """As `FaissIndex.search`. Raises `UsageError` for parameters: an exact search has none."""
         if parameters:
             name = next(iter(parameters))
             raise UsageError(f"this Flat index has no search parameter {name}", "An exact search has none.")
         return self._search.search(vectors, k)
+
+
+VectorSearch = FaissIndex | _FaissOnGpus | _ExactOnGpus
+"""Vectors that are open for searches, on any device."""

@@ -23,19 +23,11 @@ _pool: tuple[int, ThreadPoolExecutor] | None = None  # (process id, threads that
 _quiet: list[Any] = []  # java.util.logging forgets the level of a logger without references
 
 
-def start_java(heap_mb: int | None = None) -> None:
-    """Start Java, unless it runs already; every function that needs it calls this by itself.
+def java_threads() -> ThreadPoolExecutor:
+    """The threads that all calls of Java run in; starts Java, unless it runs already.
 
-    heap_mb: its memory in MB; default: a quarter of the machine's, between 512 MB and 4 GB.
-    Raises `MachineError` if Java or Anserini is missing or cannot start.
-    """
-    java_threads(heap_mb)
-
-
-def java_threads(heap_mb: int | None = None) -> ThreadPoolExecutor:
-    """The threads that all calls of Java run in; starts Java first, as `start_java` does.
-
-    Raises `MachineError`, also in a process that was forked after Java had started.
+    Raises `MachineError` if Java or Anserini is missing or cannot start, or in a process that was forked
+    after Java had started.
     """
     global _pool
     if _pool is None:
@@ -43,7 +35,7 @@ def java_threads(heap_mb: int | None = None) -> ThreadPoolExecutor:
             if _pool is None:
                 pool = ThreadPoolExecutor(min(max(os.cpu_count() or 1, 2), 32), "lucene")
                 try:
-                    pool.submit(_start, heap_mb).result()
+                    pool.submit(_start).result()
                 except BaseException:
                     pool.shutdown(wait=False)
                     raise
@@ -57,7 +49,7 @@ def java_threads(heap_mb: int | None = None) -> ThreadPoolExecutor:
     return pool
 
 
-def _start(heap_mb: int | None) -> None:
+def _start() -> None:
     jar, home = anserini_jar(), _find_java()
     try:
         import jnius_config
@@ -65,8 +57,7 @@ def _start(heap_mb: int | None) -> None:
         raise MachineError(f"pyjnius is missing ({error})", _INSTALL) from error
     if not jnius_config.vm_running:
         jnius_config.set_classpath(str(jar))
-        heap_mb = heap_mb or _default_heap_mb()
-        jnius_config.set_options(f"-Xmx{heap_mb}m", *_JAVA_OPTIONS)
+        jnius_config.set_options(f"-Xmx{_heap_mb()}m", *_JAVA_OPTIONS)
     # pyjnius finds Java through the environment only; the user's own values are restored.
     before = {name: os.environ.pop(name, None) for name in ("JAVA_HOME", "JVM_PATH")}
     os.environ["JAVA_HOME"] = str(home)
@@ -121,7 +112,8 @@ _JAVA_OPTIONS = (
 )
 
 
-def _default_heap_mb() -> int:
+def _heap_mb() -> int:
+    """A quarter of the machine's memory, between 512 MB and 4 GB."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     with suppress(OSError, ValueError):  # the limit of a container, where there is one
         memory = min(memory, int(Path("/sys/fs/cgroup/memory.max").read_text()))

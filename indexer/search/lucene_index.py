@@ -22,13 +22,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from indexer.base.errors import (
-    DamagedIndexError,
-    InputError,
-    LinkseekError,
-    MachineError,
-    UsageError,
-)
+from indexer.base.errors import DamagedIndexError, InputError, LinkseekError, MachineError, UsageError
 from indexer.passages import PassageStore
 from indexer.search.jvm import java_class, java_error, java_reason, java_threads
 
@@ -40,8 +34,6 @@ _BATCH_CHARACTERS = 2 << 20
 _TASK_QUERIES = 8
 _MAX_ID_BYTES = 32766  # org.apache.lucene.index.IndexWriter.MAX_TERM_LENGTH
 _JAVA_BLANK = "".join(map(chr, range(33)))  # the characters that String.trim removes
-
-# ---------------------------------------------------------------------------------------- build
 
 
 def passage_texts(passages: PassageStore) -> Iterator[tuple[str, str, str]]:
@@ -159,9 +151,6 @@ class _Writer:
         )
 
 
-# --------------------------------------------------------------------------------------- search
-
-
 @dataclass(frozen=True, slots=True)
 class BM25:
     """Okapi BM25 as in Lucene: without the constant factor k1 + 1, lengths in 8 bits."""
@@ -275,11 +264,6 @@ class LuceneIndex:
 
 _SORT_KIND = "org.apache.lucene.search.SortField$Type"
 _REBUILD = "Build the index again."
-
-
-def open_lucene(folder: Path) -> LuceneIndex:
-    """Open a Lucene index. Raises `DamagedIndexError` if it is missing or damaged."""
-    return LuceneIndex(folder)
 
 
 def _read_hits(json: str) -> Hits:

@@ -23,6 +23,7 @@ import itertools
 import math
 import os
 import re
+import shutil
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -43,9 +44,6 @@ MANIFEST = "manifest.json"
 BUILDING = "building.json"
 _CHUNK = 1 << 22
 _BUILD = "Build the index again: linkseek build --index DIR (intact parts are reused)."
-
-
-# --- names ---------------------------------------------------------------------------------------
 
 DOCUMENTS, PASSAGES, LINKS, BM25, DENSE = "documents", "passages", "links", "bm25", "dense"
 VECTORS = "vectors"
@@ -88,9 +86,6 @@ def vectors_part(part: str) -> str:
     return f"{VECTORS}/{part.removeprefix(f'{DENSE}/')}"
 
 
-# --- files ---------------------------------------------------------------------------------------
-
-
 def write_atomically(path: Path, data: bytes) -> None:
     """Write a file completely or not at all, even if the power fails."""
     temporary = temporary_path(path)
@@ -99,6 +94,14 @@ def write_atomically(path: Path, data: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     temporary.replace(path)
+
+
+def link_or_copy(source: str | Path, target: str | Path) -> None:
+    """The same file at another place, as a hard link where the file system has them."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -179,9 +182,6 @@ def inventory(folder: Path) -> dict[str, dict[str, Any]]:
     }
 
 
-# --- parts ---------------------------------------------------------------------------------------
-
-
 def read_part(folder: Path) -> Manifest:
     """The manifest of a part, after checking version and sizes of its files (not their hashes).
 
@@ -230,18 +230,12 @@ def verify_part(folder: Path, on_bytes: OnBytes | None = None) -> None:
     """Compare the hash of every file. Raises `DamagedIndexError` naming the first that differs."""
     for name, entry in _files(folder, read_part(folder)).items():
         if file_sha256(folder / name, on_bytes) != entry["sha256"]:
-            raise DamagedIndexError(
-                f"{folder / name}: altered (its hash differs)",
-                rebuild_hint(folder),
-            )
+            raise DamagedIndexError(f"{folder / name}: altered (its hash differs)", rebuild_hint(folder))
 
 
 def rebuild_hint(folder: Path) -> str:
     """How to replace a damaged part."""
     return f"Remove the folder {folder} and build the index again: the other parts are reused."
-
-
-# --- the index ------------------------------------------------------------------------------------
 
 
 def read_index_manifest(index: Path) -> Manifest:

@@ -47,10 +47,7 @@ class IdTable:
     @classmethod
     def open(cls, folder: Path) -> IdTable:
         """Memory-map what `save` wrote."""
-        return cls(
-            open_array(folder / "id_hashes.npy"),
-            open_array(folder / "id_rows.npy"),
-        )
+        return cls(open_array(folder / "id_hashes.npy"), open_array(folder / "id_rows.npy"))
 
     def save(self, folder: Path) -> None:
         """Write two .npy files into an existing folder."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,6 @@ from indexer.base.errors import DamagedIndexError
 from indexer.store.artifacts import rebuild_hint
 
 Row = dict[str, Any]
-
 
 # Opening a table reads the header of every batch: 21 million passages are some 1,500 batches.
 _BATCH_ROWS = 16_384
@@ -52,23 +50,15 @@ class TableWriter:
 
     def _flush(self) -> None:
         if self._columns[0]:
-            arrays = [
-                pa.array(column, type=field.type)
-                for column, field in zip(self._columns, self._schema, strict=True)
-            ]
-            self._writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=self._schema))
+            arrays = map(pa.array, self._columns, self._schema.types)
+            self._writer.write_batch(pa.RecordBatch.from_arrays(list(arrays), schema=self._schema))
         self._columns = [[] for _ in self._schema]
         self._characters = 0
 
     def __enter__(self) -> TableWriter:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             if kind is None:
                 self._flush()
@@ -119,9 +109,8 @@ class Table:
         """One cell as a Python object. Raises IndexError outside [0, len)."""
         number, place = self._find(row)
         column = self._schema.names.index(name)
-        return self._valid(number, self._columns[number][column].slice(place, 1), self._flat[column])[
-            0
-        ].as_py()
+        cell = self._columns[number][column].slice(place, 1)
+        return self._valid(number, cell, self._flat[column])[0].as_py()
 
     def _find(self, row: int) -> tuple[int, int]:
         """The batch of a row, and the row's number in it."""
@@ -144,10 +133,8 @@ class Table:
 
     def array(self, name: str, start: int = 0, stop: int | None = None) -> NDArray[Any]:
         """One column of numbers for rows [start, stop)."""
-        pieces = [piece.to_numpy() for piece in self._ranges(name, start, stop)]
-        if not pieces:
-            return np.empty(0, self._schema.field(name).type.to_pandas_dtype())
-        return np.concatenate(pieces)
+        empty = np.empty(0, self._schema.field(name).type.to_pandas_dtype())
+        return np.concatenate([empty, *(piece.to_numpy() for piece in self._ranges(name, start, stop))])
 
     def batches(self, columns: Sequence[str]) -> Iterator[tuple[pa.Array, ...]]:
         """The named columns batch by batch, as Arrow arrays without a copy."""

@@ -92,8 +92,8 @@ def test_pyserini_opens_the_folder_and_finds_the_same(flat):
     np.save(folder / "queries.npy", QUERIES[:5])
     script = f"""
 import numpy as np
-from indexer.search.jvm import start_java
-start_java()
+from indexer.search.jvm import java_threads
+java_threads()
 from pyserini.search.faiss import FaissSearcher
 print("IMPORTED")
 searcher = FaissSearcher({str(folder)!r}, None)

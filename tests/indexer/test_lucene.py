@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 
 from indexer.base.errors import DamagedIndexError, InputError, MachineError, UsageError
-from indexer.search.jvm import start_java
+from indexer.search.jvm import java_threads
 from indexer.search.lucene_index import (
     BM25,
     MAX_QUERY_CHARACTERS,
     Dirichlet,
+    LuceneIndex,
     build_lucene,
-    open_lucene,
 )
 
 WORDS = [
@@ -58,7 +58,7 @@ def folder(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def index(folder):
-    return open_lucene(folder)
+    return LuceneIndex(folder)
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +68,7 @@ def raw_folder(tmp_path_factory) -> Path:
 
 
 def raw_index(folder: Path, passages) -> Path:
-    start_java()
+    java_threads()
     from jnius import autoclass
 
     (folder / "corpus").mkdir()
@@ -86,7 +86,7 @@ def raw_index(folder: Path, passages) -> Path:
 
 
 def raw_search(folder: Path, query: str, k: int, similarity) -> tuple[list[str], list[float]]:
-    start_java()
+    java_threads()
     from jnius import autoclass
 
     searcher = autoclass("io.anserini.search.SimpleSearcher")(str(folder))
@@ -119,7 +119,7 @@ def test_ids_and_scores_equal_those_of_raw_anserini(folder, raw_folder, index, s
             raw_ids, raw_scores = raw_search(place, query, 20, similarity)
             assert ids == raw_ids
             np.testing.assert_allclose(moved_apart(scores), raw_scores, rtol=0, atol=1e-9)
-    [(ids, scores)] = open_lucene(raw_folder).search(QUERIES[:1], 20, similarity)
+    [(ids, scores)] = LuceneIndex(raw_folder).search(QUERIES[:1], 20, similarity)
     assert ids == found[0][0]
     assert scores.tolist() == found[0][1].tolist()
 
@@ -129,8 +129,8 @@ def test_pyserini_opens_it(folder, index):
     program = f"""
 import json, os
 os.environ["OPENAI_API_KEY"] = "x"
-from indexer.search.jvm import start_java
-start_java()
+from indexer.search.jvm import java_threads
+java_threads()
 from pyserini.search.lucene import LuceneSearcher
 searcher = LuceneSearcher({str(folder)!r})
 hits = [searcher.search(query, 20) for query in {QUERIES!r}]
@@ -156,7 +156,7 @@ TINY = [
 def tiny(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tiny") / "bm25"
     build_lucene(TINY, folder, index_title=False, threads=1)
-    return open_lucene(folder)
+    return LuceneIndex(folder)
 
 
 def test_bm25_by_hand(tiny):
@@ -235,7 +235,7 @@ def test_count_leaves_out_blank_passages_and_titles_where_asked(tmp_path):
     seen: list[int] = []
     passages = [("1", "amber", "birch"), ("2", "", " \n\t"), ("3", "amber", "\u2028 cedar")]
     count = build_lucene(passages, tmp_path / "new", index_title=False, threads=1, on_rows=seen.append)
-    index = open_lucene(tmp_path / "new")
+    index = LuceneIndex(tmp_path / "new")
     assert count == index.count == sum(seen) == 2
     found = index.search(["amber", "cedar"], 5, BM25())
     assert [ids for ids, _ in found] == [[], ["3"]]
@@ -243,7 +243,7 @@ def test_count_leaves_out_blank_passages_and_titles_where_asked(tmp_path):
 
 def test_an_empty_index(tmp_path):
     assert build_lucene([], tmp_path / "new", index_title=True, threads=2) == 0
-    index = open_lucene(tmp_path / "new")
+    index = LuceneIndex(tmp_path / "new")
     assert index.count == 0
     assert index.search(["amber"], 10, BM25())[0][0] == []
 
@@ -268,10 +268,10 @@ def test_several_indexes_and_eight_threads(index, tiny):
 
 def test_a_missing_folder_and_a_foreign_one(tmp_path):
     with pytest.raises(DamagedIndexError, match="no such folder"):
-        open_lucene(tmp_path / "none")
+        LuceneIndex(tmp_path / "none")
     (tmp_path / "file").write_text("x")
     with pytest.raises(DamagedIndexError, match="no segments"):
-        open_lucene(tmp_path)
+        LuceneIndex(tmp_path)
 
 
 @pytest.mark.parametrize("damage", ["segments_", ".doc", ".si", ".fnm", ".tim"])
@@ -280,7 +280,7 @@ def test_a_damaged_folder(tmp_path, damage):
     file = next(path for path in (tmp_path / "new").iterdir() if damage in path.name)
     file.write_bytes(file.read_bytes()[:-5])
     with pytest.raises(DamagedIndexError) as error:
-        open_lucene(tmp_path / "new").search(["amber"], 10, BM25())
+        LuceneIndex(tmp_path / "new").search(["amber"], 10, BM25())
     assert error.value.hint
 
 
@@ -303,16 +303,16 @@ def test_any_java_on_the_machine_and_nothing_on_the_terminal(tmp_path):
     program = f"""
 import os, sys, time
 from pathlib import Path
-from indexer.search.lucene_index import BM25, build_lucene, open_lucene
+from indexer.search.lucene_index import BM25, build_lucene, LuceneIndex
 assert "jnius" not in sys.modules
 folder = Path({str(tmp_path / "new")!r})
 build_lucene([("a", "amber", "birch")], folder, index_title=True, threads=2)
-assert open_lucene(folder).search(["amber"], 10, BM25())[0][0] == ["a"]
+assert LuceneIndex(folder).search(["amber"], 10, BM25())[0][0] == ["a"]
 assert not any(name.startswith("pyserini") for name in sys.modules)
 assert os.environ["JAVA_HOME"] == "/nowhere" and os.environ["JVM_PATH"] == "/nowhere/libjvm.so"
 if os.fork() == 0:
     try:
-        open_lucene(folder)
+        LuceneIndex(folder)
     except Exception as error:
         os._exit(42 if "fork" in str(error) else 1)
     os._exit(0)
@@ -334,11 +334,11 @@ def test_what_is_missing_is_named(missing):
     program = f"""
 import importlib.util
 from indexer.base.errors import MachineError
-from indexer.search.jvm import start_java
+from indexer.search.jvm import java_threads
 find = importlib.util.find_spec
 importlib.util.find_spec = lambda name: None if name == {missing!r} else find(name)
 try:
-    start_java()
+    java_threads()
 except MachineError as error:
     print(error)
 """

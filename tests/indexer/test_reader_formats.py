@@ -202,9 +202,9 @@ def test_pyserini_folder_as_anserini_reads_it(tmp_path: Path) -> None:
 
 
 def anserini_documents(folder: Path) -> Iterator[tuple[str, str]]:
-    from indexer.search.jvm import start_java
+    from indexer.search.jvm import java_threads
 
-    start_java()
+    java_threads()
     from jnius import autoclass
 
     paths = autoclass("java.nio.file.Paths")

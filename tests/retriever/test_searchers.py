@@ -13,7 +13,7 @@ import pytest
 import zstandard
 
 from indexer.base.errors import DamagedIndexError, UsageError
-from indexer.search.lucene_index import BM25, LuceneIndex, build_lucene, open_lucene
+from indexer.search.lucene_index import BM25, LuceneIndex, build_lucene
 from retriever.ranking import Query
 from retriever.search.searchers import Bm25, QueryLikelihood
 
@@ -28,7 +28,7 @@ class Index:
         self.passages = self
         self._ids = [id_ for id_, _, _ in passages]
         self._row = {id_: row for row, id_ in enumerate(self._ids)}
-        self._lucene = open_lucene(folder)
+        self._lucene = LuceneIndex(folder)
 
     def rows_of(self, ids: Sequence[str]):
         return np.array([self._row.get(id_, -1) for id_ in ids], np.int64)
