@@ -125,7 +125,7 @@ def build_links(
     per_document = np.zeros(len(documents) + 1, np.int64)  # [D+1]
     for first, last, source, starts, ends, targets in _link_batches(documents):
         target = table.rows(targets)
-        row, shift, inside = _PassageBounds(passages, first, last).find(source, starts, ends)
+        row, shift, inside = _find_passages(passages, first, last, source, starts, ends)
         known = target >= 0
         keep = known & inside
         counts["dangling"] += int((~known).sum())
@@ -167,31 +167,27 @@ def _link_batches(documents: DocumentStore) -> Iterator[_Batch]:
         first += len(links)
 
 
-class _PassageBounds:
-    """Which passage of documents [first, last) holds [start, end), for many links at once."""
-
-    def __init__(self, passages: PassageStore, first: int, last: int) -> None:
-        offsets = np.asarray(passages.offsets[first : last + 1])  # [D+1]
-        self._first = first
-        self._row = int(offsets[0])
-        self._offsets = offsets - self._row
-        self._starts = passages.table.array("start", self._row, int(offsets[-1]))  # [P]
-        self._ends = passages.table.array("end", self._row, int(offsets[-1]))  # [P]
-        owner = np.repeat(np.arange(last - first), np.diff(offsets))  # [P]
-        self._keys = _key(owner, self._starts)  # [P], ascending
-
-    def find(
-        self, document: NDArray[np.int64], start: NDArray[np.int64], end: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-        """(passage row, its start in the document, whether it holds the whole anchor), each [n]."""
-        document = document - self._first
-        row = np.searchsorted(self._keys, _key(document, start), side="right") - 1
-        in_document = row >= self._offsets[document]
-        row = np.where(in_document, row, 0)
-        if len(self._starts) == 0:
-            return row, row, in_document
-        inside = in_document & (end <= self._ends[row])
-        return self._row + row, self._starts[row].astype(np.int64), inside
+def _find_passages(
+    passages: PassageStore,
+    first: int,
+    last: int,
+    document: NDArray[np.int64],
+    start: NDArray[np.int64],
+    end: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """For n links in documents [first, last): the row of the passage where each starts, the passage's start
+    in the document, and whether it holds the whole anchor, each [n]."""
+    offsets = np.asarray(passages.offsets[first : last + 1])  # [D+1]
+    rows = int(offsets[0]), int(offsets[-1])
+    starts = passages.table.array("start", *rows)  # [P]
+    ends = passages.table.array("end", *rows)  # [P]
+    keys = _key(np.repeat(np.arange(first, last), np.diff(offsets)), starts)  # [P], ascending
+    row = rows[0] + np.searchsorted(keys, _key(document, start), side="right") - 1
+    inside = row >= offsets[document - first]
+    row = np.where(inside, row - rows[0], 0)
+    if len(starts) == 0:
+        return row, row, inside
+    return rows[0] + row, starts[row].astype(np.int64), inside & (end <= ends[row])
 
 
 def _key(document: NDArray[np.int64], start: NDArray[Any]) -> NDArray[np.int64]:

@@ -94,16 +94,12 @@ def exit_on_error(program: str, *, resumes: bool = False) -> Iterator[None]:
         number = error.errno or (errno.ENOSPC if "requested and" in str(error) else 0)
         if number not in _OS_HINTS:
             raise
-        _print_error(
-            program,
-            str(error) if error.errno else f"a file could not be written ({error})",
-            _OS_HINTS[number],
-        )
+        message = str(error) if error.errno else f"a file could not be written ({error})"
+        _print_error(program, message, _OS_HINTS[number])
         sys.exit(MachineError.exit_code)
     except MemoryError as error:
-        _print_error(
-            program, f"the memory of this machine is used up ({error or 'no details'})", _MEMORY_HINT
-        )
+        message = f"the memory of this machine is used up ({error or 'no details'})"
+        _print_error(program, message, "Close other programs, or use fewer --processes. A build resumes.")
         sys.exit(MachineError.exit_code)
 
 
@@ -112,8 +108,6 @@ def _print_error(program: str, message: str, hint: str) -> None:
     if hint:
         print(f"  {printable(hint)}", file=sys.stderr)
 
-
-_MEMORY_HINT = "Close other programs, or use fewer --processes. A build resumes."
 
 _OS_HINTS = {
     errno.ENOSPC: "The disk is full. Free some space and run the same command: it resumes.",

@@ -30,6 +30,8 @@ from rich.text import Text
 
 from indexer.base.text import printable
 
+Advance = Callable[[float], None]
+
 NOTES = "LINKSEEK_PROGRESS"
 
 _LOG_SECONDS = 10.0
@@ -43,9 +45,7 @@ def log_line(line: str) -> None:
 
 
 @contextmanager
-def progress(
-    label: str, total: float | None = None, unit: str = "", done: float = 0
-) -> Iterator[Callable[[float], None]]:
+def progress(label: str, total: float | None = None, unit: str = "", done: float = 0) -> Iterator[Advance]:
     """Show the progress of `label`; call the yielded function with the number of units just finished.
 
     total: all units, None if unknown. done: units finished by an earlier, interrupted run.
@@ -64,9 +64,7 @@ class _Display:
         self._running = 0
 
     @contextmanager
-    def bar(
-        self, label: str, total: float | None, unit: str, done: float
-    ) -> Iterator[Callable[[float], None]]:
+    def bar(self, label: str, total: float | None, unit: str, done: float) -> Iterator[Advance]:
         """Show one bar; the yielded function advances it."""
         with self._lock:
             if self._bars is None:
@@ -126,9 +124,7 @@ class _Notes:
         self._written = 0.0
 
     @contextmanager
-    def bar(
-        self, label: str, total: float | None, unit: str, done: float
-    ) -> Iterator[Callable[[float], None]]:
+    def bar(self, label: str, total: float | None, unit: str, done: float) -> Iterator[Advance]:
         """Add one bar; the yielded function advances it."""
         file = os.environ.get(NOTES)
         entry: dict[str, Any] = {"label": label, "unit": unit, "total": total, "first": done, "done": done}

@@ -7,7 +7,7 @@ run at the same time; one that fails stops the others when they next advance the
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha256
 from importlib.metadata import version
@@ -190,12 +190,12 @@ class Stages:
 
     def _dense(self, passages: Manifest, name: str, open_encoder: OpenEncoder) -> Manifest:
         part, factory, rows = dense_part(name), self._plan.faiss, passages["passages"]
-        encoder, content = self._open(passages, name, open_encoder)
+        encoder = self._open(name, open_encoder)
         empty_index(factory, encoder.dimension, rows)  # a bad factory fails early
 
         def build(folder: Path) -> Manifest:
             with self._timed(f"encoding {part.partition('/')[2]}"):
-                vectors = self._vectors(passages, part, encoder, content)
+                vectors = self._vectors(passages, part, encoder)
             shards = open_shards(self._folder / vectors_part(part), rows)
             ids = self._passages(passages).table.column("id")
             with self._timed(f"FAISS {name}"), self._progress(f"FAISS {factory}", rows, "vectors") as advance:
@@ -210,59 +210,42 @@ class Stages:
                 **built,
             }
 
-        return self._part(part, {**content, "title": self._plan.title, "factory": factory}, build)
+        fingerprint = {**_inputs(passages, encoder), "title": self._plan.title, "factory": factory}
+        return self._part(part, fingerprint, build)
 
     def share(self, passages: Manifest, name: str, open_encoder: OpenEncoder, share: Share) -> list[Shard]:
         """Encode one share of the shards, and nothing else of this part."""
         part = dense_part(name)
-        encoder, content = self._open(passages, name, open_encoder)
-        vectors, details = vectors_part(part), self._details(part, encoder, content)
-        if self._workspace.reuse(vectors, *details):
+        encoder = self._open(name, open_encoder)
+        vectors, fingerprint = vectors_part(part), _vectors_fingerprint(passages, encoder)
+        if self._workspace.reuse(vectors, fingerprint, [self._workspace.index / part / VECTORS]):
             shards = open_shards(self._folder / vectors, passages["passages"])
             return [shards[number] for number in shards_of_share(len(shards), share)]
-        return self._encode(
-            passages, part, encoder, content, self._workspace.begin(vectors, details[0]), share
-        )
+        folder = self._workspace.begin(vectors, fingerprint)
+        return self._encode(passages, part, encoder, folder, share)
 
-    def _open(self, passages: Manifest, name: str, open_encoder: OpenEncoder) -> tuple[Encoder, Manifest]:
-        """An encoder, and the inputs that its vectors of these passages depend on."""
+    def _open(self, name: str, open_encoder: OpenEncoder) -> Encoder:
         with self._timed(f"opening {name}"), self._progress(f"opening {name}"):
-            encoder = open_encoder(name, self._plan.title)  # seconds, where it has to be converted first
-        return encoder, {"passages": passages["content_sha256"], "encoder": encoder.identity}
+            return open_encoder(name, self._plan.title)  # seconds, where it has to be converted first
 
-    def _details(
-        self, part: str, encoder: Encoder, content: Mapping[str, Any]
-    ) -> tuple[dict[str, Any], list[Path]]:
-        """The fingerprint of a part's vectors, and where in the index in use they may be as well."""
-        how = {"token_budget": encoder.token_budget, "shard_rows": encoder.shard_rows}
-        fingerprint = {**content, "execution": encoder.execution, **how}
-        return fingerprint, [self._workspace.index / part / VECTORS]
-
-    def _vectors(
-        self, passages: Manifest, part: str, encoder: Encoder, content: Mapping[str, Any]
-    ) -> Manifest:
+    def _vectors(self, passages: Manifest, part: str, encoder: Encoder) -> Manifest:
         def build(folder: Path) -> Manifest:
-            shards = self._encode(passages, part, encoder, content, folder)
+            shards = self._encode(passages, part, encoder, folder)
             digest = sha256()
             for shard in shards:
                 for block in shard.blocks():
                     digest.update(block.tobytes())
             return {"shards": len(shards), "vectors_sha256": digest.hexdigest()}
 
-        fingerprint, elsewhere = self._details(part, encoder, content)
+        fingerprint = _vectors_fingerprint(passages, encoder)
+        elsewhere = [self._workspace.index / part / VECTORS]
         return self._workspace.part(vectors_part(part), fingerprint, build, elsewhere=elsewhere)
 
     def _encode(
-        self,
-        passages: Manifest,
-        part: str,
-        encoder: Encoder,
-        content: Mapping[str, Any],
-        folder: Path,
-        share: Share = ALL,
+        self, passages: Manifest, part: str, encoder: Encoder, folder: Path, share: Share = ALL
     ) -> list[Shard]:
         """Write the shards of a share that `folder` lacks."""
-        self._recover_vectors(part, encoder, content, folder)
+        self._recover_vectors(passages, part, encoder, folder)
         rows = rows_of_share(passages["passages"], encoder.shard_rows, share)
         with self._progress(f"encoding {part.partition('/')[2]}", rows, "passages") as advance:
 
@@ -274,12 +257,12 @@ class Stages:
             store = self._passages(passages)
             return encode_passages(encoder, store, folder, share=share, on_start=on_start, on_rows=advance)
 
-    def _recover_vectors(self, part: str, encoder: Encoder, content: Mapping[str, Any], folder: Path) -> None:
+    def _recover_vectors(self, passages: Manifest, part: str, encoder: Encoder, folder: Path) -> None:
         """Take the same vectors out of an intact Flat index in use, which holds them bit for bit."""
         old = self._workspace.in_use(part)
         if old is None or old.get("factory") != FLAT or old.get("execution") != encoder.execution:
             return
-        if all(old["fingerprint"].get(key) == value for key, value in content.items()):
+        if all(old["fingerprint"].get(key) == value for key, value in _inputs(passages, encoder).items()):
             with suppress(DamagedIndexError):
                 verify_part(self._workspace.index / part)
                 shards_from_flat(self._workspace.index / part, encoder.shard_rows, folder)
@@ -289,3 +272,12 @@ class Stages:
 
     def _passages(self, manifest: Manifest) -> PassageStore:
         return open_passages(self._folder, IdTable.open(self._folder / DOCUMENTS), manifest["words"])
+
+
+def _inputs(passages: Manifest, encoder: Encoder) -> Manifest:
+    return {"passages": passages["content_sha256"], "encoder": encoder.identity}
+
+
+def _vectors_fingerprint(passages: Manifest, encoder: Encoder) -> Manifest:
+    how = {"token_budget": encoder.token_budget, "shard_rows": encoder.shard_rows}
+    return {**_inputs(passages, encoder), "execution": encoder.execution, **how}

@@ -74,9 +74,7 @@ class Workspace:
             raise
         return self
 
-    def __exit__(
-        self, kind: object = None, error: BaseException | None = None, traceback: object = None
-    ) -> None:
+    def __exit__(self, kind: object = None, error: BaseException | None = None, *_: object) -> None:
         if isinstance(error, OSError) and error.errno and not error.filename:
             error.filename = str(self.folder)  # a full disk does not say which
         self._lock_path.unlink(missing_ok=True)
@@ -183,16 +181,11 @@ def _as_json(fingerprint: Mapping[str, Any]) -> Any:
 
 
 def _check_place(index: Path) -> None:
-    if index.is_dir():
-        known = {DOCUMENTS, PASSAGES, LINKS, BM25, DENSE, MANIFEST}
-        strange = sorted(path.name for path in index.iterdir() if path.name not in known)
-        if not strange:
-            return
-        problem = f"is not an index (it holds {strange[0]})"
-    elif index.exists():
-        problem = "is a file"
-    else:
+    known = {DOCUMENTS, PASSAGES, LINKS, BM25, DENSE, MANIFEST}
+    strange = {path.name for path in index.iterdir()} - known if index.is_dir() else set()
+    if not strange and (index.is_dir() or not index.exists()):
         return
+    problem = f"is not an index (it holds {min(strange)})" if strange else "is a file"
     raise UsageError(
         f"--index {index}: {problem}, and the new index would replace it", "Choose another --index."
     )

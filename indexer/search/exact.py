@@ -101,11 +101,6 @@ class _Part:
             self._longest = max(self._longest, float(piece.float().norm(dim=1).max()))
         self._vectors = vectors if held is None else held
 
-    def _in_place(self) -> bool:
-        """Whether products can read the vectors without a copy."""
-        held = self._vectors
-        return isinstance(held, Tensor) and (held.device.type, held.dtype) == (self._device.type, self._type)
-
     def _block(self, start: int, stop: int) -> Tensor:
         """Rows [start, stop) of the part, on its device, in the type of its products."""
         if isinstance(self._vectors, Tensor):
@@ -120,7 +115,8 @@ class _Part:
             directions = torch.nn.functional.pad(directions, (0, 0, 0, -count % 8))
         size = directions.element_size()
         block = _TILE // (size * len(directions))
-        if not self._in_place():  # then a block is a copy
+        held, place = self._vectors, (self._device.type, self._type)
+        if not isinstance(held, Tensor) or (held.device.type, held.dtype) != place:  # a block is a copy
             block = min(block, self._bytes // (size * self._dimension))
         block = max(block // _GROUP, 1) * _GROUP
         groups = -(-self._count // _GROUP)
