@@ -93,15 +93,12 @@ def document_row(document: Document) -> Row:
 
 def document_from_row(row: Row) -> Document:
     """A document from a row as a table gives it."""
-    return Document(
-        id=row["id"],
-        title=row["title"],
-        text=row["text"],
-        links=tuple(Link(**link) for link in row["links"]),
-        sections=tuple(Section(**section) for section in row["sections"]),
-        url=row["url"],
-        metadata=dict(row["metadata"]),
-    )
+    nested = {
+        "links": tuple(Link(**link) for link in row["links"]),
+        "sections": tuple(Section(**section) for section in row["sections"]),
+        "metadata": dict(row["metadata"]),
+    }
+    return Document(**row | nested)
 
 
 class DocumentStore:

@@ -98,8 +98,8 @@ def encode_passages(
     missing = [number for number in numbers if number not in finished]
     texts = PassageTexts(passages.table)
     with _Devices(encoder, texts, folder, missing, on_rows) as others:
-        for number, shard in _encode_shards(encoder, texts, folder, others.claims(), others.on_rows):
-            finished[number] = shard
+        for shard in _encode_shards(encoder, texts, folder, others.claims(), others.on_rows):
+            finished[shard.first_row // size] = shard
         others.wait()
     for number in set(missing) - set(finished):  # made on other devices
         made = read_shard(folder, number, verify=False)
@@ -122,21 +122,20 @@ def rows_of_share(rows: int, shard_rows: int, share: Share) -> int:
 
 def _encode_shards(
     encoder: Encoder, texts: Texts, folder: Path, numbers: Iterator[int], on_rows: OnRows
-) -> Iterator[tuple[int, Shard]]:
+) -> Iterator[Shard]:
     """Encode shards in turn; the next one is tokenised and the last one written at the same time."""
     size = encoder.shard_rows
     ranges = ((number * size, min(number * size + size, len(texts))) for number in numbers)
     ahead = TokenizingAhead(encoder.tokenize_passages, texts, encoder.parallel.tokenizers)
-    writing: tuple[int, Future[Shard]] | None = None
+    writing: Future[Shard] | None = None
     with ThreadPoolExecutor(1, "write") as writer, ahead:
         for (start, _), tokens in ahead.blocks(ranges):
             vectors = encode_texts(encoder, tokens, on_rows)  # [rows, d]
             if writing:
-                yield writing[0], writing[1].result()
-            number = start // size
-            writing = number, writer.submit(write_shard, folder, number, start, vectors)
+                yield writing.result()
+            writing = writer.submit(write_shard, folder, start // size, start, vectors)
         if writing:
-            yield writing[0], writing[1].result()
+            yield writing.result()
 
 
 class _Devices:

@@ -216,10 +216,9 @@ class LuceneIndex:
             # `IndexCollection`'s default; loading that class would start Log4j (0.4 s).
             analyzers = java_class("io.anserini.analysis.DefaultEnglishAnalyzer")
             self._analyzer = analyzers.newDefaultInstance()
-            field, kinds = "org.apache.lucene.search.SortField", java_class(_SORT_KIND)
-            self._order = java_class("org.apache.lucene.search.Sort")(
-                java_class(field).FIELD_SCORE, java_class(field)("id", kinds.STRING_VAL)
-            )
+            fields = java_class("org.apache.lucene.search.SortField")
+            by_id = fields("id", java_class("org.apache.lucene.search.SortField$Type").STRING_VAL)
+            self._order = java_class("org.apache.lucene.search.Sort")(fields.FIELD_SCORE, by_id)
             self._json = java_class("com.fasterxml.jackson.databind.ObjectMapper")()
             return int(self._reader.numDocs())
         except java_error() as error:
@@ -262,7 +261,6 @@ class LuceneIndex:
         return DamagedIndexError(f"{self.folder}: Lucene cannot read it ({reason})", _REBUILD)
 
 
-_SORT_KIND = "org.apache.lucene.search.SortField$Type"
 _REBUILD = "Build the index again."
 
 
