@@ -141,7 +141,7 @@ def test_verifying_reads_every_file_and_builds_nothing(command, index_path, caps
         ("--faiss nonsense --encoder fake", UsageError, "--faiss nonsense"),
         ("--faiss IVF9999,Flat --encoder fake", UsageError, "9,999 centroids for"),
         ("--corpus none.jsonl", InputError, "none.jsonl: no such file"),
-        ("--corpus app", InputError, "no format is known for this folder"),
+        ("--corpus configs", InputError, "no format is known for this folder"),
         ("--corpus . --format jsonl", InputError, ".: a folder, but jsonl is read from a file"),
         ("--config none.toml", UsageError, "none.toml"),
         ("--index /", UsageError, "not the name of a folder"),
