@@ -57,30 +57,27 @@ class Contrast:
 
 def contrast_line(contrast: Contrast) -> bytes:
     """One line of JSON, with its line break."""
-    better = contrast.better
     row: dict[str, Any] = {
         "objective": contrast.objective,
-        "better": {"query": better.query} | _document(better) | _anchors(better),
-        "worse": [_worse(better, pair) for pair in contrast.worse],
+        "better": _pair_row(contrast.better),
+        "worse": [_pair_row(pair, contrast.better) for pair in contrast.worse],
     }
     if contrast.evidence:
         row["evidence"] = contrast.evidence
     return orjson.dumps(row) + b"\n"
 
 
-def _worse(better: TextPair, pair: TextPair) -> dict[str, Any]:
-    row: dict[str, Any] = {} if pair.query == better.query else {"query": pair.query}
-    if (pair.title, pair.document) != (better.title, better.document):
-        row |= _document(pair)
-    return row | _anchors(pair)
-
-
-def _document(pair: TextPair) -> dict[str, str]:
-    return ({"title": pair.title} if pair.title else {}) | {"document": pair.document}
-
-
-def _anchors(pair: TextPair) -> dict[str, list[list[int]]]:
-    return {"anchors": [[start, end] for start, end in pair.anchors]} if pair.anchors else {}
+def _pair_row(pair: TextPair, better: TextPair | None = None) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    if better is None or pair.query != better.query:
+        row["query"] = pair.query
+    if better is None or (pair.title, pair.document) != (better.title, better.document):
+        if pair.title:
+            row["title"] = pair.title
+        row["document"] = pair.document
+    if pair.anchors:
+        row["anchors"] = pair.anchors
+    return row
 
 
 def write_contrasts(path: Path, lines: Iterable[bytes]) -> int:

@@ -21,8 +21,7 @@ from indexer.building.corpus import default_processes
 from indexer.index import Index
 from reranker.contrasts import write_contrasts
 from reranker.mining.miner import ContrastMiner, Statistics
-from reranker.mining.mix import make_mix
-from reranker.objectives.registry import MIXES, all_objectives, all_settings
+from reranker.objectives.registry import MIXES, all_objectives, all_settings, make_mix
 from retriever.mining.command import MiningOptions
 
 PROGRAM = "python -m reranker.mine"
@@ -51,7 +50,7 @@ def mine_options() -> type[MineOptions]:
     fields: dict[str, Any] = {
         name: (
             Annotated[setting.type, Field(**setting.bounds)] | None,
-            Field(None, description=f"{setting.meaning}; default {setting.defaults}"),
+            Field(None, description=f"{setting.meaning}; default {setting.default}"),
         )
         for name, setting in all_settings().items()
     }

@@ -18,10 +18,9 @@ from numpy.typing import NDArray
 
 from indexer.base.errors import InputError
 from indexer.index import Index
-from reranker.contrasts import Contrast, contrast_line
-from reranker.mining.mix import Mix
+from reranker.contrasts import contrast_line
 from reranker.objectives.base import Objective
-from reranker.objectives.registry import all_objectives
+from reranker.objectives.registry import Mix, all_objectives
 from reranker.objectives.source import Source
 from retriever.mining.engine import Draws, draw_results, open_readers
 
@@ -165,14 +164,14 @@ def _read_contrasts(
 ) -> Iterator[tuple[bytes, ContrastNumbers] | None]:
     """A line for each candidate, None for one without a contrast."""
     for contrast in objectives[name].contrasts(source, rows, draws):
-        yield None if contrast is None else (contrast_line(contrast), _numbers(contrast))
-
-
-def _numbers(contrast: Contrast) -> ContrastNumbers:
-    better = contrast.better
-    return ContrastNumbers(
-        worse=len(contrast.worse),
-        query_words=len(better.query.split()),
-        document_words=len(better.document.split()),
-        anchors=len(better.anchors),
-    )
+        if contrast is None:
+            yield None
+            continue
+        better = contrast.better
+        numbers = ContrastNumbers(
+            worse=len(contrast.worse),
+            query_words=len(better.query.split()),
+            document_words=len(better.document.split()),
+            anchors=len(better.anchors),
+        )
+        yield contrast_line(contrast), numbers

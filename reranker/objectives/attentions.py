@@ -19,14 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexer.base.errors import InputError
+from retriever.links.sentences import Span
 from retriever.models.bases import open_base
 from retriever.models.library import quiet
 
 _MAX_WEIGHTS = 1 << 20  # B * L * L of a batch; 48 MB for a layer of twelve heads
 _HINT = "Choose an encoder with self-attention whose weights transformers can return, such as a BERT."
-
-Span = tuple[int, int]
-"""[start, end) in characters."""
 
 
 @dataclass(frozen=True, slots=True)

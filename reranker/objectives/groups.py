@@ -27,8 +27,7 @@ from retriever.links.topology import Topology
 class LinkGroups:
     """The groups of all segments of an index, by the links of its topology."""
 
-    def __init__(self, topology: Topology, passage_offsets: NDArray[np.int64]) -> None:
-        """passage_offsets: int64 [D+1], document d has passages offsets[d] to offsets[d+1]."""
+    def __init__(self, topology: Topology) -> None:
         self._topology = topology
         documents = max(topology.documents, 1)
         links = topology.source.astype(np.int64) * documents + topology.target  # [U]
@@ -38,7 +37,7 @@ class LinkGroups:
         back = target * documents + source  # [G], the edge in the other direction
         place = np.minimum(np.searchsorted(edges, back), max(len(edges) - 1, 0))  # [G]
         linked_back = edges[place] == back
-        leading = topology.passage[first[place]] == passage_offsets[target]
+        leading = topology.passage[first[place]] == topology.passage_offsets[target]
         groups = np.where(linked_back, np.where(leading, 1, 2), 3).astype(np.int8)  # [G]
         self.group: NDArray[np.int8] = groups[edge_of]
         """int8 [U]: 1, 2 or 3, the group of each of the topology's links in its passage."""

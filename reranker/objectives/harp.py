@@ -25,11 +25,12 @@ from numpy.typing import NDArray
 
 from indexer.base.text import WORD
 from reranker.contrasts import Contrast, TextPair
-from reranker.objectives.attentions import Attended, Attentions, Span, open_attentions
+from reranker.objectives.attentions import Attended, Attentions, open_attentions
 from reranker.objectives.base import Objective, setting
 from reranker.objectives.examples import document_text, text_around
 from reranker.objectives.source import Source
 from reranker.objectives.words import MEAN_WORDS, draw_count, stop_words, words_of
+from retriever.links.sentences import Span
 from retriever.links.source import stripped_span
 from retriever.models.locations import DEFAULT_ENCODER
 from retriever.objectives.examples import Example
@@ -139,11 +140,11 @@ class Harp(Objective):
 
     def mention_set(
         self, source: Source, mention: Mention, attended: Attended, generator: np.random.Generator
-    ) -> tuple[str, int] | None:
-        """The query S1 of RQP and QDM, an anchor and words of its sentence; and its number of terms."""
+    ) -> list[str]:
+        """The query S1 of RQP and QDM: an anchor and words of its sentence; empty if there are no words."""
         count = draw_count(self.mean_words, generator)
         words = self.word_set(source, mention.sentence, attended, count, generator)
-        return (" ".join([mention.anchor, *words]), count + 1) if words else None
+        return [mention.anchor, *words] if words else []
 
     def contrast(
         self, better: tuple[str, TextPair], worse: tuple[str, TextPair], evidence: dict[str, Any]

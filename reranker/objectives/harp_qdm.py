@@ -19,15 +19,7 @@ from numpy.typing import NDArray
 from indexer.store.ids import hash_ids
 from reranker.contrasts import Contrast
 from reranker.objectives.attentions import Attended
-from reranker.objectives.harp import (
-    Harp,
-    Plan,
-    anchor_example,
-    anchor_key,
-    mention_of,
-    page_of,
-    usable_links,
-)
+from reranker.objectives.harp import Harp, Plan, anchor_example, anchor_key, mention_of, page_of, usable_links
 from reranker.objectives.source import Source
 from retriever.objectives.examples import Example
 
@@ -71,13 +63,13 @@ class QueryDisambiguation(Harp):
             return None
 
         def finish(of_sentence: Attended) -> Contrast | None:
-            query = self.mention_set(source, mention, of_sentence, generator)
+            query = " ".join(self.mention_set(source, mention, of_sentence, generator))
             other = int(generator.choice([document for document in row[1:] if document >= 0]))
             better, worse = page_of(source, mention.target), page_of(source, other)
-            if query is None or better is None or worse is None:
+            if not query or better is None or worse is None:
                 return None
             evidence = {"link": source.link_evidence(mention.link), "worse": source.document_id(other)}
-            return self.contrast((query[0], better), (query[0], worse), evidence)
+            return self.contrast((query, better), (query, worse), evidence)
 
         return Plan([(mention.sentence, (mention.start, mention.end))], finish)
 

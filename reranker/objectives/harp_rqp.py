@@ -45,13 +45,15 @@ class RepresentativeQueryPrediction(Harp):
             return None
 
         def finish(of_sentence: Attended, of_page: Attended) -> Contrast | None:
-            query = self.mention_set(source, mention, of_sentence, generator)
-            if query is None:
+            better = self.mention_set(source, mention, of_sentence, generator)
+            if not better:
                 return None
-            text, terms = query
-            worse = self.word_set(source, page.document, of_page, terms, generator, words_of(mention.anchor))
+            own, count = words_of(mention.anchor), len(better)
+            worse = self.word_set(source, page.document, of_page, count, generator, own)
+            if not worse:
+                return None
             evidence = {"link": source.link_evidence(mention.link)}
-            return self.contrast((text, page), (" ".join(worse), page), evidence) if worse else None
+            return self.contrast((" ".join(better), page), (" ".join(worse), page), evidence)
 
         return Plan([(mention.sentence, (mention.start, mention.end)), (page.document, None)], finish)
 

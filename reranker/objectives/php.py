@@ -80,13 +80,16 @@ class Stage(Objective):
             if len(worse) == 0:
                 yield None
                 continue
-            chosen = _draw(worse, self.negatives, np.random.default_rng(draw))
-            yield Contrast(
-                better=_pair(source, segment, document),
-                worse=tuple(_pair(source, segment, other) for other in chosen.tolist()),
-                objective=self.name,
-                evidence=_evidence(source, place, chosen),
-            )
+            chosen = _draw(worse, self.negatives, np.random.default_rng(draw)).tolist()
+            back = int(groups.back[place])
+            evidence = {
+                "link": source.link_evidence(int(topology.link[place])),
+                "group": f"D{groups.group[place]}",
+                **({"back": source.link_evidence(back)} if back >= 0 else {}),
+                "worse": [source.document_id(other) for other in chosen],
+            }
+            others = tuple(_pair(source, segment, other) for other in chosen)
+            yield Contrast(_pair(source, segment, document), others, self.name, evidence)
 
     def documents(self, source: Source, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Those of the segments."""
@@ -179,18 +182,6 @@ def _pair(source: Source, segment: int, document: int) -> TextPair:
         if graph.target[link] == document and start < end and (not spans or spans[-1][1] <= start):
             spans.append((start, end))
     return source.pair(source.text(segment), document, spans)
-
-
-def _evidence(source: Source, place: int, worse: NDArray[np.int32]) -> dict[str, Any]:
-    """The link, the group that it puts its target in, the link back if there is one, the worse documents."""
-    groups = source.link_groups
-    back = int(groups.back[place])
-    return {
-        "link": source.link_evidence(int(source.topology.link[place])),
-        "group": f"D{groups.group[place]}",
-        **({"back": source.link_evidence(back)} if back >= 0 else {}),
-        "worse": [source.document_id(document) for document in worse.tolist()],
-    }
 
 
 def _span_of_back_link(source: Source, document: str, back: Mapping[str, Any]) -> tuple[Span, ...]:

@@ -33,14 +33,7 @@ from reranker.contrasts import Contrast, TextPair
 from reranker.objectives.base import Objective, setting
 from reranker.objectives.examples import compared_text
 from reranker.objectives.source import Source
-from reranker.objectives.unigrams import (
-    Collection,
-    DocumentModel,
-    Sampler,
-    count_words,
-    document_words,
-    text_of,
-)
+from reranker.objectives.unigrams import Collection, DocumentModel, Sampler, count_words, document_words
 from reranker.objectives.words import MEAN_WORDS, draw_count
 from retriever.objectives.examples import Example, Text
 
@@ -108,10 +101,8 @@ class Prop(Objective):
             scores = [model.log_likelihood(numbers) for numbers in sets]
             if scores[0] != scores[1]:
                 first = int(scores[1] > scores[0])
-                better, worse = (
-                    replace(pair, query=text_of(self._collection, sets[place].tolist()))
-                    for place in (first, 1 - first)
-                )
+                queries = [" ".join(self._collection.words[n] for n in numbers) for numbers in sets]
+                better, worse = (replace(pair, query=queries[place]) for place in (first, 1 - first))
                 evidence = {
                     "document_id": source.document_id(document),
                     "log_likelihood": [scores[first], scores[1 - first]],

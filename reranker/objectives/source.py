@@ -24,15 +24,7 @@ class Source(retriever.links.source.Source):
     @cached_property
     def link_groups(self) -> LinkGroups:
         """How closely documents are linked to passages (PHP)."""
-        return LinkGroups(self.topology, np.asarray(self.index.passages.offsets))
-
-    def document_id(self, document: int) -> str:
-        """A document's id."""
-        return str(self.index.documents.table.value("id", document))
-
-    def title(self, document: int) -> str:
-        """A document's title."""
-        return str(self.index.documents.table.value("title", document))
+        return LinkGroups(self.topology)
 
     def document_text(self, document: int) -> str:
         """A document's first 512 words, unchanged."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -65,7 +65,7 @@ def count_words(source: Source, minimum_count: int) -> Collection:
     total_length = documents = 0
     for titles, texts in source.index.documents.table.batches(["title", "text"]):
         for title, text in zip(titles.to_pylist(), texts.to_pylist(), strict=True):
-            counts.update(words_of(f"{title}\n{text}"))
+            counts.update(document_words(title, text))
             if text.strip():
                 total_length += len(document_words(title, source.first_words(text)))
                 documents += 1
@@ -136,8 +136,3 @@ class Sampler:
 def _place(cumulative: NDArray[np.float64], value: NDArray[np.float64]) -> NDArray[np.int64]:
     """The bin of each value; rounding may put one behind the end."""
     return np.minimum(np.searchsorted(cumulative, value, side="right"), len(cumulative) - 1)
-
-
-def text_of(collection: Collection, numbers: Iterable[int]) -> str:
-    """Words by number as a query."""
-    return " ".join(collection.words[number] for number in numbers)

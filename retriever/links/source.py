@@ -31,6 +31,14 @@ class Source:
             f"nothing, {counts['cut']:,} are cut by a passage's end)"
         )
 
+    def document_id(self, document: int) -> str:
+        """A document's id."""
+        return str(self.index.documents.table.value("id", document))
+
+    def title(self, document: int) -> str:
+        """A document's title."""
+        return str(self.index.documents.table.value("title", document))
+
     def text(self, passage: int) -> str:
         """A passage's text."""
         return str(self.index.passages.table.value("text", passage))
@@ -70,14 +78,14 @@ class Source:
 
     def link_evidence(self, link: int) -> dict[str, Any]:
         """A link for people: its passage, its place there in characters, its anchor and its target."""
-        graph, documents = self.index.links, self.index.documents
+        graph = self.index.links
         passage, start, end = int(graph.passage[link]), int(graph.start[link]), int(graph.end[link])
         return {
             "passage_id": self.index.passages.ids([passage])[0],
             "start": start,
             "end": end,
             "anchor": self.text(passage)[start:end],
-            "target": str(documents.table.value("id", int(graph.target[link]))),
+            "target": self.document_id(int(graph.target[link])),
         }
 
 

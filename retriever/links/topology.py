@@ -187,8 +187,6 @@ class Topology:
             return np.full(len(wanted), -1, np.int32)
         return np.where(self.keys[place] == wanted, self.link[place], -1).astype(np.int32)
 
-    # --- dual links ------------------------------------------------------------------------------
-
     def dual_links(self) -> PassagePairs:
         """All dual-link pairs, each in both directions."""
         edge = _key(self.source, self.target, self.documents)  # [U], source document to target document
@@ -206,8 +204,6 @@ class Topology:
                 PassagePairs(self.passage[link], self.passage[other], self.link[link], self.link[other], none)
             )
         return _sorted(PassagePairs.joined(parts))
-
-    # --- co-mentions -----------------------------------------------------------------------------
 
     def co_mentions(self, every_shared: bool = False) -> PassagePairs:
         """All co-mention pairs, including those that are dual links too.

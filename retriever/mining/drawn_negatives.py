@@ -27,9 +27,8 @@ def draw_negatives(
     negatives = np.full(len(pairs), -1, np.int32)
     if kind == "none":
         return negatives
-    passages, offsets = len(source.index.passages), np.asarray(source.index.passages.offsets)
-    query_document = np.searchsorted(offsets, pairs.query, side="right") - 1  # [n]
-    positive_document = np.searchsorted(offsets, pairs.positive, side="right") - 1  # [n]
+    passages, document_of = len(source.index.passages), source.topology.document_of
+    query_document, positive_document = document_of[pairs.query], document_of[pairs.positive]  # [n], [n]
     generator = np.random.default_rng(draws[:1] if len(draws) else 0)
     for _ in range(_TRIES):
         waiting = np.flatnonzero(negatives < 0)  # [w]
@@ -40,7 +39,7 @@ def draw_negatives(
             drawn = generator.integers(0, passages, len(waiting))  # [w]
         else:
             drawn = _draw_overlapping(source.topology, query, own, generator)
-        document = np.searchsorted(offsets, drawn, side="right") - 1
+        document = document_of[drawn]
         fits = (drawn >= 0) & (document != own) & (document != positive_document[waiting])
         if kind == "overlap":
             fits &= ~_is_pair(source.topology, query, own, drawn, document)
@@ -51,7 +50,7 @@ def draw_negatives(
 def _draw_overlapping(
     topology: Topology,
     query: NDArray[np.int32],
-    own: NDArray[np.int64],
+    own: NDArray[np.int32],
     generator: np.random.Generator,
 ) -> NDArray[np.int64]:
     """A passage that links to a random target of each query's passage, or to its document; -1 for none."""
@@ -70,9 +69,9 @@ def _draw_overlapping(
 def _is_pair(
     topology: Topology,
     query: NDArray[np.int32],
-    own: NDArray[np.int64],
+    own: NDArray[np.int32],
     passage: NDArray[np.int64],
-    document: NDArray[np.int64],
+    document: NDArray[np.int32],
 ) -> NDArray[np.bool_]:
     """Mask of the (query, passage) that are a dual link or a co-mention, bool [n]."""
     links_back = topology.link_from_to(passage, own) >= 0

@@ -11,7 +11,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from indexer.base.errors import MachineError
 from indexer.base.together import ProcessPool
 from indexer.index import Index
 from retriever.links.source import Source
+from retriever.links.topology import PassagePairs
 
 _CHUNK = 500  # candidates read together; HARP's encoder makes batches of them
 _MAX_DRAW = 1 << 62
@@ -29,15 +30,8 @@ Draws = NDArray[np.int64]
 """A random number in [0, 2**62) for each candidate, int64 [n]."""
 
 
-class Candidates(Protocol):
-    """Arrays of equal length, indexed by numbers or a slice."""
-
-    def __len__(self) -> int: ...
-    def __getitem__(self, rows: Any, /) -> Any: ...
-
-
 def draw_results(
-    candidates: Candidates,
+    candidates: PassagePairs | NDArray[np.int64],
     limit: int,
     generator: np.random.Generator,
     read: Callable[[Any, Draws], Iterable[T | None]],
@@ -61,25 +55,25 @@ def draw_results(
 @contextmanager
 def open_readers(
     source: Source, read: Callable[..., Iterable[T | None]], processes: int
-) -> Iterator[Callable[[str, Any, Draws], Iterator[T | None]]]:
+) -> Iterator[Callable[..., Iterator[T | None]]]:
     """A function from (name, candidates, draws) to their results in order, in so many processes.
 
-    read: gets a source, a name, some candidates and their draws; it is pickled once for each process.
+    There may be more columns of equal length next to the candidates. read: gets a source, a name and some
+    rows of all columns; it is pickled once for each process.
     """
 
-    def chunks(name: str, candidates: Any, draws: Draws) -> Iterator[tuple[str, Any, Draws]]:
-        for start in range(0, len(draws), _CHUNK):
-            rows = slice(start, start + _CHUNK)
-            yield name, candidates[rows], draws[rows]
+    def chunks(name: str, *columns: Any) -> Iterator[tuple[Any, ...]]:
+        for start in range(0, len(columns[0]), _CHUNK):
+            yield name, *(column[start : start + _CHUNK] for column in columns)
 
     if processes == 1:
         yield lambda *drawn: (result for chunk in chunks(*drawn) for result in read(source, *chunk))
         return
     with ProcessPool(processes, _open, (type(source), source.index.path, source.language, read)) as pool:
 
-        def read_in_pool(name: str, candidates: Any, draws: Draws) -> Iterator[T | None]:
+        def read_in_pool(*drawn: Any) -> Iterator[T | None]:
             try:
-                for results in pool.map(_read_chunk, chunks(name, candidates, draws)):
+                for results in pool.map(_read_chunk, chunks(*drawn)):
                     yield from results
             except BrokenProcessPool:
                 raise MachineError(
@@ -95,9 +89,8 @@ _read_here: Callable[..., Iterable[Any]]
 
 def _open(source: type[Source], path: Path, language: str, read: Callable[..., Iterable[Any]]) -> None:
     global _read_here
-    opened = source(Index.open(path), language)
-    _read_here = partial(read, opened)
+    _read_here = partial(read, source(Index.open(path), language))
 
 
-def _read_chunk(chunk: tuple[str, Any, Draws]) -> list[Any]:
+def _read_chunk(chunk: tuple[Any, ...]) -> list[Any]:
     return list(_read_here(*chunk))

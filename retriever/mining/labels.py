@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from indexer.base.errors import InputError
 from indexer.index import Index, resolve_ids
 from retriever.answers import AnswerKind, find_answers
-from retriever.mining.pairs import Context, Pair
+from retriever.mining.pairs import Context, Pair, passage_context
 from retriever.ranking import Query, Ranking
 from retriever.search.runs import Qrels
 
@@ -81,7 +81,8 @@ class RankedQuestions:
             self.counts[NO_POSITIVE] += not positives
             self.counts[NO_NEGATIVE] += bool(positives) and not hard
             for row in dict.fromkeys(positives):
-                yield Pair(query.text, self._context(row), hard_negatives=hard, answers=query.answers)
+                context = passage_context(passages, row)
+                yield Pair(query.text, context, hard_negatives=hard, answers=query.answers)
 
     def pairs_from_answers(self) -> Iterator[Pair]:
         """A pair for each question that some passage of the ranking answers."""
@@ -92,8 +93,9 @@ class RankedQuestions:
                 continue
             hard = self._hard_negatives(place)
             self.counts[NO_NEGATIVE] += not hard
-            best = self._context(int(self.ranking.rows[place][int(np.argmax(answering))]))
-            yield Pair(query.text, best, hard_negatives=hard, answers=query.answers)
+            best = int(self.ranking.rows[place, np.argmax(answering)])
+            positive = passage_context(self.index.passages, best)
+            yield Pair(query.text, positive, hard_negatives=hard, answers=query.answers)
 
     def pairs_again(self, earlier: Iterable[Pair]) -> Iterator[Pair]:
         """Earlier pairs, looked up by the text of the question, with the hard negatives of this ranking.
@@ -132,11 +134,8 @@ class RankedQuestions:
         """The best-ranked passages for a question that are neither relevant (bool [k]) nor answering."""
         rows = self.ranking.rows[place]  # [k]
         rows = rows[(rows >= 0) & ~(relevant | self.answering[place])]
-        return tuple(self._context(int(row)) for row in rows[: limit or self.limit])
-
-    def _context(self, row: int) -> Context:
-        passage = self.index.passages[row]
-        return Context(passage.title, passage.text, passage.id)
+        passages = self.index.passages
+        return tuple(passage_context(passages, int(row)) for row in rows[: limit or self.limit])
 
 
 def _text(index: Index, row: int) -> str:

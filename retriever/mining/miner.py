@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -21,8 +21,8 @@ from retriever.links.source import Source
 from retriever.links.topology import PassagePairs, Topology
 from retriever.mining.drawn_negatives import NegativeKind, draw_negatives
 from retriever.mining.engine import Draws, draw_results, open_readers
-from retriever.mining.pairs import Context, Pair, pair_line
-from retriever.objectives.base import Objective, PairTexts
+from retriever.mining.pairs import Pair, pair_line, passage_context
+from retriever.objectives.base import Objective
 from retriever.objectives.registry import all_objectives
 
 _MIN_FOR_PROCESSES = 20_000  # pairs that take longer than starting processes
@@ -100,7 +100,11 @@ def mine_pairs(
     source = Source(index, language)
     candidates = objective.candidates(source)
     if not any(map(len, candidates.values())):
-        raise InputError(*_why_none(source, objective))
+        others = ", ".join(name for name, other in all_objectives().items() if not other.needs_links)
+        missing = objective.needs_links and source.missing_links
+        why = f"{objective.name} {missing}" if missing else f"no pair of passages fits {objective.name}"
+        hint = "Objectives that need none" if missing else "Objectives without links"
+        raise InputError(f"{index.path}: {why}", f"{hint}: {others}.")
     generator = np.random.default_rng(seed)
     limits = _shares({name: len(available) for name, available in candidates.items()}, pairs)
     total = sum(limits.values())
@@ -110,7 +114,7 @@ def mine_pairs(
     with open_readers(source, partial(_read_pairs, objective), processes) as read:
 
         def read_with_negatives(name: str, drawn: PassagePairs, draws: Draws) -> Iterator[_Line | None]:
-            return read(name, _Drawn(drawn, draw_negatives(source, drawn, negatives, draws)), draws)
+            return read(name, drawn, draw_negatives(source, drawn, negatives, draws), draws)
 
         for name, available in candidates.items():
             lines = draw_results(available, limits[name], generator, partial(read_with_negatives, name))
@@ -129,32 +133,6 @@ def _shares(available: dict[str, int], pairs: int | None) -> dict[str, int]:
     return shares
 
 
-def _why_none(source: Source, objective: Objective) -> tuple[str, str]:
-    others = ", ".join(name for name, other in all_objectives().items() if not other.needs_links)
-    missing = source.missing_links if objective.needs_links else ""
-    if missing:
-        return f"{source.index.path}: {objective.name} {missing}", f"Objectives that need none: {others}."
-    message = f"{source.index.path}: no pair of passages fits {objective.name}"
-    return message, f"Objectives without links: {others}."
-
-
-# --- texts ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Drawn:
-    """Pairs with their negatives, int32 [n], -1 where there is none."""
-
-    pairs: PassagePairs
-    negatives: NDArray[np.int32]
-
-    def __len__(self) -> int:
-        return len(self.pairs)
-
-    def __getitem__(self, rows: slice) -> _Drawn:
-        return _Drawn(self.pairs[rows], self.negatives[rows])
-
-
 @dataclass(frozen=True, slots=True)
 class PairNumbers:
     """One pair in numbers. overlap: the share of the query's words that occur in the passage."""
@@ -169,39 +147,40 @@ _Line = tuple[bytes, PairNumbers]
 
 
 def _read_pairs(
-    objective: Objective, source: Source, name: str, drawn: _Drawn, draws: Draws
+    objective: Objective,
+    source: Source,
+    name: str,
+    pairs: PassagePairs,
+    negatives: NDArray[np.int32],
+    draws: Draws,
 ) -> Iterator[_Line | None]:
-    """A line for each pair, None for one without a query."""
-    for i, (draw, negative) in enumerate(zip(draws.tolist(), drawn.negatives.tolist(), strict=True)):
-        texts = objective.texts(source, drawn.pairs, i, draw)
-        yield None if texts is None else _read_pair(source, name, drawn.pairs, i, texts, negative)
-
-
-def _read_pair(
-    source: Source, name: str, pairs: PassagePairs, i: int, texts: PairTexts, negative: int
-) -> _Line:
-    query = texts.query.replace("\u2019", "'")  # as HLP's released pairs have it
-    query_row = int(pairs.query[i])
+    """A line for each pair, None for one without a query. negatives: int32 [n], -1 where there is none."""
+    passages = source.index.passages
     links = {"query": pairs.query_link, "positive": pairs.positive_link, "shared": pairs.shared_link}
-    pair = Pair(
-        query=query,
-        positive=_context(source, int(pairs.positive[i]), texts.positive),
-        negatives=(_context(source, negative),) if negative >= 0 else (),
-        objective=name,
-        query_title=str(source.index.passages.table.value("title", query_row)),
-        query_id=source.index.passages.ids([query_row])[0],
-        evidence={role: source.link_evidence(int(rows[i])) for role, rows in links.items() if rows[i] >= 0},
-    )
-    words, passage_words = _words(query), set(_words(texts.positive))
-    overlap = sum(word in passage_words for word in words) / len(words) if words else 0.0
-    numbers = PairNumbers(len(query.split()), len(texts.positive.split()), overlap, negative < 0)
-    return pair_line(pair), numbers
+    for i, (draw, negative) in enumerate(zip(draws.tolist(), negatives.tolist(), strict=True)):
+        texts = objective.texts(source, pairs, i, draw)
+        if texts is None:
+            yield None
+            continue
+        query = texts.query.replace("\u2019", "'")  # as HLP's released pairs have it
+        asked_from = passages[int(pairs.query[i])]
+        positive = passage_context(passages, int(pairs.positive[i]))
+        pair = Pair(
+            query=query,
+            positive=replace(positive, text=texts.positive),
+            negatives=(passage_context(passages, negative),) if negative >= 0 else (),
+            objective=name,
+            query_title=asked_from.title,
+            query_id=asked_from.id,
+            evidence={
+                role: source.link_evidence(int(rows[i])) for role, rows in links.items() if rows[i] >= 0
+            },
+        )
+        words, passage_words = _words(query), set(_words(texts.positive))
+        overlap = sum(word in passage_words for word in words) / len(words) if words else 0.0
+        numbers = PairNumbers(len(query.split()), len(texts.positive.split()), overlap, negative < 0)
+        yield pair_line(pair), numbers
 
 
 def _words(text: str) -> list[str]:
     return [word.lower() for word in WORD.findall(text)]
-
-
-def _context(source: Source, row: int, text: str | None = None) -> Context:
-    passage = source.index.passages[row]
-    return Context(passage.title, passage.text if text is None else text, passage.id)

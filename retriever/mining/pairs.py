@@ -19,6 +19,7 @@ import zstandard
 
 from indexer.base.errors import InputError
 from indexer.files.sources import open_source, read_lines
+from indexer.passages import PassageStore
 
 _EXPECTED = (
     'Expected one pair a line, as DPR has them: {"question": ..., "positive_ctxs": [{"title", "text"}], '
@@ -33,6 +34,12 @@ class Context:
     title: str
     text: str
     id: str = ""
+
+
+def passage_context(passages: PassageStore, row: int) -> Context:
+    """The passage at a row of an index."""
+    passage = passages[row]
+    return Context(passage.title, passage.text, passage.id)
 
 
 @dataclass(frozen=True, slots=True)

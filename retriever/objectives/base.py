@@ -70,19 +70,12 @@ class Objective(ABC):
         links = {int(pairs.positive_link[i]), shared} - {-1} if is_complete else set()
         through = None
         if shared >= 0:
-            table, document = source.index.documents.table, int(graph.target[shared])
-            through = (str(table.value("id", document)), str(table.value("title", document)))
-        return Example(
-            kind,
-            passage_text(source, query, texts.query, marks),
-            passage_text(
-                source,
-                positive,
-                texts.positive,
-                sorted({(int(graph.start[link]), int(graph.end[link])) for link in links}),
-            ),
-            through=through,
-        )
+            document = int(graph.target[shared])
+            through = source.document_id(document), source.title(document)
+        asked = passage_text(source, query, texts.query, marks)
+        anchors = sorted({(int(graph.start[link]), int(graph.end[link])) for link in links})
+        better = passage_text(source, positive, texts.positive, anchors)
+        return Example(kind, asked, better, through=through)
 
 
 def pairs_without_query_link(

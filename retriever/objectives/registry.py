@@ -5,21 +5,28 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from functools import cache
+from types import ModuleType
+from typing import Any
 
 import retriever.objectives
 from retriever.objectives.base import Objective
 
 
+def named_classes(package: ModuleType, base: type) -> dict[str, Any]:
+    """Subclasses of `base` by their own attribute `name`, in alphabetical order of a package's files."""
+    classes: dict[str, Any] = {}
+    for file in sorted(info.name for info in pkgutil.iter_modules(package.__path__)):
+        for value in vars(importlib.import_module(f"{package.__name__}.{file}")).values():
+            if isinstance(value, type) and issubclass(value, base) and "name" in vars(value):
+                classes[vars(value)["name"]] = value
+    return classes
+
+
 @cache
 def all_objectives() -> dict[str, Objective]:
-    """Every objective by name, in alphabetical order of their files."""
-    objectives: dict[str, Objective] = {}
-    for name in sorted(info.name for info in pkgutil.iter_modules(retriever.objectives.__path__)):
-        module = importlib.import_module(f"{retriever.objectives.__name__}.{name}")
-        for value in vars(module).values():
-            if isinstance(value, type) and issubclass(value, Objective) and "name" in vars(value):
-                objectives[value.name] = value()
-    return objectives
+    """Every objective by name."""
+    classes = named_classes(retriever.objectives, Objective)
+    return {name: objective() for name, objective in classes.items()}
 
 
 def objectives_markdown() -> str:

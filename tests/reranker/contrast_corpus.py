@@ -7,7 +7,7 @@ from typing import Any
 from indexer.index import Index
 from reranker.contrasts import Contrast, read_contrasts, write_contrasts
 from reranker.mining.miner import ContrastMiner
-from reranker.mining.mix import make_mix
+from reranker.objectives.registry import make_mix
 
 
 def mined(

@@ -20,9 +20,8 @@ from indexer.index import Index
 from reranker.contrasts import Contrast, TextPair, read_contrasts
 from reranker.mine import main
 from reranker.mining.miner import ContrastMiner, Statistics, shares
-from reranker.mining.mix import make_mix
 from reranker.objectives.base import Objective
-from reranker.objectives.registry import all_objectives, all_settings
+from reranker.objectives.registry import all_objectives, all_settings, make_mix
 from reranker.objectives.source import Source
 
 SETTINGS: dict[str, dict[str, Any]] = {

@@ -30,7 +30,7 @@ def make(passages: list[int], links: Links) -> LinkGroups:
         incoming_offsets=np.zeros(1, np.int64),
     )
     offsets = np.concatenate([[0], np.cumsum(passages)]).astype(np.int64)
-    return LinkGroups(Topology(graph, offsets), offsets)
+    return LinkGroups(Topology(graph, offsets))
 
 
 def brute_force(passages: list[int], links: Links) -> dict[tuple[int, int], int]:
@@ -131,6 +131,6 @@ def test_counts_on_a_real_corpus(shared_data, tmp_path) -> None:
     source = Source(Index.open(tmp_path / "i"))
     graph, offsets = source.index.links, np.asarray(source.index.passages.offsets)
     links = list(zip(graph.passage.tolist(), graph.target.tolist(), strict=True))
-    found = LinkGroups(source.topology, offsets).counts()
+    found = LinkGroups(source.topology).counts()
     assert found == {"segments": 9_449, "d1": 3_069, "d2": 1_735, "d3": 12_785, "d4": 302_078}
     assert found == brute_force_counts(np.diff(offsets).tolist(), links)

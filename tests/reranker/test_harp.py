@@ -17,15 +17,16 @@ from indexer.base.errors import InputError
 from indexer.base.text import WORD
 from reranker.contrasts import Contrast
 from reranker.mining.miner import ContrastMiner
-from reranker.mining.mix import make_mix
-from reranker.objectives.attentions import Attended, Span
+from reranker.objectives.attentions import Attended
 from reranker.objectives.harp import Harp, mention_of, softmax, usable_links, word_weights
 from reranker.objectives.harp_acm import AnchorCoOccurrence
 from reranker.objectives.harp_qdm import QueryDisambiguation
 from reranker.objectives.harp_rdp import RepresentativeDocumentPrediction, importance
 from reranker.objectives.harp_rqp import RepresentativeQueryPrediction
+from reranker.objectives.registry import make_mix
 from reranker.objectives.source import Source
 from reranker.objectives.words import words_of
+from retriever.links.sentences import Span
 
 DOCUMENTS = [
     document("Bruns", "Bruns scored [Aristocats] for Disney. He knew [Sherman] and the [Aristocats] well."),

@@ -14,7 +14,7 @@ from linked_corpus import document, make_index
 from indexer.base.errors import InputError, UsageError
 from indexer.index import Index
 from reranker.mining.miner import ContrastMiner
-from reranker.mining.mix import make_mix
+from reranker.objectives.registry import make_mix
 from reranker.objectives.source import Source
 from reranker.objectives.unigrams import Collection, DocumentModel, Sampler, count_words
 from reranker.objectives.words import draw_count, stop_words, words_of
