@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from indexer.base.errors import InputError
+from indexer.files.sources import AGAIN
 
 BLANK = b"\xef\xbb\xbf \t\r\n"
 """Allowed before the first bracket: a byte order mark and white space."""
@@ -37,7 +38,7 @@ def read_entries(stream: BinaryIO, file: str) -> Iterator[bytes]:
     while not buffer and (chunk := read(_CHUNK)):
         buffer = chunk.lstrip(BLANK)
     if not buffer.startswith((b"[", b"{")):
-        raise InputError(f"{file}: neither a JSON array nor a JSON object", _AGAIN)
+        raise InputError(f"{file}: neither a JSON array nor a JSON object", AGAIN)
     count, depth, start, at, in_string = 0, 1, 1, 1, False
     while depth:
         boring = _IN_STRING if in_string else _BETWEEN if depth == 1 else _IN_ENTRY
@@ -51,12 +52,12 @@ def read_entries(stream: BinaryIO, file: str) -> Iterator[bytes]:
         if byte in (b"", b"\\"):
             chunk = read(_CHUNK)
             if not chunk:
-                raise InputError(f"{file}, after entry {count:,}: the JSON is cut off", _AGAIN)
+                raise InputError(f"{file}, after entry {count:,}: the JSON is cut off", AGAIN)
             buffer, start, at = buffer[start:] + chunk, 0, at - start
             if len(buffer) > _MAX_BYTES:
+                hint = "A bracket or a quotation mark is missing near its start. " + AGAIN
                 raise InputError(
-                    f"{file}, after entry {count:,}: an entry of more than {_MAX_BYTES:,} bytes",
-                    "A bracket or a quotation mark is missing near its start. " + _AGAIN,
+                    f"{file}, after entry {count:,}: an entry of more than {_MAX_BYTES:,} bytes", hint
                 )
             continue
         at += 1
@@ -70,11 +71,9 @@ def read_entries(stream: BinaryIO, file: str) -> Iterator[bytes]:
     rest = buffer[at:]
     while rest or (rest := read(_CHUNK)):
         if rest.strip():
-            raise InputError(f"{file}, after entry {count:,}: text after the end of the JSON", _AGAIN)
+            raise InputError(f"{file}, after entry {count:,}: text after the end of the JSON", AGAIN)
         rest = b""
 
-
-_AGAIN = "Download or copy it again, or use --on-error skip to keep the intact part."
 
 _TOKEN = re.compile(rb"(%b)(\s*+:)?|[\[\]{}]" % _STRING, re.S)
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 
 import zstandard
 
@@ -34,19 +34,8 @@ _DECOMPRESSORS: dict[bytes, Callable[[], Any]] = {
 }
 
 
-class Reading(Protocol):
-    """The progress of reading a file or a folder."""
-
-    @property
-    def position(self) -> int:
-        """Bytes read so far, as they are on disk."""
-
-    @property
-    def size(self) -> int:
-        """All bytes."""
-
-    def sha256(self) -> str:
-        """The hexadecimal hash of the bytes read so far."""
+AGAIN = "Download or copy it again, or use --on-error skip to keep the intact part."
+"""The hint of errors in the middle of a file."""
 
 
 class Source(io.RawIOBase):
@@ -107,10 +96,8 @@ class Source(io.RawIOBase):
             self._hash.update(data)
             yield data
         if self._stat() != self._status:
-            raise InputError(
-                f"{self.path}: the file has changed while it was read",
-                "Wait until it is written, and run the same command again.",
-            )
+            hint = "Wait until it is written, and run the same command again."
+            raise InputError(f"{self.path}: the file has changed while it was read", hint)
 
     def _stat(self) -> tuple[int, int]:
         status = os.fstat(self._file.fileno())
@@ -143,18 +130,11 @@ class Source(io.RawIOBase):
                         yield stream.decompress(piece)
                         piece = stream.unused_data if stream.eof else b""
         except (OSError, zlib.error, zstandard.ZstdError, ValueError) as error:
-            raise InputError(
-                f"{self.path}: damaged compressed data before byte {self.position:,} ({error})", _AGAIN
-            ) from error
+            problem = f"damaged compressed data before byte {self.position:,} ({error})"
+            raise InputError(f"{self.path}: {problem}", AGAIN) from error
         if stream is not None and not stream.eof:
-            raise InputError(
-                f"{self.path}: the file is cut off (its compressed data ends at byte "
-                f"{self.position:,} without an end mark)",
-                _AGAIN,
-            )
-
-
-_AGAIN = "Download or copy it again, or use --on-error skip to keep the intact part."
+            problem = f"its compressed data ends at byte {self.position:,} without an end mark"
+            raise InputError(f"{self.path}: the file is cut off ({problem})", AGAIN)
 
 
 def open_source(path: Path) -> tuple[Source, BinaryIO]:
@@ -200,6 +180,10 @@ class FolderSource:
             self._hash.update(line.encode("utf-8", "surrogateescape"))
 
 
+Reading = Source | FolderSource
+"""A file or a folder while it is read: `position` and `size` in bytes as on disk, `sha256()`."""
+
+
 def read_head(path: Path, size: int = 1 << 16) -> bytes:
     """Up to `size` decompressed bytes from the start of a file (of a damaged one, as many as can be read)."""
     pieces: list[bytes] = []
@@ -222,10 +206,8 @@ def read_lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
     """
     for number, line in enumerate(iter(partial(stream.readline, _MAX_LINE), b""), start=1):
         if len(line) == _MAX_LINE:
-            raise InputError(
-                f"{stream.name}, line {number:,}: longer than {_MAX_LINE:,} bytes",
-                "Check that it is a text file with one record a line.",
-            )
+            hint = "Check that it is a text file with one record a line."
+            raise InputError(f"{stream.name}, line {number:,}: longer than {_MAX_LINE:,} bytes", hint)
         line = line.rstrip(b"\r\n")
         if line.strip():
             yield number, line

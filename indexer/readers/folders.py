@@ -12,7 +12,6 @@ from __future__ import annotations
 import uuid
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -46,9 +45,9 @@ class FolderReader(Reader):
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> bool:
-        """A folder in which no other format has more files."""
+        """A folder in which no other format has more files; or a file that `recognises_file`."""
         if not path.is_dir():
-            return False
+            return cls.recognises_file(head)
         names = [entry.name for entry in list_folder(path) if not entry.ignored]
         formats = [reader for reader in all_readers().values() if issubclass(reader, FolderReader)]
         own = cls._count(path, names)
@@ -161,21 +160,21 @@ def _entries(folder: Path, reading: str) -> tuple[Entry, ...]:
     return tuple(list_folder(folder))
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
-    """A file that is a document: its path in the folder, and its bytes."""
-
-    name: str
-    content: bytes
-
-
 class PageReader(FolderReader):
-    """A format in which a file is a document; its id is its path in the folder."""
+    """A format in which a file is a document; its id is its path in the folder.
+
+    A record's place is the path, its payload the file's bytes. A single file is read by --format only.
+    """
 
     indexes: ClassVar[tuple[str, ...]]
     """The pages that a link to a folder may mean, most likely first."""
     max_bytes: ClassVar[int] = 1 << 25
     """A larger file is refused: it is not a page, or would take minutes."""
+
+    @classmethod
+    def recognises(cls, path: Path, head: bytes) -> bool:
+        """A folder in which no other format has more files."""
+        return path.is_dir() and super().recognises(path, head)
 
     @classmethod
     def is_page(cls, name: str) -> bool:
@@ -202,11 +201,9 @@ class PageReader(FolderReader):
             )
         content = stream.read(self.max_bytes + 1)
         if len(content) > self.max_bytes:
-            raise InputError(
-                f"{self.path_of(name)}: more than {self.max_bytes:,} bytes, too large for a page",
-                "Split the file, or use --on-error skip to skip it.",
-            )
-        yield Record(name, Page(name, content))
+            problem = f"{self.path_of(name)}: more than {self.max_bytes:,} bytes, too large for a page"
+            raise InputError(problem, "Split the file, or use --on-error skip to skip it.")
+        yield Record(name, content)
 
 
 @lru_cache(maxsize=4)

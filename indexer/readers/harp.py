@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -29,14 +28,6 @@ from indexer.files.sources import read_lines
 from indexer.readers.jsonl import field_text, first_object_has, load_object
 from indexer.readers.reader import Ignored, Outcome, Reader, Record, damaged
 from indexer.store.ids import SeenIds
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A line, and the ids of its documents that were in an earlier line."""
-
-    content: bytes
-    known: frozenset[str] = frozenset()
 
 
 class HarpReader(Reader):
@@ -53,15 +44,18 @@ class HarpReader(Reader):
         return first_object_has(head, b'"sentence"', b'"anchors"')
 
     def read_records(self, stream: BinaryIO) -> Iterator[Record]:
-        """One record a line. Memory: 8 bytes for each sentence and passage."""
+        """One record a line: its bytes, and the ids of its documents that were in an earlier line.
+
+        Memory: 8 bytes for each sentence and passage.
+        """
         seen = SeenIds()
         for number, line in read_lines(stream):
-            yield Record(f"line {number:,}", Line(line, _known(line, seen)))
+            yield Record(f"line {number:,}", (line, _known(line, seen)))
 
     def parse(self, record: Record) -> Iterable[Outcome]:
         """The sentence and its new passages, or the reason why one is skipped."""
-        line: Line = record.payload
-        sentence, anchors = _read(line.content)
+        line, known = record.payload
+        sentence, anchors = _read(line)
         links: set[tuple[int, int, str]] = set()
         passages: dict[str, str] = {}
         for anchor in anchors:
@@ -78,12 +72,12 @@ class HarpReader(Reader):
         id_ = _id("s", sentence)
         if not sentence.strip():
             yield Ignored("empty sentence")
-        elif id_ in line.known:
+        elif id_ in known:
             yield Ignored("duplicate sentence")
         else:
             yield Document(id_, "", sentence, tuple(Link(*link) for link in sorted(links)))
         for id_, passage in passages.items():
-            if id_ not in line.known:
+            if id_ not in known:
                 yield Document(id_, "", passage)
 
 

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import orjson
@@ -43,11 +42,6 @@ class HlpReader(FolderReader):
     description = "HLP's Wikipedia graph, `wiki_**.json`, a file or a folder"
     file = "JSON file"
     suffixes = (".json", ".json.gz", ".json.bz2", ".json.zst")
-
-    @classmethod
-    def recognises(cls, path: Path, head: bytes) -> bool:
-        """A file or the files of a folder that begin with `{"TITLE_0": {` and have `linkouts`."""
-        return super().recognises(path, head) if path.is_dir() else cls.recognises_file(head)
 
     @classmethod
     def recognises_file(cls, head: bytes) -> bool:

@@ -17,11 +17,9 @@ from collections.abc import Iterable
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from indexer.documents import Document, Redirect
-from indexer.readers.blocks import Blocks
-from indexer.readers.folders import Page, PageReader
-from indexer.readers.html_source import check_depth, decode
-from indexer.readers.html_text import heading_text, render, without
-from indexer.readers.layout import Layout
+from indexer.readers.folders import PageReader
+from indexer.readers.html_text import check_depth, decode, heading_text, render, without
+from indexer.readers.layout import Blocks, Layout
 from indexer.readers.reader import Ignored, Outcome, Record
 from indexer.readers.targets import Targets, is_external, join, path_in
 
@@ -49,25 +47,24 @@ class HtmlReader(PageReader):
 
     def parse(self, record: Record) -> Iterable[Outcome]:
         """One document or one redirect, or the reason for neither."""
-        page: Page = record.payload
-        if not self.is_page(page.name) and self.path.is_dir():
+        name = record.place
+        if not self.is_page(name) and self.path.is_dir():
             return [Ignored("index of terms")]
-        source = decode(page.content)
+        source = decode(record.payload)
         check_depth(source)
         tree = LexborHTMLParser(source)
-        address = _Address(page.name, self.targets(), tree)
-        other = address.refresh or address.elsewhere
-        if other:
-            return [Redirect(page.name, other)]
+        address = _Address(name, self.targets(), tree)
+        if other := address.refresh or address.elsewhere:
+            return [Redirect(name, other)]
         if address.leaves:
             return [Ignored("page that leads out of the folder at once")]
         title, layout = _read(tree, address)
         text = layout.text()
         if not text:
             return [Ignored("empty page")]
-        title = title or page.name.rpartition("/")[2].rpartition(".")[0]
-        url = address.url or page.name
-        return [Document(page.name, title, text, tuple(layout.links), tuple(layout.sections), url)]
+        title = title or name.rpartition("/")[2].rpartition(".")[0]
+        links, sections = tuple(layout.links), tuple(layout.sections)
+        return [Document(name, title, text, links, sections, address.url or name)]
 
 
 _INDEX_OF_TERMS = re.compile(r"(?:^|/)(?:genindex(?:-[^/]*)?|py-modindex)\.html$")
@@ -103,18 +100,14 @@ _SITE = re.compile(r"\s+[-–—|:·•»›/]+\s|\s*[|»›]|$")
 """How the site's name is appended to a title: "Title - Site", "Title | Site"."""
 
 
-def _begins(written: str, heading: str) -> bool:
-    start = written[: len(heading)]
-    return start.casefold() == heading.casefold() and _SITE.match(written, len(heading)) is not None
-
-
 def _title(tree: LexborHTMLParser, main: LexborNode, dropped: frozenset[int]) -> tuple[str, bool]:
     """The title by the rule above, and whether it is that of a heading."""
     node = tree.css_first("head > title")
     written = " ".join(node.text().split()) if node else ""
     for heading in tree.css("h1, h2")[:_MAX_HEADINGS]:
         shown = heading_text(heading, dropped)
-        if shown and _begins(written, shown):
+        begins = written[: len(shown)].casefold() == shown.casefold()
+        if shown and begins and _SITE.match(written, len(shown)):
             return shown, True
     headings = [heading_text(node, dropped) for node in main.css("h1")[:_MAX_HEADINGS]]
     headings = [shown for shown in headings if shown]
@@ -164,9 +157,7 @@ class _Address:
     def resolve(self, href: str) -> str | None:
         """The target of a link; None if it is dropped."""
         path = self._from_root(href.strip())
-        if not path:
-            return None
-        if self._base is None and not path.startswith("/"):
+        if not path or (self._base is None and not path.startswith("/")):
             return None
         return self._targets.resolve(self._name, path, base=self._base)
 

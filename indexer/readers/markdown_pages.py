@@ -18,11 +18,10 @@ import yaml
 
 from indexer.base.errors import InputError
 from indexer.documents import Document
-from indexer.readers.folders import Page, PageReader
+from indexer.readers.folders import PageReader
 from indexer.readers.layout import Layout
-from indexer.readers.markdown_text import first_heading, parse_markdown, render_markdown
+from indexer.readers.markdown_text import PageLinks, first_heading, parse_markdown, render_markdown
 from indexer.readers.reader import Ignored, Outcome, Record, damaged
-from indexer.readers.targets import Targets, is_external, join, path_in
 
 
 class MarkdownReader(PageReader):
@@ -38,8 +37,8 @@ class MarkdownReader(PageReader):
 
     def parse(self, record: Record) -> Iterable[Outcome]:
         """One document, and a note if its front matter is not YAML."""
-        page: Page = record.payload
-        source = _decode(page.content)
+        name = record.place
+        source = _decode(record.payload)
         outcomes: list[Outcome] = []
         try:
             written, tokens = parse_markdown(source)
@@ -51,17 +50,16 @@ class MarkdownReader(PageReader):
             if front is None:
                 tokens = [*parse_markdown(written)[1], *tokens]
             metadata = _metadata(front or {})
-            stem = PurePosixPath(page.name).stem
-            title = metadata.get("title") or first_heading(tokens) or stem
+            title = metadata.get("title") or first_heading(tokens) or PurePosixPath(name).stem
             layout = Layout()
-            render_markdown(tokens, layout, title, _Links(page.name, self.targets()))
+            render_markdown(tokens, layout, title, PageLinks(name, self.targets()))
         except RecursionError:
             raise damaged("the page is nested too deep", "page") from None
         text = layout.text()
         if not text:
             return [*outcomes, Ignored("empty page")]
         links, sections = tuple(layout.links), tuple(layout.sections)
-        return [Document(page.name, title, text, links, sections, page.name, metadata), *outcomes]
+        return [Document(name, title, text, links, sections, name, metadata), *outcomes]
 
 
 def _decode(content: bytes) -> str:
@@ -71,25 +69,16 @@ def _decode(content: bytes) -> str:
         return content.decode(encoding)
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        byte = content[error.start]
-        raise InputError(
-            f"line {line:,}: not UTF-8 (byte 0x{byte:02x})",
-            "Save the file as UTF-8, or use --on-error skip to skip it.",
-        ) from None
+        problem = f"line {line:,}: not UTF-8 (byte 0x{content[error.start]:02x})"
+        raise InputError(problem, "Save the file as UTF-8, or use --on-error skip to skip it.") from None
 
 
 # --- front matter ---
 
 _MAX_FRONT_MATTER = 1 << 16
 _YAML_ERRORS = (
-    yaml.YAMLError,
-    ValueError,
-    LookupError,
-    AttributeError,
-    TypeError,
-    ArithmeticError,
-    RecursionError,
-)
+    yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, ArithmeticError, RecursionError,
+)  # fmt: skip
 """PyYAML's own errors, and those it raises for values that do not fit their tags."""
 
 
@@ -117,37 +106,3 @@ def _as_text(value: Any) -> str:
         return ""
     text = " ".join(str(value).split())
     return text.encode("utf-8", "replace").decode()  # YAML can write half of a surrogate pair
-
-
-# --- links ---
-
-
-class _Links:
-    """Resolves the links of one page."""
-
-    def __init__(self, page: str, targets: Targets) -> None:
-        self._page = page
-        self._targets = targets
-
-    def address(self, href: str) -> str | None:
-        """The target of a link by its address."""
-        path = path_in(href)
-        if is_external(href) or not path:
-            return None
-        return self._targets.resolve(self._page, path)
-
-    def wiki(self, left: str, right: str) -> tuple[str | None, str]:
-        """Target and anchor of [[left|right]]: a page and a text, unless only the text is a page."""
-        for name, anchor in ((left, right or left), (right, left)):
-            page = self._named(name.partition("#")[0].strip())
-            if page:
-                return (page if page != self._page else None), anchor
-        name = left.partition("#")[0].strip()
-        return name or None, right or left
-
-    def _named(self, name: str) -> str | None:
-        if not name:
-            return None
-        near = join(self._page, name)
-        page = self._targets.find(near) if near else None
-        return page or self._targets.find(name.lstrip("/")) or self._targets.find_stem(name)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache
-from typing import Protocol
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_inline import StateInline
@@ -22,23 +21,46 @@ from mdit_py_plugins.footnote import footnote_plugin
 from mdit_py_plugins.front_matter import front_matter_plugin
 from selectolax.lexbor import LexborHTMLParser
 
-from indexer.readers.blocks import Blocks
-from indexer.readers.html_source import check_depth
-from indexer.readers.html_text import render, without
-from indexer.readers.layout import Layout
+from indexer.readers.html_text import check_depth, render, without
+from indexer.readers.layout import Blocks, Layout
 from indexer.readers.reader import damaged
+from indexer.readers.targets import Targets, is_external, join, path_in
 
 _DEEPEST = 100  # a level takes several calls, and Python allows a thousand
 
 
-class Resolve(Protocol):
-    """Resolves links; None for one that is dropped."""
+class PageLinks:
+    """Resolves the links of one page."""
+
+    def __init__(self, page: str, targets: Targets) -> None:
+        self._page = page
+        self._targets = targets
 
     def address(self, href: str) -> str | None:
-        """The target of a link as it is written."""
+        """The target of a link by its address."""
+        path = path_in(href)
+        if is_external(href) or not path:
+            return None
+        return self._targets.resolve(self._page, path)
 
     def wiki(self, left: str, right: str) -> tuple[str | None, str]:
-        """Target and anchor of [[left|right]]; `right` may be empty."""
+        """Target and anchor of [[left|right]]: a page and a text, unless only the text is a page."""
+        for name, anchor in ((left, right or left), (right, left)):
+            page = self._named(name.partition("#")[0].strip())
+            if page:
+                return (page if page != self._page else None), anchor
+        name = left.partition("#")[0].strip()
+        return name or None, right or left
+
+    def _named(self, name: str) -> str | None:
+        if not name:
+            return None
+        near = join(self._page, name)
+        page = self._targets.find(near) if near else None
+        return page or self._targets.find(name.lstrip("/")) or self._targets.find_stem(name)
+
+
+_NO_PAGES = PageLinks("", Targets((), (), (), ()))
 
 
 @cache
@@ -84,12 +106,12 @@ def first_heading(tokens: Sequence[Token]) -> str:
         if token.type == "heading_open" and token.tag == "h1":
             layout = Layout()
             layout.open_heading()
-            _inline(tokens[at + 1].children or (), Blocks(layout), _NOWHERE)
+            _inline(tokens[at + 1].children or (), Blocks(layout), _NO_PAGES)
             return layout.close_heading(1)
     return ""
 
 
-def render_markdown(tokens: Sequence[Token], layout: Layout, title: str, resolve: Resolve) -> None:
+def render_markdown(tokens: Sequence[Token], layout: Layout, title: str, resolve: PageLinks) -> None:
     """Add the text of the tokens. title: the first heading with this text begins no section.
 
     Raises `InputError` for raw HTML that is nested too deep.
@@ -97,9 +119,9 @@ def render_markdown(tokens: Sequence[Token], layout: Layout, title: str, resolve
     blocks = Blocks(layout, title)
     for at, token in enumerate(tokens):
         if token.type == "inline":
-            children: Sequence[Token] = token.children or ()
+            children = token.children or []
             if at > 1 and tokens[at - 2].type in ("list_item_open", "blockquote_open"):
-                children = _without_mark(children)
+                _drop_mark(children)
             _inline(children, blocks, resolve)
         elif token.type in ("fence", "code_block"):
             blocks.open("pre")
@@ -117,16 +139,15 @@ def render_markdown(tokens: Sequence[Token], layout: Layout, title: str, resolve
             blocks.close(token.tag)
 
 
-_MARK = re.compile(r"\[(?:[ xX]|![A-Za-z]+)\](?=\s|$)")  # "[x]" of a task, "[!NOTE]" of an alert
+_MARK = re.compile(r"\A\[(?:[ xX]|![A-Za-z]+)\](?=\s|$)")  # "[x]" of a task, "[!NOTE]" of an alert
 
 
-def _without_mark(children: Sequence[Token]) -> Sequence[Token]:
-    if children and children[0].type == "text" and (match := _MARK.match(children[0].content)):
-        children[0].content = children[0].content[match.end() :]
-    return children
+def _drop_mark(children: Sequence[Token]) -> None:
+    if children and children[0].type == "text":
+        children[0].content = _MARK.sub("", children[0].content)
 
 
-def _inline(tokens: Sequence[Token], blocks: Blocks, resolve: Resolve) -> None:
+def _inline(tokens: Sequence[Token], blocks: Blocks, resolve: PageLinks) -> None:
     layout = blocks.layout
     for token in tokens:
         if token.type == "link_open":
@@ -161,7 +182,7 @@ def _open_link(layout: Layout, target: str | None) -> None:
         layout.open_link(target)
 
 
-def _inline_tag(tag: str, blocks: Blocks, resolve: Resolve) -> None:
+def _inline_tag(tag: str, blocks: Blocks, resolve: PageLinks) -> None:
     name = _TAG_NAME.match(tag)
     if name is None:
         return
@@ -175,23 +196,10 @@ def _inline_tag(tag: str, blocks: Blocks, resolve: Resolve) -> None:
             _open_link(blocks.layout, resolve.address(node.attrs.get("href") or ""))
 
 
-def _html(source: str, blocks: Blocks, resolve: Resolve) -> None:
+def _html(source: str, blocks: Blocks, resolve: PageLinks) -> None:
     check_depth(source)
     body = LexborHTMLParser(source).body
     if body is not None:
         blocks.open("div")
         render(body, blocks, without(body, everything=True), resolve.address)
         blocks.close("div")
-
-
-class _Nowhere:
-    """No links."""
-
-    def address(self, href: str) -> str | None:
-        return None
-
-    def wiki(self, left: str, right: str) -> tuple[str | None, str]:
-        return None, right or left
-
-
-_NOWHERE = _Nowhere()

@@ -24,14 +24,13 @@ from mwparserfromhell.parser import ParserError
 
 from indexer.base.errors import InputError
 from indexer.documents import Document, Redirect
+from indexer.files.sources import AGAIN
 from indexer.readers.mediawiki_titles import Site, titles_of
 from indexer.readers.reader import Ignored, Outcome, Reader, Record, damaged
 from indexer.wikitext.read import read_wikitext
 
 MAX_PAGE_CHARACTERS = 10_000_000
 """Five times what MediaWiki allows by default. So much markup without text takes a minute and 2 GB."""
-
-_SKIP = "use --on-error skip to keep the intact part."
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +50,6 @@ class Page:
 _ROOT = re.compile(
     rb"(?>\xef\xbb\xbf|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^<>\[]*+(?:\[.*?\]\s*+)?>|\s++)*+<mediawiki[\s>]", re.S
 )
-
-
 _REDIRECT = re.compile(
     r"\s*#\s*(?:redirect|weiterleitung|redirecci[oó]n|redirection|rinvia|doorverwijzing|patrz|tam|"
     r"przekieruj|redirecionamento|omdirigering|перенаправление|перенапр|"
@@ -113,9 +110,8 @@ class MediawikiReader(Reader):
         if not page.text.strip():
             return [Ignored("empty page")]
         if len(page.text) > MAX_PAGE_CHARACTERS:
-            raise damaged(
-                f"the page has more than {MAX_PAGE_CHARACTERS:,} characters, which no wiki allows", "page"
-            )
+            problem = f"more than {MAX_PAGE_CHARACTERS:,} characters, which no wiki allows"
+            raise damaged(f"the page has {problem}", "page")
         try:
             text, links, sections = read_wikitext(page.text, titles.resolve)
         except RecursionError:
@@ -123,8 +119,7 @@ class MediawikiReader(Reader):
         except ParserError as error:
             raise damaged(f"not parsable ({error})", "page") from None
         title = page.title.replace("_", " ").strip()
-        metadata = {"page_id": page.page_id}
-        return [Document(id_, title, text, links, sections, titles.url(id_), metadata)]
+        return [Document(id_, title, text, links, sections, titles.url(id_), {"page_id": page.page_id})]
 
 
 # --- XML ---
@@ -136,8 +131,6 @@ _WANTED = frozenset(
      ("namespaces", "namespace"), ("page", "title"), ("page", "ns"), ("page", "id"),
      ("revision", "timestamp"), ("revision", "model"), ("revision", "text")]
 )  # fmt: skip
-
-
 _DEEPEST = 100  # an export has six levels
 _LONGEST_TAG = 1 << 23
 
@@ -171,19 +164,12 @@ class _PageParser:
             self._expat.Parse(chunk, not chunk)
         except expat.ExpatError as error:
             where = f"line {error.lineno:,}, column {error.offset:,}"
-            if not chunk:
-                raise InputError(
-                    f"the XML is cut off ({where})", f"Download or copy it again, or {_SKIP}"
-                ) from None
-            raise InputError(
-                f"broken XML ({expat.ErrorString(error.code)}, {where})",
-                f"Download or copy it again, or {_SKIP}",
-            ) from None
+            broken = f"broken XML ({expat.ErrorString(error.code)}, {where})"
+            raise InputError(broken if chunk else f"the XML is cut off ({where})", AGAIN) from None
         self._fed += len(chunk)
         if self._fed - self._expat.CurrentByteIndex > _LONGEST_TAG:  # expat begins it anew each time
-            raise InputError(
-                f"a tag or comment of more than {_LONGEST_TAG:,} bytes", f"Check --format, or {_SKIP}"
-            )
+            hint = "Check --format, or use --on-error skip to keep the intact part."
+            raise InputError(f"a tag or comment of more than {_LONGEST_TAG:,} bytes", hint)
 
     def take(self) -> list[Page]:
         """The pages that were finished since the last call."""
@@ -191,10 +177,8 @@ class _PageParser:
         return pages
 
     def _refuse_doctype(self, *_: object) -> None:
-        raise InputError(
-            "a document type is declared, which no MediaWiki export has",
-            "Remove the <!DOCTYPE ...>, or check where the file comes from.",
-        )
+        hint = "Remove the <!DOCTYPE ...>, or check where the file comes from."
+        raise InputError("a document type is declared, which no MediaWiki export has", hint)
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         parent = self._open[-1] if self._open else ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import quote, unquote
 
@@ -40,7 +40,6 @@ _FORMER_NAMES = {
     "sv": {"bild": 6},
 }  # fmt: skip
 """Old names of the file namespace, which pages still use and exports do not list."""
-
 
 _LANGUAGES = frozenset(
     """
@@ -74,23 +73,15 @@ _ILLEGAL = re.compile(r"[\x00-\x1f\x7f<>\[\]{}|\ufffd]")
 _LONGEST = 255  # bytes of a title
 
 
-@dataclass(slots=True)
 class Titles:
     """The rules of a site for the text between `[[` and `]]`."""
 
-    site: Site
-    namespaces: dict[str, int] = field(default_factory=dict)
-    case_sensitive: bool = False
-    url_start: str = ""
-
-    def __post_init__(self) -> None:
-        site = self.site
+    def __init__(self, site: Site) -> None:
         aliases = _WIKIPEDIA if "wikipedia" in f"{site.name} {site.base}".lower() else {}
         self.namespaces = {**_NAMESPACES, **aliases, **_FORMER_NAMES.get(site.language, {})}
         self.namespaces |= {_fold(name): number for number, name, _ in site.namespaces if name}
         self.case_sensitive = next(
-            (sensitive for number, _, sensitive in site.namespaces if number == 0),
-            site.case_sensitive,
+            (sensitive for number, _, sensitive in site.namespaces if number == 0), site.case_sensitive
         )
         start, equals, _ = site.base.rpartition("?title=")
         self.url_start = start + equals if equals else site.base[: site.base.rfind("/") + 1]

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from io import BufferedReader
-from pathlib import Path
 from typing import BinaryIO, cast
 
 from indexer.base.errors import InputError
@@ -37,11 +36,6 @@ class PyseriniReader(FolderReader):
     suffixes = tuple(
         f".{kind}{packed}" for kind in ("json", "jsonl") for packed in ("", ".gz", ".bz2", ".zst")
     )
-
-    @classmethod
-    def recognises(cls, path: Path, head: bytes) -> bool:
-        """A file or the files of a folder whose first object has `id` and `contents`."""
-        return super().recognises(path, head) if path.is_dir() else cls.recognises_file(head)
 
     @classmethod
     def recognises_file(cls, head: bytes) -> bool:

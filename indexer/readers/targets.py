@@ -62,7 +62,7 @@ class Targets:
         self._suffixes = suffixes
         self._indexes = indexes
         self._folded = _unique((_fold(page), page) for page in self._pages)
-        self._stems = _unique((_stem(page), page) for page in self._pages)
+        self._stems = _unique((_fold_title(PurePosixPath(page).stem), page) for page in self._pages)
 
     def resolve(self, page: str, path: str, base: str | None = None) -> str | None:
         """The target of a link from `page`; None for one that is dropped.
@@ -117,10 +117,6 @@ def _fold(name: str) -> str:
 def _fold_title(name: str) -> str:
     """As wikis name files: blanks may be hyphens or underscores."""
     return re.sub("[ _]+", "-", _fold(name).strip())
-
-
-def _stem(page: str) -> str:
-    return _fold_title(PurePosixPath(page).stem)
 
 
 def _unique(named: Iterable[tuple[str, str]]) -> dict[str, str | None]:

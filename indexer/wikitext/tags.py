@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import html
 import re
-from functools import cache
 
 from indexer.wikitext.characters import GAP, ITEM, KEPT, KEPT_END, raised
 
@@ -80,16 +79,12 @@ def take_out_extensions(source: str) -> tuple[str, list[str]]:
 def _closing(source: str, name: str, position: int) -> re.Match[str] | None:
     # Only tables nest: for the others MediaWiki, too, takes the first closing tag.
     depth = 1
-    for match in _tag_pattern(name).finditer(source, position):
+    tag = re.compile(rf"<(/)?{name}(?(1)\s*|(?:\s[^<>]*)?)>", re.IGNORECASE)
+    for match in tag.finditer(source, position):
         depth += -1 if match[1] else name == "table"
         if not depth:
             return match
     return None
-
-
-@cache
-def _tag_pattern(name: str) -> re.Pattern[str]:
-    return re.compile(rf"<(/)?{name}(?(1)\s*|(?:\s[^<>]*)?)>", re.IGNORECASE)
 
 
 def replace_tags(source: str) -> str:

@@ -61,7 +61,7 @@ def shape_of(name: str) -> Shape | None:
 
 def _argument(name: str, arguments: Arguments) -> Sequence[str | Wikicode]:
     which = _ARGUMENT.get(name, "1")
-    positional = [arguments[key] for key in map(str, range(1, 20)) if key in arguments]
+    positional = _positional(arguments)
     if name in _QUOTATIONS:
         shown = arguments.get("text") or arguments.get("quote") or arguments.get("1")
         return ["\n\n", shown, "\n\n"] if shown else []
@@ -70,15 +70,16 @@ def _argument(name: str, arguments: Arguments) -> Sequence[str | Wikicode]:
     if which == "-1":
         return positional[-1:]
     shown = arguments.get("lt") or arguments.get(which)
-    if shown is None:
-        return [_SYMBOLS.get(name, "")]
-    return [shown]
+    return [_SYMBOLS.get(name, "") if shown is None else shown]
+
+
+def _positional(arguments: Arguments) -> list[Wikicode]:
+    return [arguments[key] for key in map(str, range(1, 20)) if key in arguments]
 
 
 def _words(arguments: Arguments) -> list[str]:
     """The positional arguments as plain text."""
-    keys = [key for key in map(str, range(1, 20)) if key in arguments]
-    return [html.unescape(str(arguments[key])).strip(MARKS) for key in keys]
+    return [html.unescape(str(argument)).strip(MARKS) for argument in _positional(arguments)]
 
 
 _BETWEEN = {"-": "–", "–": "–", "to": " to ", "to(-)": " to ", "and": " and ", "or": " or ",
@@ -120,10 +121,7 @@ def _circa(arguments: Arguments) -> Sequence[str]:
     return ["c. " + " – ".join(_words(arguments)[:2])]
 
 
-_MONTHS = [
-    "January", "February", "March", "April", "May", "June", "July", "August", "September",
-    "October", "November", "December",
-]  # fmt: skip
+_MONTHS = "January February March April May June July August September October November December".split()
 
 
 def _as_of(arguments: Arguments) -> Sequence[str | Wikicode]:

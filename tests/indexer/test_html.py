@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from indexer.base.errors import InputError
 from indexer.documents import Document, Redirect
 from indexer.readers.formats import all_readers
-from indexer.readers.html_source import decode
-from indexer.readers.html_text import render, without
+from indexer.readers.html_text import decode, render, without
 from indexer.readers.reader import Ignored, Outcome
 from indexer.readers.targets import Targets, is_external, join, path_in
 
@@ -473,8 +472,7 @@ def test_no_word_is_lost_glued_or_invented(body: str) -> None:
     """Every word of a page is in its text or its headings, in order within each."""
     from selectolax.lexbor import LexborHTMLParser
 
-    from indexer.readers.blocks import Blocks
-    from indexer.readers.layout import Layout
+    from indexer.readers.layout import Blocks, Layout
 
     layout = Layout()
     root = LexborHTMLParser(f"<body>{body}").body
@@ -495,8 +493,7 @@ def test_no_word_is_lost_glued_or_invented(body: str) -> None:
 def test_any_source_gives_links_within_the_text(source: str) -> None:
     from selectolax.lexbor import LexborHTMLParser
 
-    from indexer.readers.blocks import Blocks
-    from indexer.readers.layout import Layout
+    from indexer.readers.layout import Blocks, Layout
 
     layout = Layout()
     root = LexborHTMLParser(f"<body><a href=b.html>{source}").body
