@@ -108,11 +108,9 @@ class Source(io.RawIOBase):
         if new is None:
             yield from self._chunks()
             return
-        pieces: Iterable[tuple[bytes, bytes | None]]
+        pieces: Iterable[tuple[bytes, bytes | None]] = ((data, None) for data in self._chunks())
         if new is bz2.BZ2Decompressor:
             pieces = decompress_ahead(self._chunks())
-        else:
-            pieces = ((data, None) for data in self._chunks())
         stream: Any = None  # until it begins
         try:
             for data, content in pieces:

@@ -104,18 +104,11 @@ class FolderReader(Reader):
         if on_open:
             on_open(source)
         for entry in self.entries():
-            place = escaped(entry.name)
-            if entry.problem:
-                problem = InputError(f"{self.path_of(entry.name)}: {entry.problem}", _UNREADABLE)
-                yield Record(place, problem)
-            elif not self.reads(entry.name):
-                yield Record(place, Ignored(entry.ignored or f"not a {self.file}: {suffix_of(entry.name)}"))
-            elif entry.ignored:
-                yield Record(place, Ignored(entry.ignored))
-            elif entry.same_as and self.reads(entry.same_as):
-                yield Record(place, self.alias(entry))
-            else:
+            instead = self._instead(entry)
+            if instead is None:
                 yield from self._records_of(source, entry.name)
+            else:
+                yield Record(escaped(entry.name), instead)
 
     def state(self) -> dict[str, Any]:
         """Size and time of all files that are read, and the names of the others."""
@@ -133,12 +126,17 @@ class FolderReader(Reader):
         }
 
     def _own(self) -> list[Entry]:
-        return [
-            entry
-            for entry in self.entries()
-            if self.reads(entry.name)
-            and not (entry.ignored or entry.problem or (entry.same_as and self.reads(entry.same_as)))
-        ]
+        return [entry for entry in self.entries() if self._instead(entry) is None]
+
+    def _instead(self, entry: Entry) -> Outcome | InputError | None:
+        """What a file's record holds if the file is not read, else None."""
+        if entry.problem:
+            return InputError(f"{self.path_of(entry.name)}: {entry.problem}", _UNREADABLE)
+        if not self.reads(entry.name):
+            return Ignored(entry.ignored or f"not a {self.file}: {suffix_of(entry.name)}")
+        if entry.ignored:
+            return Ignored(entry.ignored)
+        return self.alias(entry) if entry.same_as and self.reads(entry.same_as) else None
 
     def _records_of(self, source: FolderSource, name: str) -> Iterator[Record]:
         try:

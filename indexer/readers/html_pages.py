@@ -116,8 +116,6 @@ def _title(tree: LexborHTMLParser, main: LexborNode, dropped: frozenset[int]) ->
     return written, False
 
 
-# --- addresses ---
-
 _REFRESH = re.compile(r"\s*(\d{0,9})[\d.]*\s*[;,]?\s*(?:url\s*=\s*)?['\"]?([^'\"]*)", re.I)
 _SOON = 10  # seconds; a page that is to be read first, or reloads itself, waits longer
 

@@ -73,8 +73,6 @@ def _decode(content: bytes) -> str:
         raise InputError(problem, "Save the file as UTF-8, or use --on-error skip to skip it.") from None
 
 
-# --- front matter ---
-
 _MAX_FRONT_MATTER = 1 << 16
 _YAML_ERRORS = (
     yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, ArithmeticError, RecursionError,

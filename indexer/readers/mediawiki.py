@@ -27,7 +27,7 @@ from indexer.documents import Document, Redirect
 from indexer.files.sources import AGAIN
 from indexer.readers.mediawiki_titles import Site, titles_of
 from indexer.readers.reader import Ignored, Outcome, Reader, Record, damaged
-from indexer.wikitext.read import read_wikitext
+from indexer.wikitext import read_wikitext
 
 MAX_PAGE_CHARACTERS = 10_000_000
 """Five times what MediaWiki allows by default. So much markup without text takes a minute and 2 GB."""
@@ -122,8 +122,6 @@ class MediawikiReader(Reader):
         return [Document(id_, title, text, links, sections, titles.url(id_), {"page_id": page.page_id})]
 
 
-# --- XML ---
-
 # Elements whose text is collected, by (parent, name): <id> also stands elsewhere, and revisions of
 # 0.11 can hold further slots, whose <text> is in <content>.
 _WANTED = frozenset(
@@ -216,12 +214,9 @@ class _PageParser:
         if (parent, name) in _WANTED:
             self._expat.CharacterDataHandler = None
             value = "".join(self._pieces)
-            if parent == "page":
-                self._page[name] = value
-            elif parent == "revision":
-                self._revision[name] = value
-            elif parent == "siteinfo":
-                self._site[name] = value
+            fields = {"page": self._page, "revision": self._revision, "siteinfo": self._site}
+            if parent in fields:
+                fields[parent][name] = value
             else:
                 number, sensitive = self._namespace
                 self._namespaces.append((number, value, sensitive))

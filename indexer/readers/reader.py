@@ -5,9 +5,6 @@ and a resumed build can pass over finished records without parsing them:
 
     records()      path -> raw records, each with its place in the file
     parse(record)  raw record -> documents, redirects, or the reason why it is skipped
-
-To add a format, add a file with a subclass of `Reader`: it is discovered by `formats`, offered by
-`--format`, listed in docs/corpora.md, and checked by the contract tests.
 """
 
 from __future__ import annotations

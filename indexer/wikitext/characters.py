@@ -18,7 +18,7 @@ MARKS = f" \n\t\xa0{GAP}{ITEM}"
 """Stripped from the ends of a piece of text."""
 
 # Characters that open no markup where they are. mwparserfromhell would try each of them, in quadratic
-# time (see `read`) and in recursion that can overflow the C stack.
+# time (see the package) and in recursion that can overflow the C stack.
 _LITERALS = str.maketrans("[=<]", "\x05\x06\x07\x08")
 # Here and elsewhere a pattern starts with its possible first characters, and looks back after them: only then
 # does the search skip all other text fast.

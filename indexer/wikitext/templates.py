@@ -98,14 +98,13 @@ def _convert(arguments: Arguments) -> Sequence[str]:
     shown, rest = words[0], words[1:]
     while len(rest) >= 3 and rest[0] in _BETWEEN:
         shown, rest = shown + _BETWEEN[rest[0]] + rest[1], rest[2:]
-    shown = f"{shown} {_unit(rest[0])}"
+    unit = rest[0]
+    if unit[-1:] in ("2", "3"):
+        unit = unit[:-1] + raised(unit[-1])
+    shown = f"{shown} {_UNITS.get(rest[0], unit)}"
     if len(rest) >= 3 and rest[2] in _SMALLER.get(rest[0], ()):
         shown = f"{shown} {rest[1]} {rest[2]}"
     return [shown]
-
-
-def _unit(name: str) -> str:
-    return _UNITS.get(name) or (name[:-1] + raised(name[-1]) if name[-1:] in ("2", "3") else name)
 
 
 def _fraction(arguments: Arguments) -> Sequence[str]:

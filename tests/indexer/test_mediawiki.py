@@ -17,7 +17,7 @@ from indexer.readers.formats import all_readers
 from indexer.readers.mediawiki import MediawikiReader
 from indexer.readers.mediawiki_titles import Site, titles_of
 from indexer.readers.reader import Ignored, Outcome, parse_at
-from indexer.wikitext.read import read_wikitext
+from indexer.wikitext import read_wikitext
 
 SITE = Site(
     name="Wikipedia",

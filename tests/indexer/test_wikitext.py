@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from indexer.documents import Section
 from indexer.readers.mediawiki_titles import Site, titles_of
+from indexer.wikitext import read_wikitext
 from indexer.wikitext.edits import apply_edits
-from indexer.wikitext.read import read_wikitext
 from indexer.wikitext.render import _Walk, render
 
 resolve = titles_of(Site("Wikipedia", "https://en.wikipedia.org/wiki/Main_Page", "en")).resolve
