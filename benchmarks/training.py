@@ -94,7 +94,7 @@ def _ours(chosen: Sequence[Passage], options: argparse.Namespace, work: Path) ->
         return task.loss(model, inputs)
 
     AcceleratorState._reset_state(reset_partial_state=True)  # the peer's has its precision
-    with open_run(config) as run:
+    with open_run(config.training, config.output) as run:
         task, _ = make_task(config, run, "0" * 64)
         train_steps(replace(task, loss=loss), run, config.training, config.output, {})
         return time.perf_counter() - times[_WARM]

@@ -1,9 +1,4 @@
-"""python -m reranker.finetune CONFIG.toml: fine-tune a re-ranker on labelled pairs or a judged run.
-
-Started again after an
-interruption, the same command resumes from the last checkpoint. On several GPUs:
-accelerate launch -m reranker.finetune CONFIG.toml
-"""
+"""python -m reranker.finetune CONFIG.toml: fine-tune a re-ranker on labelled pairs or a judged run."""
 
 from __future__ import annotations
 

@@ -1,10 +1,4 @@
-"""python -m reranker.pretrain CONFIG.toml: pre-train a cross-encoder on contrasts, stage by stage.
-
-Started again after an
-interruption, the
-same command resumes from the last checkpoint. On several GPUs:
-accelerate launch -m reranker.pretrain CONFIG.toml
-"""
+"""python -m reranker.pretrain CONFIG.toml: pre-train a cross-encoder on contrasts, stage by stage."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 For comparisons that start from nothing but a corpus: its passages, a vocabulary, and Devlin et al. 2019
 (section 3.1): 15 % of the tokens are predicted, of which 80 % are masked, 10 % replaced by others and
 10 % left. What comes out is a BERT's folder with its head, which `retriever.train` takes as a base.
-Started again after an interruption, the same command resumes from the last checkpoint.
 """
 
 from __future__ import annotations
@@ -21,9 +20,7 @@ PROGRAM = "python -m retriever.mlm"
 def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     """Run the command."""
     config = parse_config(MlmConfig, argv, program)
-    from retriever.training.masked_training import (
-        train_masked,  # torch takes seconds to import; errors above do not
-    )
+    from retriever.training.masked_training import train_masked  # torch takes seconds to import
 
     train_masked(config)
 

@@ -1,9 +1,4 @@
-"""python -m retriever.train CONFIG.toml: pre-train or fine-tune a bi-encoder on pairs.
-
-Started again after an
-interruption, the same command resumes from the last checkpoint. On several GPUs:
-accelerate launch -m retriever.train CONFIG.toml
-"""
+"""python -m retriever.train CONFIG.toml: pre-train or fine-tune a bi-encoder on pairs."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class ContrastCollator(GroupCollator):
         mini_batch: int = 0,
     ) -> None:
         """masks: None if nothing is masked. loss: by default that of the objective."""
-        super().__init__(tokenizer, texts, mini_batch)
+        super().__init__(tokenizer, texts.pairs, mini_batch)
         self._contrasts, self._masks, self._loss = texts, masks, loss
 
     def __call__(self, samples: Sequence[Sample[Contrast]], epoch: int) -> dict[str, Any]:

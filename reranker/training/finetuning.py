@@ -13,11 +13,15 @@ checkpoint, the rest is trained on; `data.shots` draws from that rest.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from accelerate.utils import set_seed
+from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from indexer.base.progress import progress
 from indexer.base.settings import settings_text
@@ -27,13 +31,18 @@ from reranker.candidates import read_candidates
 from reranker.models.scoring import open_scorer
 from reranker.reranking import Reranker
 from reranker.training.finetune_config import FinetuneConfig
-from reranker.training.group_training import train_on_groups
+from reranker.training.group_inputs import GroupCollator, GroupTexts, PairTokenizer
+from reranker.training.group_loss import LOSSES, batch_loss
 from reranker.training.groups import data_sha256, open_groups
 from reranker.training.query_splits import draw_queries, fold_of_each, fold_split, query_numbers
+from reranker.training.reciprocal_rank import MEASURE, DevGroups
+from reranker.training.reranker_cards import finetuned_card
+from reranker.training.trainable_cross_encoder import open_trainable
 from retriever.mining.pairs import Pair
 from retriever.ranking import Ranking
 from retriever.search.runs import write_run
-from retriever.training.lifecycle import SETTINGS, Run, existing, is_finished, open_run
+from retriever.training.lifecycle import SETTINGS, Run, existing, fingerprint, is_finished, open_run
+from retriever.training.loop import DevMeasure, Task, train_steps
 from retriever.training.pair_table import PairTable
 
 
@@ -44,7 +53,7 @@ def finetune(config: FinetuneConfig) -> None:
     """
     if is_finished(config, config.output.folder):
         return
-    with open_run(config) as run:
+    with open_run(config.training, config.output) as run:
         sha256 = data_sha256(config.data)
         with run.accelerator.main_process_first():
             table = open_groups(config.data, config.texts.url, run.work, sha256)
@@ -53,7 +62,7 @@ def finetune(config: FinetuneConfig) -> None:
             _cross_validate(config, run, table, sha256, config.folds.count)
         else:
             chosen = draw_queries(query_numbers(table), config.data.shots, config.data.seed)
-            train_on_groups(config, run, table, chosen, dev_pairs, sha256)
+            _train_on_groups(config, run, table, chosen, dev_pairs, sha256)
 
 
 def _dev_pairs(config: FinetuneConfig, work: Path) -> list[Pair]:
@@ -65,6 +74,54 @@ def _dev_pairs(config: FinetuneConfig, work: Path) -> list[Pair]:
     return [table[row].record for row in range(min(len(table), config.dev.most))]
 
 
+def _train_on_groups(
+    config: FinetuneConfig,
+    run: Run,
+    table: PairTable,
+    chosen: NDArray[np.int64],
+    dev_pairs: Sequence[Pair],
+    sha256: str,
+) -> None:
+    """Train on the chosen rows, int64 [n], and publish the model in the run's folder."""
+    training, is_first = config.training, run.accelerator.is_main_process
+    batches = run.batches({"": chosen}, training.batch, training.seed)
+    set_seed(training.seed)
+    with progress("opening the base"):
+        opened = open_trainable(config)
+    tokenizer = PairTokenizer(opened.facts)
+    dev = None
+    if dev_pairs:
+        dev_texts = GroupTexts(opened.text_format, config.dev.negatives)
+        groups = DevGroups(opened.model, run.accelerator.device, dev_pairs, tokenizer, dev_texts)
+        dev = DevMeasure(MEASURE, lambda: groups() if is_first else 0.0, higher_is_better=True)
+    group_loss = LOSSES[config.loss.kind]
+
+    def loss(model: nn.Module, inputs: Mapping[str, Any]) -> dict[str, Tensor]:
+        return {"loss": batch_loss(model, inputs["pieces"], inputs["mask"], group_loss)[0]}
+
+    texts = GroupTexts(opened.text_format, config.data.negatives, training.seed)
+    collator = GroupCollator(tokenizer, texts.pairs, training.mini_batch)
+    task = Task(opened.model, table, batches, "queries", collator, loss, dev)
+    contents = {
+        "data_sha256": sha256,
+        "base_sha256": opened.base_sha256,
+        "dev_sha256": [file_sha256(path) for path in config.dev.pairs],
+        "rows": combined_sha256([*map(str, chosen.tolist()), str(len(dev_pairs))]),
+    }
+    marks = fingerprint(config, run, **contents)
+    state = train_steps(task, run, training, config.output, marks)
+    if is_first:
+        own = {
+            "queries": f"{len(set(query_numbers(table)[chosen].tolist())):,}",
+            "SHA-256 of the data": f"`{sha256}`",
+        }
+        result = {"step": f"{state.best_step or state.step:,}"}
+        if state.best is not None:
+            result["MRR@10 of the dev queries"] = f"{state.best:.4f}"
+        card = finetuned_card(config, run.facts(own, opened.base_sha256, result))
+        run.publish(config, opened.save, state.step, card)
+
+
 def _cross_validate(config: FinetuneConfig, run: Run, table: PairTable, sha256: str, count: int) -> None:
     """Train a model a fold, or resume, rank each query by its own, and publish all of it."""
     fold_of = fold_of_each(table.queries(), count, config.data.seed)
@@ -72,14 +129,14 @@ def _cross_validate(config: FinetuneConfig, run: Run, table: PairTable, sha256: 
     numbers = query_numbers(table)
     finished = run.work / "model"
     for held_out in range(count):
-        split = fold_split(folds, held_out, count)
-        chosen = split.train[draw_queries(numbers[split.train], config.data.shots, config.data.seed)]
-        dev_pairs = [table[row].record for row in split.dev[: config.dev.most].tolist()]
+        train, dev = fold_split(folds, held_out, count)
+        chosen = train[draw_queries(numbers[train], config.data.shots, config.data.seed)]
+        dev_pairs = [table[row].record for row in dev[: config.dev.most].tolist()]
         fold = replace(run, folder=finished / f"fold-{held_out}", work=run.work / f"fold-{held_out}")
         if not fold.folder.is_dir():
             finished.mkdir(exist_ok=True)
             fold.work.mkdir(exist_ok=True)
-            train_on_groups(config, fold, table, chosen, dev_pairs, sha256)
+            _train_on_groups(config, fold, table, chosen, dev_pairs, sha256)
     if not run.accelerator.is_main_process:
         return
     if config.data.run:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,6 +25,8 @@ from retriever.training.pair_inputs import draw
 Pairs = list[tuple[str, str]]
 Features = dict[str, Tensor]
 Reader = Callable[[slice], Features]
+Texts = Callable[[Sample[Any], int], Pairs]
+"""(sample, epoch) -> (query, text), the one to score highest first."""
 
 
 class PairTokenizer:
@@ -71,13 +73,6 @@ class GroupTexts:
         return [(query, self.format.passage(context.title, context.text)) for context in contexts]
 
 
-class Texts(Protocol):
-    """How samples become groups."""
-
-    def pairs(self, sample: Sample[Any], epoch: int) -> Pairs:
-        """(query, text), the one to score highest first."""
-
-
 class GroupCollator:
     """Samples to the inputs of one step.
 
@@ -89,7 +84,7 @@ class GroupCollator:
 
     def __call__(self, samples: Sequence[Sample[Any]], epoch: int) -> dict[str, Any]:
         """`pieces`: features of all pairs, group by group; `mask`: bool [B, 1 + n], the places they fill."""
-        groups = [self._texts.pairs(sample, epoch) for sample in samples]
+        groups = [self._texts(sample, epoch) for sample in samples]
         sizes = np.array([len(group) for group in groups])  # [B]
         mask = np.arange(sizes.max()) < sizes[:, None]  # [B, 1 + n]
         features = self._reader(samples, epoch, groups)

@@ -12,7 +12,6 @@ from itertools import islice
 from pathlib import Path
 
 from indexer.base.errors import InputError
-from indexer.base.progress import progress
 from indexer.index import Index
 from indexer.store.artifacts import combined_sha256, file_sha256
 from reranker.candidates import RunCandidates
@@ -21,7 +20,7 @@ from retriever.mining.pairs import Context, Pair, read_pairs
 from retriever.queries import read_queries
 from retriever.search.runs import check_questions, read_qrels, read_run
 from retriever.training.lifecycle import existing
-from retriever.training.pair_table import PairTable, write_pair_table
+from retriever.training.pair_table import PairTable, table_rows
 
 URL_BEFORE_TITLE = " "
 """The text between a document's address and its title."""
@@ -43,11 +42,8 @@ def open_groups(settings: GroupSettings, url: bool, folder: Path, sha256: str) -
     naming file and pair for an invalid pair and an empty relevant text, and if no query has a negative.
     """
     stored = folder / f"groups-{sha256[:16]}-{settings.depth}{'-url' if url else ''}.arrow"
-    if not stored.is_file():
-        with progress("reading groups", unit="groups") as advance:
-            pairs = _from_pairs(settings.pairs) if settings.pairs else _from_run(settings, url)
-            write_pair_table(_usable(pairs), stored, lambda: advance(1))
-    return PairTable(stored)
+    pairs = _from_pairs(settings.pairs) if settings.pairs else _from_run(settings, url)
+    return PairTable.open(stored, table_rows(_usable(pairs)), "groups")
 
 
 def _usable(pairs: Iterable[tuple[Pair, str]]) -> Iterator[tuple[Pair, str]]:

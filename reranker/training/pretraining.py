@@ -69,7 +69,7 @@ def pretrain(config: PretrainConfig) -> None:
     """
     if is_finished(config, config.output.folder):
         return
-    with open_run(config) as run:
+    with open_run(config.training, config.output) as run:
         with run.accelerator.main_process_first():
             opened_stages = [_open_stage(config, settings, run.work) for settings in config.stages]
         stages = [stage for stage in opened_stages if stage is not None]
@@ -79,7 +79,7 @@ def pretrain(config: PretrainConfig) -> None:
             opened = open_pretrainable(config)
         if opened.head is not None and opened.head.is_new and config.mlm.warmup_steps:
             stages.insert(0, _for_head(config, stages[0]))
-        marks = fingerprint(config, run.accelerator.num_processes, base_sha256=opened.base_sha256, stages={})
+        marks = fingerprint(config, run, base_sha256=opened.base_sha256, stages={})
         del marks["training"]  # each stage has its own
         steps: dict[str, int] = {}
         start: Path | None = None
@@ -96,8 +96,7 @@ def pretrain(config: PretrainConfig) -> None:
             log = b"".join((run.work / name / LOG).read_bytes() for name in steps)
             (run.work / LOG).write_bytes(log)
             card = pretrained_card(config, run.facts(own, opened.base_sha256, result))
-            run.publish(config, partial(opened.save, opened.model), card)
-            print(f"{run.folder}: trained for {sum(steps.values()):,} steps", file=sys.stderr)
+            run.publish(config, opened.save, sum(steps.values()), card)
 
 
 def _open_stage(config: PretrainConfig, settings: StageSettings, work: Path) -> Stage | None:

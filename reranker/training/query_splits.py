@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from indexer.base.errors import InputError
 from retriever.training.pair_table import PairTable
-
-
-@dataclass(frozen=True)
-class Split:
-    """The rows that are trained on and those that choose the checkpoint, int64 [n] each."""
-
-    train: NDArray[np.int64]
-    dev: NDArray[np.int64]
 
 
 def query_numbers(table: PairTable) -> NDArray[np.int64]:
@@ -52,11 +43,13 @@ def fold_of_each(queries: Iterable[str], count: int, seed: int) -> dict[str, int
     return {distinct[query]: place % count for place, query in enumerate(order)}
 
 
-def fold_split(folds: NDArray[np.int64], held_out: int, count: int) -> Split:
-    """One fold is ranked, the next one chooses the checkpoint, the others are trained on.
+def fold_split(
+    folds: NDArray[np.int64], held_out: int, count: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The rows that are trained on and those that choose the checkpoint, int64 [n] each.
 
-    folds: int64 [N], of each row.
+    One fold is ranked, the next one chooses, the others are trained on. folds: int64 [N], of each row.
     """
     dev = (held_out + 1) % count
     train = np.flatnonzero((folds != held_out) & (folds != dev))
-    return Split(train, np.flatnonzero(folds == dev))
+    return train, np.flatnonzero(folds == dev)

@@ -26,8 +26,8 @@ from retriever.models.biencoder import TextFormat
 from retriever.models.facts import ModelFacts
 from retriever.models.folders import weights_sha256
 from retriever.models.library import TITLE_SEPARATOR
-from retriever.models.locations import DEFAULT_ENCODER
 from retriever.training.lifecycle import existing
+from retriever.training.trainable_towers import add_adapters
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
@@ -37,15 +37,15 @@ if TYPE_CHECKING:
 class Trainable:
     """A model as training starts, on the CPU, in float32.
 
-    model: gives {"scores": [P]} for the features of P pairs. save: (model, folder) writes it as a folder that
-    `open_scorer` opens.
+    model: gives {"scores": [P]} for the features of P pairs. save: writes it as a folder that `open_scorer`
+    opens.
     """
 
     model: nn.Module
     facts: ModelFacts
     text_format: TextFormat
     base_sha256: str
-    save: Callable[[Any, Path], None]
+    save: Callable[[Path], None]
 
 
 def open_trainable(config: FinetuneConfig) -> Trainable:
@@ -74,7 +74,11 @@ def open_trainable_cross_encoder(
     else:
         model = open_start(settings.base, texts.tokens)
         if settings.train == "lora":
-            add_adapters(model, settings)
+            transformer: Any = model[0].model
+            heads = _head_names(transformer)
+            excluded = rf"(.*\.)?({'|'.join(heads)})(\..*)?"
+            options = {"task_type": "SEQ_CLS", "exclude_modules": excluded, "modules_to_save": heads}
+            add_adapters(transformer, settings, **options)
     # Scores far from zero still differ where their sigmoids are all 1.
     model.activation_fn = nn.Identity()
     separators = {TITLE_SEPARATOR: texts.separator} if texts.separator is not None else {}
@@ -86,7 +90,7 @@ def open_trainable_cross_encoder(
         facts,
         TextFormat(texts.title, title_separator=facts.title_separator),
         base_sha256,
-        lambda trained, folder: save_cross_encoder(trained, folder, adapted_sha256),
+        lambda folder: save_cross_encoder(model, folder, adapted_sha256),
     )
 
 
@@ -119,36 +123,12 @@ def _open_baseline(config: FinetuneConfig) -> Trainable:
         base_sha256 = weights_sha256(find_start(config.model.base))
         tokenizer, vectors = read_base_embeddings(open_start(config.model.base, config.texts.tokens))
     facts = baseline_facts(tokenizer, config.texts.tokens)
-    return Trainable(
-        new_baseline(config.model.kind, vectors, config.texts.tokens),
-        facts,
-        TextFormat(config.texts.title),
-        base_sha256,
-        lambda trained, folder: save_baseline(trained, facts, folder),
-    )
+    model = new_baseline(config.model.kind, vectors, config.texts.tokens)
+    text_format = TextFormat(config.texts.title)
+    return Trainable(model, facts, text_format, base_sha256, lambda path: save_baseline(model, facts, path))
 
 
-def add_adapters(model: CrossEncoder, settings: CrossEncoderSettings) -> None:
-    """Freeze all weights but low-rank adapters of every linear layer, and the head."""
-    from peft import LoraConfig
-
-    transformer: Any = model[0].model
-    public = f"sentence-transformers/{DEFAULT_ENCODER}"
-    transformer.name_or_path = public if settings.base == DEFAULT_ENCODER else settings.base
-    heads = head_names(transformer)
-    config = LoraConfig(
-        task_type="SEQ_CLS",
-        r=settings.lora_rank,
-        lora_alpha=settings.lora_alpha,
-        lora_dropout=settings.lora_dropout,
-        target_modules="all-linear",
-        exclude_modules=rf"(.*\.)?({'|'.join(heads)})(\..*)?",
-        modules_to_save=heads,
-    )
-    transformer.add_adapter(config)
-
-
-def head_names(transformer: Any) -> list[str]:
+def _head_names(transformer: Any) -> list[str]:
     """The modules between the last layer and the score, such as BERT's pooler and classifier."""
     pooler = getattr(transformer.base_model, "pooler", None)
     own = [n for n, _ in transformer.named_children() if n != transformer.base_model_prefix]

@@ -76,8 +76,8 @@ def open_pretrainable(config: PretrainConfig, *, head_alone: bool = False) -> Pr
     if config.mlm.weight:
         head = open_mlm_head(transformer, find_start(config.model.base))
 
-    def save(trained: Any, folder: Path) -> None:
-        start.save(cross_encoder, folder)
+    def save(folder: Path) -> None:
+        start.save(folder)
         if head is not None:
             save_mlm_head(head, folder)
 

@@ -9,15 +9,13 @@ it, so a model that gives all texts the same vector is the worst, not the best.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain, islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sentence_transformers.util.distributed import distributed_evaluation
 
-from retriever.mining.pairs import Pair, read_pairs
+from retriever.mining.pairs import Pair
 from retriever.models.biencoder import TextFormat
 
 if TYPE_CHECKING:
@@ -26,11 +24,6 @@ if TYPE_CHECKING:
 MEASURE = "average_rank"
 _BLOCK = 1024
 _BATCH = 64  # texts
-
-
-def read_dev_pairs(paths: Sequence[Path], limit: int) -> list[Pair]:
-    """The first pairs of some files."""
-    return list(islice(chain.from_iterable(map(read_pairs, paths)), limit))
 
 
 class AverageRank:

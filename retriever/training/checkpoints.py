@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from accelerate import Accelerator
 from safetensors.torch import load_file, save_file
 from torch import nn
 
@@ -37,6 +38,8 @@ from indexer.store.artifacts import (
 )
 
 Fingerprint = dict[str, Any]
+
+_KEPT = 2  # checkpoints: the newest, and the one before in case of damage
 
 
 @dataclass
@@ -63,15 +66,36 @@ def _step_of(checkpoint: Path) -> int:
     return int(checkpoint.name.removeprefix("step-"))
 
 
-def publish(temporary: Path, target: Path, fingerprint: Fingerprint) -> None:
-    """Give a complete folder its manifest and its name."""
-    files = inventory(temporary)
-    write_json(
-        temporary / MANIFEST,
-        {"format_version": FORMAT_VERSION, "fingerprint": fingerprint, "files": files},
-    )
-    shutil.rmtree(target, ignore_errors=True)
-    temporary.rename(target)
+def save(
+    folder: Path,
+    accelerator: Accelerator,
+    model: nn.Module,
+    state: State,
+    optimizer: Any,
+    schedule: Any,
+    fingerprint: Fingerprint,
+) -> None:
+    """Write a checkpoint, all processes together; of the older ones the last and the best are kept."""
+    target = checkpoint_path(folder, state.step)
+    temporary = target.with_name(target.name + ".tmp")
+    if accelerator.is_main_process:
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(parents=True)
+    accelerator.wait_for_everyone()
+    _save_random(temporary, accelerator.process_index)
+    accelerator.wait_for_everyone()
+    if accelerator.is_main_process:
+        _save_tensors(temporary / "weights.safetensors", trained_weights(model))
+        _save_state(temporary, state, optimizer, schedule)
+        files = inventory(temporary)
+        manifest = {"format_version": FORMAT_VERSION, "fingerprint": fingerprint, "files": files}
+        write_json(temporary / MANIFEST, manifest)
+        shutil.rmtree(target, ignore_errors=True)
+        temporary.rename(target)
+        for checkpoint in finished_checkpoints(folder)[_KEPT:]:
+            if _step_of(checkpoint) != state.best_step:
+                shutil.rmtree(checkpoint, ignore_errors=True)
+    accelerator.wait_for_everyone()
 
 
 def newest_valid(folder: Path, fingerprint: Fingerprint) -> Path | None:
@@ -113,26 +137,15 @@ def _difference(ours: Fingerprint, theirs: Fingerprint, place: str = "") -> str:
     return ""
 
 
-def remove_old(folder: Path, keep: int, best_step: int) -> None:
-    """Remove all but the newest checkpoints and the best one."""
-    for checkpoint in finished_checkpoints(folder)[keep:]:
-        if _step_of(checkpoint) != best_step:
-            shutil.rmtree(checkpoint, ignore_errors=True)
-
-
-# --- weights -------------------------------------------------------------------------------------
-
-
-def save_weights(folder: Path, model: nn.Module) -> None:
-    """Write the weights that are trained; shared ones are stored once."""
-    trained = {name: p.detach() for name, p in model.named_parameters() if p.requires_grad}
-    _save(folder / "weights.safetensors", trained)
+def trained_weights(model: nn.Module) -> dict[str, nn.Parameter]:
+    """The weights that are trained; shared ones once."""
+    return {name: weights for name, weights in model.named_parameters() if weights.requires_grad}
 
 
 def load_weights(model: nn.Module, checkpoint: Path, *, partly: bool = False) -> None:
     """Put a checkpoint's weights into its model. partly: they may be a part of those that are trained."""
     saved = load_file(checkpoint / "weights.safetensors")
-    ours = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    ours = trained_weights(model)
     if saved.keys() != ours.keys() and not (partly and saved.keys() <= ours.keys()):
         raise DamagedIndexError(
             f"{checkpoint}: its weights are not those of this model", "Remove the folder and train again."
@@ -142,24 +155,20 @@ def load_weights(model: nn.Module, checkpoint: Path, *, partly: bool = False) ->
             ours[name].copy_(weights)
 
 
-def _save(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
-    save_file({name: tensor.cpu().contiguous() for name, tensor in tensors.items()}, path)
+def _save_tensors(path: Path, tensors: Mapping[str, torch.Tensor]) -> None:
+    save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, path)
 
 
-# --- optimiser, schedule, random generators -------------------------------------------------------
-
-
-def save_state(folder: Path, state: State, optimizer: Any, schedule: Any) -> None:
-    """Write the state of the run, its optimiser and its schedule."""
+def _save_state(folder: Path, state: State, optimizer: Any, schedule: Any) -> None:
     own = optimizer.state_dict()
     moments = {f"{number}.{name}": v for number, entry in own["state"].items() for name, v in entry.items()}
-    _save(folder / "optimizer.safetensors", moments)
+    _save_tensors(folder / "optimizer.safetensors", moments)
     rest = {"groups": own["param_groups"], "schedule": schedule.state_dict()}
     write_json(folder / "state.json", asdict(state) | rest)
 
 
 def load_state(folder: Path, optimizer: Any, schedule: Any) -> State:
-    """Restore what `save_state` wrote; returns the state of the run."""
+    """Restore a checkpoint's optimiser and schedule; returns the state of the run."""
     stored = read_json(folder / "state.json")
     moments: dict[int, dict[str, torch.Tensor]] = {}
     for name, value in load_file(folder / "optimizer.safetensors").items():
@@ -171,8 +180,7 @@ def load_state(folder: Path, optimizer: Any, schedule: Any) -> State:
     return State(stored["step"], stored["best_step"], stored["best"])
 
 
-def save_random(folder: Path, process: int) -> None:
-    """Write the states of this process's generators of Python, NumPy and torch."""
+def _save_random(folder: Path, process: int) -> None:
     kind, key, position, has_normal, normal = np.random.get_state()
     assert kind == "MT19937"
     _, python, gauss = random.getstate()
@@ -186,11 +194,11 @@ def save_random(folder: Path, process: int) -> None:
     }
     if torch.cuda.is_available():
         states["cuda"] = torch.cuda.get_rng_state()
-    _save(folder / f"random-{process}.safetensors", states)
+    _save_tensors(folder / f"random-{process}.safetensors", states)
 
 
 def load_random(folder: Path, process: int) -> None:
-    """Restore what `save_random` wrote."""
+    """Restore the states of this process's generators of Python, NumPy and torch."""
     path = folder / f"random-{process}.safetensors"
     if not path.is_file():
         raise DamagedIndexError(f"{path}: missing", "Resume with as many processes as before.")

@@ -155,17 +155,11 @@ class OutputSettings(Settings):
 
 _DEFAULTS: dict[str, dict[str, dict[str, Any]]] = {
     "pretrain": {
-        "model": {"towers": "shared"},
         "data": {"negatives": 1},
-        "texts": {"title": False, "query_tokens": 150, "passage_tokens": 256},
+        "texts": {"title": False, "query_tokens": 150},
         "training": {"batch": 400, "epochs": 5},
     },
-    "finetune": {
-        "model": {"towers": "two"},
-        "data": {"hard_negatives": 1},
-        "texts": {"title": True, "query_tokens": 256, "passage_tokens": 256},
-        "training": {"batch": 256, "epochs": 40},
-    },
+    "finetune": {"model": {"towers": "two"}, "data": {"hard_negatives": 1}},
 }
 
 

@@ -89,24 +89,19 @@ def pair_loss(
 
     def loss(vectors: list[Tensor]) -> Tensor:
         count = len(inputs["queries"])
-        queries, passages = torch.cat(vectors[:count]), torch.cat([*vectors[count:], *fixed])
-        return _loss_of_vectors(queries, passages, inputs["keys"], scale, masking)
+        queries = torch.cat(vectors[:count])  # [B, d]
+        passages = torch.cat([*vectors[count:], *fixed])  # [B (1 + n), d] of this process
+        keys = inputs["keys"]  # [B, 1 + n, 4]
+        all_keys = keys.transpose(0, 1).reshape(-1, keys.shape[-1])  # [B (1 + n), 4], in their order
+        first = 0
+        if get_world_size() > 1:
+            first = get_rank() * len(passages)
+            passages, all_keys = all_gather_with_grad(passages), all_gather(all_keys)  # [P, d], [P, 4]
+        gold = first + torch.arange(len(queries), device=queries.device)  # [B]
+        with torch.autocast(queries.device.type, enabled=False):  # a score needs more than 8 bits
+            mask = not_negatives(keys, all_keys, gold, masking)  # [B, P]
+            return in_batch_loss(queries, passages, gold, mask, scale)
 
     if cached:
         return cached_loss(model, trained, read, loss)[0]
     return loss([read(piece)[0] for piece in trained])
-
-
-def _loss_of_vectors(
-    queries: Tensor, passages: Tensor, keys: Tensor, scale: float, masking: Masking
-) -> Tensor:
-    """queries: [B, d]. passages: [B (1 + n), d] of this process. keys: int64 [B, 1 + n, 4]."""
-    all_keys = keys.transpose(0, 1).reshape(-1, keys.shape[-1])  # [B (1 + n), 4], in their order
-    first = 0
-    if get_world_size() > 1:
-        first = get_rank() * len(passages)
-        passages, all_keys = all_gather_with_grad(passages), all_gather(all_keys)  # [P, d], [P, 4]
-    gold = first + torch.arange(len(queries), device=queries.device)  # [B]
-    with torch.autocast(queries.device.type, enabled=False):  # a score needs more than 8 bits
-        mask = not_negatives(keys, all_keys, gold, masking)  # [B, P]
-        return in_batch_loss(queries, passages, gold, mask, scale)

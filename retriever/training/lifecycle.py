@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from accelerate import Accelerator, DistributedDataParallelKwargs
@@ -33,18 +33,6 @@ SETTINGS = "training.toml"
 """Next to a finished model: the settings that it was made with, all of them."""
 
 LOG = "log.jsonl"
-
-
-class RunSettings(Protocol):
-    """The settings of any training."""
-
-    @property
-    def training(self) -> TrainingSettings:
-        """[training]."""
-
-    @property
-    def output(self) -> OutputSettings:
-        """[output]."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +64,9 @@ class Run:
             **result,
         }
 
-    def publish(self, settings: Settings, save: Callable[[Path], Any], card: str | None = None) -> None:
+    def publish(
+        self, settings: Settings, save: Callable[[Path], Any], steps: int, card: str | None = None
+    ) -> None:
         """Put what `save` writes, the card, the settings and the log into the folder, atomically."""
         finished = self.work / "model"
         shutil.rmtree(finished, ignore_errors=True)
@@ -87,6 +77,7 @@ class Run:
         (finished / SETTINGS).write_text(settings_text(settings), "utf-8")
         shutil.copyfile(self.work / LOG, finished / LOG)
         finished.rename(self.folder)
+        print(f"{self.folder}: trained for {steps:,} steps", file=sys.stderr)
 
 
 def is_finished(settings: Settings, folder: Path) -> bool:
@@ -107,9 +98,8 @@ def is_finished(settings: Settings, folder: Path) -> bool:
 
 
 @contextmanager
-def open_run(settings: RunSettings) -> Iterator[Run]:
+def open_run(training: TrainingSettings, output: OutputSettings) -> Iterator[Run]:
     """A run with its work folder, which is removed when all has gone well."""
-    training, output = settings.training, settings.output
     check_trackers(output.report_to)
     work = output.folder.with_name(output.folder.name + ".training")
     work.mkdir(parents=True, exist_ok=True)
@@ -150,16 +140,15 @@ def check_trackers(names: Sequence[str]) -> None:
             raise UsageError(f'output.report_to: "{name}" is not installed', "Install its package.")
 
 
-def fingerprint(settings: RunSettings, processes: int, **contents: Any) -> Fingerprint:
+def fingerprint(settings: Settings, run: Run, **contents: Any) -> Fingerprint:
     """Everything that decides the outcome of a run: settings, and hashes instead of paths.
 
     contents: the hashes, and what else counts.
     """
-    assert isinstance(settings, Settings)
     values = without_paths(settings)
-    values["output"] = {"checkpoint_steps": settings.output.checkpoint_steps}
+    values["output"] = {"checkpoint_steps": values["output"]["checkpoint_steps"]}
     values["model"].pop("base", None)
-    return values | contents | {"processes": processes}
+    return values | contents | {"processes": run.accelerator.num_processes}
 
 
 def without_paths(settings: Settings) -> dict[str, Any]:

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import sys
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import orjson
@@ -23,7 +23,7 @@ from indexer.base.progress import log_line, progress
 
 
 class Log:
-    """A context in which a run reports its progress; only the first process of several has one.
+    """How a run reports its progress; only the first process of several has one.
 
     unit: the name of a sample. batch: samples in a step. step: of `steps`, where the run resumes. per_epoch:
     steps in an epoch. stage: its name, if the run has several.
@@ -35,22 +35,17 @@ class Log:
         self._path, self._unit, self._batch, self._stage = path, unit, batch, stage
         self._steps, self._per_epoch = steps, per_epoch
         self._step, self._time = step, 0.0
-        self._stack = ExitStack()
 
-    def __enter__(self) -> Log:
+    @contextmanager
+    def opened(self) -> Iterator[Log]:
+        """With its progress bar."""
         remove_after(self._path, self._step)
         if self._step:
             print(f"resuming from step {self._step:,} of {self._steps:,}", file=sys.stderr)
         total, done = self._steps * self._batch, self._step * self._batch
-        bar = progress(f"training {self._stage}".strip(), total, self._unit, done)
-        self._advance = self._stack.enter_context(bar)
-        self._time = time.monotonic()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._stack.close()
+        with progress(f"training {self._stage}".strip(), total, self._unit, done) as self._advance:
+            self._time = time.monotonic()
+            yield self
 
     def advance(self) -> None:
         """One more step is done."""

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import ctypes
 import re
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import wraps
 from itertools import islice
@@ -34,8 +33,6 @@ from retriever.training.lifecycle import LOG, Run
 from retriever.training.log import Log
 
 Inputs = dict[str, Any]
-
-_KEPT_CHECKPOINTS = 2  # the newest, and the one before in case of damage
 
 
 @dataclass(frozen=True)
@@ -99,7 +96,7 @@ def train_steps(
     log: AbstractContextManager[Log | None] = nullcontext()
     if accelerator.is_main_process:
         batch = task.batches.size
-        log = Log(run.work / LOG, task.unit, batch, state.step, steps, per_epoch, task.stage)
+        log = Log(run.work / LOG, task.unit, batch, state.step, steps, per_epoch, task.stage).opened()
     sums: dict[str, Tensor] = {}
     logged = state.step
     with log as lines:
@@ -120,10 +117,7 @@ def train_steps(
                 sums[name] = sums.get(name, 0) + loss.detach()
             if lines:
                 lines.advance()
-            if output.checkpoint_steps:
-                is_saved = state.step % output.checkpoint_steps == 0 or state.step == steps
-            else:
-                is_saved = state.step % per_epoch == 0 or state.step == steps
+            is_saved = state.step % (output.checkpoint_steps or per_epoch) == 0 or state.step == steps
             if is_saved or state.step % output.log_steps == 0:
                 count = state.step - logged
                 means = {name: accelerator.reduce(s, "mean").item() / count for name, s in sums.items()}
@@ -138,7 +132,7 @@ def train_steps(
                 if lines:
                     lines.write_measure(state.step, task.dev.name, value)
             if is_saved:
-                _save(run, folder, task.model, state, optimizer, schedule, fingerprint)
+                checkpoints.save(folder, accelerator, task.model, state, optimizer, schedule, fingerprint)
     accelerator.free_memory()
     if state.best_step and state.best_step != state.step:
         checkpoints.load_weights(task.model, checkpoints.checkpoint_path(folder, state.best_step))
@@ -183,32 +177,6 @@ def _measure(dev: DevMeasure, state: State) -> float:
     if state.best is None or (value > state.best if dev.higher_is_better else value < state.best):
         state.best, state.best_step = value, state.step
     return value
-
-
-def _save(
-    run: Run,
-    folder: Path,
-    model: nn.Module,
-    state: State,
-    optimizer: Any,
-    schedule: Any,
-    fingerprint: Fingerprint,
-) -> None:
-    accelerator = run.accelerator
-    target = checkpoints.checkpoint_path(folder, state.step)
-    temporary = target.with_name(target.name + ".tmp")
-    if accelerator.is_main_process:
-        shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir(parents=True)
-    accelerator.wait_for_everyone()
-    checkpoints.save_random(temporary, accelerator.process_index)
-    accelerator.wait_for_everyone()
-    if accelerator.is_main_process:
-        checkpoints.save_weights(temporary, model)
-        checkpoints.save_state(temporary, state, optimizer, schedule)
-        checkpoints.publish(temporary, target, fingerprint)
-        checkpoints.remove_old(folder, _KEPT_CHECKPOINTS, state.best_step)
-    accelerator.wait_for_everyone()
 
 
 _NO_DECAY = re.compile(r"bias|layernorm|rmsnorm|(?:^|[._])norm(?:$|\.)")
@@ -263,25 +231,21 @@ def keep_freed_memory() -> None:
         libc.mallopt(_TRIM_THRESHOLD, -1)
 
 
-class too_little_memory:  # noqa: N801
+@contextmanager
+def too_little_memory(setting: str) -> Iterator[None]:
     """A context in which torch's many ways to run out of memory are one `MachineError`.
 
     setting: the one that the error says to lower.
     """
-
-    def __init__(self, setting: str) -> None:
-        self._setting = setting
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
-        is_memory = isinstance(error, MemoryError | torch.OutOfMemoryError) or (
-            isinstance(error, RuntimeError) and "not enough memory" in str(error)
-        )
-        if is_memory:
-            raise MachineError(
-                f"too little memory for a step ({str(error).splitlines()[0][:120]})",
-                f"Set {self._setting} lower: gradients stay exact, and the batch as large as it is. "
-                "The same command resumes from the last checkpoint.",
-            ) from None
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        is_memory = isinstance(error, MemoryError | torch.OutOfMemoryError)
+        if not is_memory and "not enough memory" not in str(error):
+            raise
+        reason = str(error).partition("\n")[0][:120]
+        raise MachineError(
+            f"too little memory for a step ({reason})",
+            f"Set {setting} lower: gradients stay exact, and the batch as large as it is. "
+            "The same command resumes from the last checkpoint.",
+        ) from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -105,8 +104,11 @@ def train_masked(config: MlmConfig) -> None:
         raise UsageError(f"model.width is {config.model.width}", f"Choose a multiple of {_HEAD}.")
     training, data = config.training, config.data
     index = Index.open(data.index)
-    with open_run(config) as run:
-        tokenizer = _tokenizer(config.model.tokenizer)
+    with open_run(training, config.output) as run:
+        name = config.model.tokenizer
+        with quiet():
+            folder = name if Path(name).is_dir() else str(find_model(name))
+            tokenizer: Any = AutoTokenizer.from_pretrained(folder)
         tokenizer.model_max_length = config.model.max_tokens
         passages = PassageTexts(index.passages, data.title)
         chosen = np.arange(len(passages))
@@ -124,7 +126,7 @@ def train_masked(config: MlmConfig) -> None:
             mini_batch_setting="training.batch",
         )
         corpus = value_sha256(index.parts["passages"]["fingerprint"])
-        marks = fingerprint(config, run.accelerator.num_processes, corpus=corpus)
+        marks = fingerprint(config, run, corpus=corpus)
         state = train_steps(task, run, training, config.output, marks)
 
         def save(folder: Path) -> None:
@@ -132,13 +134,7 @@ def train_masked(config: MlmConfig) -> None:
             tokenizer.save_pretrained(folder)
 
         if run.accelerator.is_main_process:
-            run.publish(config, save)
-            print(f"{run.folder}: trained for {state.step:,} steps", file=sys.stderr)
-
-
-def _tokenizer(name: str) -> Any:
-    with quiet():
-        return AutoTokenizer.from_pretrained(name if Path(name).is_dir() else str(find_model(name)))
+            run.publish(config, save, state.step)
 
 
 def _bert_config(settings: BertSettings, vocabulary: int) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,20 +16,21 @@ from torch import Tensor, nn
 from indexer.base.errors import InputError
 from indexer.base.progress import progress
 from indexer.store.artifacts import combined_sha256, file_sha256
+from retriever.mining.pairs import read_pairs
 from retriever.models.bases import bind_adapters
 from retriever.models.biencoder import TextFormat
 from retriever.models.folders import weights_sha256
 from retriever.models.library import TITLE_SEPARATOR, text_prompts
 from retriever.models.locations import ADAPTER, PASSAGES, find_base
 from retriever.models.towers import has_two_towers, is_normalized, tower
-from retriever.training.average_rank import MEASURE, AverageRank, read_dev_pairs
+from retriever.training.average_rank import MEASURE, AverageRank
 from retriever.training.card import bi_encoder_card
 from retriever.training.config import TrainConfig
 from retriever.training.in_batch_loss import pair_loss
 from retriever.training.lifecycle import Run, existing, fingerprint, is_finished, open_run
 from retriever.training.loop import DevMeasure, Task, train_steps
 from retriever.training.pair_inputs import PairCollator
-from retriever.training.pair_table import PairTable, store_pairs
+from retriever.training.pair_table import PairTable, open_pairs
 from retriever.training.trainable_towers import open_model
 
 if TYPE_CHECKING:
@@ -42,27 +44,20 @@ def train(config: TrainConfig) -> None:
     """
     if is_finished(config, config.output.folder):
         return
-    with open_run(config) as run:
-        pairs_sha256, base_sha256 = _hashes(config)
+    with open_run(config.training, config.output) as run:
+        pairs_sha256 = combined_sha256([file_sha256(path) for path in existing(config.data.pairs)])
+        dev_sha256 = [file_sha256(path) for path in existing(config.dev.pairs)]
+        base_sha256 = weights_sha256(find_base(config.model.base))
         task, facts = make_task(config, run, pairs_sha256)
-        dev_sha256 = [file_sha256(path) for path in config.dev.pairs]
         contents = {"pairs": pairs_sha256, "base": base_sha256, "dev_pairs": dev_sha256}
-        marks = fingerprint(config, run.accelerator.num_processes, **contents)
+        marks = fingerprint(config, run, **contents)
         state = train_steps(task, run, config.training, config.output, marks)
         if run.accelerator.is_main_process:
             result = {"step": f"{state.best_step or state.step:,}"}
             if state.best is not None:
                 result["average rank of the dev pairs"] = f"{state.best:.2f}"
             card = bi_encoder_card(config, run.facts(facts, base_sha256, result))
-            run.publish(config, partial(_save, task.model, base_sha256), card)
-            print(f"{run.folder}: trained for {state.step:,} steps", file=sys.stderr)
-
-
-def _hashes(config: TrainConfig) -> tuple[str, str]:
-    """Of the pairs, and of the base's weights."""
-    pairs = combined_sha256([file_sha256(path) for path in existing(config.data.pairs)])
-    existing(config.dev.pairs)
-    return pairs, weights_sha256(find_base(config.model.base))
+            run.publish(config, partial(_save, task.model, base_sha256), state.step, card)
 
 
 def make_task(config: TrainConfig, run: Run, pairs_sha256: str) -> tuple[Task, dict[str, Any]]:
@@ -70,10 +65,7 @@ def make_task(config: TrainConfig, run: Run, pairs_sha256: str) -> tuple[Task, d
     training, world = config.training, run.accelerator.num_processes
     stored = run.work / f"pairs-{pairs_sha256[:16]}.arrow"
     with run.accelerator.main_process_first():
-        if not stored.is_file():
-            with progress("reading pairs", unit="pairs") as advance:
-                store_pairs(config.data.pairs, config.stage.kind, stored, lambda: advance(1))
-    pairs = PairTable(stored)
+        pairs = open_pairs(config.data.pairs, config.stage.kind, stored)
     _check_negatives(config, pairs)
     sources = pairs.sources(config.data.shots, config.data.seed)
     batches = run.batches(sources, training.batch, training.seed)
@@ -113,7 +105,7 @@ def _dev_measure(config: TrainConfig, model: SentenceTransformer) -> DevMeasure 
     if not dev.pairs:
         return None
     measure = AverageRank(
-        read_dev_pairs(dev.pairs, dev.most),
+        list(islice(chain.from_iterable(map(read_pairs, dev.pairs)), dev.most)),
         TextFormat(dev.title, **text_prompts(model)),
         negatives=dev.negatives,
         hard_negatives=dev.hard_negatives,

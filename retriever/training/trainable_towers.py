@@ -32,7 +32,9 @@ def open_model(settings: ModelSettings, max_tokens: int) -> SentenceTransformer:
         _set_length(transformer, max_tokens, settings.base)
         _freeze_pooler(transformer)
     if settings.train == "lora":
-        _add_adapters(model, settings)
+        [transformer] = transformers_of(model)
+        options = {"task_type": "FEATURE_EXTRACTION", "exclude_modules": r"(.*\.)?pooler\..*"}
+        add_adapters(transformer.model, settings, **options)
     elif settings.train == "query":
         for parameter in tower(model, PASSAGES).parameters():
             parameter.requires_grad = False
@@ -82,18 +84,17 @@ def _freeze_pooler(transformer: Any) -> None:
         parameter.requires_grad = False
 
 
-def _add_adapters(model: SentenceTransformer, settings: ModelSettings) -> None:
+def add_adapters(transformer: Any, settings: Any, **options: Any) -> None:
+    """Freeze all weights but low-rank adapters of every linear layer; options: others of peft."""
     from peft import LoraConfig
 
-    [transformer] = transformers_of(model)
     public = f"sentence-transformers/{DEFAULT_ENCODER}"
-    transformer.model.name_or_path = public if settings.base == DEFAULT_ENCODER else settings.base
+    transformer.name_or_path = public if settings.base == DEFAULT_ENCODER else settings.base
     config = LoraConfig(
-        task_type="FEATURE_EXTRACTION",
         r=settings.lora_rank,
         lora_alpha=settings.lora_alpha,
         lora_dropout=settings.lora_dropout,
         target_modules="all-linear",
-        exclude_modules=r"(.*\.)?pooler\..*",
+        **options,
     )
-    transformer.model.add_adapter(config)
+    transformer.add_adapter(config)

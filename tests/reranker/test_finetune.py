@@ -20,7 +20,7 @@ from indexer.base.settings import read_settings, settings_text
 from reranker.export import main as export
 from reranker.finetune import main
 from reranker.models.scoring import open_scorer
-from reranker.training import group_training
+from reranker.training import finetuning
 from reranker.training.finetune_config import FinetuneConfig
 from reranker.training.group_loss import LOSSES, lce
 from retriever.models.folders import weights_sha256
@@ -174,7 +174,7 @@ def test_in_folds_each_query_is_ranked_by_a_model_that_has_not_seen_it(
         seen.append({task.samples[row].record.query for batch in task.batches.epoch(0) for row in batch})
         return train_steps(task, *rest)
 
-    monkeypatch.setattr(group_training, "train_steps", spy)
+    monkeypatch.setattr(finetuning, "train_steps", spy)
     path = write_config(data, tmp_path)
     settings = [*files, "data.pairs=[]", "dev.pairs=[]", "folds.count=3", "training.epochs=1"]
     out = finetune(path, *settings, "data.depth=4", "output.checkpoint_steps=1")
@@ -216,7 +216,7 @@ def test_adapters_are_small_and_score_as_the_model_that_was_trained(config, tmp_
         trained.append(task.model.eval().predict(PAIRS, show_progress_bar=False))
         return state
 
-    monkeypatch.setattr(group_training, "train_steps", spy)
+    monkeypatch.setattr(finetuning, "train_steps", spy)
     out = finetune(config("normalized"), *LORA)
     weights = load_file(out / "adapter_model.safetensors")
     heads = {name for name in weights if "lora" not in name}

@@ -146,8 +146,7 @@ def test_folds_part_the_queries_evenly_and_never_the_rows_of_one():
     folds = np.array([fold_of[query] for query in queries])
     tested = []
     for held_out in range(5):
-        split = fold_split(folds, held_out, 5)
-        parts = [{queries[row] for row in rows} for rows in (split.train, split.dev)]
+        parts = [{queries[row] for row in rows} for rows in fold_split(folds, held_out, 5)]
         rest = {query for query, fold in fold_of.items() if fold == held_out}
         assert not parts[0] & parts[1] and not rest & (parts[0] | parts[1])
         assert parts[0] | parts[1] | rest == set(queries)
@@ -206,7 +205,7 @@ def test_groups_are_read_as_they_are_scored(scorer):
 )
 def test_a_batch_is_cut_between_groups_where_they_fit(scorer, mini_batch, pieces):
     pairs = [replace(PAIR, hard_negatives=PAIR.hard_negatives[:n]) for n in (3, 1, 2)]
-    collator = GroupCollator(PairTokenizer(scorer.facts), GroupTexts(TextFormat(), 3), mini_batch)
+    collator = GroupCollator(PairTokenizer(scorer.facts), GroupTexts(TextFormat(), 3).pairs, mini_batch)
     batch = collator([replace(SAMPLE, record=pair) for pair in pairs], 0)
     assert batch["mask"].sum(dim=1).tolist() == [4, 2, 3]
     assert [len(piece["input_ids"]) for piece in batch["pieces"]] == pieces

@@ -24,7 +24,7 @@ from reranker.export import main as export
 from reranker.finetune import main as finetune
 from reranker.models.scoring import open_scorer
 from reranker.pretrain import main
-from reranker.training import group_training, pretraining
+from reranker.training import finetuning, pretraining
 from reranker.training.contrast_inputs import ContrastCollator, ContrastTexts
 from reranker.training.group_inputs import PairTokenizer
 from reranker.training.group_loss import LOSSES, batch_loss
@@ -328,7 +328,7 @@ def test_fine_tuned_adapters_are_one_set_on_the_first_base(data, tmp_path, train
         scores.append(task.model.eval().predict(PAIRS, show_progress_bar=False))
         return state
 
-    monkeypatch.setattr(group_training, "train_steps", spy)
+    monkeypatch.setattr(finetuning, "train_steps", spy)
     out = fine_tuned(data, tmp_path, base, "lora")
     shutil.rmtree(base)
     adapters = json.loads((out / "adapter_config.json").read_text())

@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 from reranker.contrasts import Contrast, TextPair
 from reranker.objectives.registry import all_objectives
 from reranker.training.contrast_inputs import ContrastCollator, ContrastTexts
-from reranker.training.contrast_table import ContrastTable, by_loss, draw_mix, store_contrasts
+from reranker.training.contrast_table import ContrastTable, by_loss, draw_mix, open_contrasts
 from reranker.training.group_inputs import PairTokenizer
 from reranker.training.masks import NOT_PREDICTED, Masks
 from retriever.models.biencoder import TextFormat
@@ -109,8 +109,7 @@ def rows(tmp_path):
         for n, part in enumerate(contrasts):
             write_contrasts(tmp_path / f"{n}.jsonl", map(contrast_line, part))
             paths.append(tmp_path / f"{n}.jsonl")
-        store_contrasts(paths, tmp_path / "c.arrow", lambda: None)
-        return ContrastTable(tmp_path / "c.arrow")
+        return open_contrasts(paths, tmp_path)[0]
 
     return store
 

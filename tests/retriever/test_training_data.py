@@ -17,7 +17,7 @@ from retriever.models.biencoder import TextFormat
 from retriever.training.batches import Batches, Sample
 from retriever.training.config import TrainConfig
 from retriever.training.pair_inputs import PairCollator
-from retriever.training.pair_table import PairTable, store_pairs
+from retriever.training.pair_table import PairTable, open_pairs
 
 # --- settings ------------------------------------------------------------------------------------
 
@@ -107,8 +107,7 @@ def test_a_file_that_is_not_there(tmp_path):
 
 
 def stored(tmp_path: Path, rows, kind: str) -> PairTable:
-    store_pairs([write_pairs(tmp_path / "p.jsonl", rows)], kind, tmp_path / "p.arrow", lambda: None)
-    return PairTable(tmp_path / "p.arrow")
+    return open_pairs([write_pairs(tmp_path / "p.jsonl", rows)], kind, tmp_path / "p.arrow")
 
 
 def test_each_stage_refuses_the_others_pairs(tmp_path):

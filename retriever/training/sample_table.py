@@ -1,0 +1,52 @@
+"""Samples as a table that training reads in any order.
+
+Files are read once, checked, and stored as one Arrow table, so that millions of records need no memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+import pyarrow as pa
+from pydantic import TypeAdapter
+
+from indexer.base.progress import progress
+from indexer.store.tables import Row, Table, TableWriter
+from retriever.training.batches import Sample
+
+T = TypeVar("T")
+
+
+class SampleTable(Generic[T]):
+    """Stored records by row, as samples. schema: `place`, and fields of the record."""
+
+    record: ClassVar[TypeAdapter[Any]]
+    schema: ClassVar[pa.Schema]
+
+    def __init__(self, path: Path) -> None:
+        """Open a table that is there. Raises `DamagedIndexError` if it is cut off."""
+        self._table = Table([path], self.schema)
+
+    @classmethod
+    def open(cls, path: Path, rows: Iterable[tuple[Row, int]], unit: str) -> Self:
+        """The table at a path; if it is missing, it is written atomically.
+
+        rows: each with its number of characters. unit: what they are called.
+        """
+        if not path.is_file():
+            temporary, label = path.with_name(path.name + ".tmp"), f"reading {unit}"
+            with TableWriter(temporary, cls.schema) as writer, progress(label, unit=unit) as advance:
+                for row, size in rows:
+                    writer.write(row, size)
+                    advance(1)
+            temporary.replace(path)
+        return cls(path)
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def __getitem__(self, row: int) -> Sample[T]:
+        values = self._table.row(int(row))
+        return Sample(int(row), values["place"], self.record.validate_python(values))
