@@ -14,7 +14,7 @@ from reranker.models.bases import find_start
 from reranker.models.mlm_heads import MlmHead, open_mlm_head, save_mlm_head
 from reranker.training.contrast_inputs import LABELS, MASKED_IDS
 from reranker.training.masks import Masks
-from reranker.training.pretrain_config import MaskSettings, PretrainConfig
+from reranker.training.pretrain_config import PretrainConfig
 from reranker.training.trainable_cross_encoder import Trainable, open_trainable_cross_encoder
 from retriever.training.masked_training import masked_loss
 
@@ -72,9 +72,17 @@ def open_pretrainable(config: PretrainConfig, *, head_alone: bool = False) -> Pr
     """
     start = open_trainable_cross_encoder(config.model, config.texts)
     cross_encoder: Any = start.model
-    transformer, head = cross_encoder[0].model, None
+    transformer, tokenizer = cross_encoder[0].model, cross_encoder.tokenizer
+    head = masks = None
     if config.mlm.weight:
         head = open_mlm_head(transformer, find_start(config.model.base))
+        if tokenizer.mask_token_id is None:
+            reason = f"{config.model.base}: its tokenizer has no token for masks"
+            raise InputError(reason, "Set mlm.weight = 0.")
+        alike = config.mlm.passes == "one"
+        masks = Masks(
+            tokenizer.mask_token_id, len(tokenizer), config.mlm.share, config.mlm.anchors, alike=alike
+        )
 
     def save(folder: Path) -> None:
         start.save(folder)
@@ -88,17 +96,5 @@ def open_pretrainable(config: PretrainConfig, *, head_alone: bool = False) -> Pr
         start.base_sha256,
         save,
         head,
-        _masks(config.mlm, cross_encoder.tokenizer, config.model.base) if head else None,
-    )
-
-
-def _masks(settings: MaskSettings, tokenizer: Any, name: str) -> Masks:
-    if tokenizer.mask_token_id is None:
-        raise InputError(f"{name}: its tokenizer has no token for masks", "Set mlm.weight = 0.")
-    return Masks(
-        tokenizer.mask_token_id,
-        len(tokenizer),
-        settings.share,
-        settings.anchors,
-        alike=settings.passes == "one",
+        masks,
     )

@@ -190,10 +190,9 @@ def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, An
     norms = tuple(name for name, module in model.named_modules() if isinstance(module, nn.LayerNorm))
     decayed: list[nn.Parameter] = []
     others: list[nn.Parameter] = []
-    for name, parameter in model.named_parameters():
-        if parameter.requires_grad:
-            is_exempt = _NO_DECAY.search(name.lower()) or name.rpartition(".")[0] in norms
-            (others if is_exempt else decayed).append(parameter)
+    for name, parameter in checkpoints.trained_weights(model).items():
+        is_exempt = _NO_DECAY.search(name.lower()) or name.rpartition(".")[0] in norms
+        (others if is_exempt else decayed).append(parameter)
     return [{"params": decayed, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
 
 

@@ -30,14 +30,15 @@ def open_model(settings: ModelSettings, max_tokens: int) -> SentenceTransformer:
         )
     for transformer in transformers_of(model):
         _set_length(transformer, max_tokens, settings.base)
-        _freeze_pooler(transformer)
+        pooler = getattr(transformer.model, "pooler", None)
+        if pooler is not None:  # BERT's follows the last hidden state, which is read: it gets no gradient
+            pooler.requires_grad_(False)
     if settings.train == "lora":
         [transformer] = transformers_of(model)
         options = {"task_type": "FEATURE_EXTRACTION", "exclude_modules": r"(.*\.)?pooler\..*"}
         add_adapters(transformer.model, settings, **options)
     elif settings.train == "query":
-        for parameter in tower(model, PASSAGES).parameters():
-            parameter.requires_grad = False
+        tower(model, PASSAGES).requires_grad_(False)
     return model
 
 
@@ -75,13 +76,6 @@ def _set_length(transformer: Any, tokens: int, name: str) -> None:
             f"Set texts.query_tokens and texts.passage_tokens to {positions} at most.",
         )
     transformer.max_seq_length = tokens
-
-
-def _freeze_pooler(transformer: Any) -> None:
-    # BERT's pooler follows the last hidden state, which is what is read: it never gets a gradient.
-    pooler = getattr(transformer.model, "pooler", None)
-    for parameter in pooler.parameters() if pooler is not None else ():
-        parameter.requires_grad = False
 
 
 def add_adapters(transformer: Any, settings: Any, **options: Any) -> None:
