@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from indexer.base.errors import exit_on_error
 from indexer.base.options import parse_config
-from reranker.training.finetune_config import FinetuneConfig
+from reranker.training.config import FinetuneConfig
 
 PROGRAM = "python -m reranker.finetune"
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from indexer.base.errors import exit_on_error
 from indexer.base.options import parse_config
-from reranker.training.pretrain_config import PretrainConfig
+from reranker.training.config import PretrainConfig
 
 PROGRAM = "python -m reranker.pretrain"
 

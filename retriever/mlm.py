@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from indexer.base.errors import exit_on_error
 from indexer.base.options import parse_config
-from retriever.training.masked_config import MlmConfig
+from retriever.training.config import MlmConfig
 
 PROGRAM = "python -m retriever.mlm"
 

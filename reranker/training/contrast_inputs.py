@@ -16,7 +16,7 @@ import torch
 from reranker.contrasts import Contrast, TextPair
 from reranker.models.cross_encoder import token_rows
 from reranker.objectives.registry import all_objectives
-from reranker.training.finetune_config import LossKind
+from reranker.training.config import LossKind
 from reranker.training.group_inputs import Features, GroupCollator, Pairs, PairTokenizer, Reader
 from reranker.training.masks import NOT_PREDICTED, Masks
 from retriever.models.biencoder import TextFormat

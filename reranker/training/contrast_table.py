@@ -17,7 +17,7 @@ from indexer.store.artifacts import combined_sha256, file_sha256
 from indexer.store.tables import Row
 from reranker.contrasts import Contrast, number_contrasts
 from reranker.objectives.registry import all_objectives
-from reranker.training.finetune_config import LossKind
+from reranker.training.config import LossKind
 from retriever.training.lifecycle import existing
 from retriever.training.sample_table import SampleTable
 

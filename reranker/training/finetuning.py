@@ -30,7 +30,7 @@ from indexer.store.artifacts import combined_sha256, file_sha256, write_atomical
 from reranker.candidates import read_candidates
 from reranker.models.scoring import open_scorer
 from reranker.reranking import Reranker
-from reranker.training.finetune_config import FinetuneConfig
+from reranker.training.config import FinetuneConfig
 from reranker.training.group_inputs import GroupCollator, GroupTexts, PairTokenizer
 from reranker.training.group_loss import LOSSES, batch_loss
 from reranker.training.groups import data_sha256, open_groups

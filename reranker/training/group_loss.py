@@ -29,7 +29,7 @@ from itertools import accumulate
 import torch
 from torch import Tensor, nn
 
-from reranker.training.finetune_config import LossKind
+from reranker.training.config import LossKind
 from retriever.training.gradcache import Piece, cached_loss, synchronised
 
 GroupLoss = Callable[[Tensor, Tensor], Tensor]

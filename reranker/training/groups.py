@@ -15,7 +15,7 @@ from indexer.base.errors import InputError
 from indexer.index import Index
 from indexer.store.artifacts import combined_sha256, file_sha256
 from reranker.candidates import RunCandidates
-from reranker.training.finetune_config import GroupSettings
+from reranker.training.config import GroupSettings
 from retriever.mining.pairs import Context, Pair, read_pairs
 from retriever.queries import read_queries
 from retriever.search.runs import check_questions, read_qrels, read_run

@@ -23,11 +23,11 @@ from torch import Tensor, nn
 from indexer.base.errors import InputError
 from indexer.base.progress import progress
 from indexer.store.artifacts import combined_sha256
+from reranker.training.config import WARMUP, ContrastTrainingSettings, PretrainConfig, StageSettings
 from reranker.training.contrast_inputs import LABELS, ContrastCollator, ContrastTexts
 from reranker.training.contrast_table import ContrastTable, by_loss, draw_mix, open_contrasts
 from reranker.training.group_inputs import PairTokenizer
 from reranker.training.group_loss import LOSSES, batch_loss
-from reranker.training.pretrain_config import WARMUP, ContrastTrainingSettings, PretrainConfig, StageSettings
 from reranker.training.reranker_cards import pretrained_card
 from reranker.training.two_heads import TOKEN_WEIGHT, Pretrainable, open_pretrainable
 from retriever.training import checkpoints

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from reranker.training.finetune_config import CrossEncoderSettings, FinetuneConfig, PairTextSettings
-from reranker.training.pretrain_config import PretrainConfig
+from reranker.training.config import CrossEncoderSettings, FinetuneConfig, PairTextSettings, PretrainConfig
 from retriever.training.card import card, public_name
 
 _LOSSES = {

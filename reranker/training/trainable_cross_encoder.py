@@ -20,7 +20,7 @@ from reranker.models.bases import (
     save_cross_encoder,
 )
 from reranker.models.cross_encoder import cross_encoder_facts
-from reranker.training.finetune_config import CrossEncoderSettings, FinetuneConfig, PairTextSettings
+from reranker.training.config import CrossEncoderSettings, FinetuneConfig, PairTextSettings
 from reranker.training.groups import URL_BEFORE_TITLE
 from retriever.models.biencoder import TextFormat
 from retriever.models.facts import ModelFacts

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from indexer.base.errors import InputError
 from reranker.models.bases import find_start
 from reranker.models.mlm_heads import MlmHead, open_mlm_head, save_mlm_head
+from reranker.training.config import PretrainConfig
 from reranker.training.contrast_inputs import LABELS, MASKED_IDS
 from reranker.training.masks import Masks
-from reranker.training.pretrain_config import PretrainConfig
 from reranker.training.trainable_cross_encoder import Trainable, open_trainable_cross_encoder
 from retriever.training.masked_training import masked_loss
 

@@ -1,4 +1,4 @@
-"""Settings of the training of a bi-encoder, and its two stages.
+"""Settings of the training of a bi-encoder, with its two stages, and of a masked language model.
 
     pretrain   HLP section 4.3 and appendix A: mined pairs, one shared encoder, no titles,
                5 epochs of global batches of 400, queries of 150 and passages of 256 tokens,
@@ -19,6 +19,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from indexer.base.settings import Settings
+from retriever.models.locations import DEFAULT_ENCODER
 
 Kind = Literal["pretrain", "finetune"]
 Masking = Literal["documents", "passages", "off"]
@@ -199,3 +200,59 @@ class TrainConfig(Settings):
         if self.model.train == "query" and self.model.towers == "shared":
             raise ValueError('model.train = "query" needs model.towers = "two"')
         return self
+
+
+class BertSettings(Settings):
+    """The size of the model."""
+
+    layers: Positive = 4
+    """how many transformer layers"""
+    width: Positive = 256
+    """the size of a token's vector; a multiple of 64, or less"""
+    tokenizer: str = DEFAULT_ENCODER
+    """a model whose vocabulary is taken"""
+    max_tokens: Positive = 256
+    """the longest text that it will read"""
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    """of its hidden states and attention, also when it is trained further"""
+
+
+class PassageSettings(Settings):
+    """The texts to train on."""
+
+    index: Path
+    """the index whose passages are read"""
+    title: bool = True
+    """whether with their titles"""
+    most: Count = 0
+    """so many passages, drawn at random; 0: all"""
+
+
+class MlmTrainingSettings(TrainingSettings):
+    """Batches, steps and the optimiser (AdamW), with BERT's own defaults."""
+
+    batch: Positive = 64
+    """passages in a batch, over all processes"""
+    epochs: Positive = 1
+    """passes over the passages"""
+    learning_rate: float = Field(5e-4, gt=0)
+    """the highest learning rate"""
+    weight_decay: float = Field(0.01, ge=0)
+    """of all weights but biases and layer norms"""
+    clip: float = Field(1.0, ge=0)
+    """the largest norm of a gradient; 0: any"""
+
+
+class MlmConfig(Settings):
+    """Train a small BERT from scratch, by masked language modelling.
+
+    CONFIG is a TOML file with the tables below; configs/small-mlm.toml is an example. Started again after an
+    interruption, the same command resumes from the last checkpoint.
+    """
+
+    hint = "See docs/training.md for all settings."
+
+    model: BertSettings
+    data: PassageSettings
+    training: MlmTrainingSettings
+    output: OutputSettings

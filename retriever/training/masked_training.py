@@ -20,9 +20,9 @@ from retriever.models.biencoder import TextFormat
 from retriever.models.library import quiet
 from retriever.models.locations import find_model
 from retriever.training.batches import Sample
+from retriever.training.config import BertSettings, MlmConfig
 from retriever.training.lifecycle import fingerprint, is_finished, open_run
 from retriever.training.loop import Task, train_steps
-from retriever.training.masked_config import BertSettings, MlmConfig
 
 _HEAD = 64  # numbers of a token's vector that one head of attention reads
 

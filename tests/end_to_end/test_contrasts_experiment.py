@@ -17,8 +17,7 @@ from app.pipelines import read_pipelines
 from indexer.base.options import parse_config, parse_options
 from indexer.build import BuildOptions
 from reranker.mine import MineOptions, mine_options
-from reranker.training.finetune_config import FinetuneConfig
-from reranker.training.pretrain_config import PretrainConfig
+from reranker.training.config import FinetuneConfig, PretrainConfig
 from retriever.negatives import NegativesOptions
 
 ROOT = Path(__file__).parents[2]

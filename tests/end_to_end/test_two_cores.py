@@ -20,8 +20,7 @@ from indexer.base.options import parse_config, parse_options
 from indexer.build import BuildOptions
 from retriever.mine import MineOptions
 from retriever.negatives import NegativesOptions
-from retriever.training.config import TrainConfig
-from retriever.training.masked_config import MlmConfig
+from retriever.training.config import MlmConfig, TrainConfig
 
 ROOT = Path(__file__).parents[2]
 OPTIONS = {

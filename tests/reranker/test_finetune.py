@@ -21,7 +21,7 @@ from reranker.export import main as export
 from reranker.finetune import main
 from reranker.models.scoring import open_scorer
 from reranker.training import finetuning
-from reranker.training.finetune_config import FinetuneConfig
+from reranker.training.config import FinetuneConfig
 from reranker.training.group_loss import LOSSES, lce
 from retriever.models.folders import weights_sha256
 from retriever.search.runs import read_run

@@ -16,7 +16,7 @@ from indexer.base.errors import InputError, UsageError
 from indexer.base.settings import read_settings
 from indexer.index import Index
 from reranker.models.scoring import open_scorer
-from reranker.training.finetune_config import FinetuneConfig, GroupSettings
+from reranker.training.config import FinetuneConfig, GroupSettings
 from reranker.training.group_inputs import GroupCollator, GroupTexts, PairTokenizer
 from reranker.training.groups import data_sha256, judged_groups, open_groups
 from reranker.training.query_splits import draw_queries, fold_of_each, fold_split, query_numbers

@@ -25,10 +25,10 @@ from reranker.finetune import main as finetune
 from reranker.models.scoring import open_scorer
 from reranker.pretrain import main
 from reranker.training import finetuning, pretraining
+from reranker.training.config import PretrainConfig
 from reranker.training.contrast_inputs import ContrastCollator, ContrastTexts
 from reranker.training.group_inputs import PairTokenizer
 from reranker.training.group_loss import LOSSES, batch_loss
-from reranker.training.pretrain_config import PretrainConfig
 from reranker.training.two_heads import TOKEN_WEIGHT, open_pretrainable
 from retriever.training.log import read_log
 from retriever.training.loop import train_steps

@@ -13,7 +13,7 @@ from tiny_training import save_normalized
 
 from indexer.base.settings import Settings, read_settings
 from reranker.pretrain import main
-from reranker.training.pretrain_config import PretrainConfig
+from reranker.training.config import PretrainConfig
 from retriever.training.log import read_log
 
 pytestmark = pytest.mark.usefixtures("one_thread")

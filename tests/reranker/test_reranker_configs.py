@@ -13,7 +13,7 @@ from tiny_training import pair_rows, save_normalized, write_pairs
 from indexer.base.settings import read_settings
 from indexer.index import Index
 from reranker.finetune import main
-from reranker.training.finetune_config import FinetuneConfig
+from reranker.training.config import FinetuneConfig
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
