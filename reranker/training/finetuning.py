@@ -33,8 +33,14 @@ from reranker.reranking import Reranker
 from reranker.training.config import FinetuneConfig
 from reranker.training.group_inputs import GroupCollator, GroupTexts, PairTokenizer
 from reranker.training.group_loss import LOSSES, batch_loss
-from reranker.training.groups import data_sha256, open_groups
-from reranker.training.query_splits import draw_queries, fold_of_each, fold_split, query_numbers
+from reranker.training.groups import (
+    data_sha256,
+    draw_queries,
+    fold_of_each,
+    fold_split,
+    open_groups,
+    query_numbers,
+)
 from reranker.training.reciprocal_rank import MEASURE, DevGroups
 from reranker.training.reranker_cards import finetuned_card
 from reranker.training.trainable_cross_encoder import open_trainable

@@ -10,7 +10,6 @@ import atexit
 import logging
 import shutil
 import sys
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -104,7 +103,9 @@ def open_run(training: TrainingSettings, output: OutputSettings) -> Iterator[Run
     work = output.folder.with_name(output.folder.name + ".training")
     work.mkdir(parents=True, exist_ok=True)
     on_cpu = training.device == "cpu" or not torch.cuda.is_available()
-    with _quiet_libraries():
+    for name in ("accelerate", "peft"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    with quiet():
         accelerator = Accelerator(
             cpu=on_cpu,
             mixed_precision="no",
@@ -168,17 +169,3 @@ def existing(paths: Sequence[Path]) -> list[Path]:
         if not path.is_file():
             raise InputError(f"{path}: no such file", "Check the paths of [data] and [dev].")
     return list(paths)
-
-
-@contextmanager
-def _quiet_libraries() -> Iterator[None]:
-    """Without the libraries' notes on columns, devices and saved files."""
-    from transformers.utils import logging as transformers_logging
-
-    transformers_logging.set_verbosity_error()
-    transformers_logging.disable_progress_bar()
-    for name in ("sentence_transformers", "accelerate", "peft"):
-        logging.getLogger(name).setLevel(logging.ERROR)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield

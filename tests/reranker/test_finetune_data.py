@@ -18,8 +18,15 @@ from indexer.index import Index
 from reranker.models.scoring import open_scorer
 from reranker.training.config import FinetuneConfig, GroupSettings
 from reranker.training.group_inputs import GroupCollator, GroupTexts, PairTokenizer
-from reranker.training.groups import data_sha256, judged_groups, open_groups
-from reranker.training.query_splits import draw_queries, fold_of_each, fold_split, query_numbers
+from reranker.training.groups import (
+    data_sha256,
+    draw_queries,
+    fold_of_each,
+    fold_split,
+    judged_groups,
+    open_groups,
+    query_numbers,
+)
 from reranker.training.reciprocal_rank import DevGroups, mean_reciprocal_rank
 from retriever.mining.pairs import Context, Pair
 from retriever.models.biencoder import TextFormat
