@@ -41,7 +41,7 @@ from reranker.training.groups import (
     open_groups,
     query_numbers,
 )
-from reranker.training.reciprocal_rank import MEASURE, DevGroups
+from reranker.training.reciprocal_rank import DevGroups
 from reranker.training.reranker_cards import finetuned_card
 from reranker.training.trainable_cross_encoder import open_trainable
 from retriever.mining.pairs import Pair
@@ -99,7 +99,7 @@ def _train_on_groups(
     if dev_pairs:
         dev_texts = GroupTexts(opened.text_format, config.dev.negatives)
         groups = DevGroups(opened.model, run.accelerator.device, dev_pairs, tokenizer, dev_texts)
-        dev = DevMeasure(MEASURE, lambda: groups() if is_first else 0.0, higher_is_better=True)
+        dev = DevMeasure("mrr", lambda: groups() if is_first else 0.0, higher_is_better=True)
     group_loss = LOSSES[config.loss.kind]
 
     def loss(model: nn.Module, inputs: Mapping[str, Any]) -> dict[str, Tensor]:

@@ -19,16 +19,14 @@ from reranker.training.group_inputs import GroupTexts, PairTokenizer
 from reranker.training.group_loss import read_scores
 from retriever.mining.pairs import Pair
 
-MEASURE = "mrr"
 CUT = 10
-_BUDGET = 8_192  # padded tokens in a batch
 
 
 class DevGroups:
     """The measure of a model in training on labelled pairs."""
 
     dimension = 1
-    token_budget = _BUDGET
+    token_budget = 8_192  # padded tokens in a batch
     parallel = Parallel()
 
     def __init__(

@@ -21,9 +21,7 @@ from retriever.models.biencoder import TextFormat
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-MEASURE = "average_rank"
 _BLOCK = 1024
-_BATCH = 64  # texts
 
 
 class AverageRank:
@@ -47,7 +45,7 @@ class AverageRank:
 
         All processes must call it: they share the encoding.
         """
-        options: dict[str, Any] = {"prompt": "", "batch_size": _BATCH, "show_progress_bar": False}
+        options: dict[str, Any] = {"prompt": "", "batch_size": 64, "show_progress_bar": False}
         with distributed_evaluation(model) as is_first:
             if not is_first:
                 return 0.0

@@ -23,7 +23,7 @@ from retriever.models.folders import weights_sha256
 from retriever.models.library import TITLE_SEPARATOR, text_prompts
 from retriever.models.locations import ADAPTER, PASSAGES, find_base
 from retriever.models.towers import has_two_towers, is_normalized, tower
-from retriever.training.average_rank import MEASURE, AverageRank
+from retriever.training.average_rank import AverageRank
 from retriever.training.card import bi_encoder_card
 from retriever.training.config import TrainConfig
 from retriever.training.in_batch_loss import pair_loss
@@ -116,7 +116,7 @@ def _dev_measure(config: TrainConfig, model: SentenceTransformer) -> DevMeasure 
         torch.empty((), dtype=torch.int64).random_()
         return measure(model)
 
-    return DevMeasure(MEASURE, average_rank, higher_is_better=False)
+    return DevMeasure("average_rank", average_rank, higher_is_better=False)
 
 
 def _check_negatives(config: TrainConfig, pairs: PairTable) -> None:
