@@ -11,6 +11,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from app.around.evidence import Evidence, LinkEvidence
 from app.around.known_questions import Known, KnownQuestions
 from app.around.query_words import Span, matched_spans
@@ -21,6 +23,7 @@ from indexer.base.errors import InputError, LinkseekError, UsageError
 from indexer.base.text import without_hidden
 from indexer.index import Index
 from indexer.store.artifacts import read_index_manifest
+from retriever.links.topology import Topology
 from retriever.ranking import Query, Ranking
 from retriever.search.stages import recorded_stages
 
@@ -214,7 +217,12 @@ class SearchService:
     @cached_property
     def evidence(self) -> Evidence:
         """The links around any passage of this index."""
-        return Evidence(self.index)
+        return Evidence(self.index, self.topology)
+
+    @cached_property
+    def topology(self) -> Topology:
+        """All links of this index, for whatever reads the links around a passage or an article."""
+        return Topology(self.index.links, np.asarray(self.index.passages.offsets))
 
     def _open(self, name: str) -> Pipeline:
         if name not in self._ready:
@@ -238,7 +246,7 @@ class SearchService:
             marks=tuple(matched_spans(question, passage.text)),
             row=row,
             answers=known.spans(passage.text),
-            relevant=known.is_right(passage),
+            relevant=known.is_relevant(passage),
         )
 
     # --- choices --------------------------------------------------------------------------------

@@ -4,11 +4,13 @@ import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from tiny_corpus import write_jsonl
 
 from indexer.building.builder import build_index
 from indexer.building.plan import Plan
 from indexer.index import Index
+from retriever.links.topology import Topology
 
 
 def build_linked(index: Path, rows, words=20) -> Index:
@@ -19,6 +21,11 @@ def build_linked(index: Path, rows, words=20) -> Index:
     build_index(index, plan, lambda name, title: None)
     corpus.unlink()
     return Index.open(index)
+
+
+def topology_of(index: Index) -> Topology:
+    """All links of an index, as the pages share them."""
+    return Topology(index.links, np.asarray(index.passages.offsets))
 
 
 def make_index(folder: Path, rows: list[dict[str, Any]], words: int = 100) -> Index:

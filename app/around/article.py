@@ -10,7 +10,7 @@ from functools import cache, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from app.around.titles import Found, found
+from app.around.titles import ArticleName, article_name
 from indexer.base.errors import InputError
 from indexer.documents import Section
 from indexer.index import Index
@@ -33,7 +33,7 @@ class Anchor:
 
     start: int
     end: int
-    target: Found
+    target: ArticleName
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Heading:
 class DualLinks:
     """Another document that a passage links to, and those of its passages that link back, by id."""
 
-    target: Found
+    target: ArticleName
     passages: tuple[str, ...]
 
 
@@ -71,7 +71,7 @@ class ReadPassage:
 class Neighbour:
     """Another document, with the number of links to it and from it."""
 
-    target: Found
+    target: ArticleName
     links_to: int
     links_from: int
 
@@ -123,19 +123,16 @@ def passage_number(index: Index, row: int, passage_id: str) -> int:
     return passage - first + 1 if first <= passage < last else 0
 
 
-def read_article(index: Index, row: int, first: int = 1, topology: Topology | None = None) -> Article:
-    """A document and `PAGE` of its passages, those from number `first` on.
-
-    topology: of all links of the index; whoever reads several articles keeps it.
-    """
+def read_article(index: Index, topology: Topology, row: int, first: int = 1) -> Article:
+    """A document and `PAGE` of its passages, those from number `first` on. topology: of the whole index."""
     passages, graph = index.passages, index.links
     begin, end = map(int, passages.offsets[row : row + 2])
     first = min(max(first, 1), max(end - begin, 1))
-    duals = around_document(topology or Topology(graph, np.asarray(passages.offsets)), row).dual_links()
+    duals = around_document(topology, row).dual_links()
     targets = graph.target[int(graph.offsets[begin]) : int(graph.offsets[end])]
     sources = passages.document_rows(graph.passage[graph.to_document(row)].astype(np.int64))
     links_to, links_from = _count_others(targets, row), _count_others(sources, row)
-    name = cache(partial(found, index))
+    name = cache(partial(article_name, index))
 
     def neighbours(rows: AbstractSet[int]) -> Neighbours:
         counts = {other: (links_to.get(other, 0), links_from.get(other, 0)) for other in rows}
@@ -177,7 +174,7 @@ def _read_passage(
     document: int,
     sections: Sequence[Section],
     duals: PassagePairs,
-    name: Callable[[int], Found],
+    name: Callable[[int], ArticleName],
 ) -> ReadPassage:
     stored, graph = index.passages[passage], index.links
     anchors = [

@@ -18,7 +18,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from app.around.article import Anchor
 from app.around.query_words import term
+from app.around.titles import ArticleName, article_name
 from indexer.index import Index
 from indexer.store.ids import hash_ids
 from retriever.links.neighbourhood import around_passage
@@ -31,30 +33,10 @@ _MAX_LINKING = 20_000  # links to an article that count: a country is linked fro
 
 
 @dataclass(frozen=True, slots=True)
-class Article:
-    """A document as a link shows it."""
-
-    row: int
-    id: str
-    title: str
-
-
-@dataclass(frozen=True, slots=True)
-class Anchor:
-    """A link of the passage: `text[start:end]` leads to the article."""
-
-    start: int
-    end: int
-    article: Article
-    named: bool
-    """Whether the question names the article or says the anchor."""
-
-
-@dataclass(frozen=True, slots=True)
 class Entity:
     """An article that the question names. relation: "own", "linked" or "linking", seen from the passage."""
 
-    article: Article
+    article: ArticleName
     relation: str
     anchor: str = ""
 
@@ -63,7 +45,7 @@ class Entity:
 class DualLink:
     """An article that this passage links to, and that links back; `here` and `there` are the anchors."""
 
-    article: Article
+    article: ArticleName
     here: str
     there: str
 
@@ -76,8 +58,8 @@ class CoMention:
     the query is from the other, and this one links to `article`.
     """
 
-    article: Article
-    shared: Article
+    article: ArticleName
+    shared: ArticleName
     asks: bool
 
 
@@ -85,7 +67,7 @@ class CoMention:
 class LinkEvidence:
     """The hyperlinks of one passage, and those between it and the question."""
 
-    article: Article
+    article: ArticleName
     entities: tuple[Entity, ...]
     anchors: tuple[Anchor, ...]
     dual_links: tuple[DualLink, ...]
@@ -95,10 +77,9 @@ class LinkEvidence:
 class Evidence:
     """The hyperlinks of one index, for any thread."""
 
-    def __init__(self, index: Index) -> None:
-        self._index = index
-        self._links = index.links
-        self._topology = Topology(index.links, np.asarray(index.passages.offsets))
+    def __init__(self, index: Index, topology: Topology) -> None:
+        """topology: of the whole index."""
+        self._index, self._links, self._topology = index, index.links, topology
 
     def of(self, question: str, row: int) -> LinkEvidence:
         """The evidence for the passage at a row.
@@ -116,19 +97,18 @@ class Evidence:
         back = dict(linking)  # the first link of each
         named = self._named(question, own, anchors, back)
         return LinkEvidence(
-            self.article(own),
+            self._article(own),
             tuple(self._entities(named, own, linked, back)),
             tuple(
                 Anchor(
                     int(links.start[link]),
                     min(int(links.end[link]), len(text)),
-                    self.article(int(links.target[link])),
-                    int(links.target[link]) in named,
+                    self._article(int(links.target[link])),
                 )
                 for link in anchors
             ),
             tuple(
-                DualLink(self.article(target), self._anchor(link), self._anchor(back[target]))
+                DualLink(self._article(target), self._anchor(link), self._anchor(back[target]))
                 for target, link in sorted(linked.items(), key=lambda item: item[1])
                 if target in back
             ),
@@ -138,65 +118,60 @@ class Evidence:
     def _co_mentions(self, near: Topology, row: int) -> Iterator[CoMention]:
         """Those with a query from elsewhere first; each pair of articles once, in reading order."""
         pairs = near.co_mentions(every_shared=True)
-        found, asking = pairs[pairs.positive == row], pairs[pairs.query == row]
-        found = found[np.lexsort((found.shared_link, found.positive_link))]
+        asked, asking = pairs[pairs.positive == row], pairs[pairs.query == row]
+        asked = asked[np.lexsort((asked.shared_link, asked.positive_link))]
         asking = asking[np.argsort(asking.shared_link, kind="stable")]
-        for others, mentions, asks in ((found.query, found, False), (asking.positive, asking, True)):
+        for others, mentions, asks in ((asked.query, asked, False), (asking.positive, asking, True)):
             articles = self._index.passages.document_rows(others.astype(np.int64)).tolist()
             thirds = self._links.target[mentions.shared_link].tolist()
             for article, shared in dict.fromkeys(zip(articles, thirds, strict=True)):
-                yield CoMention(self.article(article), self.article(shared), asks)
+                yield CoMention(self._article(article), self._article(shared), asks)
 
-    def article(self, row: int) -> Article:
-        """A document's id and title; the id stands for a blank title."""
-        id_ = str(self._index.documents.table.value("id", row))
-        title = str(self._index.documents.table.value("title", row))
-        return Article(row, id_, title if title.strip() else id_)
+    def _article(self, row: int) -> ArticleName:
+        return article_name(self._index, row)
 
     def _anchor(self, link: int) -> str:
         text = str(self._index.passages.table.value("text", int(self._links.passage[link])))
         return text[int(self._links.start[link]) : int(self._links.end[link])].strip()
 
-    # --- the question ---------------------------------------------------------------------------
-
-    def _named(self, question: str, own: int, links: Sequence[int], back: dict[int, int]) -> dict[int, str]:
-        """The articles that the question names -> their names in it, in the order of the question.
+    def _named(self, question: str, own: int, links: Sequence[int], back: dict[int, int]) -> list[int]:
+        """The articles that the question names, in its order.
 
         These may be the passage's own article, those that it links to, by title and anchor, and articles that
         link here and have words of the question as their id.
         """
         words = _WORD.findall(question)[:_MAX_WORDS]
         stems = _stems(words)
-        named: dict[int, tuple[int, str]] = {}
+        places: dict[int, int] = {}
 
         def look_for(document: int, name: str) -> None:
             without_brackets = re.sub(r"\([^)]*\)", " ", name)  # Mercury (planet)
             place = _place(_stems(_WORD.findall(without_brackets)), stems)
             if place >= 0:
-                named.setdefault(document, (place, name))
+                places.setdefault(document, place)
 
-        look_for(own, self.article(own).title)
+        look_for(own, self._article(own).title)
         for link in links:
             target = int(self._links.target[link])
-            look_for(target, self.article(target).title)
+            look_for(target, self._article(target).title)
             look_for(target, self._anchor(link))
         names = list(_possible_ids(words))
         rows = self._index.document_ids.rows(hash_ids(id_ for _, id_ in names)).tolist()
-        for (place, id_), row in zip(names, rows, strict=True):
+        for (place, _), row in zip(names, rows, strict=True):
             if row in back:
-                named.setdefault(row, (place, id_))
-        return {row: name for row, (_, name) in sorted(named.items(), key=lambda item: item[1][0])}
+                places.setdefault(row, place)
+        return sorted(places, key=places.__getitem__)
 
     def _entities(
-        self, named: dict[int, str], own: int, linked: dict[int, int], back: dict[int, int]
+        self, named: Sequence[int], own: int, linked: dict[int, int], back: dict[int, int]
     ) -> Iterator[Entity]:
         for row in named:
             if row == own:
-                yield Entity(self.article(row), "own")
+                yield Entity(self._article(row), "own")
             elif row in linked:
-                yield Entity(self.article(row), "linked", self._anchor(linked[row]))
+                yield Entity(self._article(row), "linked", self._anchor(linked[row]))
             else:
-                yield Entity(self.article(row), "linking", self._anchor(back[row]))
+                yield Entity(self._article(row), "linking", self._anchor(back[row]))
 
 
 def _stems(words: Sequence[str]) -> list[str]:

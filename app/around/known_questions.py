@@ -19,7 +19,7 @@ from retriever.queries import read_queries
 from retriever.ranking import Query
 from retriever.search.runs import Qrels, read_qrels
 
-_MAX_MARKED = 20_000  # characters in which answers are marked; `is_right` reads the whole text
+_MAX_MARKED = 20_000  # characters in which answers are marked; `is_relevant` reads the whole text
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Known:
     def _matcher(self) -> AnswerMatcher:
         return AnswerMatcher(self.answers)
 
-    def is_right(self, passage: Passage) -> bool | None:
+    def is_relevant(self, passage: Passage) -> bool | None:
         """Whether a passage answers the question; None where neither answers nor judgements are known."""
         if self.answers:
             return self._matcher.matches(passage.text)

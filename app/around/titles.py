@@ -28,15 +28,15 @@ _ACCENTED = (*range(0xC0, 0x250), *range(0x1E00, 0x1F00))  # Latin letters with 
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A document by name. title: its id where it has none."""
+class ArticleName:
+    """A document as a link shows it. title: its id where it has none."""
 
     row: int
     id: str
     title: str
 
 
-def find_articles(index: Index, text: str, k: int = 12) -> tuple[list[Found], int]:
+def find_articles(index: Index, text: str, k: int = 12) -> tuple[list[ArticleName], int]:
     """The k documents whose titles match best, and the number of matches.
 
     A document whose id is the text comes first; then titles that equal the text, begin with it, have a word
@@ -52,14 +52,14 @@ def find_articles(index: Index, text: str, k: int = 12) -> tuple[list[Found], in
         title = pa.array([str(index.documents.table.value("title", exact))])
         total += exact not in rows and not _match(title, pattern)[0]
         rows = [exact, *(row for row in rows if row != exact)][:k]
-    return [found(index, row) for row in rows], total
+    return [article_name(index, row) for row in rows], total
 
 
-def found(index: Index, row: int) -> Found:
-    """A document by its row."""
+def article_name(index: Index, row: int) -> ArticleName:
+    """The id and the title of a document."""
     id_ = str(index.documents.table.value("id", row))
     title = str(index.documents.table.value("title", row)).strip()
-    return Found(row, id_, title or id_)
+    return ArticleName(row, id_, title or id_)
 
 
 def _matching(index: Index, pattern: str, k: int) -> tuple[list[int], int]:

@@ -45,7 +45,7 @@ ContrastObjective = reranker.objectives.base.Objective
 
 
 @dataclass(frozen=True, slots=True)
-class Mined:
+class ObjectiveExamples:
     """Some of the examples that an objective makes of an article. count: of all, by their kind.
 
     unit: the word for one. why: a sentence, where there are none or fewer than there might be.
@@ -62,9 +62,9 @@ class Mined:
 class Mining:
     """One index, and whatever is computed once for all of it."""
 
-    def __init__(self, index: Index) -> None:
-        self.index = index
-        self.topology = Topology(index.links, np.asarray(index.passages.offsets))
+    def __init__(self, index: Index, topology: Topology) -> None:
+        """topology: of the whole index."""
+        self.index, self.topology = index, topology
         self.prepared: dict[str, tuple[ContrastObjective, NDArray[np.int64]]] = {}
         """Objectives that read the whole index, ready to be used, and their candidates, by name."""
 
@@ -88,7 +88,7 @@ class Near:
         self.source = Source(mining.index, language, around_document(mining.topology, document))
 
 
-Miner = Callable[[Near, int], Mined]
+Miner = Callable[[Near, int], ObjectiveExamples]
 """Makes at most so many examples of an article, the same ones each time."""
 
 
@@ -117,7 +117,7 @@ def spread(count: int, limit: int) -> list[int]:
 # --- pairs ----------------------------------------------------------------------------------------
 
 
-def mine_pairs(objective: PairObjective, near: Near, limit: int) -> Mined:
+def mine_pairs(objective: PairObjective, near: Near, limit: int) -> ObjectiveExamples:
     """Pairs with a query from the article, from all over it, equally many of each kind."""
     counts: dict[str, int] = {}
     examples: list[Example] = []
@@ -127,7 +127,7 @@ def mine_pairs(objective: PairObjective, near: Near, limit: int) -> Mined:
         pairs = available[np.flatnonzero(own)]
         counts[kind] = len(pairs)
         examples += _pair_examples(objective, near, kind, pairs, max(limit // len(candidates), 1))
-    return Mined(objective.name, objective.summary, counts, tuple(examples))
+    return ObjectiveExamples(objective.name, objective.summary, counts, tuple(examples))
 
 
 def _pair_examples(
@@ -147,12 +147,12 @@ def _pair_examples(
 # --- contrasts ------------------------------------------------------------------------------------
 
 
-def mine_contrasts(objective: ContrastObjective, near: Near, limit: int) -> Mined:
+def mine_contrasts(objective: ContrastObjective, near: Near, limit: int) -> ObjectiveExamples:
     """Contrasts from all over the article; if there are none or fewer, the reason."""
 
-    def mined(count: int = 0, examples: Sequence[Example] = (), why: str = "") -> Mined:
+    def mined(count: int = 0, examples: Sequence[Example] = (), why: str = "") -> ObjectiveExamples:
         counts = {objective.name: count}
-        return Mined(objective.name, objective.summary, counts, tuple(examples), "contrast", why)
+        return ObjectiveExamples(objective.name, objective.summary, counts, tuple(examples), "contrast", why)
 
     obstacle = _obstacle(objective, len(near.source.index.passages))
     if obstacle:

@@ -8,7 +8,7 @@ from pathlib import Path
 import streamlit as st
 
 from app.around.article import PAGE, article_row, passage_number, read_article
-from app.around.titles import MAX_CHARACTERS, find_articles, found
+from app.around.titles import MAX_CHARACTERS, article_name, find_articles
 from app.around.training_data import Mining, contrast_miners, pair_miners
 from app.page.context import Context
 from app.page.elements import invite, show, show_no_index
@@ -26,7 +26,7 @@ _EXAMPLES = 6
 @st.cache_resource(max_entries=4, show_spinner=False)
 def open_mining(index: Path, stamp: tuple[int, int, int], _service: SearchService) -> Mining:
     """The counts over a whole index, made once for all visitors."""
-    return Mining(_service.index)
+    return Mining(_service.index, _service.topology)
 
 
 def page(context: Context) -> None:
@@ -45,7 +45,7 @@ def page(context: Context) -> None:
         show_article(mining, view, name)
     elif not view.find:
         invite("Read an article", "Find one by a part of its title, or begin with one of these.")
-        start = [found(index, row) for row in mining.most_linked]
+        start = [article_name(index, row) for row in mining.most_linked]
         show("start_articles.html", articles=start, index=name)
 
 
@@ -83,7 +83,7 @@ def show_article(mining: Mining, view: ArticleView, name: str) -> None:
     row = article_row(index, view.id)
     at = passage_number(index, row, view.passage)
     first = at - 2 if at > PAGE and view.first == 1 else view.first  # a page with the passage on it
-    article = read_article(index, row, first, mining.topology)
+    article = read_article(index, mining.topology, row, first)
     show("article_heading.html", article=article)
     st.segmented_control(
         "Show",

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.around.evidence import Article, CoMention, LinkEvidence
+from app.around.evidence import CoMention, LinkEvidence
+from app.around.titles import ArticleName
 from app.web.rendering import render
 
 _MAX_ROWS = 6  # of a column
@@ -29,7 +30,7 @@ class Node:
     column: int
     x: float
     y: float
-    article: Article
+    article: ArticleName
     named: bool
 
     @property

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from app.around.article import PAGE, Article, ReadPassage
 from app.evaluation.reports import Report, Summary
 from app.evaluation.results import Results
+from app.report.charts import DARK, LIGHT
 from app.report.render import html_sections
 from app.report.sections import opening, sections
 from app.report.text import clean, with_unit
@@ -49,7 +50,7 @@ def why_html(reason: Reason, answers: Sequence[Answer], index: str) -> str:
     """A passage with its links, and its rank and score in every pipeline."""
     text = reason.hit.text[:_REASON_CHARACTERS]
     anchors = [
-        (anchor.start, anchor.end, article_address(anchor.article.id, index))
+        (anchor.start, anchor.end, article_address(anchor.target.id, index))
         for anchor in reason.links.anchors
         if anchor.end <= len(text)
     ]
@@ -143,7 +144,9 @@ def report_part_html(report: Report, part: str) -> str:
     """The sections of a part of a report; the scores begin with the summary. Charts hold SVG."""
     summary = [replace(opening(report.results), title="Summary")] if part == "scores" else []
     html = html_sections([*summary, *sections(report.results, _PARTS[part])])
-    return render("report_part.html", html=html)
+    schemes = enumerate(zip(LIGHT.series, DARK.series, strict=True))
+    colours = " ".join(f"--c{number}: light-dark({light}, {dark});" for number, (light, dark) in schemes)
+    return render("report_part.html", html=html, colours=colours)
 
 
 def report_title(results: Results) -> str:

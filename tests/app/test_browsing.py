@@ -2,14 +2,12 @@
 
 from collections import Counter
 
-import numpy as np
 import pytest
-from linked_corpus import build_linked, page, random_pages
+from linked_corpus import build_linked, page, random_pages, topology_of
 
 from app.around import article as browsing
 from app.around.article import article_row, passage_number, read_article
 from indexer.base.errors import InputError
-from retriever.links.topology import Topology
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +31,7 @@ def test_a_small_wiki_by_hand(tmp_path):
         ],
         words=10,
     )
-    article = read_article(index, 0)
+    article = read_article(index, topology_of(index), 0)
     assert (article.id, article.title, article.url) == ("A", "Title A", "http://a.example")
     [passage] = article.passages
     assert (passage.id, passage.number, passage.text) == (
@@ -59,7 +57,8 @@ def test_a_small_wiki_by_hand(tmp_path):
 
 def test_dual_links_are_those_of_the_topology(index, monkeypatch):
     monkeypatch.setattr(browsing, "MAX_DUALS", 1000)
-    whole = Topology(index.links, np.asarray(index.passages.offsets)).dual_links()
+    topology = topology_of(index)
+    whole = topology.dual_links()
     expected = sorted(
         (index.passages[int(a)].id, index.passages[int(b)].id)
         for a, b in zip(whole.query, whole.positive, strict=True)
@@ -67,7 +66,7 @@ def test_dual_links_are_those_of_the_topology(index, monkeypatch):
     found = sorted(
         (passage.id, back)
         for row in range(len(index.documents))
-        for passage in read_article(index, row).passages
+        for passage in read_article(index, topology, row).passages
         for dual in passage.duals
         for back in dual.passages
     )
@@ -83,7 +82,7 @@ def test_neighbours_are_all_links_counted(index):
             for link in index.links.from_passage(passage):
                 links[row, int(index.links.target[link])] += 1
     for row in range(len(index.documents)):
-        article = read_article(index, row)
+        article = read_article(index, topology_of(index), row)
         out = {b: count for (a, b), count in links.items() if a == row != b}
         here = {a: count for (a, b), count in links.items() if b == row != a}
         listed = [*article.mutual.first, *article.incoming.first, *article.outgoing.first]
@@ -97,7 +96,7 @@ def test_neighbours_are_all_links_counted(index):
 def test_long_lists_are_cut_and_counted(index, monkeypatch):
     monkeypatch.setattr(browsing, "MAX_NEIGHBOURS", 2)
     monkeypatch.setattr(browsing, "MAX_DUALS", 1)
-    whole = [read_article(index, row) for row in range(5)]
+    whole = [read_article(index, topology_of(index), row) for row in range(5)]
     assert any(a.mutual.count > 2 == len(a.mutual.first) for a in whole)
     most = max((p for a in whole for p in a.passages), key=lambda p: p.more_duals)
     assert most.more_duals > 0 and len(most.duals) == 1
@@ -109,10 +108,10 @@ def test_long_lists_are_cut_and_counted(index, monkeypatch):
 def test_pages_of_a_long_article(tmp_path, monkeypatch):
     monkeypatch.setattr(browsing, "PAGE", 3)
     index = build_linked(tmp_path / "index", [page("A", "word " * 70)], words=10)
-    assert [p.number for p in read_article(index, 0).passages] == [1, 2, 3]
-    assert [p.id for p in read_article(index, 0, 6).passages] == ["A#5", "A#6"]
+    assert [p.number for p in read_article(index, topology_of(index), 0).passages] == [1, 2, 3]
+    assert [p.id for p in read_article(index, topology_of(index), 0, 6).passages] == ["A#5", "A#6"]
     for first, shown in ((0, 1), (-5, 1), (7, 7), (8, 7), (10**9, 7)):
-        assert read_article(index, 0, first).first == shown
+        assert read_article(index, topology_of(index), 0, first).first == shown
     assert passage_number(index, 0, "A#6") == 7
     assert passage_number(index, 0, "A#7") == 0 and passage_number(index, 0, "B#0") == 0
 
@@ -127,7 +126,7 @@ def test_headings_stand_where_their_sections_begin(tmp_path):
     index = build_linked(tmp_path / "index", [row], words=3)
     headings = [
         (p.number, p.text[h.start :], h.text, h.level)
-        for p in read_article(index, 0).passages
+        for p in read_article(index, topology_of(index), 0).passages
         for h in p.headings
     ]
     assert headings == [
@@ -141,9 +140,9 @@ def test_a_book_is_cut(tmp_path, monkeypatch):
     index = build_linked(
         tmp_path / "index", [page("A", "See [[B]] and more of [[B]]."), page("B", "")], words=0
     )
-    [passage] = read_article(index, 0).passages
+    [passage] = read_article(index, topology_of(index), 0).passages
     assert (passage.text, passage.cut, len(passage.anchors)) == ("See B and mo", True, 1)
-    assert read_article(index, 1).passages[0].text == ""
+    assert read_article(index, topology_of(index), 1).passages[0].text == ""
 
 
 @pytest.mark.parametrize("id_", ["", "none", "A#0", "../A", "a"])

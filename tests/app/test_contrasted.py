@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from linked_corpus import build_linked, page, random_pages
+from linked_corpus import build_linked, page, random_pages, topology_of
 
 from app.around import training_data
 from app.around.training_data import Mining, contrast_miners, mine_contrasts
@@ -64,7 +64,7 @@ def jobs(tmp_path_factory):
 
 
 def mine(index, name, document, most=6):
-    return contrast_miners()[name](Mining(index).near(document), most)
+    return contrast_miners()[name](Mining(index, topology_of(index)).near(document), most)
 
 
 def strong(text):
@@ -82,7 +82,7 @@ def test_every_objective_can_be_shown():
 @pytest.mark.parametrize("name", AROUND)
 def test_the_links_around_an_article_give_the_contrasts_of_the_whole_index(index, name):
     """The same candidates, as the passages and links that they stand for, and the same contrasts of them."""
-    objective, whole, mining = all_objectives()[name](), Source(index), Mining(index)
+    objective, whole, mining = all_objectives()[name](), Source(index), Mining(index, topology_of(index))
     rows = objective.candidates(whole)
     by_document, compared = objective.documents(whole, rows), 0
     for document in range(len(index.documents)):
@@ -111,7 +111,7 @@ def test_candidates_of_the_whole_index_are_counted_by_article(index, name, encod
 
 def test_word_sets_with_their_likelihoods(index):
     prop = Prop(minimum_count=2)
-    mining = Mining(index)
+    mining = Mining(index, topology_of(index))
     document = int(np.argmax(np.diff(index.passages.offsets)))
     mined = mine_contrasts(prop, mining.near(document), 3)
     assert mined.count == {"prop": 5} and len(mined.examples) == 3 and mined.unit == "contrast"
@@ -131,7 +131,7 @@ def test_word_sets_with_their_likelihoods(index):
 def test_words_of_the_collection_are_counted_once(index, monkeypatch):
     counted, prepare = [], Prop.prepare
     monkeypatch.setattr(Prop, "prepare", lambda self, source: counted.append(self) or prepare(self, source))
-    mining, prop = Mining(index), Prop(minimum_count=2)
+    mining, prop = Mining(index, topology_of(index)), Prop(minimum_count=2)
     for document in (0, 1, 0):
         mine_contrasts(prop, mining.near(document), 1)
     assert len(counted) == 1

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from linked_corpus import document, make_index
+from linked_corpus import document, make_index, topology_of
 
-from app.around.evidence import Article, CoMention, Evidence
+from app.around.evidence import CoMention, Evidence
+from app.around.titles import ArticleName, article_name
 from indexer.index import Index
 from retriever.links.topology import PassagePairs, Topology
 
@@ -41,22 +42,22 @@ def ids(articles: Any) -> list[str]:
 
 
 def test_dual_links_with_both_anchors(herschel: Index) -> None:
-    found = Evidence(herschel).of("nothing", 0)
+    found = Evidence(herschel, topology_of(herschel)).of("nothing", 0)
     assert [(dual.article.title, dual.here, dual.there) for dual in found.dual_links] == [
         ("William Herschel", "her brother", "Caroline"),
         ("Comet", "comet", "Caroline Herschel"),
         ("Venus (planet)", "Venus_(planet)", "her"),
     ]
-    assert found.article == Article(0, "Caroline", "Caroline Herschel")
+    assert found.article == ArticleName(0, "Caroline", "Caroline Herschel")
 
 
 def test_co_mentions_both_ways(herschel: Index) -> None:
     """Hannover and Caroline's passage both link to the Moon, and Hannover's to Caroline."""
-    evidence = Evidence(herschel)
-    moon, hannover = evidence.article(3), evidence.article(6)
+    evidence = Evidence(herschel, topology_of(herschel))
+    moon, hannover = article_name(herschel, 3), article_name(herschel, 6)
     assert CoMention(hannover, moon, asks=True) in evidence.of("", 0).co_mentions
     [shared] = evidence.of("", 6).co_mentions  # Hannover links to Caroline, whose passage links to the Moon
-    assert shared == CoMention(evidence.article(0), moon, asks=False)
+    assert shared == CoMention(article_name(herschel, 0), moon, asks=False)
 
 
 @pytest.mark.parametrize(
@@ -74,29 +75,29 @@ def test_co_mentions_both_ways(herschel: Index) -> None:
     ],
 )
 def test_what_a_question_names(herschel: Index, question: str, expected: list[tuple[str, str, str]]) -> None:
-    found = Evidence(herschel).of(question, 0)
+    found = Evidence(herschel, topology_of(herschel)).of(question, 0)
     assert [(e.article.id, e.relation, e.anchor) for e in found.entities] == expected
 
 
 def test_anchors_of_the_passage(herschel: Index) -> None:
-    found = Evidence(herschel).of("Who found a comet?", 0)
+    found = Evidence(herschel, topology_of(herschel)).of("Who found a comet?", 0)
     text = herschel.passages[0].text
-    assert [(text[a.start : a.end], a.article.id, a.named) for a in found.anchors] == [
-        ("her brother", "William", False),
-        ("comet", "comet", True),
-        ("Moon", "Moon", False),
-        ("Venus_(planet)", "Venus_(planet)", False),
+    assert [(text[a.start : a.end], a.target.id) for a in found.anchors] == [
+        ("her brother", "William"),
+        ("comet", "comet"),
+        ("Moon", "Moon"),
+        ("Venus_(planet)", "Venus_(planet)"),
     ]
 
 
 def test_a_passage_without_links(herschel: Index) -> None:
-    found = Evidence(herschel).of("tube", 5)
+    found = Evidence(herschel, topology_of(herschel)).of("tube", 5)
     assert (found.entities, found.anchors, found.dual_links, found.co_mentions) == ((), (), (), ())
 
 
 def test_a_document_without_a_title_is_called_by_its_id(tmp_path: Path) -> None:
     index = make_index(tmp_path, [document("nameless", "A text.", " "), document("b", "To [it|nameless].")])
-    assert Evidence(index).article(0).title == "nameless"
+    assert article_name(index, 0).title == "nameless"
 
 
 # --- against plain loops --------------------------------------------------------------------------
@@ -118,7 +119,7 @@ def random_rows(seed: int, documents: int = 12) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("seed", range(3))
 def test_every_passage_against_the_definitions(tmp_path: Path, seed: int) -> None:
     index = make_index(tmp_path, random_rows(seed), words=6)
-    evidence, rows = Evidence(index), range(len(index.passages))
+    evidence, rows = Evidence(index, topology_of(index)), range(len(index.passages))
     owner = index.passages.document_rows(np.arange(len(index.passages))).tolist()
     to = {
         row: {int(t) for t in index.links.target[index.links.from_passage(row)]} - {owner[row]}
@@ -126,7 +127,7 @@ def test_every_passage_against_the_definitions(tmp_path: Path, seed: int) -> Non
     }
     pointing = {d: {owner[row] for row in rows if d in to[row]} for d in range(len(index.documents))}
     k = sorted(map(len, pointing.values()))[int(0.9 * len(pointing))]
-    assert k == Topology(index.links, np.asarray(index.passages.offsets)).in_degree_limit
+    assert k == topology_of(index).in_degree_limit
     seen = 0
     for row in rows:
         found = evidence.of("", row)
@@ -147,8 +148,8 @@ def test_every_passage_against_the_definitions(tmp_path: Path, seed: int) -> Non
 
 def test_the_articles_are_those_that_hlp_would_pair(tmp_path: Path) -> None:
     index = make_index(tmp_path, random_rows(7), words=6)
-    offsets = np.asarray(index.passages.offsets)
-    topology, evidence = Topology(index.links, offsets), Evidence(index)
+    topology = topology_of(index)
+    evidence = Evidence(index, topology)
     dual, shared = topology.dual_links(), topology.co_mentions()
     owner = topology.document_of
     assert len(dual) and len(shared)
@@ -176,13 +177,13 @@ def test_only_the_links_around_the_passage_are_joined(
         return co_mentions(topology, every_shared)
 
     monkeypatch.setattr(Topology, "co_mentions", watched)
-    assert Evidence(herschel).of("Who found a comet?", 0).dual_links
+    assert Evidence(herschel, topology_of(herschel)).of("Who found a comet?", 0).dual_links
     assert joined == [9] and len(herschel.links) > 18
 
 
 def test_words_of_a_long_question_are_looked_for_once(herschel: Index) -> None:
     """10,000 characters of names do not take seconds, and what stands first is found."""
-    evidence = Evidence(herschel)
+    evidence = Evidence(herschel, topology_of(herschel))
     started = time.thread_time()
     found = evidence.of("Hannover " + "Caroline and some other words " * 300, 0)
     assert time.thread_time() - started < 1

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from reading import Reader
 from small_index import HOSTILE_TEXT, HOSTILE_TITLE
 
-from app.around.evidence import Anchor, Article, CoMention, DualLink, Entity, LinkEvidence
+from app.around.article import Anchor
+from app.around.evidence import CoMention, DualLink, Entity, LinkEvidence
+from app.around.titles import ArticleName
 from app.service import Answer, Hit, Place, Reason
 from app.web import link_graph as drawing
 from app.web import views
@@ -17,14 +19,14 @@ from app.web.views import why_html
 
 
 def article(row, title=None):
-    return Article(row, f"a{row}", title or f"Article {row}")
+    return ArticleName(row, f"a{row}", title or f"Article {row}")
 
 
 OWN, TWIN, SHARED, OTHER = (article(row) for row in range(4))
 LINKS = LinkEvidence(
     OWN,
     (Entity(OWN, "own"), Entity(TWIN, "linked", "her <brother>"), Entity(OTHER, "linking", "")),
-    (Anchor(0, 3, TWIN, True),),
+    (Anchor(0, 3, TWIN),),
     (DualLink(TWIN, "here", "there"),),
     (CoMention(OTHER, SHARED, asks=True), CoMention(TWIN, SHARED, asks=False)),
 )
@@ -132,11 +134,11 @@ def test_a_graph_of_many_stays_small_and_its_numbers_are_known_to_the_style():
 @given(st.text(), st.text())
 @settings(max_examples=30)
 def test_any_text_is_only_text(text, title):
-    this, other = Article(0, text, title), Article(1, title, text)
+    this, other = ArticleName(0, text, title), ArticleName(1, title, text)
     links = LinkEvidence(
         this,
         (Entity(this, "own"), Entity(other, "linked", text)),
-        (Anchor(0, min(1, len(text)), other, True),),
+        (Anchor(0, min(1, len(text)), other),),
         (DualLink(other, text, title),),
         (CoMention(other, this, asks=True),),
     )
@@ -146,7 +148,7 @@ def test_any_text_is_only_text(text, title):
 
 
 def test_hostile_titles():
-    evil = Article(1, HOSTILE_TEXT, HOSTILE_TITLE)
+    evil = ArticleName(1, HOSTILE_TEXT, HOSTILE_TITLE)
     links = replace(LINKS, dual_links=(DualLink(evil, HOSTILE_TEXT, HOSTILE_TITLE),))
     for html in (evidence_html(links, "i"), link_graph(links, "i")):
         assert "<script" not in html and "<img" not in html and "\u202e" not in html

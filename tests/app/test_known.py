@@ -1,4 +1,4 @@
-"""Questions whose answers are known: found again, suggested in turn, and what is right."""
+"""Questions whose answers are known: found again, suggested in turn, and which passages are relevant."""
 
 import pytest
 
@@ -25,11 +25,11 @@ KNOWN = KnownQuestions(
 def test_found_by_text_whatever_its_case_and_spaces():
     assert KNOWN.find(" which sickness KILLED her?\n").answers == ("cancer",)
     assert KNOWN.find("which sickness").answers == ()
-    assert KNOWN.find("which sickness").is_right(passage("cancer")) is None
+    assert KNOWN.find("which sickness").is_relevant(passage("cancer")) is None
 
 
 @pytest.mark.parametrize(
-    ("text", "right"),
+    ("text", "relevant"),
     [
         ("She died of cancer at 36", True),
         ("She died of Cancer.", True),
@@ -37,17 +37,17 @@ def test_found_by_text_whatever_its_case_and_spaces():
         ("", False),
     ],
 )
-def test_right_is_what_holds_an_answer_and_the_title_does_not_count(text, right):
-    assert KNOWN.find("Which sickness killed her?").is_right(passage(text)) is right
+def test_a_passage_with_an_answer_is_relevant_and_the_title_does_not_count(text, relevant):
+    assert KNOWN.find("Which sickness killed her?").is_relevant(passage(text)) is relevant
 
 
 def test_without_answers_judgements_count_on_passages_and_documents():
     known = KNOWN.find("Who?")
-    assert known.is_right(passage("x")) is True
-    assert known.is_right(passage("x", "Ada#3")) is False
-    assert known.is_right(passage("x", "Babbage#0", "Babbage")) is False
-    assert KNOWN.find("Where?").is_right(passage("x")) is False  # judged, and nothing is relevant
-    assert KnownQuestions([Query("1", "Who?")]).find("Who?").is_right(passage("x")) is None
+    assert known.is_relevant(passage("x")) is True
+    assert known.is_relevant(passage("x", "Ada#3")) is False
+    assert known.is_relevant(passage("x", "Babbage#0", "Babbage")) is False
+    assert KNOWN.find("Where?").is_relevant(passage("x")) is False  # judged, and nothing is relevant
+    assert KnownQuestions([Query("1", "Who?")]).find("Who?").is_relevant(passage("x")) is None
 
 
 def test_spans_of_answers():

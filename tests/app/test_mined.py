@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from linked_corpus import build_linked, page, random_pages
+from linked_corpus import build_linked, page, random_pages, topology_of
 
 from app.around.training_data import Mining, pair_miners
 from retriever.links.source import Source
@@ -26,7 +26,7 @@ def as_tuples(pairs):
 
 
 def test_the_most_linked(index):
-    mining = Mining(index)
+    mining = Mining(index, topology_of(index))
     degrees = mining.topology.in_degree[list(mining.most_linked)].tolist()
     assert (
         degrees == sorted(mining.topology.in_degree.tolist(), reverse=True)[: len(degrees)]
@@ -36,7 +36,7 @@ def test_the_most_linked(index):
 
 @pytest.mark.parametrize("name", list(all_objectives()))
 def test_an_article_gives_the_pairs_that_the_whole_index_gives_it(index, name):
-    objective, mining = all_objectives()[name], Mining(index)
+    objective, mining = all_objectives()[name], Mining(index, topology_of(index))
     whole = of_whole_index(index, objective)
     total = dict.fromkeys(whole, 0)
     for document in range(len(index.documents)):
@@ -60,7 +60,7 @@ def test_the_example_of_the_paper(tmp_path):
             page("Mitja Okorn", "He is a director. In 2011 he made [[Letters to Santa|a film]]."),
         ],
     )
-    mined = pair_miners()["dual-link"](Mining(index).near(0), 6)
+    mined = pair_miners()["dual-link"](Mining(index, topology_of(index)).near(0), 6)
     [example] = mined.examples
     assert (mined.objective, mined.count) == ("dual-link", {"dual-link": 1})
     assert example.asked.text == "It was directed by Mitja Okorn."
@@ -83,14 +83,14 @@ def test_a_co_mention_names_the_third(tmp_path):
             *fillers,
         ],
     )
-    near = Mining(index).near(0)
+    near = Mining(index, topology_of(index)).near(0)
     found = pair_miners()["co-mention"](near, 20).examples
     assert [example.through for example in found] == [("E", "E")]
     assert [found[0].better.text[slice(*mark)] for mark in found[0].better.marks] == ["his", "the cats"]
 
 
 def test_examples_are_few_the_same_each_time_and_from_all_over(index):
-    mining = Mining(index)
+    mining = Mining(index, topology_of(index))
     longest = int(np.argmax(np.diff(index.passages.offsets)))
     first = pair_miners()["ict"](mining.near(longest), 2)
     assert first == pair_miners()["ict"](mining.near(longest), 2)
@@ -102,7 +102,7 @@ def test_examples_are_few_the_same_each_time_and_from_all_over(index):
 
 def test_an_article_without_text_or_links(tmp_path):
     index = build_linked(tmp_path / "index", [page("a", ""), page("b", "One sentence.")])
-    mining = Mining(index)
+    mining = Mining(index, topology_of(index))
     for document in (0, 1):
         for name, objective in all_objectives().items():
             mined = pair_miners()[name](mining.near(document), 5)

@@ -1,13 +1,19 @@
 """The HTML of articles, indexes and jobs: foreign text is text, tags are closed, figures are correct."""
 
 import pytest
-from linked_corpus import build_linked, page
+from linked_corpus import build_linked, page, topology_of
 from reading import Reader
 from small_index import HOSTILE_TEXT, HOSTILE_TITLE
 
 from app.around.article import read_article
-from app.around.titles import Found, find_articles
-from app.around.training_data import Mined, Mining, contrast_miners, mine_contrasts, pair_miners
+from app.around.titles import ArticleName, find_articles
+from app.around.training_data import (
+    Mining,
+    ObjectiveExamples,
+    contrast_miners,
+    mine_contrasts,
+    pair_miners,
+)
 from app.background.jobs import Job, Order, Stage
 from app.web.addresses import ArticleView
 from app.web.index_description import Description, describe, list_descriptions, outcome, read_skipped
@@ -41,7 +47,7 @@ def read(html):
 
 
 def test_an_article_of_hostile_texts(index):
-    article = read_article(index, 0)
+    article = read_article(index, topology_of(index), 0)
     heading = read(render("article_heading.html", article=article))
     assert HOSTILE_TITLE in heading.text and "linked with 1 article" in heading.text
     html = read(
@@ -54,21 +60,26 @@ def test_an_article_of_hostile_texts(index):
 
 
 def test_the_text_is_whole_and_links_are_where_anchors_are(index):
-    article = read_article(index, 1)
+    article = read_article(index, topology_of(index), 1)
     html = read(article_html(article, ArticleView(id="B"), "x"))
     assert "One sentence. Back to <u>it</u>. Another." in html.text
     assert "article?id=%3Ci%3Eid%3C%2Fi%3E%23%3F%26&index=x" in html.hrefs
-    assert "This article has no text." in read(article_html(read_article(index, 2), ArticleView(), "x")).text
+    assert (
+        "This article has no text."
+        in read(article_html(read_article(index, topology_of(index), 2), ArticleView(), "x")).text
+    )
 
 
 def test_pages_of_a_long_article(tmp_path, monkeypatch):
     monkeypatch.setattr("app.around.article.PAGE", 2)
     monkeypatch.setattr("app.web.views.PAGE", 2)
     long = build_linked(tmp_path / "index", [page("A", "word " * 50)], words=10)
-    middle = read(article_html(read_article(long, 0, 3), ArticleView(id="A", first=3), "x"))
+    middle = read(
+        article_html(read_article(long, topology_of(long), 0, 3), ArticleView(id="A", first=3), "x")
+    )
     assert middle.text.count("Passages 3 to 4 of 5") == 2
     assert middle.hrefs[:2] == ["article?id=A&index=x", "article?id=A&first=5&index=x"]
-    last = read(article_html(read_article(long, 0, 5), ArticleView(id="A", first=5), "x"))
+    last = read(article_html(read_article(long, topology_of(long), 0, 5), ArticleView(id="A", first=5), "x"))
     assert "Passages 5 to 5 of 5" in last.text and "Later" not in last.text
 
 
@@ -78,8 +89,8 @@ def test_found_articles(index):
 
     assert HOSTILE_TITLE in read(found_html("<script>", *find_articles(index, "<script>"))).text
     assert "No title contains “<b>zz”" in read(found_html("<b>zz\u202e", [], 0)).text
-    assert "The first 1 of 1,234" in read(found_html("a", [Found(0, "a", "A")], 1234)).text
-    start = render("start_articles.html", articles=[Found(0, "a", "A")], index="x")
+    assert "The first 1 of 1,234" in read(found_html("a", [ArticleName(0, "a", "A")], 1234)).text
+    start = render("start_articles.html", articles=[ArticleName(0, "a", "A")], index="x")
     assert read(start).hrefs == ["article?id=a&index=x"]
 
 
@@ -88,13 +99,13 @@ def mined_html(mined, document_id):
 
 
 def test_examples_of_objectives_side_by_side(index):
-    near = Mining(index).near(1)
+    near = Mining(index, topology_of(index)).near(1)
     mined = [pair_miners()[name](near, 5) for name in ("dual-link", "hlp", "ict")]
     reader = read(mined_html(mined, "B"))
     assert reader.tags.count("section") == 3 and "1 pair" in reader.text
     assert "1 pair: 1 dual-link, 0 co-mention" in reader.text
     assert "Back to <u>it</u>." in reader.text and "<u>it</u>" in reader.marks
-    assert "Nothing is mined" in read(mined_html([Mined("x", "y", {"x": 0}, ())], "B")).text
+    assert "Nothing is mined" in read(mined_html([ObjectiveExamples("x", "y", {"x": 0}, ())], "B")).text
 
 
 def test_contrasts_have_a_better_and_worse_texts():
@@ -109,7 +120,7 @@ def test_contrasts_have_a_better_and_worse_texts():
         ("E", "<i>E</i>"),
         more_worse=1234,
     )
-    html = read(mined_html([Mined("harp", "s", {"rqp": 1}, (example,), "contrast")], "A"))
+    html = read(mined_html([ObjectiveExamples("harp", "s", {"rqp": 1}, (example,), "contrast")], "A"))
     assert html.text.index("asked") < html.text.index("should rank higher:") < html.text.index("better")
     assert html.text.index("better") < html.text.index("worse") < html.text.index("worst")
     assert "Both mention <i>E</i>." in html.text and "<b>B</b>, passage 1, D1: <u>near</u>" in html.text
@@ -121,7 +132,7 @@ def test_contrasts_have_a_better_and_worse_texts():
 def test_anchors_of_the_better_and_of_the_worse_differ_and_long_texts_are_cut():
     asked = Text("word " * 200 + "near far", "A#0", "A", "A", marks=((1005, 1008),), strong=((1000, 1004),))
     example = Example("php-hp", asked, Text("b"), (Text("w" * 500),))
-    mined = Mined("php-hp", "s", {"php-hp": 9}, (example,), "contrast", "<b>why</b>")
+    mined = ObjectiveExamples("php-hp", "s", {"php-hp": 9}, (example,), "contrast", "<b>why</b>")
     html = read(mined_html([mined], "A"))
     assert (html.marks, html.classes) == (["near", "far"], ["ls-said", ""])
     assert "w" * 180 in html.text and "w" * 181 not in html.text and len(html.all(".ls-asked.ls-long")) == 1
@@ -129,14 +140,14 @@ def test_anchors_of_the_better_and_of_the_worse_differ_and_long_texts_are_cut():
 
 
 def test_contrasts_of_hostile_texts(index):
-    near = Mining(index).near(0)
+    near = Mining(index, topology_of(index)).near(0)
     mined = [mine_contrasts(Prop(minimum_count=1), near, 3)]
     mined += [contrast_miners()[name](near, 3) for name in ("ict", "wlp", "php-hp")]
     html = read(mined_html(mined, "<i>id</i>#?&"))
     assert all(each.examples for each in mined[:2]) and mined[3].why
     assert HOSTILE_TITLE in read(mined_html(mined, "B")).text
     assert "Nothing is mined from this article. It has no passage" in html.text
-    other = [contrast_miners()[name](Mining(index).near(1), 3) for name in ("ict", "wlp")]
+    other = [contrast_miners()[name](Mining(index, topology_of(index)).near(1), 3) for name in ("ict", "wlp")]
     assert "onerror" in read(mined_html(other, "B")).text
 
 
