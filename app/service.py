@@ -128,8 +128,6 @@ class SearchService:
         self._ready: dict[str, Pipeline] = {}
         self._opening = threading.Lock()
 
-    # --- searching ------------------------------------------------------------------------------
-
     def is_ready(self, pipeline: str) -> bool:
         """Whether a search starts at once; the first one of a pipeline may load a model."""
         return pipeline in self._ready
@@ -249,8 +247,6 @@ class SearchService:
             relevant=known.is_relevant(passage),
         )
 
-    # --- choices --------------------------------------------------------------------------------
-
     def describe(self, pipeline: str) -> str:
         """A pipeline in a few words."""
         return self.pipelines.describe(pipeline)
@@ -291,9 +287,6 @@ def checked_question(question: str) -> str:
             f"At most {MAX_QUESTION_CHARACTERS:,} are read.",
         )
     return question
-
-
-# --- indexes --------------------------------------------------------------------------------------
 
 
 def list_indexes(chosen: Path) -> dict[str, Path]:

@@ -114,9 +114,6 @@ def spread(count: int, limit: int) -> list[int]:
     return [number for start in range(_TRIES) for number in order[start::_TRIES].tolist()]
 
 
-# --- pairs ----------------------------------------------------------------------------------------
-
-
 def mine_pairs(objective: PairObjective, near: Near, limit: int) -> ObjectiveExamples:
     """Pairs with a query from the article, from all over it, equally many of each kind."""
     counts: dict[str, int] = {}
@@ -142,9 +139,6 @@ def _pair_examples(
         if texts is not None:
             examples.append(objective.example(near.source, kind, pairs, i, texts))
     return examples
-
-
-# --- contrasts ------------------------------------------------------------------------------------
 
 
 def mine_contrasts(objective: ContrastObjective, near: Near, limit: int) -> ObjectiveExamples:

@@ -37,9 +37,6 @@ _BATCH = 32  # questions between two reports of progress
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
-# --- indexes --------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class BuildChoices:
     """How to build an index; the names are those of build.py's options."""
@@ -107,9 +104,6 @@ def start_verification(jobs: Jobs, index: Path) -> Job:
     """Verify the hash of every file of an index."""
     name, command = index.name, _command(VERIFY, ["--index", str(index), "--verify"])
     return jobs.start(Order(VERIFY, f"verify {name}", f"Verify {name}", name, command))
-
-
-# --- evaluations ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,9 +59,6 @@ def _report_address(context: Context, report: str) -> str:
     return EvaluationView(report).address(context.name)
 
 
-# --- a new one ------------------------------------------------------------------------------------
-
-
 def choose(context: Context, service: SearchService, jobs: Jobs) -> None:
     """The choices, and the button that starts the evaluation."""
     available = service.pipelines.available(with_runs=True)
@@ -118,9 +115,6 @@ def choose(context: Context, service: SearchService, jobs: Jobs) -> None:
             show_error(error.message, error.hint)
         else:
             st.rerun()
-
-
-# --- a finished one -------------------------------------------------------------------------------
 
 
 def show_report(context: Context, view: EvaluationView) -> None:

@@ -58,9 +58,6 @@ def page(context: Context) -> None:
         show_why(context, service, view, answers)
 
 
-# --- the question ---------------------------------------------------------------------------------
-
-
 def choose_view(context: Context, available: list[str]) -> SearchView:
     """The form, filled in from the address, and the address, filled in from the form."""
     state = st.session_state
@@ -137,9 +134,6 @@ def turn_suggestions() -> None:
 def close_why() -> None:
     """Close the evidence."""
     st.session_state.why = ""
-
-
-# --- the answers ----------------------------------------------------------------------------------
 
 
 def show_answers(context: Context, service: SearchService, view: SearchView) -> list[Answer]:

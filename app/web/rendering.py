@@ -33,9 +33,6 @@ def render(template: str, **values: Any) -> str:
     return _ENVIRONMENT.get_template(template).render(values).strip()
 
 
-# --- values of templates --------------------------------------------------------------------------
-
-
 def web_address(url: str) -> str:
     """The address if it is one of the web; empty for any other, such as `javascript:`."""
     try:
@@ -121,9 +118,6 @@ def plain_label(text: str) -> str:
     them; an invisible word joiner behind the colon does.
     """
     return _PUNCTUATION.sub(r"\\\1", " ".join(harmless(text).split())).replace(":", ":\u2060")
-
-
-# --- the environment ------------------------------------------------------------------------------
 
 
 def moved(before: int, after: int) -> str:

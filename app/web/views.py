@@ -24,9 +24,6 @@ _TOP_CHARACTERS = 240
 _MAX_LISTED = 12
 
 
-# --- search ---------------------------------------------------------------------------------------
-
-
 def answer_html(
     answer: Answer, description: str, view: SearchView, index: str, others: Sequence[Answer] = ()
 ) -> str:
@@ -62,9 +59,6 @@ def evidence_html(reason: Reason, index: str) -> str:
     return render("evidence.html", index=index, links=reason.links, max_listed=_MAX_LISTED)
 
 
-# --- articles -------------------------------------------------------------------------------------
-
-
 def article_html(article: Article, view: ArticleView, index: str) -> str:
     """The text by passages, and the articles that are linked with it."""
     last = article.first + len(article.passages) - 1
@@ -98,9 +92,6 @@ def _sections(passage: ReadPassage, index: str) -> Iterator[_Section]:
             if low <= anchor.start and anchor.end <= high
         ]
         yield heading, passage.text[low:high], anchors
-
-
-# --- evaluations ----------------------------------------------------------------------------------
 
 
 def reports_html(reports: Sequence[Summary], index: str) -> str:

@@ -64,22 +64,19 @@ def test_the_text_is_whole_and_links_are_where_anchors_are(index):
     html = read(article_html(article, ArticleView(id="B"), "x"))
     assert "One sentence. Back to <u>it</u>. Another." in html.text
     assert "article?id=%3Ci%3Eid%3C%2Fi%3E%23%3F%26&index=x" in html.hrefs
-    assert (
-        "This article has no text."
-        in read(article_html(read_article(index, topology_of(index), 2), ArticleView(), "x")).text
-    )
+    empty = read_article(index, topology_of(index), 2)
+    assert "This article has no text." in read(article_html(empty, ArticleView(), "x")).text
 
 
 def test_pages_of_a_long_article(tmp_path, monkeypatch):
     monkeypatch.setattr("app.around.article.PAGE", 2)
     monkeypatch.setattr("app.web.views.PAGE", 2)
     long = build_linked(tmp_path / "index", [page("A", "word " * 50)], words=10)
-    middle = read(
-        article_html(read_article(long, topology_of(long), 0, 3), ArticleView(id="A", first=3), "x")
-    )
+    topology = topology_of(long)
+    middle = read(article_html(read_article(long, topology, 0, 3), ArticleView(id="A", first=3), "x"))
     assert middle.text.count("Passages 3 to 4 of 5") == 2
     assert middle.hrefs[:2] == ["article?id=A&index=x", "article?id=A&first=5&index=x"]
-    last = read(article_html(read_article(long, topology_of(long), 0, 5), ArticleView(id="A", first=5), "x"))
+    last = read(article_html(read_article(long, topology, 0, 5), ArticleView(id="A", first=5), "x"))
     assert "Passages 5 to 5 of 5" in last.text and "Later" not in last.text
 
 
