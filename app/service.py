@@ -156,7 +156,7 @@ class SearchService:
         if two is None:
             yield answer
             return
-        first = replace(answer, first_stage=self.first_stage(pipeline), waiting=True)
+        first = replace(answer, first_stage=self.pipelines.entries[pipeline].first_stage, waiting=True)
         yield first
         ranking, more_seconds, more_stages = _timed(lambda: two.rerank(queries, ranking, depth))
         answer = self._answer(question, pipeline, ranking, k, seconds + more_seconds, stages | more_stages)
@@ -174,11 +174,6 @@ class SearchService:
         )
         places = {row: Place(rank, score) for rank, (row, score) in enumerate(results, start=1)}
         return Answer(question, pipeline, hits, seconds, stages, places)
-
-    def first_stage(self, pipeline: str) -> str | None:
-        """The pipeline whose results this one re-ranks; None if it does not re-rank."""
-        entry = self.pipelines.entries.get(pipeline)
-        return entry.of if isinstance(entry, RerankEntry) else None
 
     def answers(self, question: str, pipelines: Sequence[str], k: int) -> Iterator[Answer | Failure]:
         """The answer of each pipeline, as soon as it is there; one that fails does not affect the others.
@@ -247,10 +242,6 @@ class SearchService:
             relevant=known.is_relevant(passage),
         )
 
-    def describe(self, pipeline: str) -> str:
-        """A pipeline in a few words."""
-        return self.pipelines.describe(pipeline)
-
     @cached_property
     def known(self) -> KnownQuestions:
         """The questions of the sample, if this is its index; none for any other."""
@@ -293,14 +284,9 @@ def list_indexes(chosen: Path) -> dict[str, Path]:
     """The indexes in the same folder as `chosen`, which is always included: name -> path, sorted by name."""
     chosen = chosen.resolve()
     indexes = {chosen.name: chosen}
-    try:
-        paths = [path for path in chosen.parent.iterdir() if path.is_dir()]
-    except OSError:
-        paths = []
-    for path in paths:
-        if path.name.startswith(".") or path.suffix in (".building", ".tmp"):
-            continue  # it is being built or replaced
-        with suppress(LinkseekError, OSError):
-            read_index_manifest(path)
-            indexes.setdefault(path.name, path)
+    for path in chosen.parent.glob("[!.]*"):
+        if path.suffix not in (".building", ".tmp"):  # it is being built or replaced
+            with suppress(LinkseekError, OSError):
+                read_index_manifest(path)
+                indexes.setdefault(path.name, path)
     return dict(sorted(indexes.items()))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cache, partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from app.around.titles import ArticleName, article_name
 from indexer.base.errors import InputError
@@ -42,7 +42,6 @@ class Heading:
 
     start: int
     text: str
-    level: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +91,6 @@ class Article:
     passages, to other documents.
     """
 
-    row: int
     id: str
     title: str
     url: str
@@ -131,18 +129,20 @@ def read_article(index: Index, topology: Topology, row: int, first: int = 1) -> 
     duals = around_document(topology, row).dual_links()
     targets = graph.target[int(graph.offsets[begin]) : int(graph.offsets[end])]
     sources = passages.document_rows(graph.passage[graph.to_document(row)].astype(np.int64))
-    links_to, links_from = _count_others(targets, row), _count_others(sources, row)
+    links_to = Counter(targets[targets != row].tolist())
+    links_from = Counter(sources[sources != row].tolist())
     name = cache(partial(article_name, index))
 
     def neighbours(rows: AbstractSet[int]) -> Neighbours:
-        counts = {other: (links_to.get(other, 0), links_from.get(other, 0)) for other in rows}
-        order = sorted(rows, key=lambda other: (-sum(counts[other]), other))[:MAX_NEIGHBOURS]
-        return Neighbours(len(rows), tuple(Neighbour(name(other), *counts[other]) for other in order))
+        order = sorted(rows, key=lambda other: (-links_to[other] - links_from[other], other))
+        return Neighbours(
+            len(rows),
+            tuple(Neighbour(name(n), links_to[n], links_from[n]) for n in order[:MAX_NEIGHBOURS]),
+        )
 
     sections = [Section(**section) for section in index.documents.table.value("sections", row) or []]
     shown = range(begin + first - 1, min(begin + first - 1 + PAGE, end))
     return Article(
-        row=row,
         id=name(row).id,
         title=name(row).title,
         url=str(index.documents.table.value("url", row)),
@@ -154,17 +154,11 @@ def read_article(index: Index, topology: Topology, row: int, first: int = 1) -> 
         ),
         first=first,
         count=end - begin,
-        links=sum(links_to.values()),
+        links=links_to.total(),
         mutual=neighbours(links_to.keys() & links_from.keys()),
         incoming=neighbours(links_from.keys() - links_to.keys()),
         outgoing=neighbours(links_to.keys() - links_from.keys()),
     )
-
-
-def _count_others(documents: NDArray[np.integer], own: int) -> Mapping[int, int]:
-    """How often each document occurs, ascending, except one."""
-    rows, counts = np.unique(documents[documents != own], return_counts=True)
-    return dict(zip(rows.tolist(), counts.tolist(), strict=True))
 
 
 def _read_passage(
@@ -196,7 +190,7 @@ def _read_passage(
         cut=len(stored.text) > MAX_CHARACTERS,
         anchors=tuple(anchors),
         headings=tuple(
-            Heading(max(section.start - stored.start, 0), section.heading, section.level)
+            Heading(max(section.start - stored.start, 0), section.heading)
             for section in sections
             if before <= section.start < min(stored.end, stored.start + MAX_CHARACTERS)
         ),

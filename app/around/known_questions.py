@@ -34,13 +34,9 @@ class Known:
         return AnswerMatcher(self.answers)
 
     def is_relevant(self, passage: Passage) -> bool | None:
-        """Whether a passage answers the question; None where neither answers nor judgements are known."""
+        """Whether a passage is relevant; None where neither answers nor judgements are known."""
         if self.answers:
             return self._matcher.matches(passage.text)
-        return self.is_judged_relevant(passage)
-
-    def is_judged_relevant(self, passage: Passage) -> bool | None:
-        """Whether the passage or its document is judged relevant; None without judgements."""
         if self.relevance is None:
             return None
         return max(self.relevance.get(id_, 0) for id_ in (passage.id, passage.document_id)) > 0
@@ -48,9 +44,6 @@ class Known:
     def spans(self, text: str) -> tuple[Span, ...]:
         """The places of answers in a text, in characters."""
         return tuple(answer_spans(text[:_MAX_MARKED], self.answers)) if self.answers else ()
-
-
-NOTHING_KNOWN = Known()
 
 
 class KnownQuestions:
@@ -74,7 +67,7 @@ class KnownQuestions:
         """The answers and judgements of a question; case and additional white space are ignored."""
         query = self._by_text.get(_folded(question))
         if query is None:
-            return NOTHING_KNOWN
+            return Known()
         return Known(query.answers, self._qrels.get(query.id, {}) if self._qrels is not None else None)
 
     def suggestions(self, page: int, first: Sequence[str] = (), count: int = 6) -> list[str]:

@@ -73,19 +73,19 @@ class Mining:
         """The documents that most others link to: good ones to begin with."""
         return tuple(np.argsort(-self.topology.in_degree, kind="stable")[:_STARTS].tolist())
 
-    def near(self, document: int, language: str = "en") -> Near:
+    def near(self, document: int) -> Near:
         """The surroundings of one document."""
-        return Near(self, document, language)
+        return Near(self, document)
 
 
 class Near:
     """The passages of one document, and a source that holds only the links around it."""
 
-    def __init__(self, mining: Mining, document: int, language: str) -> None:
+    def __init__(self, mining: Mining, document: int) -> None:
         self.mining, self.document = mining, document
         first, last = map(int, mining.index.passages.offsets[document : document + 2])
         self.passages = range(first, last)
-        self.source = Source(mining.index, language, around_document(mining.topology, document))
+        self.source = Source(mining.index, topology=around_document(mining.topology, document))
 
 
 Miner = Callable[[Near, int], ObjectiveExamples]
@@ -201,7 +201,7 @@ def _candidates(objective: ContrastObjective, near: Near) -> tuple[ContrastObjec
     prepared, name = near.mining.prepared, objective.name
     with _PREPARING:  # two visitors must not count the same words
         if name not in prepared:
-            whole = Source(near.mining.index, near.source.language, near.mining.topology)
+            whole = Source(near.mining.index, topology=near.mining.topology)
             ready = objective.prepare(whole)
             prepared[name] = ready, ready.candidates(whole)
     return prepared[name]

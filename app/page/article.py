@@ -70,10 +70,7 @@ def choose_view() -> ArticleView:
     if not view.id:
         return view
     return replace(
-        view,
-        show=state.article_show,
-        objectives=tuple(state.objectives),
-        contrasts=tuple(state.contrasts),
+        view, show=state.article_show, objectives=tuple(state.objectives), contrasts=tuple(state.contrasts)
     )
 
 
@@ -86,11 +83,7 @@ def show_article(mining: Mining, view: ArticleView, name: str) -> None:
     article = read_article(index, mining.topology, row, first)
     show("article_heading.html", article=article)
     st.segmented_control(
-        "Show",
-        [*_SHOWS],
-        key="article_show",
-        format_func=_SHOWS.__getitem__,
-        label_visibility="collapsed",
+        "Show", [*_SHOWS], key="article_show", format_func=_SHOWS.__getitem__, label_visibility="collapsed"
     )
     if view.show == TEXT:
         st.html(article_html(article, view, name))

@@ -14,7 +14,7 @@ from app.background.job_requests import (
     runnable_test_sets,
     start_evaluation,
 )
-from app.background.jobs import Jobs
+from app.background.jobs import Job, Jobs
 from app.evaluation.reports import Report, list_reports, read_report
 from app.page.context import Context
 from app.page.elements import invite, show, show_drawing, show_error, show_no_index
@@ -42,7 +42,11 @@ def page(context: Context) -> None:
     if context.service is not None:
         with st.expander("New evaluation", expanded=not reports, key="new"):
             choose(context, context.service, jobs)
-    show_jobs(jobs, EVALUATE, lambda job: (_report_address(context, job.order.subject), "Open the report"))
+
+    def link(job: Job) -> tuple[str, str]:
+        return EvaluationView(job.order.subject).address(context.name), "Open the report"
+
+    show_jobs(jobs, EVALUATE, link)
     if reports:
         show("section.html", title="Finished evaluations")
         st.html(reports_html(reports, context.name))
@@ -53,10 +57,6 @@ def page(context: Context) -> None:
             "Nothing has been evaluated yet",
             "Choose questions and pipelines above. Finished evaluations stay here, with their reports.",
         )
-
-
-def _report_address(context: Context, report: str) -> str:
-    return EvaluationView(report).address(context.name)
 
 
 def choose(context: Context, service: SearchService, jobs: Jobs) -> None:

@@ -11,14 +11,7 @@ from app.page.context import Context
 from app.page.elements import invite, show, show_drawing, show_error, show_no_index
 from app.service import Answer, Failure, SearchService, checked_question
 from app.web import navigation
-from app.web.addresses import (
-    COUNTS,
-    DEFAULT_COUNT,
-    MAX_PIPELINES,
-    SEARCH,
-    SearchView,
-    read_search_view,
-)
+from app.web.addresses import COUNTS, DEFAULT_COUNT, MAX_PIPELINES, SEARCH, SearchView, read_search_view
 from app.web.link_graph import link_graph
 from app.web.rank_chart import SELECTION, rank_chart
 from app.web.rendering import plain_label
@@ -145,7 +138,7 @@ def show_answers(context: Context, service: SearchService, view: SearchView) -> 
     known = known_answers(service, view)
 
     def show_column(answer: Answer, others: list[Answer]) -> None:
-        description = service.describe(answer.pipeline)
+        description = service.pipelines.describe(answer.pipeline)
         columns[answer.pipeline].html(answer_html(answer, description, view, context.name, others))
 
     for answer in known.values():

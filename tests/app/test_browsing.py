@@ -125,13 +125,13 @@ def test_headings_stand_where_their_sections_begin(tmp_path):
     ]
     index = build_linked(tmp_path / "index", [row], words=3)
     headings = [
-        (p.number, p.text[h.start :], h.text, h.level)
+        (p.number, p.text[h.start :], h.text)
         for p in read_article(index, topology_of(index), 0).passages
         for h in p.headings
     ]
     assert headings == [
-        (2, "First section text.", "One", 2),
-        (3, "Second one.", "In the white space", 3),
+        (2, "First section text.", "One"),
+        (3, "Second one.", "In the white space"),
     ]
 
 

@@ -72,7 +72,6 @@ def test_the_sample():
     assert len(known.queries) == 200
     found = known.find("Which sickness killed the lady who foresaw software?")
     assert found.answers == ("cancer",) and found.relevance == {"Ada_Lovelace": 1}
-    assert found.is_judged_relevant(passage("x", "Ada_Lovelace#0", "Ada_Lovelace"))
 
 
 def test_files_that_are_missing_or_damaged(tmp_path):

@@ -89,7 +89,7 @@ def test_an_unknown_pipeline(service):
     ],
 )
 def test_descriptions(service, name, expected):
-    assert service.describe(name) == expected
+    assert service.pipelines.describe(name) == expected
 
 
 def test_a_run_file_answers_no_new_question(built_index, word_encoder, tmp_path):
@@ -98,7 +98,7 @@ def test_a_run_file_answers_no_new_question(built_index, word_encoder, tmp_path)
         '[other]\nrun = "other.trec"\n[joined]\nfusion = "reciprocal-rank"\nof = ["bm25", "other"]\n'
     )
     service = SearchService(built_index, tmp_path / "mine.toml")
-    assert service.describe("other") == "Results of the run file other.trec"
+    assert service.pipelines.describe("other") == "Results of the run file other.trec"
     for name in ("other", "joined"):
         assert name not in service.pipelines.available()
         with pytest.raises(UsageError, match=f'"{name}" reads a run file'):
