@@ -16,7 +16,7 @@ from pydantic_settings import CliPositionalArg
 from rich.console import Console
 from rich.text import Text
 
-from app.service import Answer, Hit, SearchService
+from app.service import Answer, SearchService
 from indexer.base.errors import UsageError, exit_on_error
 from indexer.base.options import Options, parse_options
 from indexer.base.text import counted, printable
@@ -60,25 +60,20 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
 
 
 def print_answer(answer: Answer, console: Console) -> None:
-    """Ranked passages for people. Nothing in a title or text is taken for markup."""
+    """Ranked passages for people, with the question's words in bold. No text is taken for markup."""
     for hit in answer.hits:
         title = printable(hit.title if hit.title.strip() else hit.document_id)
         heading = Text(f"{hit.rank:>2}  ").append(title, style="bold")
         console.print(heading.append(f"  {hit.score:.4f}", style="dim"))
         if hit.url:
             console.print(Text(f"    {printable(hit.url)}", style="cyan"), soft_wrap=True)
-        console.print(marked(hit), soft_wrap=not console.is_terminal)
+        text = Text(printable(hit.text))
+        for start, end in hit.marks:
+            text.stylize("bold yellow", start, end)
+        console.print(text, soft_wrap=not console.is_terminal)
         console.print()
     hits = counted(len(answer.hits), "passage") if answer.hits else "no results"
     console.print(Text(f"{answer.pipeline}: {hits} in {answer.seconds * 1000:.0f} ms", style="dim"))
-
-
-def marked(hit: Hit) -> Text:
-    """The passage with the question's words in bold; without colours, in [brackets]."""
-    text = Text(printable(hit.text))
-    for start, end in hit.marks:
-        text.stylize("bold yellow", start, end)
-    return text
 
 
 if __name__ == "__main__":

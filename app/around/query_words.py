@@ -10,7 +10,6 @@ from __future__ import annotations
 import threading
 import unicodedata
 from functools import lru_cache
-from typing import Any
 
 import regex  # type: ignore[import-untyped]
 import snowballstemmer
@@ -41,17 +40,15 @@ def term(word: str) -> str:
         return ""
     decomposed = unicodedata.normalize("NFKD", word.casefold().translate(_INVISIBLE))
     plain = "".join(c for c in decomposed if not unicodedata.combining(c))
-    return "" if plain in _STOP_WORDS else _stemmer().stemWord(plain)
+    return "" if plain in _STOP_WORDS else str(_OF_THREAD.stemmer.stemWord(plain))
 
 
-def _stemmer() -> Any:
-    # One for each thread: it keeps the word that it works on.
-    if not hasattr(_OF_THREAD, "stemmer"):
-        _OF_THREAD.stemmer = snowballstemmer.stemmer("porter")
-    return _OF_THREAD.stemmer
+class _OfThread(threading.local):
+    def __init__(self) -> None:  # called in each thread; a stemmer keeps the word that it works on
+        self.stemmer = snowballstemmer.stemmer("porter")
 
 
-_OF_THREAD = threading.local()
+_OF_THREAD = _OfThread()
 
 
 def matched_spans(question: str, text: str) -> list[Span]:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from app.background.jobs import UPLOAD, Job, Jobs, Order
 from app.background.uploads import Upload, safe_path, save_uploads
-from app.testsets import all_test_sets, places
+from app.testsets import TestSet, all_test_sets, places
 from indexer.base.bundled import bundled
 from indexer.base.errors import InputError, LinkseekError, UsageError
 from indexer.base.settings import nearest
@@ -106,39 +106,20 @@ def start_verification(jobs: Jobs, index: Path) -> Job:
     return jobs.start(Order(VERIFY, f"verify {name}", f"Verify {name}", name, command))
 
 
-@dataclass(frozen=True, slots=True)
-class TestSetChoice:
-    """A test set that can be run. fits: whether the index is of its corpus."""
-
-    __test__ = False
-
-    name: str
-    title: str
-    queries: int | None
-    corpus: str
-    fits: bool
-
-
-def runnable_test_sets(manifest: Manifest, index: str) -> list[TestSetChoice]:
-    """The test sets whose questions are on this machine, those of this index first."""
+def runnable_test_sets(manifest: Manifest, index: str) -> dict[str, tuple[TestSet, bool]]:
+    """The test sets whose questions are on this machine, and whether they are of this index: those first."""
     try:
         at = places()
     except LinkseekError:  # LINKSEEK_DATA names no folder
-        return []
+        return {}
     corpus = manifest.get("corpus")
     file = corpus.get("file") if isinstance(corpus, dict) else None
-    choices = [
-        TestSetChoice(
-            name,
-            test_set.title,
-            test_set.queries,
-            test_set.corpus.title,
-            index == test_set.corpus.index or Path(test_set.corpus.file).name == file,
-        )
+    choices = {
+        name: (test_set, index == test_set.corpus.index or Path(test_set.corpus.file).name == file)
         for name, test_set in all_test_sets().items()
         if any(source.gap(at) is None for source in test_set.sources)
-    ]
-    return sorted(choices, key=lambda choice: (not choice.fits, choice.name))
+    }
+    return dict(sorted(choices.items(), key=lambda choice: (not choice[1][1], choice[0])))
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,19 +22,7 @@ from typing import Any
 
 import orjson
 
-from app.background.jobs import (
-    CANCEL,
-    JOB,
-    LOCK,
-    LOG,
-    MAX_RUNNING,
-    PROGRESS,
-    STATE,
-    UPLOAD,
-    error_in,
-    is_held,
-    read_log,
-)
+from app.background import jobs
 from indexer.base.progress import NOTES
 from indexer.store.artifacts import write_json
 
@@ -45,27 +33,27 @@ _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 def watch(folder: Path) -> None:
     """Wait for a turn, run the command, and record its end."""
-    job = orjson.loads((folder / JOB).read_bytes())
+    job = orjson.loads((folder / jobs.JOB).read_bytes())
     state: dict[str, Any] = {"state": "waiting"}
     try:
-        write_json(folder / STATE, state)
+        write_json(folder / jobs.STATE, state)
         slot = _turn(folder)
         if slot is None:
             state |= {"state": "cancelled"}
         else:
             state |= {"state": "running", "began": time.time()}
-            write_json(folder / STATE, state)
+            write_json(folder / jobs.STATE, state)
             state |= _run(job["command"], folder)
     finally:
-        shutil.rmtree(folder / UPLOAD, ignore_errors=True)
-        write_json(folder / STATE, state | {"ended": time.time()})
+        shutil.rmtree(folder / jobs.UPLOAD, ignore_errors=True)
+        write_json(folder / jobs.STATE, state | {"ended": time.time()})
 
 
 def _turn(folder: Path) -> int | None:
     """A slot, held until this process ends; None if the job is cancelled first. First come, first served."""
-    while not (folder / CANCEL).exists():
+    while not (folder / jobs.CANCEL).exists():
         if not _waits_before(folder):
-            for number in range(MAX_RUNNING):
+            for number in range(jobs.MAX_RUNNING):
                 handle = os.open(folder.parent / f"slot-{number}", os.O_RDWR | os.O_CREAT, 0o600)
                 try:
                     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -79,9 +67,10 @@ def _turn(folder: Path) -> int | None:
 def _waits_before(folder: Path) -> bool:
     """Whether an older job waits for its turn."""
     for other in folder.parent.iterdir():
-        if other.name < folder.name and is_held(other / LOCK) and not (other / CANCEL).exists():
+        is_older = other.name < folder.name and jobs.is_held(other / jobs.LOCK)
+        if is_older and not (other / jobs.CANCEL).exists():
             with suppress(OSError, ValueError, KeyError):
-                if orjson.loads((other / STATE).read_bytes())["state"] == "waiting":
+                if orjson.loads((other / jobs.STATE).read_bytes())["state"] == "waiting":
                     return True
     return False
 
@@ -89,8 +78,8 @@ def _waits_before(folder: Path) -> bool:
 def _run(command: Sequence[str], folder: Path) -> dict[str, Any]:
     """Run the command to its end, and return the state that it ended with."""
     environment = {name: value for name, value in os.environ.items() if name not in _OF_TERMINALS}
-    environment |= {NOTES: str(folder / PROGRESS), "PYTHONUNBUFFERED": "1", "COLUMNS": "110"}
-    with (folder / LOG).open("wb") as log:
+    environment |= {NOTES: str(folder / jobs.PROGRESS), "PYTHONUNBUFFERED": "1", "COLUMNS": "110"}
+    with (folder / jobs.LOG).open("wb") as log:
         try:
             child = subprocess.Popen(
                 list(command),
@@ -104,14 +93,14 @@ def _run(command: Sequence[str], folder: Path) -> dict[str, Any]:
         except OSError as error:
             return {"state": "failed", "message": str(error), "hint": "Install Linkseek again."}
         while child.poll() is None:
-            if (folder / CANCEL).exists():
+            if (folder / jobs.CANCEL).exists():
                 _end(child)
             time.sleep(_INTERVAL)
     if child.returncode == 0:
         return {"state": "done"}
-    if (folder / CANCEL).exists():
+    if (folder / jobs.CANCEL).exists():
         return {"state": "cancelled"}
-    message, hint = error_in(read_log(folder), child.returncode)
+    message, hint = jobs.error_in(jobs.read_log(folder), child.returncode)
     return {"state": "failed", "message": message, "hint": hint}
 
 

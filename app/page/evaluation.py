@@ -64,15 +64,15 @@ def choose(context: Context, service: SearchService, jobs: Jobs) -> None:
     available = service.pipelines.available(with_runs=True)
     chosen_before = st.session_state.get("evaluated", available[:3])
     st.session_state.evaluated = [name for name in chosen_before if name in available]
-    choices = {choice.name: choice for choice in runnable_test_sets(service.index.manifest, context.name)}
+    choices = runnable_test_sets(service.index.manifest, context.name)
 
     def title(name: str) -> str:
         if name == _OWN:
             return "Questions of your own, with answers"
-        choice = choices[name]
-        count = f", {choice.queries:,} questions" if choice.queries else ""
-        other = "" if choice.fits else f" (asked on {choice.corpus})"
-        return f"{choice.title}{count}{other}"
+        test_set, is_of_this_index = choices[name]
+        count = f", {test_set.queries:,} questions" if test_set.queries else ""
+        other = "" if is_of_this_index else f" (asked on {test_set.corpus.title})"
+        return f"{test_set.title}{count}{other}"
 
     chosen = st.selectbox("Questions", [*choices, _OWN], format_func=title, key="test_set", width=560)
     questions = None

@@ -24,7 +24,7 @@ from app.page.jobs import show_jobs
 from app.service import SearchService, list_indexes
 from app.web import navigation
 from app.web.addresses import INDEX, index_address
-from app.web.index_description import describe, list_descriptions, outcome
+from app.web.index_description import describe, listed, outcome
 from indexer.base.errors import LinkseekError
 from indexer.readers.formats import all_readers
 from retriever.models.locations import DEFAULT_ENCODER
@@ -52,7 +52,7 @@ def page(context: Context) -> None:
         show_kind(BUILD)
     if len(indexes) > 1:
         show("section.html", title="All indexes")
-        show("indexes.html", indexes=list_descriptions(indexes), current=context.name)
+        show("indexes.html", indexes=[listed(*named) for named in indexes.items()], current=context.name)
     show("section.html", title="Build an index from your own files")
     choose(context, jobs)
     if not nothing:  # below the button that was pressed

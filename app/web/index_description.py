@@ -6,7 +6,6 @@ is listed with the reason.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -102,18 +101,13 @@ def describe(index: Index) -> Description:
     )
 
 
-def list_descriptions(indexes: Mapping[str, Path]) -> list[Listed]:
-    """Every index by its name in `indexes` (`service.list_indexes`)."""
-    return [_listed(name, path) for name, path in indexes.items()]
-
-
 def outcome(path: Path) -> str:
     """The result of a build in a line: counts, and the number of skipped records; empty if it is missing."""
-    listed = _listed(path.name, path)
-    if listed.problem:
+    index = listed(path.name, path)
+    if index.problem:
         return ""
     skipped = sum(count for count, _ in read_skipped(read_index_manifest(path)).values())
-    counts = [counted(listed.documents, "document"), counted(listed.passages, "passage")]
+    counts = [counted(index.documents, "document"), counted(index.passages, "passage")]
     return ", ".join(counts) + (f"; {counted(skipped, 'record')} skipped" if skipped else "")
 
 
@@ -127,7 +121,8 @@ def read_skipped(manifest: Manifest) -> dict[str, tuple[int, list[str]]]:
     return skipped
 
 
-def _listed(name: str, path: Path) -> Listed:
+def listed(name: str, path: Path) -> Listed:
+    """An index of a list, from its manifest."""
     try:
         manifest = read_index_manifest(path)
     except (LinkseekError, OSError) as error:

@@ -305,11 +305,16 @@ def test_a_depth_out_of_range(jobs, tmp_path, asked, used):
 def test_test_sets_that_can_run_here(monkeypatch, tmp_path):
     monkeypatch.delenv("LINKSEEK_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    found = {choice.name: choice for choice in runnable_test_sets({"corpus": {"file": "x.jsonl"}}, "mine")}
-    assert "sample" in found and not found["sample"].fits and found["sample"].queries == 200
-    assert set(found) < set(all_test_sets())
+    choices = runnable_test_sets({"corpus": {"file": "x.jsonl"}}, "mine")
+    sample, is_of_this_index = choices["sample"]
+    assert sample.queries == 200 and not is_of_this_index
+    assert choices.keys() < all_test_sets().keys()
     by_file = runnable_test_sets({"corpus": {"file": "linkseek-sample.xml.bz2"}}, "mine")
     by_name = runnable_test_sets({}, "sample")
-    assert by_file[0].name == by_name[0].name == "sample" and by_file[0].fits and by_name[0].fits
+    assert (
+        next(iter(by_file)) == next(iter(by_name)) == "sample"
+        and by_file["sample"][1]
+        and by_name["sample"][1]
+    )
     monkeypatch.setenv("LINKSEEK_DATA", str(tmp_path / "none"))
-    assert runnable_test_sets({}, "sample") == []
+    assert runnable_test_sets({}, "sample") == {}

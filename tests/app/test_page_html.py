@@ -16,7 +16,7 @@ from app.around.training_data import (
 )
 from app.background.jobs import Job, Order, Stage
 from app.web.addresses import ArticleView
-from app.web.index_description import Description, describe, list_descriptions, outcome, read_skipped
+from app.web.index_description import Description, describe, listed, outcome, read_skipped
 from app.web.rendering import render
 from app.web.views import article_html
 from indexer.base.text import byte_size
@@ -190,10 +190,14 @@ def test_skipped_records_are_listed_with_their_places():
 def test_a_list_of_indexes_with_a_damaged_one(index, tmp_path):
     (tmp_path / "bad").mkdir()
     (tmp_path / "bad" / "manifest.json").write_text("{")
-    listed = list_descriptions({"a<b>": index.path, "bad": tmp_path / "bad", "gone": tmp_path / "gone"})
-    assert (listed[0].documents, listed[0].encoders) == (3, ())
-    assert "not JSON" in listed[1].problem and "no index here" in listed[2].problem
-    html = read(render("indexes.html", indexes=listed, current="a<b>"))
+    good, bad, gone = (
+        listed("a<b>", index.path),
+        listed("bad", tmp_path / "bad"),
+        listed("gone", tmp_path / "gone"),
+    )
+    assert (good.documents, good.encoders) == (3, ())
+    assert "not JSON" in bad.problem and "no index here" in gone.problem
+    html = read(render("indexes.html", indexes=[good, bad, gone], current="a<b>"))
     assert html.text.count("cannot be opened") == 2
     assert outcome(index.path) == "3 documents, 2 passages" and outcome(tmp_path / "bad") == ""
     assert html.hrefs == ["index?index=a%3Cb%3E", "index?index=bad", "index?index=gone"]
