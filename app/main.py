@@ -22,7 +22,7 @@ from app.page.elements import show_error
 from app.service import SearchService, list_indexes
 from app.web import navigation
 from app.web.addresses import ARTICLE, EVALUATION, INDEX, SEARCH, first
-from app.web.rendering import render
+from app.web.rendering import render, style
 from indexer.base.errors import LinkseekError
 from indexer.base.options import parse_options
 from indexer.store.artifacts import index_stamp
@@ -59,7 +59,7 @@ def main() -> None:
 
 def _page(name: str) -> st.Page:
     def run() -> None:
-        st.html(Path(__file__).parent / "web" / "style.css")
+        st.html(style())
         with navigation.follow_links(name):
             shell(name)
 

@@ -24,7 +24,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -188,7 +188,7 @@ class Jobs:
         if draft is None:
             with self.draft() as draft:
                 return self.start(order, draft)
-        with self._locked():
+        with _locked(self.folder / LOCK):  # one start at a time, in all processes
             for job in self.list():
                 if job.live and job.order.key == order.key:
                     if order.same or [*job.order.command] == [*order.command]:
@@ -220,9 +220,7 @@ class Jobs:
         return read_log(self.folder / self.find(id_).id)
 
     def _launch(self, order: Order, draft: Path) -> None:
-        lock = os.open(draft / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with _locked(draft / LOCK) as lock:
             write_json(draft / JOB, asdict(order) | {"command": list(order.command)})
             # The lock lives on in the watcher, which has the same open file.
             subprocess.Popen(
@@ -233,18 +231,6 @@ class Jobs:
                 start_new_session=True,
                 pass_fds=(lock,),
             )
-        finally:
-            os.close(lock)
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """One start at a time, in all processes."""
-        handle = os.open(self.folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(handle)
 
     def _remove_old(self) -> None:
         old = [self.folder / job.id for job in self.list() if not job.live][MAX_ENDED:]
@@ -270,12 +256,10 @@ class Jobs:
         except (OSError, ValueError, TypeError, KeyError):
             return None
         state: dict[str, Any] = {"state": "waiting", "began": None, "ended": None, "message": "", "hint": ""}
-        try:
+        with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):  # not written yet
             written = orjson.loads((folder / STATE).read_bytes())
             if written["state"] in _STATES:
                 state |= {name: written.get(name, value) for name, value in state.items()}
-        except (OSError, ValueError, TypeError, KeyError, AttributeError):
-            pass  # the watcher has not written it yet
         if state["state"] in _LIVE and not alive:
             state |= {
                 "state": "failed",
@@ -284,6 +268,17 @@ class Jobs:
             }
         state["message"] = self.as_sent(str(state["message"]))
         return Job(id_, order, stages=read_stages(folder), **state)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[int]:
+    """The descriptor of a file, which is created if necessary, while its lock is held."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield handle
+    finally:
+        os.close(handle)
 
 
 def read_stages(folder: Path) -> tuple[Stage, ...]:

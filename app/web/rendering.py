@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,6 +18,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from app.around.query_words import Span
+from app.report.charts import DARK, LIGHT
 from app.report.text import clean
 from app.report.text import excerpt as beginning
 from app.web import addresses
@@ -31,6 +33,15 @@ _CONTEXT = 200  # characters before the first marked word of a long passage
 def render(template: str, **values: Any) -> str:
     """The HTML of a template in `templates/`."""
     return _ENVIRONMENT.get_template(template).render(values).strip()
+
+
+@cache
+def style() -> str:
+    """The style of all pages: `style.css`, and the colours of series in a report's charts."""
+    css = Path(__file__).with_name("style.css").read_text("utf-8")
+    schemes = enumerate(zip(LIGHT.series, DARK.series, strict=True))
+    series = " ".join(f"--c{number}: light-dark({light}, {dark});" for number, (light, dark) in schemes)
+    return f"<style>{css}.ls-report {{ {series} }}</style>"
 
 
 def web_address(url: str) -> str:

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from app.around.article import PAGE, Article, ReadPassage
 from app.evaluation.reports import Report, Summary
 from app.evaluation.results import Results
-from app.report.charts import DARK, LIGHT
 from app.report.render import html_sections
 from app.report.sections import opening, sections
 from app.report.text import clean, with_unit
@@ -135,9 +134,7 @@ def report_part_html(report: Report, part: str) -> str:
     """The sections of a part of a report; the scores begin with the summary. Charts hold SVG."""
     summary = [replace(opening(report.results), title="Summary")] if part == "scores" else []
     html = html_sections([*summary, *sections(report.results, _PARTS[part])])
-    schemes = enumerate(zip(LIGHT.series, DARK.series, strict=True))
-    colours = " ".join(f"--c{number}: light-dark({light}, {dark});" for number, (light, dark) in schemes)
-    return render("report_part.html", html=html, colours=colours)
+    return render("report_part.html", html=html)
 
 
 def report_title(results: Results) -> str:

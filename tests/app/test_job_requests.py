@@ -311,10 +311,7 @@ def test_test_sets_that_can_run_here(monkeypatch, tmp_path):
     assert choices.keys() < all_test_sets().keys()
     by_file = runnable_test_sets({"corpus": {"file": "linkseek-sample.xml.bz2"}}, "mine")
     by_name = runnable_test_sets({}, "sample")
-    assert (
-        next(iter(by_file)) == next(iter(by_name)) == "sample"
-        and by_file["sample"][1]
-        and by_name["sample"][1]
-    )
+    assert next(iter(by_file)) == next(iter(by_name)) == "sample"
+    assert by_file["sample"][1] and by_name["sample"][1]
     monkeypatch.setenv("LINKSEEK_DATA", str(tmp_path / "none"))
     assert runnable_test_sets({}, "sample") == {}

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import zipfile
 
 import pytest
@@ -10,7 +11,7 @@ from reading import Reader
 from results_records import RESULTS, changed, comparison, pipeline, score
 
 from app.evaluation.reports import list_reports, read_report
-from app.web.rendering import render
+from app.web.rendering import render, style
 from app.web.views import differences_html, report_part_html, report_title, reports_html
 from indexer.base.errors import InputError, UsageError
 
@@ -138,7 +139,10 @@ def test_what_is_shown_of_a_report(folder):
     assert report.index == "mine"
     scores = report_part_html(report, "scores")
     assert "dense" in scores and "75.0" in scores and "65.0–85.0" in scores
-    assert report_part_html(report, "charts").count("<svg") == 4  # two charts, each wide and narrow
+    charts = report_part_html(report, "charts")
+    assert charts.count("<svg") == 4  # two charts, each wide and narrow
+    used = set(re.findall(r"var\((--c\d)\)", charts))
+    assert used and all(f"{name}: light-dark(" in style() for name in used)
     assert "~/index/mine" in report_part_html(report, "provenance")
     assert report_title(report.results) == "Evaluation on sample"
 
