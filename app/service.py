@@ -16,7 +16,7 @@ import numpy as np
 from app.around.evidence import Evidence, LinkEvidence
 from app.around.known_questions import Known, KnownQuestions
 from app.around.query_words import Span, matched_spans
-from app.pipeline_kinds import Pipeline, RerankEntry, Reranking
+from app.pipeline_kinds import Pipeline, Reranking
 from app.pipelines import Pipelines
 from indexer.base.bundled import bundled
 from indexer.base.errors import InputError, LinkseekError, UsageError
@@ -156,7 +156,7 @@ class SearchService:
         if two is None:
             yield answer
             return
-        first = replace(answer, first_stage=self.pipelines.entries[pipeline].first_stage, waiting=True)
+        first = replace(answer, first_stage=self.pipelines.entries[pipeline].members[0], waiting=True)
         yield first
         ranking, more_seconds, more_stages = _timed(lambda: two.rerank(queries, ranking, depth))
         answer = self._answer(question, pipeline, ranking, k, seconds + more_seconds, stages | more_stages)

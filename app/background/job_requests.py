@@ -15,7 +15,8 @@ from pathlib import Path
 
 from app.background.jobs import UPLOAD, Job, Jobs, Order
 from app.background.uploads import Upload, safe_path, save_uploads
-from app.testsets import TestSet, all_test_sets, places
+from app.testsets import all_test_sets, places
+from app.testsets.definition import TestSet
 from indexer.base.bundled import bundled
 from indexer.base.errors import InputError, LinkseekError, UsageError
 from indexer.base.settings import nearest
