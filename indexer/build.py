@@ -28,6 +28,7 @@ from indexer.encoding.encode import Encoder
 from indexer.index import Index
 from indexer.readers.formats import all_readers
 
+PROGRAM = "python indexer/build.py"
 SAMPLE = bundled("samples/linkseek-sample.xml.bz2")
 SAMPLE_INDEX = Path("index/sample")
 
@@ -74,7 +75,7 @@ class BuildOptions(Options):
     """build nothing: check the hash of every file of the index"""
 
 
-def main(argv: Sequence[str], program: str = "python indexer/build.py") -> None:
+def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     """Run the command."""
     options = parse_options(BuildOptions, argv, program)
     index = options.index or (SAMPLE_INDEX if options.corpus is None else None)

@@ -38,6 +38,8 @@ from indexer.store.artifacts import (
     write_json,
 )
 
+PROGRAM = "python -m indexer.join"
+
 
 class JoinOptions(Options):
     """Collect the shards that other machines have encoded with `build.py --shard i/n`."""
@@ -58,7 +60,7 @@ class Joined:
     damaged: list[str] = field(default_factory=list)
 
 
-def main(argv: Sequence[str], program: str = "python -m indexer.join") -> None:
+def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     """Run the command. Raises `InputError` naming the shards that are missing."""
     options = parse_options(JoinOptions, argv, program)
     if options.index is None or not options.others:
