@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from command import ROOT
 
-from app import linkseek, start
+from app.commands import linkseek, start
 from indexer.base.bundled import bundled, find_preset
 from indexer.base.errors import UsageError
 from indexer.base.settings import read_toml
@@ -25,7 +25,7 @@ def test_every_entry_script_has_a_word_and_every_word_a_module():
         if "    with exit_on_error(" in path.read_text("utf-8")
     }
     words = {command.module for command in linkseek.ALL.values()}
-    assert scripts - {"app.linkseek"} == words - {"app.demo", "app.start"}
+    assert scripts - {"app.commands.linkseek"} == words - {"app.commands.demo", "app.commands.start"}
     assert len(linkseek.ALL) == sum(map(len, linkseek.COMMANDS.values()))
 
 
@@ -47,7 +47,8 @@ def test_help_of_a_command_names_it_as_it_was_called(word, capsys):
 
 def test_the_map_does_not_import_what_it_names():
     code = (
-        "import sys; from app.linkseek import main; main([]); print(len(sys.modules), 'torch' in sys.modules)"
+        "import sys; from app.commands.linkseek import main; main([]); "
+        "print(len(sys.modules), 'torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     modules, torch = done.stdout.split()[-2:]

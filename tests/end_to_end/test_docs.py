@@ -58,7 +58,7 @@ def test_command(page: str, command: str, sample_index: None, tmp_path: Path) ->
     if words[:2] == ["linkseek", "app"]:
         words = ["streamlit", "run", "app/main.py", "--", *words[2:]]
     elif words[0] == "linkseek":
-        words = ["python", "-m", "app.linkseek", *words[1:]]
+        words = ["python", "-m", "app.commands.linkseek", *words[1:]]
     if words[0] == "make":
         done = run(["make", "-n", *words[1:]])
         assert done.returncode == 0, done.stderr

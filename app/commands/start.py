@@ -26,7 +26,7 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     settings = tomllib.loads(bundled(".streamlit/config.toml").read_text("utf-8"))
     from streamlit.web import cli
 
-    script = str(Path(__file__).with_name("main.py"))
+    script = str(Path(__file__).parents[1] / "main.py")
     sys.argv = ["streamlit", "run", *streamlit_flags(settings), *streamlit, script, "--", *own]
     cli.main()
 

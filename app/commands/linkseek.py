@@ -27,7 +27,9 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "Try it": {
-        "demo": Command("app.demo", "build an index of the bundled sample and measure three pipelines", True),
+        "demo": Command(
+            "app.commands.demo", "build an index of the bundled sample and measure three pipelines", True
+        ),
     },
     "Index": {
         "build": Command("indexer.build", "build an index from a corpus, or add to one", True),
@@ -35,7 +37,7 @@ COMMANDS = {
     },
     "Search": {
         "search": Command("app.search", "ask an index a question"),
-        "app": Command("app.start", "open the search pages in a browser"),
+        "app": Command("app.commands.start", "open the search pages in a browser"),
     },
     "Measure": {
         "evaluate": Command("app.evaluate", "measure pipelines on a test set and write a report"),

@@ -28,7 +28,7 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     options = "--index index/sample --test-set sample --pipeline bm25 dense hybrid --output results/sample"
     import_module("app.evaluate").main(options.split(), "linkseek evaluate")
     linkseek = "linkseek" if shutil.which("linkseek") else os.path.relpath(sys.argv[0])
-    linkseek = "python -m app.linkseek" if linkseek.endswith(".py") else linkseek
+    linkseek = "python -m app.commands.linkseek" if linkseek.endswith(".py") else linkseek
     print(f"""
 Ask it something:     {linkseek} search "How long does Mercury take to go around the Sun?"
 Open the search page: {linkseek} app

@@ -1,0 +1,1 @@
+"""The command `linkseek`, and the programs that only it has."""
