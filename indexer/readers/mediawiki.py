@@ -111,7 +111,7 @@ class MediawikiReader(Reader):
             return [Ignored("empty page")]
         if len(page.text) > MAX_PAGE_CHARACTERS:
             problem = f"more than {MAX_PAGE_CHARACTERS:,} characters, which no wiki allows"
-            raise damaged(f"the page has {problem}", "page")
+            raise InputError(f"the page has {problem}", "Split it, or use --on-error skip to skip it.")
         try:
             text, links, sections = read_wikitext(page.text, titles.resolve)
         except RecursionError:
