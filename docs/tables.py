@@ -9,18 +9,15 @@ from __future__ import annotations
 
 import importlib
 import re
-import sys
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
+from indexer.base.options import MoreHelp
+from indexer.base.settings import Settings, is_table, table_in, toml_value
+
 DOCS = Path(__file__).parent
-sys.path.insert(0, str(DOCS.parent))
-
-from indexer.base.options import MoreHelp  # noqa: E402
-from indexer.base.settings import Settings, is_table, table_in, toml_value  # noqa: E402
-
 PART = re.compile(r"(<!-- generated from ([\w.]+) -->\n).*?(<!-- end of generated part -->)", re.DOTALL)
 
 
