@@ -28,8 +28,8 @@ from app.report import write_document
 from app.testsets import open_test_set
 from indexer.base.bundled import bundled, find_preset
 from indexer.base.errors import InputError, UsageError, exit_on_error
+from indexer.base.log import log_line
 from indexer.base.options import Options, parse_options
-from indexer.base.progress import log_line
 from indexer.index import Index
 from indexer.store.artifacts import write_json
 

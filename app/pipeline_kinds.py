@@ -18,8 +18,8 @@ from pydantic import BeforeValidator, Field
 from indexer.base.errors import UsageError
 from indexer.base.progress import progress
 from indexer.base.settings import Settings
+from indexer.files.hashes import file_sha256
 from indexer.index import Index
-from indexer.store.artifacts import file_sha256
 from reranker.candidates import Candidates
 from reranker.models.scoring import PairScorer, scorer_is_here, scorer_sha256
 from reranker.reranking import DEPTH, Long, Reranker

@@ -23,7 +23,7 @@ from pathlib import Path
 import orjson
 
 from indexer.base.errors import UsageError, exit_on_error
-from indexer.base.progress import log_line
+from indexer.base.log import log_line
 from indexer.files.sources import open_source, read_lines
 from indexer.index import Index
 

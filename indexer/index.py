@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from indexer.base.errors import DamagedIndexError, UsageError
 from indexer.base.settings import nearest
 from indexer.documents import DocumentStore
+from indexer.files.hashes import OnBytes
 from indexer.links import LinkGraph
 from indexer.passages import PassageStore
 from indexer.store import artifacts
@@ -104,7 +105,7 @@ class Index:
         len(index.links)  # opened now: a new index may replace this one later
         return index
 
-    def verify(self, on_bytes: artifacts.OnBytes | None = None) -> None:
+    def verify(self, on_bytes: OnBytes | None = None) -> None:
         """Compare the hash of every file. Raises `DamagedIndexError` naming the first that differs."""
         for name in self.parts:
             artifacts.verify_part(self.path / name, on_bytes)

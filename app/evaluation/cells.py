@@ -32,7 +32,8 @@ from app.pipelines import Pipelines
 from app.report import write_report
 from app.testsets import LoadedTestSet
 from indexer.base.errors import DamagedIndexError, LinkseekError, UsageError
-from indexer.store.artifacts import file_sha256, read_json, value_sha256, write_json
+from indexer.files.hashes import file_sha256
+from indexer.store.artifacts import read_json, value_sha256, write_json
 from retriever.queries import evenly_spread
 from retriever.search.runs import write_run
 

@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from app.evaluation.results import FileOrigin, IndexOrigin, Machine, Provenance, Revision
+from indexer.files.hashes import file_sha256
 from indexer.index import Index
-from indexer.store.artifacts import file_sha256, value_sha256
+from indexer.store.artifacts import value_sha256
 
 _PACKAGES = (
     "linkseek",

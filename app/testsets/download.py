@@ -14,10 +14,12 @@ from urllib.parse import urljoin, urlsplit
 
 from app.testsets.sources import Contents, Gap, Places, Source
 from indexer.base.errors import InputError, MachineError
-from indexer.base.progress import log_line, progress
+from indexer.base.log import log_line
+from indexer.base.progress import progress
 from indexer.base.settings import Settings
 from indexer.base.text import byte_size
-from indexer.store.artifacts import file_sha256, write_atomically
+from indexer.files.hashes import file_sha256
+from indexer.store.artifacts import write_atomically
 from retriever.queries import read_queries
 
 if TYPE_CHECKING:

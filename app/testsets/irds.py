@@ -18,7 +18,7 @@ from pydantic import field_validator
 
 from app.testsets.sources import Contents, Gap, Places, Source
 from indexer.base.errors import InputError, LinkseekError
-from indexer.base.progress import log_line
+from indexer.base.log import log_line
 from indexer.base.text import byte_size
 from retriever.ranking import Query
 from retriever.search.runs import Qrels

@@ -25,8 +25,8 @@ from app.testsets.packing.collections import MAKERS, Content
 from app.testsets.packing.originals import Originals
 from app.testsets.registry import all_test_sets, places
 from indexer.base.errors import InputError, UsageError, exit_on_error
+from indexer.base.log import log_line
 from indexer.base.options import Options, parse_options
-from indexer.base.progress import log_line
 from indexer.base.settings import Settings, nearest
 from indexer.store.artifacts import write_atomically
 

@@ -7,7 +7,6 @@ runs a command can read the same from a file, which the environment variable LIN
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -28,6 +27,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from indexer.base.log import log_line
 from indexer.base.text import printable
 
 Advance = Callable[[float], None]
@@ -36,12 +36,6 @@ NOTES = "LINKSEEK_PROGRESS"
 
 _LOG_SECONDS = 10.0
 _NOTE_SECONDS = 0.25
-
-
-def log_line(line: str) -> None:
-    """Write a line to stderr in one piece, whatever other threads write: print writes its end apart."""
-    sys.stderr.write(f"{line}\n")
-    sys.stderr.flush()
 
 
 @contextmanager

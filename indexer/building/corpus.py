@@ -24,9 +24,10 @@ import numpy as np
 from indexer.base.errors import DamagedIndexError, InputError, MachineError
 from indexer.base.together import ProcessPool
 from indexer.documents import DOCUMENT_SCHEMA, REDIRECT_SCHEMA, Document, Redirect, document_row
+from indexer.files.hashes import combined_sha256
 from indexer.files.sources import Reading
 from indexer.readers.reader import Ignored, Reader, Record, parse_at
-from indexer.store.artifacts import combined_sha256, read_json, segment_path, segment_paths, write_json
+from indexer.store.artifacts import read_json, segment_path, segment_paths, write_json
 from indexer.store.ids import IdTable, SeenIds, hash_ids
 from indexer.store.tables import Row, Table, TableWriter
 

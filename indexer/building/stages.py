@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from indexer.base.errors import DamagedIndexError, InputError
-from indexer.base.progress import log_line, progress
+from indexer.base.log import log_line
+from indexer.base.progress import progress
 from indexer.base.together import Stop, run_together
 from indexer.building.corpus import default_processes, write_documents
 from indexer.building.plan import OpenEncoder, Plan

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexer.base.errors import DamagedIndexError, InputError
+from indexer.files.hashes import file_sha256
 from indexer.store.artifacts import (
-    file_sha256,
     link_or_copy,
     open_array,
     read_json,

@@ -1,1 +1,1 @@
-"""Reading compressed files, archives, folders and streamed JSON."""
+"""Reading compressed files, archives, folders and streamed JSON; hashes of files."""

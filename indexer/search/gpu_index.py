@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from indexer.base.devices import cuda_devices
 from indexer.base.errors import LinkseekError, UsageError
-from indexer.base.progress import log_line
+from indexer.base.log import log_line
 from indexer.search.faiss_index import FaissIndex, Hits, import_faiss, padded_result, search_parameters
 
 _FAISS_MAX_DEPTH = 2048  # of FAISS on a GPU

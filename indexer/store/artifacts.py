@@ -25,7 +25,6 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,15 +33,14 @@ import orjson
 from numpy.typing import NDArray
 
 from indexer.base.errors import DamagedIndexError
+from indexer.files.hashes import OnBytes, file_sha256
 
 FORMAT_VERSION = 1
 
 Manifest = dict[str, Any]
-OnBytes = Callable[[float], None]
 
 MANIFEST = "manifest.json"
 BUILDING = "building.json"
-_CHUNK = 1 << 22
 _BUILD = "Build the index again: linkseek build --index DIR (intact parts are reused)."
 
 DOCUMENTS, PASSAGES, LINKS, BM25, DENSE = "documents", "passages", "links", "bm25", "dense"
@@ -149,22 +147,6 @@ def open_array(path: Path) -> NDArray[Any]:
         raise DamagedIndexError(
             f"{path}: not an intact .npy file ({error})", rebuild_hint(path.parent)
         ) from None
-
-
-def file_sha256(path: Path, on_bytes: OnBytes | None = None) -> str:
-    """The SHA-256 of a file, in hexadecimal."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-            if on_bytes:
-                on_bytes(len(chunk))
-    return digest.hexdigest()
-
-
-def combined_sha256(hashes: list[str]) -> str:
-    """One hash for a sequence of hashes."""
-    return hashlib.sha256("\n".join(hashes).encode()).hexdigest()
 
 
 def value_sha256(value: Any) -> str:

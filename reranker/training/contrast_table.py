@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
-from indexer.store.artifacts import combined_sha256, file_sha256
+from indexer.files.hashes import combined_sha256, file_sha256
 from indexer.store.tables import Row
 from reranker.contrasts import Contrast, number_contrasts
 from reranker.objectives.registry import all_objectives

@@ -25,8 +25,9 @@ from torch import Tensor, nn
 
 from indexer.base.progress import progress
 from indexer.base.settings import settings_text
+from indexer.files.hashes import combined_sha256, file_sha256
 from indexer.index import Index
-from indexer.store.artifacts import combined_sha256, file_sha256, write_atomically
+from indexer.store.artifacts import write_atomically
 from reranker.candidates import read_candidates
 from reranker.models.scoring import open_scorer
 from reranker.reranking import Reranker

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexer.base.errors import InputError
+from indexer.files.hashes import combined_sha256, file_sha256
 from indexer.index import Index
-from indexer.store.artifacts import combined_sha256, file_sha256
 from reranker.candidates import RunCandidates
 from reranker.training.config import GroupSettings
 from retriever.mining.pairs import Context, Pair, read_pairs

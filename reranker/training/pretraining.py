@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from indexer.base.errors import InputError
 from indexer.base.progress import progress
-from indexer.store.artifacts import combined_sha256
+from indexer.files.hashes import combined_sha256
 from reranker.training.config import WARMUP, ContrastTrainingSettings, PretrainConfig, StageSettings
 from reranker.training.contrast_inputs import LABELS, ContrastCollator, ContrastTexts
 from reranker.training.contrast_table import ContrastTable, by_loss, draw_mix, open_contrasts

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from indexer.base.errors import InputError
-from indexer.store.artifacts import file_sha256
+from indexer.files.hashes import file_sha256
 from reranker.candidates import URL_SEPARATOR
 from reranker.models.bases import (
     are_reranker_adapters,

@@ -23,6 +23,7 @@ from retriever.models.engine import Engine, Opened, open_engine
 from retriever.models.facts import ModelFacts
 from retriever.models.folders import holds_two_towers, is_cross_encoder, makes_vectors
 from retriever.models.locations import BI_ENCODER, PASSAGES, QUERIES, QUERY_TOWER, Precision
+from retriever.models.towers import one_tower
 
 if TYPE_CHECKING:
     from retriever.models.torch_engine import ModuleChain
@@ -140,7 +141,6 @@ def load_tower(folder: Path, name: str, route: str = PASSAGES) -> tuple[ModuleCh
     from retriever.models.bases import load_sentence_transformer
     from retriever.models.library import model_facts
     from retriever.models.torch_engine import ModuleChain
-    from retriever.models.towers import one_tower
 
     if is_cross_encoder(folder) and not makes_vectors(folder):
         raise InputError(

@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 
 from indexer.base.errors import DamagedIndexError, InputError
-from indexer.store.artifacts import combined_sha256, file_sha256, read_json
+from indexer.files.hashes import combined_sha256, file_sha256
 from retriever.models.locations import ADAPTER, BI_ENCODER, PASSAGES, QUERIES, find_base
 
 _TOWERS = "router_config.json"
@@ -52,8 +52,8 @@ def makes_vectors(folder: Path) -> bool:
 def base_name(folder: Path) -> str:
     """The name of the base of adapters. Raises `InputError` if it is missing."""
     try:
-        name = read_json(folder / ADAPTER)["base_model_name_or_path"]
-    except (DamagedIndexError, KeyError, TypeError):
+        name = json.loads((folder / ADAPTER).read_bytes())["base_model_name_or_path"]
+    except (OSError, ValueError, KeyError, TypeError):
         name = None
     if not isinstance(name, str):
         raise InputError(f'{folder / ADAPTER}: "base_model_name_or_path" is missing', "Train it again.")

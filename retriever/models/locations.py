@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from indexer.base.errors import InputError, LinkseekError
-from indexer.store.artifacts import file_sha256
+from indexer.files.hashes import file_sha256
 
 Precision = Literal["auto", "bfloat16", "float32"]
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.store.artifacts import file_sha256
+from indexer.files.hashes import file_sha256
 from retriever.models.facts import Features, ModelFacts
 from retriever.models.library import quiet
 from retriever.models.locations import cache_folder

@@ -28,7 +28,7 @@ from torch import Tensor, nn
 from transformers import AttentionInterface, PreTrainedModel
 
 from indexer.base.errors import MachineError
-from indexer.base.progress import log_line
+from indexer.base.log import log_line
 from retriever.models.facts import Features
 
 

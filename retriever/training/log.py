@@ -19,7 +19,8 @@ from typing import Any
 
 import orjson
 
-from indexer.base.progress import log_line, progress
+from indexer.base.log import log_line
+from indexer.base.progress import progress
 
 
 class Log:

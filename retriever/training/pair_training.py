@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from indexer.base.errors import InputError
 from indexer.base.progress import progress
-from indexer.store.artifacts import combined_sha256, file_sha256
+from indexer.files.hashes import combined_sha256, file_sha256
 from retriever.mining.pairs import read_pairs
 from retriever.models.bases import bind_adapters
 from retriever.models.biencoder import TextFormat

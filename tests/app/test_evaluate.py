@@ -20,8 +20,8 @@ from app.evaluation.runner import Plan, evaluate, run_names, search
 from app.evaluation.table import results_table
 from app.testsets import LoadedTestSet
 from indexer.base.errors import InputError, UsageError
+from indexer.files.hashes import file_sha256
 from indexer.passages import Passage
-from indexer.store.artifacts import file_sha256
 from indexer.store.ids import hash_ids
 from retriever.ranking import Query, Ranking
 from retriever.search.runs import read_run

@@ -21,11 +21,10 @@ from hypothesis import strategies as st
 from indexer.base.errors import BusyError, DamagedIndexError, LinkseekError, UsageError
 from indexer.building import workspace as workspace_module
 from indexer.building.workspace import Workspace, link_tree
+from indexer.files.hashes import combined_sha256, file_sha256
 from indexer.store.artifacts import (
     FORMAT_VERSION,
-    combined_sha256,
     dense_part,
-    file_sha256,
     open_array,
     read_index_manifest,
     read_json,

@@ -10,7 +10,8 @@ from hypothesis.extra import numpy as arrays
 
 from indexer.base.errors import DamagedIndexError, InputError
 from indexer.encoding.shards import open_shards, read_shard, shard_count, write_shard
-from indexer.store.artifacts import file_sha256, read_json, write_json
+from indexer.files.hashes import file_sha256
+from indexer.store.artifacts import read_json, write_json
 
 HALVES = arrays.arrays(
     np.float16,

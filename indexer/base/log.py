@@ -1,0 +1,11 @@
+"""Lines on stderr, with no library but Python's: what torch and numpy alone can run logs too."""
+
+from __future__ import annotations
+
+import sys
+
+
+def log_line(line: str) -> None:
+    """Write a line to stderr in one piece, whatever other threads write: print writes its end apart."""
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
