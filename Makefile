@@ -26,8 +26,8 @@ help:
 	@echo "make clean   remove the sample's index and results (not $(VENV))"
 
 $(VENV)/created:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "$(PYTHON) is older than 3.11: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11, 7))' || \
+	  { echo "$(PYTHON) is older than 3.11.7: make $(MAKECMDGOALS) PYTHON=python3.13"; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 

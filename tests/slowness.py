@@ -17,6 +17,9 @@ import pytest
 TESTS = Path(__file__).parent
 
 SLOW_MODULES = (
+    "app.evaluate",
+    "app.evaluation.cells",
+    "app.evaluation.runner",
     "concurrent.futures",
     "hypothesis",
     "indexer.search.jvm",
@@ -40,7 +43,7 @@ SLOW_MODULES = (
     "tracemalloc",
     "transformers",
 )
-"""They start a process or a JVM, open a page or a model, train, draw examples, or measure memory."""
+"""They start a process or a JVM, open a page or a model, train, evaluate, draw examples, or measure memory."""
 
 SLOW_TESTS = {
     "test_a_great_many_of_anything",

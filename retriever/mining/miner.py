@@ -100,11 +100,7 @@ def mine_pairs(
     source = Source(index, language)
     candidates = objective.candidates(source)
     if not any(map(len, candidates.values())):
-        others = ", ".join(name for name, other in all_objectives().items() if not other.needs_links)
-        missing = objective.needs_links and source.missing_links
-        why = f"{objective.name} {missing}" if missing else f"no pair of passages fits {objective.name}"
-        hint = "Objectives that need none" if missing else "Objectives without links"
-        raise InputError(f"{index.path}: {why}", f"{hint}: {others}.")
+        raise _no_pairs(source, objective)
     generator = np.random.default_rng(seed)
     limits = _shares({name: len(available) for name, available in candidates.items()}, pairs)
     total = sum(limits.values())
@@ -121,6 +117,16 @@ def mine_pairs(
             for line, numbers in lines:
                 statistics.add(name, numbers)
                 yield line
+    if not statistics.pairs:
+        raise _no_pairs(source, objective)
+
+
+def _no_pairs(source: Source, objective: Objective) -> InputError:
+    others = ", ".join(name for name, other in all_objectives().items() if not other.needs_links)
+    missing = objective.needs_links and source.missing_links
+    why = f"{objective.name} {missing}" if missing else f"no pair of passages fits {objective.name}"
+    hint = "Objectives that need none" if missing else "Objectives without links"
+    return InputError(f"{source.index.path}: {why}", f"{hint}: {others}.")
 
 
 def _shares(available: dict[str, int], pairs: int | None) -> dict[str, int]:

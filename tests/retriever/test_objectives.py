@@ -289,3 +289,8 @@ def test_links_but_no_pair(tmp_path: Path) -> None:
     index = make_index(tmp_path, [document("a", "To [b]."), document("b", "Back to no one.")])
     with pytest.raises(InputError, match="no pair of passages fits dual-link"):
         mined(index, "dual-link")
+
+
+def test_a_corpus_of_single_sentences_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no pair of passages fits ict"):
+        mined(make_index(tmp_path, [document("Plain", "It links to nothing.")]), "ict")
