@@ -43,7 +43,7 @@ SLOW_MODULES = (
     "tracemalloc",
     "transformers",
 )
-"""They start a process or a JVM, open a page or a model, train, evaluate, draw examples, or measure memory."""
+"""They start a process, a JVM, a page or a model, train, evaluate, draw examples, or measure memory."""
 
 SLOW_TESTS = {
     "test_a_great_many_of_anything",

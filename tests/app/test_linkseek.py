@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import re
+import os
+import socket
 import subprocess
 import sys
+import time
 from importlib import import_module
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import pytest
 from command import ROOT
 
 from app.commands import linkseek, start
-from indexer.base.bundled import bundled, find_preset
+from indexer.base.bundled import find_preset
 from indexer.base.errors import UsageError
 from indexer.base.settings import read_toml
 
@@ -91,15 +93,43 @@ def test_options_of_the_pages_and_of_streamlit():
     )
 
 
-def test_the_pages_start_with_our_settings_of_streamlit():
-    flags = list(start.streamlit_flags(read_toml(bundled(".streamlit/config.toml"), "")))
-    assert {"--server.address=localhost", "--browser.gatherUsageStats=false"} <= set(flags)
-    assert "--client.showErrorDetails=none" in flags and "--theme.light.primaryColor=#1b4f9c" in flags
-    done = subprocess.run(
-        [sys.executable, "-m", "streamlit", "run", "--help"], capture_output=True, text=True, check=True
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["-m", "streamlit", "run", str(ROOT / "app" / "main.py"), "--server.port"],
+        ["-m", "app.commands.linkseek", "app", "--server.port"],
+    ],
+    ids=["streamlit", "linkseek"],
+)
+def test_wherever_it_is_started_the_application_listens_on_this_machine_alone(command, tmp_path):
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    server = subprocess.Popen([sys.executable, *command, str(port)], cwd=tmp_path, env=environment)
+    try:
+        while not (addresses := listening(port)) and server.poll() is None:
+            time.sleep(0.1)
+        assert addresses == {"0100007F"}  # 127.0.0.1
+    finally:
+        server.kill()
+
+
+def listening(port):
+    """The addresses that a port of this machine listens on, as Linux writes them."""
+    tables = [Path(f"/proc/net/{name}").read_text() for name in ("tcp", "tcp6")]
+    rows = [line.split() for table in tables for line in table.splitlines()]
+    ports = [(row[1].rpartition(":"), row[3]) for row in rows]
+    return {address for (address, _, of), state in ports if state == "0A" and int(of, 16) == port}
+
+
+def test_settings_of_streamlit():
+    """What a visitor may see, and what is sent; Streamlit reads the file from the folder of the script."""
+    settings = read_toml(ROOT / "app" / ".streamlit" / "config.toml", "")
+    assert settings["server"]["address"] == "localhost"
+    assert (
+        settings["browser"]["gatherUsageStats"] is False and settings["client"]["showErrorDetails"] == "none"
     )
-    known = set(re.findall(r"--[\w.]+", done.stdout))
-    assert {flag.partition("=")[0] for flag in flags} <= known
 
 
 def test_modules_of_the_map_can_be_called():

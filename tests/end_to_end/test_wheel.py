@@ -32,7 +32,7 @@ def test_the_wheel_holds_the_packages_and_what_comes_with_them(wheel: Path) -> N
     expected |= {f"linkseek/{p.relative_to(ROOT)}" for p in ROOT.glob("configs/*.toml")}
     expected |= {f"linkseek/{p.relative_to(ROOT)}" for p in ROOT.glob("experiments/*.toml")}
     samples = ("linkseek-sample.xml.bz2", "questions.jsonl", "qrels.txt", "LICENSE")
-    expected |= {f"linkseek/samples/{name}" for name in samples} | {"linkseek/.streamlit/config.toml"}
+    expected |= {f"linkseek/samples/{name}" for name in samples}
     assert expected <= names
     others = {name.split("/")[0] for name in names} - {"app", "indexer", "retriever", "reranker", "linkseek"}
     assert len(others) == 1 and others.pop().endswith(".dist-info")
