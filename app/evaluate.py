@@ -16,8 +16,8 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 
 from app.evaluation.measures import SEED
 from app.evaluation.provenance import provenance
-from app.evaluation.results import TestSetFacts
-from app.evaluation.runner import Plan, evaluate, run_names
+from app.evaluation.results import RESULTS, Results, TestSetFacts
+from app.evaluation.runner import Plan, evaluate, run_names, run_path
 from app.evaluation.table import results_console, results_table, test_sets_table
 from app.pipelines import Pipelines
 from app.testsets import LoadedTestSet, open_test_set
@@ -25,6 +25,7 @@ from app.testsets.listing import test_set_rows
 from indexer.base.errors import UsageError, exit_on_error
 from indexer.base.options import Options, parse_options
 from indexer.index import Index
+from indexer.store.outputs import check_replaceable, locked, remove_outputs
 from retriever.queries import read_queries
 from retriever.search.runs import read_qrels
 
@@ -36,7 +37,7 @@ class EvaluateOptions(Options):
 
     Writes OUTPUT/runs/NAME.trec for every pipeline, OUTPUT/results.json, and the report as
     OUTPUT/report.md and OUTPUT/report.html; files of an earlier evaluation in the same folder are
-    replaced.
+    replaced, files of yours never.
     """
 
     index: Path | None = None
@@ -95,8 +96,28 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     run_names(options.pipeline, options.run)
     if options.output.exists() and not options.output.is_dir():
         raise UsageError(f"--output {options.output}: is a file", "Name a folder.")
+    with locked(options.output / RESULTS):
+        results = _evaluate(options, options.index, options.output, argv, program)
+    if options.json_:
+        sys.stdout.buffer.write(orjson.dumps(results.to_json(), option=orjson.OPT_INDENT_2) + b"\n")
+        sys.stdout.buffer.flush()
+    console = results_console(stderr=options.json_)
+    console.print(results_table(results))
+    for note in results.notes:
+        console.print(f"note: {note}", markup=False, highlight=False)
+    if options.report:
+        console.print(f"report: {options.output / 'report.html'}", markup=False, highlight=False)
+
+
+def _evaluate(
+    options: EvaluateOptions, index_folder: Path, output: Path, argv: Sequence[str], program: str
+) -> Results:
+    """Run the evaluation and write its files; returns the results."""
+    reports = [output / name for name in ("report.md", "report.html")]
+    runs = [output / run_path(name) for name in options.pipeline]
+    check_replaceable(output / RESULTS, *runs, *reports * options.report)
     test_set = load_test_set(options)
-    index = Index.open(options.index)
+    index = Index.open(index_folder)
     pipelines = Pipelines(index, options.pipelines_file)
     opened = {name: pipelines.open(name) for name in options.pipeline}
     notes = []
@@ -105,7 +126,6 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
             notes.append(f"{name}: {missing_queries:,} questions are not in {run.path.name}; they count 0")
         if run.unknown:
             notes.append(f"{name}: {run.unknown:,} ids in {run.path.name} are not in the index; skipped")
-    options.output.mkdir(parents=True, exist_ok=True)
     results = evaluate(
         Plan(
             index=index,
@@ -126,7 +146,7 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
             recorded=[name for name in opened if pipelines.reads_run(name)],
             seed=options.seed,
             notes=notes,
-            output=options.output,
+            output=output,
         )
     )
     files = {"queries": options.queries, "qrels": options.qrels, "pipelines": options.pipelines_file}
@@ -136,23 +156,14 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     facts = test_set.origin if options.test_set else None
     origin = provenance(program, argv, index, read, pipelines.models, facts)
     results = results.model_copy(update={"provenance": origin})
-    results.write(options.output)
+    results.write(output)
     if options.report:
         from app.report import write_report
 
-        write_report(results, options.output)
+        write_report(results, output)
     else:  # an earlier one would lie next to results that are not its own
-        for name in ("report.md", "report.html"):
-            (options.output / name).unlink(missing_ok=True)
-    if options.json_:
-        sys.stdout.buffer.write(orjson.dumps(results.to_json(), option=orjson.OPT_INDENT_2) + b"\n")
-        sys.stdout.buffer.flush()
-    console = results_console(stderr=options.json_)
-    console.print(results_table(results))
-    for note in results.notes:
-        console.print(f"note: {note}", markup=False, highlight=False)
-    if options.report:
-        console.print(f"report: {options.output / 'report.html'}", markup=False, highlight=False)
+        remove_outputs(*reports)
+    return results
 
 
 def load_test_set(options: EvaluateOptions) -> LoadedTestSet:

@@ -20,7 +20,7 @@ from pydantic_settings import CliPositionalArg
 
 from app.evaluation.cells import Cell, run_experiment
 from app.evaluation.experiment_table import console_table, reasons, table_document
-from app.evaluation.experiments import IndexSource, read_experiment
+from app.evaluation.experiments import Experiment, ExperimentTable, IndexSource, read_experiment
 from app.evaluation.provenance import provenance
 from app.evaluation.table import results_console
 from app.pipelines import Pipelines
@@ -31,9 +31,10 @@ from indexer.base.errors import InputError, UsageError, exit_on_error
 from indexer.base.log import log_line
 from indexer.base.options import Options, parse_options
 from indexer.index import Index
-from indexer.store.artifacts import write_json
+from indexer.store.outputs import check_replaceable, locked, write_output_json
 
 PROGRAM = "python app/experiment.py"
+_EXPERIMENT = "experiment.json"
 BUILD = Path(__file__).parents[1] / "indexer" / "build.py"
 
 
@@ -78,8 +79,36 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     output = options.output or Path("results", name)
     if output.exists() and not output.is_dir():
         raise UsageError(f"--output {output}: is a file", "Name a folder.")
+    with locked(output / _EXPERIMENT):
+        table = _make_table(options, experiment, file, output, argv, program)
+    if options.json_:
+        json = orjson.dumps(table.model_dump(mode="json"), option=orjson.OPT_INDENT_2)
+        sys.stdout.buffer.write(json + b"\n")
+        sys.stdout.buffer.flush()
+    console = results_console(stderr=options.json_)
+    console.print(console_table(table))
+    for reason in reasons(table):
+        console.print(reason, markup=False, highlight=False, soft_wrap=True)
+    console.print(str(output / "table.html"), markup=False, highlight=False)
+    cells = [cell for row in table.rows for cell in row.cells]
+    failed = [cell.reason for cell in cells if cell.status == "failed"]
+    if failed:
+        raise InputError(f"{len(failed)} cells failed; the first: {failed[0]}", "The others are kept.")
+    if not any(cell.status in ("done", "kept") for cell in cells):
+        raise InputError(f"{file}: no cell could be measured", "The lines above say what is missing.")
+
+
+def _make_table(
+    options: ExperimentOptions,
+    experiment: Experiment,
+    file: Path,
+    output: Path,
+    argv: Sequence[str],
+    program: str,
+) -> ExperimentTable:
+    """Make the missing cells and write the table's files; returns the table."""
+    check_replaceable(*(output / name for name in (_EXPERIMENT, "table.html", "table.md")))
     data = options.data or (Path(os.environ["LINKSEEK_DATA"]) if os.environ.get("LINKSEEK_DATA") else None)
-    output.mkdir(parents=True, exist_ok=True)
 
     @cache
     def open_index(name: str) -> Pipelines:
@@ -96,23 +125,9 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
         if (source.path / "manifest.json").exists()
     }
     table = table.model_copy(update={"provenance": origins})
-    json = table.model_dump(mode="json")
-    write_json(output / "experiment.json", json)
+    write_output_json(output / _EXPERIMENT, table.model_dump(mode="json"))
     write_document(table_document(table), output, "table")
-    if options.json_:
-        sys.stdout.buffer.write(orjson.dumps(json, option=orjson.OPT_INDENT_2) + b"\n")
-        sys.stdout.buffer.flush()
-    console = results_console(stderr=options.json_)
-    console.print(console_table(table))
-    for reason in reasons(table):
-        console.print(reason, markup=False, highlight=False, soft_wrap=True)
-    console.print(str(output / "table.html"), markup=False, highlight=False)
-    cells = [cell for row in table.rows for cell in row.cells]
-    failed = [cell.reason for cell in cells if cell.status == "failed"]
-    if failed:
-        raise InputError(f"{len(failed)} cells failed; the first: {failed[0]}", "The others are kept.")
-    if not any(cell.status in ("done", "kept") for cell in cells):
-        raise InputError(f"{file}: no cell could be measured", "The lines above say what is missing.")
+    return table
 
 
 def build_index(source: IndexSource, data: Path | None) -> None:

@@ -285,7 +285,7 @@ def list_indexes(chosen: Path) -> dict[str, Path]:
     chosen = chosen.resolve()
     indexes = {chosen.name: chosen}
     for path in chosen.parent.glob("[!.]*"):
-        if path.suffix not in (".building", ".tmp"):  # it is being built or replaced
+        if not path.suffix.startswith(".linkseek-"):  # it is being built or replaced
             with suppress(LinkseekError, OSError):
                 read_index_manifest(path)
                 indexes.setdefault(path.name, path)

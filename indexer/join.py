@@ -2,7 +2,7 @@
 
     machine 1    linkseek build --corpus C --index I --shard 1/2
     machine 2    linkseek build --corpus C --index I --shard 2/2
-    machine 1    linkseek join --index I COPY-OF-I.building
+    machine 1    linkseek join --index I COPY-OF-I.linkseek-building
                  linkseek build --corpus C --index I
 
 A shard is adopted if it is intact (by its hash) and made from the same passages by the same encoder in the
@@ -45,7 +45,7 @@ class JoinOptions(Options):
     """Collect the shards that other machines have encoded with `build.py --shard i/n`."""
 
     others: CliPositionalArg[list[Path]] = Field([])
-    """indexes whose shards are adopted, or their folders INDEX.building, copied from other machines"""
+    """indexes whose shards are adopted, or their INDEX.linkseek-building, copied from other machines"""
     index: Path | None = None
     """the index that the last build will make"""
 
@@ -66,7 +66,7 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     if options.index is None or not options.others:
         raise UsageError(
             "--index or the folders with the shards are missing",
-            f"For example: {program} --index index/wiki copies/wiki.building",
+            f"For example: {program} --index index/wiki copies/wiki.linkseek-building",
         )
     incomplete = []
     for name, joined in join_shards(options.index, options.others).items():
@@ -109,13 +109,13 @@ def join_shards(index: Path, others: Sequence[Path]) -> dict[str, Joined]:
 
 
 def _workspace_of(path: Path) -> Path:
-    """INDEX.building, given that folder or INDEX."""
+    """INDEX.linkseek-building, given that folder or INDEX."""
     for folder in (path, workspace_path(path)):
         if (folder / VECTORS).is_dir():
             return folder
     raise InputError(
         f"{path}: no shards here (no folder {VECTORS})",
-        "Name an index that was built with --shard, or its folder INDEX.building.",
+        "Name an index that was built with --shard, or its folder INDEX.linkseek-building.",
     )
 
 
@@ -151,7 +151,7 @@ def _passages(folders: Sequence[Path], fingerprint: dict[str, Any]) -> int:
                 return int(manifest["passages"])
     raise InputError(
         f"{folders[0]}: the passages that the shards were made from are missing",
-        "Copy the whole folder INDEX.building of another machine, not its vectors alone.",
+        "Copy the whole folder INDEX.linkseek-building of another machine, not its vectors alone.",
     )
 
 

@@ -14,6 +14,7 @@ from indexer.base.errors import UsageError, exit_on_error
 from indexer.base.options import MoreHelp, Options, parse_options
 from indexer.base.progress import progress
 from indexer.index import Index
+from indexer.store.outputs import check_replaceable
 from reranker.candidates import read_candidates
 from reranker.models.bases import CROSS_ENCODER
 from reranker.models.scoring import open_scorer
@@ -69,6 +70,7 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
         raise UsageError("--model is missing", f"Name a re-ranker: --model NAME. See {program} --help.")
     if options.output.is_dir():
         raise UsageError(f"--output {options.output}: is a folder", "Name a file for the run.")
+    check_replaceable(options.output)
     queries, ranking, candidates, notes = read_candidates(
         options.run, Index.open(options.index), options.queries
     )

@@ -6,6 +6,7 @@ The result is a sentence-transformers folder that needs nothing else. A bare tra
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Callable, Sequence
@@ -17,6 +18,8 @@ from pydantic_settings import CliPositionalArg
 
 from indexer.base.errors import UsageError, exit_on_error
 from indexer.base.options import Options, parse_options
+from indexer.store.artifacts import temporary_path
+from indexer.store.outputs import locked
 from retriever.models.bases import open_base
 from retriever.models.folders import base_name
 from retriever.models.library import quiet
@@ -84,24 +87,24 @@ def save_model(
     """Write a sentence-transformers folder atomically.
 
     card: a README.md to copy; text: one to write. add: writes further files into the folder. Raises
-    `UsageError` if the folder exists already.
+    `UsageError` if the folder exists already, `BusyError` if another process writes it.
     """
-    if output.exists():
+    if os.path.lexists(output):
         raise UsageError(f"{output} exists already", "Remove it, or choose another --output.")
-    output.parent.mkdir(parents=True, exist_ok=True)
-    temporary = output.with_name(output.name + ".tmp")
-    shutil.rmtree(temporary, ignore_errors=True)
-    try:
-        with quiet():
-            model.save_pretrained(str(temporary), create_model_card=False)
-        add(temporary)
-        if card is not None and card.is_file():
-            shutil.copyfile(card, temporary / "README.md")
-        elif text:
-            (temporary / "README.md").write_text(text, "utf-8")
-        temporary.rename(output)
-    finally:
+    temporary = temporary_path(output)
+    with locked(output):
         shutil.rmtree(temporary, ignore_errors=True)
+        try:
+            with quiet():
+                model.save_pretrained(str(temporary), create_model_card=False)
+            add(temporary)
+            if card is not None and card.is_file():
+                shutil.copyfile(card, temporary / "README.md")
+            elif text:
+                (temporary / "README.md").write_text(text, "utf-8")
+            temporary.rename(output)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ from indexer.base.errors import InputError, UsageError, exit_on_error
 from indexer.base.options import Options, parse_options
 from indexer.base.progress import progress
 from indexer.index import Index
+from indexer.store.outputs import check_replaceable
 from retriever.answers import AnswerKind
 from retriever.mining.labels import RankedQuestions, holds_answers
 from retriever.mining.pairs import Pair, pair_line, read_pairs, write_pairs
@@ -62,6 +63,7 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
         raise UsageError("--qrels and --pairs are both given", "Give one of them.")
     if not options.output.name.endswith((".jsonl", ".jsonl.zst")):
         raise UsageError(f"--output {options.output}: not JSONL", "Use a name in .jsonl or .jsonl.zst.")
+    check_replaceable(options.output)
     index = Index.open(options.index)
     queries = read_queries(options.queries)
     run = read_run(options.run)

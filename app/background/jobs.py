@@ -235,7 +235,8 @@ class Jobs:
     def _remove_old(self) -> None:
         old = [self.folder / job.id for job in self.list() if not job.live][MAX_ENDED:]
         for path in self.folder.iterdir():  # an upload during which the server ended
-            if path.is_dir() and not (path / JOB).exists() and time.time() - path.stat().st_mtime > _DAY:
+            ours = _ID.fullmatch(path.name) and not (path / JOB).exists()
+            if ours and path.is_dir() and time.time() - path.stat().st_mtime > _DAY:
                 old.append(path)
         for path in old:
             shutil.rmtree(path, ignore_errors=True)

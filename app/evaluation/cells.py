@@ -27,13 +27,14 @@ from app.evaluation.experiments import (
 )
 from app.evaluation.measures import bootstrap_interval, mean_of, parse_measure
 from app.evaluation.results import Results, TestSetFacts
-from app.evaluation.runner import Plan, evaluate, search
+from app.evaluation.runner import Plan, evaluate, run_path, search
 from app.pipelines import Pipelines
 from app.report import write_report
 from app.testsets import LoadedTestSet
 from indexer.base.errors import DamagedIndexError, LinkseekError, UsageError
 from indexer.files.hashes import file_sha256
-from indexer.store.artifacts import read_json, value_sha256, write_json
+from indexer.store.artifacts import read_json, value_sha256
+from indexer.store.outputs import check_replaceable, write_output_json
 from retriever.queries import evenly_spread
 from retriever.search.runs import write_run
 
@@ -145,10 +146,11 @@ def _make(pipelines: Pipelines, name: str, test_set: LoadedTestSet, depth: int, 
         return Cell(name, test_set.name, "no pipeline", hint)
     if name not in pipelines.available(with_runs=True):
         return Cell(name, test_set.name, "missing", f'the vectors, run or model of "{name}" are not here')
-    path = folder / "runs" / f"{name}.trec"
+    path = folder / run_path(name)
     made_from = _made_from(pipelines, name, test_set, depth)
     if _is_complete(path, made_from):
         return Cell(name, test_set.name, "kept", run=path)
+    check_replaceable(path, path.with_suffix(".json"))
     try:
         k = min(depth, len(pipelines.index.passages))
         ranking, seconds = search(pipelines.open(name), test_set.queries, k, _BATCH, name)
@@ -156,7 +158,7 @@ def _make(pipelines: Pipelines, name: str, test_set: LoadedTestSet, depth: int, 
         return Cell(name, test_set.name, "failed", str(error))
     write_run(path, ranking, pipelines.index.passages.ids, tag=name)
     record = {"made_from": made_from, "run_sha256": file_sha256(path), "seconds": seconds}
-    write_json(path.with_suffix(".json"), record)
+    write_output_json(path.with_suffix(".json"), record)
     return Cell(name, test_set.name, "done", run=path, seconds=seconds)
 
 

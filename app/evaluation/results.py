@@ -23,7 +23,7 @@ from pydantic import (
 
 from indexer.base.errors import InputError
 from indexer.index import Level
-from indexer.store.artifacts import write_json
+from indexer.store.outputs import write_output_json
 
 RESULTS = "results.json"
 VERSION: Final = 2
@@ -355,7 +355,7 @@ class Results(Record):
 
     def write(self, folder: Path) -> None:
         """Write FOLDER/results.json atomically."""
-        write_json(folder / RESULTS, self.to_json())
+        write_output_json(folder / RESULTS, self.to_json())
 
 
 def parse_results(content: bytes, name: str) -> Results:

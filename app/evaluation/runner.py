@@ -109,6 +109,11 @@ def run_names(pipelines: Sequence[str], runs: Sequence[Path]) -> list[str]:
     return names
 
 
+def run_path(name: str) -> Path:
+    """Where the run of a pipeline goes in the folder of an evaluation."""
+    return Path("runs", f"{name}.trec")
+
+
 def evaluate(plan: Plan) -> Results:
     """Run, write, measure and compare; the pipelines' runs are written to OUTPUT/runs/NAME.trec.
 
@@ -189,7 +194,7 @@ def search(
 def _run(plan: Plan, name: str, pipeline: Pipeline) -> _Run:
     k = min(plan.depth, len(plan.index.passages))
     ranking, seconds = search(pipeline, plan.queries, k, plan.batch_size, name)
-    path = Path("runs", f"{name}.trec")
+    path = run_path(name)
     write_run(plan.output / path, ranking, plan.index.passages.ids, tag=name)
     if name in plan.recorded:
         return _Run(ranking, "passages", str(path))

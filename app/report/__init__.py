@@ -15,7 +15,7 @@ from pathlib import Path
 from app.evaluation.results import Results
 from app.report.render import Document, html_page, markdown_page
 from app.report.sections import opening, sections
-from indexer.store.artifacts import write_atomically
+from indexer.store.outputs import write_output
 
 
 def write_report(results: Results, folder: Path) -> None:
@@ -42,6 +42,5 @@ def report(results: Results) -> Document:
 def write_document(document: Document, folder: Path, name: str) -> None:
     """Write FOLDER/NAME.html and FOLDER/NAME.md, each atomically."""
     texts = {"html": html_page(document), "md": markdown_page(document)}
-    folder.mkdir(parents=True, exist_ok=True)
     for suffix, text in texts.items():
-        write_atomically(folder / f"{name}.{suffix}", text.encode())
+        write_output(folder / f"{name}.{suffix}", text.encode())

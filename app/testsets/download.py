@@ -20,6 +20,7 @@ from indexer.base.settings import Settings
 from indexer.base.text import byte_size
 from indexer.files.hashes import file_sha256
 from indexer.store.artifacts import write_atomically
+from indexer.store.outputs import locked
 from retriever.queries import read_queries
 
 if TYPE_CHECKING:
@@ -53,7 +54,8 @@ class WebFile(Settings):
 
     def fetch(self, places: Places) -> None:
         """Download the file into the cache."""
-        download(self, places.cache / self.name)
+        with locked(places.cache / self.name):
+            download(self, places.cache / self.name)
 
     def checked(self, places: Places) -> Path:
         """The file in the cache. Raises `InputError` if it was altered since its download."""

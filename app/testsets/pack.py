@@ -28,7 +28,7 @@ from indexer.base.errors import InputError, UsageError, exit_on_error
 from indexer.base.log import log_line
 from indexer.base.options import Options, parse_options
 from indexer.base.settings import Settings, nearest
-from indexer.store.artifacts import write_atomically
+from indexer.store.outputs import check_replaceable, locked, write_output
 
 PROGRAM = "python -m app.testsets.pack"
 
@@ -57,14 +57,15 @@ class PackingInfo(Settings):
     """Of the documents, "" if the packing has none."""
 
 
-def main(argv: Sequence[str] | None = None, program: str = PROGRAM) -> None:
+def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     """Run the command."""
-    with exit_on_error(program):
-        options = parse_options(PackOptions, sys.argv[1:] if argv is None else argv, program)
-        if options.name not in MAKERS:
-            raise UsageError(f"{options.name}: no such packing", nearest(options.name, set(MAKERS)))
-        packing = all_packings()[options.name]
+    options = parse_options(PackOptions, argv, program)
+    if options.name not in MAKERS:
+        raise UsageError(f"{options.name}: no such packing", nearest(options.name, set(MAKERS)))
+    packing = all_packings()[options.name]
+    with locked(options.output / options.name):
         files = MAKERS[options.name](Originals(options.sources, packing.originals))
+        check_replaceable(*(options.output / name for name in files))
         write_files(files, options.output)
         check_packing(packing, files, options.output)
 
@@ -97,8 +98,7 @@ def write_files(files: Mapping[str, Content], folder: Path) -> None:
             data = gzip.compress(data, mtime=0)
         elif name.endswith(".zst"):
             data = zstandard.ZstdCompressor(level=10).compress(data)
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(folder / name, data)
+        write_output(folder / name, data)
         log_line(f"{folder / name}: {len(rows):,} lines")
 
 
@@ -131,4 +131,5 @@ def documents_sha256(rows: Iterable[Any]) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    with exit_on_error("pack"):
+        main(sys.argv[1:])

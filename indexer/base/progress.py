@@ -156,7 +156,7 @@ class _Notes:
             return
         self._written = time.time()
         path = Path(file)
-        temporary = path.with_name(f"{path.name}.tmp")
+        temporary = path.with_name(f"{path.name}.linkseek-tmp")
         with suppress(OSError):  # a reader of progress must not stop the work
             temporary.write_bytes(orjson.dumps(self._entries, option=orjson.OPT_SERIALIZE_NUMPY))
             temporary.replace(path)

@@ -96,6 +96,10 @@ def _begin(index: Path, plan: Plan) -> tuple[Reader, int, Path]:
     words = reader.passage_words if plan.passage_words is None else plan.passage_words
     if len({dense_part(name) for name in plan.encoders}) < len(plan.encoders):
         raise UsageError("two encoders of the same name", "Each needs a folder name of its own.")
-    index = index.resolve()
-    index.parent.mkdir(parents=True, exist_ok=True)
+    corpus, index = plan.corpus.resolve(), index.resolve()
+    if corpus == index or index in corpus.parents or corpus in index.parents:
+        raise UsageError(
+            f"--index {index}: the corpus {corpus} and the index are one inside the other",
+            "Choose an --index outside the corpus.",
+        )
     return reader, words, index

@@ -1,28 +1,28 @@
 """The folder next to an index in which the next one is built, part by part, and then replaces it.
 
-    INDEX.building/     finished parts, and the unfinished one (its building.json has the fingerprint)
-    INDEX.lock          held while a build runs; the system releases it however the build ends
+    INDEX.linkseek-building/    finished parts, and the unfinished one (its building.json has the fingerprint)
 
 A part with the same fingerprint in the index in use, or in an interrupted build, is reused instead of being
 built again: its files are linked, not copied, since no file of an index is ever altered. One rename
-replaces the old index by the new one, and processes that have the old one open keep it.
+replaces the old index by the new one, and processes that have the old one open keep it. A folder with any
+file that the manifests of an index do not list is not replaced.
 """
 
 from __future__ import annotations
 
 import ctypes
 import errno
-import fcntl
 import os
+import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from indexer.base.errors import BusyError, DamagedIndexError, UsageError
+from indexer.base.errors import DamagedIndexError, UsageError
 from indexer.store.artifacts import (
     BM25,
     BUILDING,
@@ -36,20 +36,21 @@ from indexer.store.artifacts import (
     Manifest,
     inventory,
     link_or_copy,
-    lock_path,
+    read_index_manifest,
     read_json,
     read_part,
     temporary_path,
     workspace_path,
     write_json,
 )
+from indexer.store.outputs import locked
 
 
 class Workspace:
     """The folder next to an index in which the next one is built. Use as a context manager.
 
-    Raises `BusyError` if another build holds it, `UsageError` if there is something else than an index at
-    its place (it would be deleted). After an exception it stays, and the next build resumes from it.
+    Raises `BusyError` if another build holds it, `UsageError` if a file at the place of the index is not one
+    of an index (it would be deleted). After an exception it stays, and the next build resumes from it.
     """
 
     def __init__(self, index: Path, *, fresh: bool = False) -> None:
@@ -58,27 +59,23 @@ class Workspace:
             raise UsageError(f"--index {index}: not the name of a folder", "For example: --index index/NAME")
         self.index = index
         self.folder = workspace_path(index)
-        self._lock_path = lock_path(index)
         self._fresh = fresh
         self.reused: list[str] = []
 
     def __enter__(self) -> Workspace:
-        self._lock = _lock(self._lock_path)
-        try:
-            _check_place(self.index)
+        with ExitStack() as stack:
+            stack.enter_context(locked(self.index))
+            check_place(self.index)
             if self._fresh:
                 _remove(self.folder)
             self.folder.mkdir(exist_ok=True)
-        except BaseException:
-            self.__exit__()
-            raise
+            self._lock = stack.pop_all()
         return self
 
-    def __exit__(self, kind: object = None, error: BaseException | None = None, *_: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
         if isinstance(error, OSError) and error.errno and not error.filename:
             error.filename = str(self.folder)  # a full disk does not say which
-        self._lock_path.unlink(missing_ok=True)
-        os.close(self._lock)
+        self._lock.close()
 
     def part(
         self,
@@ -172,6 +169,7 @@ class Workspace:
             if f"{DENSE}/{path.name}" not in parts:
                 _remove(path)
         write_json(self.folder / MANIFEST, {"format_version": FORMAT_VERSION, "parts": parts, **manifest})
+        check_place(self.index)  # again, after hours perhaps
         _exchange(self.folder, self.index)
         _remove(self.folder)
 
@@ -180,36 +178,66 @@ def _as_json(fingerprint: Mapping[str, Any]) -> Any:
     return orjson.loads(orjson.dumps(dict(fingerprint)))
 
 
-def _check_place(index: Path) -> None:
-    known = {DOCUMENTS, PASSAGES, LINKS, BM25, DENSE, MANIFEST}
-    strange = {path.name for path in index.iterdir()} - known if index.is_dir() else set()
-    if not strange and (index.is_dir() or not index.exists()):
-        return
-    problem = f"is not an index (it holds {min(strange)})" if strange else "is a file"
-    raise UsageError(
-        f"--index {index}: {problem}, and the new index would replace it", "Choose another --index."
-    )
+def check_place(index: Path) -> None:
+    """Raises `UsageError` if an index cannot be put there without the loss of a file of the user."""
+    hint = "Choose another --index."
+    if index.exists() and not index.is_dir():
+        raise UsageError(f"--index {index}: is a file, and the new index would replace it", hint)
+    if _is_mount_point(index):
+        raise UsageError(
+            f"--index {index}: is a mount point, and a new index replaces the folder",
+            f"Name a folder in it: --index {index / 'wiki'}",
+        )
+    strange = _strange_file(index)
+    if strange is not None:
+        place = strange.relative_to(index)
+        raise UsageError(
+            f"--index {index}: is not an index (it holds {place}), and the new index would replace it", hint
+        )
 
 
-def _lock(path: Path) -> int:
-    """Create and lock a file. The lock ends with the process, however that ends."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    while True:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Removed between open and lock? Then the file that we hold is not the one at this path.
-            if os.fstat(handle).st_ino == path.stat().st_ino:
-                return handle
-        except BlockingIOError:
-            os.close(handle)
-            raise BusyError(
-                f"{path.with_suffix('')}: another build is writing this index",
-                "Wait for it to end, or choose another --index.",
-            ) from None
-        except FileNotFoundError:
-            pass
-        os.close(handle)
+def _strange_file(index: Path) -> Path | None:
+    """The first file in a folder that no manifest of an index lists; None if all are listed.
+
+    A known part whose manifest is damaged counts as listed if the index names it.
+    """
+    ours: set[Path] = set()
+    for path in index.rglob(MANIFEST):
+        part = _manifest_of(path.parent)
+        if part and path.parent != index:
+            ours |= {path, *(path.parent / name for name in part["files"])}
+    parts: Sequence[str] = ()
+    with suppress(DamagedIndexError):
+        parts = read_index_manifest(index)["parts"]
+    if parts or ours:
+        ours.add(index / MANIFEST)
+    known = {DOCUMENTS, PASSAGES, LINKS, BM25, DENSE}
+    damaged = {index / p for p in parts if p.partition("/")[0] in known and not _manifest_of(index / p)}
+    files = (path for path in sorted(index.rglob("*")) if path.is_symlink() or not path.is_dir())
+    return next((path for path in files if path not in ours and damaged.isdisjoint(path.parents)), None)
+
+
+def _manifest_of(part: Path) -> Manifest | None:
+    """The manifest of a part of ours, of any version."""
+    with suppress(DamagedIndexError):
+        manifest = read_json(part / MANIFEST)
+        if (
+            isinstance(manifest, dict)
+            and "format_version" in manifest
+            and isinstance(manifest.get("files"), dict)
+        ):
+            return manifest
+    return None
+
+
+def _is_mount_point(path: Path) -> bool:
+    """Whether a file system is mounted there, also by a bind mount, which has no other device number."""
+    mounts = set()
+    with suppress(OSError):
+        for line in Path("/proc/self/mountinfo").read_bytes().splitlines():
+            octal = re.compile(rb"\\([0-7]{3})")
+            mounts.add(octal.sub(lambda match: bytes([int(match[1], 8)]), line.split()[4]))
+    return os.path.ismount(path) or os.fsencode(path) in mounts
 
 
 def _remove(path: Path) -> None:

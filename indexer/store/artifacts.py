@@ -6,8 +6,8 @@
     INDEX/links/               the link graph as CSR arrays (.npy)
     INDEX/bm25/                a Lucene index
     INDEX/dense/NAME/          index, docid (FAISS; Pyserini opens the folder), vectors/
-    INDEX.building, INDEX.lock the workspace of a build, and its lock (`indexer.building.workspace`)
-    FILE.tmp                   a file or folder that is being written, to be renamed to FILE
+    INDEX.linkseek-building    the workspace of a build (`indexer.building.workspace`)
+    FILE.linkseek-tmp          a file or folder that is being written, to be renamed to FILE
 
 Each folder of an index is a "part" with a manifest.json of its own, written last: the inputs that it was
 made from (its fingerprint), counts, and size and SHA-256 of every file.
@@ -25,8 +25,10 @@ import os
 import re
 import shutil
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import orjson
@@ -45,22 +47,23 @@ _BUILD = "Build the index again: linkseek build --index DIR (intact parts are re
 
 DOCUMENTS, PASSAGES, LINKS, BM25, DENSE = "documents", "passages", "links", "bm25", "dense"
 VECTORS = "vectors"
-TEMPORARY = ".tmp"
+_OURS = ".linkseek-"
+TEMPORARY = f"{_OURS}tmp"
+
+
+def beside(path: Path, kind: str) -> Path:
+    """A name next to a file or folder that only Linkseek gives, such as wiki.linkseek-building."""
+    return path.with_name(path.name + _OURS + kind)
 
 
 def workspace_path(index: Path) -> Path:
     """The folder in which the next version of an index is built."""
-    return index.with_name(index.name + ".building")
-
-
-def lock_path(index: Path) -> Path:
-    """The file that a build locks."""
-    return index.with_name(index.name + ".lock")
+    return beside(index, "building")
 
 
 def temporary_path(path: Path) -> Path:
     """The name of a file or folder until it is complete."""
-    return path.with_name(path.name + TEMPORARY)
+    return beside(path, "tmp")
 
 
 def segment_paths(folder: Path, prefix: str = "") -> list[Path]:
@@ -84,14 +87,24 @@ def vectors_part(part: str) -> str:
     return f"{VECTORS}/{part.removeprefix(f'{DENSE}/')}"
 
 
+@contextmanager
+def atomic_file(path: Path) -> Iterator[BinaryIO]:
+    """A file to write completely or not at all, even if the power fails."""
+    temporary = temporary_path(path)
+    try:
+        with temporary.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
 def write_atomically(path: Path, data: bytes) -> None:
     """Write a file completely or not at all, even if the power fails."""
-    temporary = temporary_path(path)
-    with temporary.open("wb") as file:
+    with atomic_file(path) as file:
         file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
 
 
 def link_or_copy(source: str | Path, target: str | Path) -> None:

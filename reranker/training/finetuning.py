@@ -27,7 +27,7 @@ from indexer.base.progress import progress
 from indexer.base.settings import settings_text
 from indexer.files.hashes import combined_sha256, file_sha256
 from indexer.index import Index
-from indexer.store.artifacts import write_atomically
+from indexer.store.artifacts import atomic_file, write_atomically
 from reranker.candidates import read_candidates
 from reranker.models.scoring import open_scorer
 from reranker.reranking import Reranker
@@ -47,7 +47,7 @@ from reranker.training.reranker_cards import finetuned_card
 from reranker.training.trainable_cross_encoder import open_trainable
 from retriever.mining.pairs import Pair
 from retriever.ranking import Ranking
-from retriever.search.runs import write_run
+from retriever.search.runs import run_lines
 from retriever.training.lifecycle import SETTINGS, Run, existing, fingerprint, is_finished, open_run
 from retriever.training.loop import DevMeasure, Task, train_steps
 from retriever.training.pair_table import PairTable
@@ -170,4 +170,5 @@ def _rank(config: FinetuneConfig, finished: Path, fold_of: Mapping[str, int], co
             reranked = reranker.rerank([queries[n] for n in places], part, advance)
         rows[places], scores[places] = reranked.rows, reranked.scores
     joined = Ranking(ranking.query_ids, rows, scores)
-    write_run(finished / "run.trec", joined, lambda rows: [candidates.id(int(row)) for row in rows])
+    with atomic_file(finished / "run.trec") as file:
+        file.writelines(run_lines(joined, lambda rows: [candidates.id(int(row)) for row in rows]))

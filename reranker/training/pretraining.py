@@ -1,8 +1,8 @@
 """Pre-training of a cross-encoder from settings to a published folder, stage by stage.
 
-Each stage has checkpoints of its own in FOLDER.training/STAGE, and begins with the weights of the last
-checkpoint of the stage before. A new head of masked tokens has a stage before all others, in which it learns
-alone.
+Each stage has checkpoints of its own in FOLDER.linkseek-training/STAGE, and begins with the weights of the
+last checkpoint of the stage before. A new head of masked tokens has a stage before all others, in which it
+learns alone.
 """
 
 from __future__ import annotations

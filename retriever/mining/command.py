@@ -9,6 +9,7 @@ from pydantic import Field
 
 from indexer.base.errors import UsageError
 from indexer.base.options import Options
+from indexer.store.outputs import check_replaceable
 
 
 class MiningOptions(Options):
@@ -28,8 +29,10 @@ class MiningOptions(Options):
     """the file to write: a name in .jsonl or .jsonl.zst"""
 
     def check_output(self) -> None:
-        """Raise `UsageError` for a missing or invalid file name."""
+        """Raise `UsageError` for a missing or invalid file name, or one that a file of the user has."""
         if self.output is None and not self.stats:
             raise UsageError("--output is missing", "Name a file, or ask for --stats alone.")
         if self.output and not self.output.name.endswith((".jsonl", ".jsonl.zst")):
             raise UsageError(f"--output {self.output}: no JSONL file", "Use a name in .jsonl or .jsonl.zst.")
+        if self.output:
+            check_replaceable(self.output)

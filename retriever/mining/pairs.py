@@ -20,6 +20,7 @@ import zstandard
 from indexer.base.errors import InputError
 from indexer.files.sources import open_source, read_lines
 from indexer.passages import PassageStore
+from indexer.store.outputs import output_file
 
 _EXPECTED = (
     'Expected one pair a line, as DPR has them: {"question": ..., "positive_ctxs": [{"title", "text"}], '
@@ -87,22 +88,16 @@ def _context_row(context: Context) -> dict[str, str]:
 def write_pairs(path: Path, lines: Iterable[bytes]) -> int:
     """Write lines of `pair_line`, compressed if the name ends in .zst, and return their number.
 
-    The file is published atomically.
+    The file is published atomically; see `indexer.store.outputs.output_file` for what is refused.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(path.name + ".tmp")
     count = 0
-    try:
-        with temporary.open("wb") as raw:
-            file = zstandard.ZstdCompressor().stream_writer(raw) if path.suffix == ".zst" else raw
-            for line in lines:
-                file.write(line)
-                count += 1
-            if file is not raw:
-                file.close()
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with output_file(path) as raw:
+        file = zstandard.ZstdCompressor().stream_writer(raw, closefd=False) if path.suffix == ".zst" else raw
+        for line in lines:
+            file.write(line)
+            count += 1
+        if file is not raw:
+            file.close()
     return count
 
 

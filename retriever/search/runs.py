@@ -13,7 +13,6 @@ unless they contain a literal "%20".
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -24,6 +23,7 @@ from numpy.typing import NDArray
 
 from indexer.base.errors import InputError
 from indexer.files.sources import open_source, read_lines
+from indexer.store.outputs import write_output
 from retriever.ranking import Ranking
 
 _RUN = "Expected a TREC run: QUERY Q0 DOCUMENT RANK SCORE TAG in every line."
@@ -45,27 +45,25 @@ def write_run(
     ids: Callable[[NDArray[np.int64]], Sequence[str]],
     tag: str = "linkseek",
 ) -> None:
-    """Write a ranking as a TREC run, atomically.
+    """Write a ranking as a TREC run, atomically; see `run_lines` and `indexer.store.outputs.output_file`."""
+    write_output(path, run_lines(ranking, ids, tag))
+
+
+def run_lines(
+    ranking: Ranking, ids: Callable[[NDArray[np.int64]], Sequence[str]], tag: str = "linkseek"
+) -> Iterator[bytes]:
+    """A ranking as the lines of a TREC run.
 
     ids: from passage rows to their ids (`PassageStore.ids`).
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     scores = strictly_decreasing(ranking.scores)  # [Q, k]
     tag = encode_id(tag)
-    temporary = path.with_name(path.name + ".tmp")
-    try:
-        with temporary.open("w", encoding="utf-8", newline="\n") as file:
-            for query, query_id in enumerate(map(encode_id, ranking.query_ids)):
-                rows = ranking.rows[query]
-                results = zip(ids(rows[rows >= 0]), scores[query].tolist(), strict=False)
-                for rank, (id_, score) in enumerate(results, start=1):
-                    # nine digits distinguish any two float32
-                    file.write(f"{query_id} Q0 {encode_id(id_)} {rank} {score:.9g} {tag}\n")
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    for query, query_id in enumerate(map(encode_id, ranking.query_ids)):
+        rows = ranking.rows[query]
+        results = zip(ids(rows[rows >= 0]), scores[query].tolist(), strict=False)
+        for rank, (id_, score) in enumerate(results, start=1):
+            # nine digits distinguish any two float32
+            yield f"{query_id} Q0 {encode_id(id_)} {rank} {score:.9g} {tag}\n".encode()
 
 
 def strictly_decreasing(scores: NDArray[np.float32]) -> NDArray[np.float32]:

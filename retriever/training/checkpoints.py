@@ -33,6 +33,7 @@ from indexer.store.artifacts import (
     inventory,
     read_json,
     read_part,
+    temporary_path,
     verify_part,
     write_json,
 )
@@ -77,7 +78,7 @@ def save(
 ) -> None:
     """Write a checkpoint, all processes together; of the older ones the last and the best are kept."""
     target = checkpoint_path(folder, state.step)
-    temporary = target.with_name(target.name + ".tmp")
+    temporary = temporary_path(target)
     if accelerator.is_main_process:
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)

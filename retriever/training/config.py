@@ -143,7 +143,7 @@ class OutputSettings(Settings):
     """What is written."""
 
     folder: Path
-    """the folder of the model; checkpoints are in FOLDER.training until it is finished"""
+    """the folder of the model; checkpoints are in FOLDER.linkseek-training until it is finished"""
     checkpoint_steps: Positive | None = None
     """steps between two checkpoints, each with its dev measure; by default one an epoch"""
     log_steps: Positive = 50

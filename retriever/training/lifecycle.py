@@ -1,7 +1,7 @@
 """The life of a training run, from settings to a published folder: open, resume, publish.
 
-FOLDER.training/    while it lasts: data as tables, checkpoints, the log
-FOLDER/             the model, its card, its settings and its log; published atomically
+FOLDER.linkseek-training/    while it lasts: data as tables, checkpoints, the log; locked by the run
+FOLDER/                      the model, its card, its settings and its log; published atomically
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import logging
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,8 @@ from accelerate.utils import LoggerType
 
 from indexer.base.errors import InputError, UsageError
 from indexer.base.settings import Settings, nearest, settings_text
+from indexer.store.artifacts import beside
+from indexer.store.outputs import locked
 from retriever.models.library import quiet
 from retriever.training.batches import Batches
 from retriever.training.checkpoints import Fingerprint
@@ -98,14 +100,16 @@ def is_finished(settings: Settings, folder: Path) -> bool:
 
 @contextmanager
 def open_run(training: TrainingSettings, output: OutputSettings) -> Iterator[Run]:
-    """A run with its work folder, which is removed when all has gone well."""
+    """A run with its work folder, which is removed when all has gone well.
+
+    Raises `BusyError` if another run has the same output folder.
+    """
     check_trackers(output.report_to)
-    work = output.folder.with_name(output.folder.name + ".training")
-    work.mkdir(parents=True, exist_ok=True)
+    work = beside(output.folder, "training")
     on_cpu = training.device == "cpu" or not torch.cuda.is_available()
     for name in ("accelerate", "peft"):
         logging.getLogger(name).setLevel(logging.ERROR)
-    with quiet():
+    with quiet(), ExitStack() as stack:
         accelerator = Accelerator(
             cpu=on_cpu,
             mixed_precision="no",
@@ -113,6 +117,9 @@ def open_run(training: TrainingSettings, output: OutputSettings) -> Iterator[Run
             project_dir=output.folder.with_name("runs"),
             kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)],
         )
+        if accelerator.is_main_process:
+            stack.enter_context(locked(output.folder))
+        work.mkdir(parents=True, exist_ok=True)
         if output.report_to:
             accelerator.init_trackers(output.folder.name)
         has_bfloat16 = training.precision == "auto" and not on_cpu and torch.cuda.is_bf16_supported()

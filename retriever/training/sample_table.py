@@ -13,6 +13,7 @@ import pyarrow as pa
 from pydantic import TypeAdapter
 
 from indexer.base.progress import progress
+from indexer.store.artifacts import temporary_path
 from indexer.store.tables import Row, Table, TableWriter
 from retriever.training.batches import Sample
 
@@ -36,7 +37,7 @@ class SampleTable(Generic[T]):
         rows: each with its number of characters. unit: what they are called.
         """
         if not path.is_file():
-            temporary, label = path.with_name(path.name + ".tmp"), f"reading {unit}"
+            temporary, label = temporary_path(path), f"reading {unit}"
             with TableWriter(temporary, cls.schema) as writer, progress(label, unit=unit) as advance:
                 for row, size in rows:
                     writer.write(row, size)

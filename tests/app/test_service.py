@@ -286,8 +286,8 @@ def test_answers_that_are_known_are_marked(built_index, word_encoder):
 def test_indexes_beside_each_other(own_index):
     folder = own_index.parent
     build(folder / "another", encoders=())
-    (folder / "own.building").mkdir()
-    for name in (".hidden", "own.building", "own.tmp"):
+    (folder / "own.linkseek-building").mkdir()
+    for name in (".hidden", "own.linkseek-building", "own.linkseek-tmp"):
         build(folder / name, encoders=())
     (folder / "other-folder").mkdir()
     (folder / "web-application").mkdir()

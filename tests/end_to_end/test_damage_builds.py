@@ -41,7 +41,7 @@ def test_a_damaged_index_is_built_again(index):
 def interrupted(corpus: Path, index: Path) -> Path:
     """A build that is killed after its first shards; the path of the second."""
     process = subprocess.Popen([sys.executable, DRIVER, corpus, index, "0.08"], env=WITH_TESTS)
-    shard = index.with_name(index.name + ".building") / "vectors" / "encoder" / "00001.npy"
+    shard = index.with_name(index.name + ".linkseek-building") / "vectors" / "encoder" / "00001.npy"
     while not shard.with_suffix(".json").exists():
         assert process.poll() is None
     process.kill()
@@ -99,13 +99,13 @@ def test_two_builds_into_the_same_folder(tmp_path):
         [sys.executable, DRIVER, corpus, tmp_path / "i", "0", f"until={free}"], env=WITH_TESTS
     )
     try:
-        while not (tmp_path / "i.building" / "vectors").exists():
+        while not (tmp_path / "i.linkseek-building" / "vectors").exists():
             assert process.poll() is None
         told(
             build("--corpus", corpus, "--index", tmp_path / "i"),
             BusyError,
-            f"{tmp_path / 'i'}: another build is writing this index",
-            "choose another --index",
+            f"{tmp_path / 'i'}: another process is writing it (process {process.pid}, ",
+            "choose another output",
         )
         kept(build("--corpus", corpus, "--index", tmp_path / "other"))
     finally:

@@ -74,11 +74,11 @@ def test_a_full_disk_is_told_and_the_build_goes_on_when_there_is_space(small_dis
 STAGES = {
     "documents": ["No space left", "it resumes"],
     "passages": ["No space left", "it resumes"],
-    "links": ["i.building", "it resumes"],
+    "links": ["i.linkseek-building", "it resumes"],
     "bm25": ["Lucene could not write the index", "Free some space"],
-    "vectors/fake": ["i.building", "it resumes"],
+    "vectors/fake": ["i.linkseek-building", "it resumes"],
     "dense/fake": ["dense/fake/index: FAISS cannot write it", "it resumes"],
-    "publishing": ["i.building", "it resumes"],
+    "publishing": ["i.linkseek-building", "it resumes"],
 }
 
 
@@ -111,7 +111,7 @@ def test_a_disk_that_is_full_at_a_stage(disk, whole, stage, factory, monkeypatch
     part, write, write_faiss = Workspace.part, workspace.write_json, stages.build_faiss
 
     def fill_alone(*others):
-        while not all((disk / "i.building" / other / "manifest.json").exists() for other in others):
+        while not all((disk / "i.linkseek-building" / other / "manifest.json").exists() for other in others):
             time.sleep(0.01)  # stages overlap
         fill(disk)
 
@@ -141,7 +141,7 @@ def test_a_disk_that_is_full_at_a_stage(disk, whole, stage, factory, monkeypatch
         build_all(disk / "i", factory, [] if stage == "bm25" else ["fake"])
     told(Done([], ended.value.code, "", capsys.readouterr().err), MachineError, *STAGES[stage])
     assert not (disk / "i").exists()
-    finished = {path.parent.name for path in (disk / "i.building").rglob("manifest.json")}
+    finished = {path.parent.name for path in (disk / "i.linkseek-building").rglob("manifest.json")}
     before = {"documents": set(), "passages": {"documents"}}.get(stage, {"documents", "passages"})
     assert finished >= (before | {"links", "bm25", "fake"} if stage == "publishing" else before)
     (disk / "taken").unlink()
@@ -190,7 +190,7 @@ def test_a_folder_without_permission(tmp_path):
     folder.mkdir()
     folder.chmod(0o555)
     done = as_everybody("--corpus", SAMPLE, "--index", folder / "i")
-    told(done, MachineError, f"Permission denied: '{folder}/i.lock'", "No permission")
+    told(done, MachineError, f"Permission denied: '{folder}/i.linkseek-lock'", "No permission")
     assert list(folder.iterdir()) == []
 
 

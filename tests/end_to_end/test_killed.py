@@ -59,12 +59,12 @@ def content(index: Path) -> dict[str, object]:
 
 def finished_shards(index: Path) -> int:
     """How many whole shards a workspace holds."""
-    return len(list(index.with_name(index.name + ".building").glob("vectors/*/[0-9]*.json")))
+    return len(list(index.with_name(index.name + ".linkseek-building").glob("vectors/*/[0-9]*.json")))
 
 
 def finished_segments(index: Path) -> int:
     """How many whole segments of documents a workspace holds."""
-    return len(list(index.with_name(index.name + ".building").glob("documents/redirects-*.arrow")))
+    return len(list(index.with_name(index.name + ".linkseek-building").glob("documents/redirects-*.arrow")))
 
 
 def wait_for(
@@ -117,12 +117,12 @@ def test_killed_at_ten_points_it_goes_on_and_ends_with_the_same_content(corpus, 
 
 def finished_lucene(index: Path) -> int:
     """1 if a workspace holds a whole Lucene index, else 0."""
-    return len(list(index.with_name(index.name + ".building").glob("bm25/manifest.json")))
+    return len(list(index.with_name(index.name + ".linkseek-building").glob("bm25/manifest.json")))
 
 
 def begun_lucene(index: Path) -> int:
     """1 if Lucene's index is being written."""
-    return len(list(index.with_name(index.name + ".building").glob("bm25/*.lock")))
+    return len(list(index.with_name(index.name + ".linkseek-building").glob("bm25/*.lock")))
 
 
 @pytest.mark.slow
@@ -187,7 +187,7 @@ def test_the_index_in_use_stays_readable_the_whole_time(corpus, undisturbed, tmp
 @pytest.mark.slow
 def test_killed_while_documents_are_written_it_goes_on_behind_the_last_segment(tmp_path, corpus, undisturbed):
     index = tmp_path / "index"
-    noted = tmp_path / "index.building" / "documents" / "progress.json"
+    noted = tmp_path / "index.linkseek-building" / "documents" / "progress.json"
     for segments in (2, 4):
         process = start(corpus, index, 0)
         while not noted.exists() or json.loads(noted.read_bytes())["segments"] < segments:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -90,7 +91,13 @@ def test_an_encoder_gives_its_part_a_safe_name(encoder, part):
 
 
 def test_segments_are_found_in_order_and_nothing_else(tmp_path):
-    for name in ("00010.arrow", "00002.arrow", "redirects-00000.arrow", "0001.arrow", "00003.arrow.tmp"):
+    for name in (
+        "00010.arrow",
+        "00002.arrow",
+        "redirects-00000.arrow",
+        "0001.arrow",
+        "00003.arrow.linkseek-tmp",
+    ):
         (tmp_path / name).touch()
     assert segment_paths(tmp_path) == [segment_path(tmp_path, 2), segment_path(tmp_path, 10)]
     assert segment_paths(tmp_path, "redirects-") == [segment_path(tmp_path, 0, "redirects-")]
@@ -262,8 +269,10 @@ def test_no_manifest_causes_another_exception_than_ours(tmp_path_factory, value)
         for folder in (index, index / "documents"):
             with suppress(LinkseekError):
                 read(folder)
-    assert publish(index, "content").reused == []
+    with suppress(UsageError):  # where nothing shows that the files are ours
+        assert publish(index, "content").reused == []
     assert files(index)["documents/a"] == b"content"
+    shutil.rmtree(index)
 
 
 # --- workspaces ----------------------------------------------------------------------------------
@@ -326,7 +335,10 @@ def test_a_second_process_is_told_that_the_first_is_building(tmp_path):
     process.start()
     try:
         assert held.wait(120)
-        with pytest.raises(BusyError, match="another build is writing"), Workspace(tmp_path / "index"):
+        with (
+            pytest.raises(BusyError, match=rf"another process is writing it \(process {process.pid}, "),
+            Workspace(tmp_path / "index"),
+        ):
             pass
         with Workspace(tmp_path / "other"):
             pass
@@ -451,7 +463,7 @@ def test_an_unfinished_part_is_resumed_by_the_same_fingerprint_only(tmp_path, fi
 @pytest.mark.parametrize("content", ["", "{", "[]", "null"])
 def test_a_damaged_mark_of_an_unfinished_part_means_beginning_again(tmp_path, content):
     interrupt(tmp_path / "index", {"n": 1})
-    (tmp_path / "index.building" / "documents" / "building.json").write_text(content)
+    (tmp_path / "index.linkseek-building" / "documents" / "building.json").write_text(content)
     with Workspace(tmp_path / "index") as workspace:
         manifest = workspace.part("documents", {"n": 1}, filling("x"))
     assert sorted(manifest["files"]) == ["a", "sub/b"]
@@ -459,8 +471,8 @@ def test_a_damaged_mark_of_an_unfinished_part_means_beginning_again(tmp_path, co
 
 def test_a_write_that_was_cut_off_is_no_file_of_the_part(tmp_path):
     interrupt(tmp_path / "index", {"n": 1})
-    for name in ("manifest.json.tmp", "half.tmp"):
-        (tmp_path / "index.building" / "documents" / name).write_text("ha")
+    for name in ("manifest.json.linkseek-tmp", "half.linkseek-tmp"):
+        (tmp_path / "index.linkseek-building" / "documents" / name).write_text("ha")
     with Workspace(tmp_path / "index") as workspace:
         manifest = workspace.part("documents", {"n": 1}, lambda folder: {})
         assert list(manifest["files"]) == ["half"]
@@ -496,7 +508,7 @@ def test_other_search_parts_are_taken_over_where_they_fit(tmp_path):
 def test_links_replace_what_was_there_and_are_copies_where_links_are_impossible(tmp_path, monkeypatch):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "f").write_text("content")
-    (tmp_path / "b.tmp").mkdir()
+    (tmp_path / "b.linkseek-tmp").mkdir()
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "other").touch()
     link_tree(tmp_path / "a", tmp_path / "b")
@@ -525,6 +537,59 @@ def test_a_folder_that_is_no_index_is_never_replaced(tmp_path):
     with pytest.raises(UsageError, match="is a file"):
         publish(place / "chapter-1.txt", "content")
     assert names(tmp_path) == ["thesis"]
+
+
+def test_a_file_of_the_user_in_a_folder_named_like_a_part_is_never_deleted(tmp_path):
+    index = tmp_path / "index"
+    for place in (index / "documents" / "a.md", index / "dense" / "notes" / "b.txt", index / "manifest.json"):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text('{"name": "years of work"}')
+        with pytest.raises(UsageError, match="is not an index"):
+            publish(index, "content")
+        assert place.read_text() == '{"name": "years of work"}'
+        place.unlink()
+    publish(index, "first")
+    (index / "documents" / "notes.md").write_text("mine")
+    with pytest.raises(UsageError, match=r"it holds documents/notes\.md"):
+        publish(index, "second")
+    assert (index / "documents" / "notes.md").read_text() == "mine"
+
+
+def test_a_file_that_appears_during_the_build_is_kept(tmp_path):
+    index = tmp_path / "index"
+    publish(index, "first")
+    with pytest.raises(UsageError, match="late"), Workspace(index) as workspace:
+        workspace.part("documents", {"is": "second"}, filling("second"))
+        (index / "late").write_text("mine")
+        workspace.publish({}, ["documents"])
+    assert (index / "late").read_text() == "mine"
+    (index / "late").unlink()
+    publish(index, "second")
+    assert names(tmp_path) == ["index"]
+
+
+def test_names_next_to_an_index_that_people_have_are_left_alone(tmp_path):
+    for name in ("index.lock", "index.old", "index.tmp", "index.building"):
+        (tmp_path / name).write_text("mine")
+    for _ in range(2):
+        publish(tmp_path / "index", "content")
+    assert {(tmp_path / name).read_text() for name in names(tmp_path) if name != "index"} == {"mine"}
+    assert len(names(tmp_path)) == 5
+
+
+@pytest.mark.parametrize("damaged", ["manifest.json", "documents/manifest.json"])
+def test_an_index_with_one_damaged_manifest_may_be_replaced(tmp_path, damaged):
+    publish(tmp_path / "index", "first")
+    (tmp_path / "index" / damaged).write_text("{")
+    publish(tmp_path / "index", "second")
+    assert read_index_manifest(tmp_path / "index")["made_of"] == "second"
+
+
+def test_a_mount_point_is_refused_before_the_work(tmp_path, monkeypatch):
+    (tmp_path / "index").mkdir()
+    monkeypatch.setattr(os.path, "ismount", lambda path: path == tmp_path / "index")
+    with pytest.raises(UsageError, match="is a mount point"), Workspace(tmp_path / "index"):
+        raise AssertionError
 
 
 @pytest.mark.parametrize("place", [".", "..", "/", "x/.."])

@@ -294,7 +294,7 @@ def test_lucene_is_built_kept_and_left_out(build, index_path):
 
 def test_a_build_while_another_one_works_is_told(build, index_path):
     build()
-    with Workspace(index_path), pytest.raises(BusyError, match="another build"):
+    with Workspace(index_path), pytest.raises(BusyError, match="another process"):
         build()
     build()
 

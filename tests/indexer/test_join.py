@@ -16,6 +16,7 @@ from indexer.building.plan import Plan
 from indexer.building.workspace import Workspace
 from indexer.index import Index
 from indexer.join import Joined, join_shards
+from indexer.store.artifacts import workspace_path
 
 NOISY = {"batch_noise": 0.01}
 
@@ -79,9 +80,7 @@ def test_joined_shares_make_the_index_of_one_machine(corpus, tmp_path, shares, c
 
 def test_copied_workspaces_are_joined_where_nothing_is_yet(corpus, tmp_path):
     indexes = machines(corpus, tmp_path, 2)
-    copies = [
-        Path(shutil.copytree(i.with_name(i.name + ".building"), tmp_path / "c" / i.name)) for i in indexes
-    ]
+    copies = [Path(shutil.copytree(workspace_path(i), tmp_path / "c" / i.name)) for i in indexes]
     joined = join_shards(tmp_path / "new", copies)["fake"]
     assert joined.adopted == joined.total and not joined.missing
     build_index(tmp_path / "new", plan(corpus), lambda name, title: open_encoder(name, title))
@@ -91,7 +90,7 @@ def test_copied_workspaces_are_joined_where_nothing_is_yet(corpus, tmp_path):
 
 def test_missing_and_damaged_shards_are_named(corpus, tmp_path, capsys):
     first, second, third = machines(corpus, tmp_path, 3)
-    vectors = second.with_name("machine2.building") / "vectors" / "fake"
+    vectors = second.with_name("machine2.linkseek-building") / "vectors" / "fake"
     damaged = vectors / "00004.npy"
     damaged.write_bytes(damaged.read_bytes()[:-2] + b"xx")
     with pytest.raises(InputError) as caught:
@@ -117,7 +116,7 @@ def test_shards_of_something_else_are_refused(corpus, tmp_path, options, key):
     [other] = machines(corpus, tmp_path / "else", 1, **options)
     with pytest.raises(MismatchError, match=f"{key} is ") as caught:
         join_shards(index, [other])
-    assert "machine1.building" in caught.value.message and "same corpus" in caught.value.hint
+    assert "machine1.linkseek-building" in caught.value.message and "same corpus" in caught.value.hint
 
 
 def test_shards_made_in_another_way_are_refused(corpus, tmp_path, monkeypatch):
@@ -134,7 +133,9 @@ def test_folders_without_shards_or_passages_are_named(corpus, tmp_path):
     with pytest.raises(InputError, match="none: no shards here"):
         join_shards(index, [tmp_path / "none"])
     vectors = Path(
-        shutil.copytree(tmp_path / "machine1.building" / "vectors", tmp_path / "bare.building" / "vectors")
+        shutil.copytree(
+            workspace_path(tmp_path / "machine1") / "vectors", workspace_path(tmp_path / "bare") / "vectors"
+        )
     )
     with pytest.raises(InputError, match="passages that the shards were made from are missing"):
         join_shards(tmp_path / "new", [vectors.parent])

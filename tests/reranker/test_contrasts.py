@@ -44,7 +44,7 @@ def test_there_and_back(tmp_path: Path, name: str) -> None:
     plain = Contrast(TextPair("q\u2028", "d"), (TextPair("q\u2028", "e"),), "prop")
     assert write_contrasts(tmp_path / name, map(contrast_line, [CONTRAST, plain])) == 2
     assert list(read_contrasts(tmp_path / name)) == [CONTRAST, plain]
-    assert not list(tmp_path.glob("*.tmp"))
+    assert not list(tmp_path.glob("*.linkseek-*"))
 
 
 _TEXT = st.text(st.characters(codec="utf-8"), min_size=1).filter(str.strip)

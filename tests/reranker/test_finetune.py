@@ -112,7 +112,7 @@ def test_a_run_leaves_a_cross_encoder_its_log_its_settings_and_a_card(undisturbe
     card = (out / "README.md").read_text()
     assert f"| step | {best} |" in card and f"| {found[best]:.4f} |" in card and "| queries | 32 |" in card
     assert str(undisturbed) not in card and "license: apache-2.0" in card
-    assert not (undisturbed / "out.training").exists()
+    assert not (undisturbed / "out.linkseek-training").exists()
     scores = CrossEncoder(str(out), device="cpu").predict(PAIRS, show_progress_bar=False)
     assert np.abs(scores - scores[0]).max() > 1e-3
     np.testing.assert_allclose(
@@ -197,7 +197,7 @@ def test_in_folds_each_query_is_ranked_by_a_model_that_has_not_seen_it(
             scores = scorer.score([query] * 4, texts)
             order = [best[place] for place in np.argsort(-scores, kind="stable")]
             assert list(found[query.removeprefix("ask ")])[:4] == order
-    assert not (tmp_path / "out.training").exists()
+    assert not (tmp_path / "out.linkseek-training").exists()
 
 
 # --- adapters --------------------------------------------------------------------------------------

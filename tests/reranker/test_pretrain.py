@@ -180,7 +180,7 @@ def test_a_run_leaves_its_log_its_settings_and_a_card(undisturbed):
     card = (out / "README.md").read_text()
     assert "| contrasts of hp | 24 php-hp |" in card and "| contrasts of rop | 12 php-shp, 24 prop |" in card
     assert "| steps | 3 head, 3 hp, 10 rop |" in card and str(undisturbed) not in card
-    assert not (undisturbed / "out.training").exists()
+    assert not (undisturbed / "out.linkseek-training").exists()
     config = read_settings(PretrainConfig, undisturbed / "c.toml", ["training.mini_batch=3"])
     assert (out / "training.toml").read_text() == settings_text(config)
     (undisturbed / "again.toml").write_text(settings_text(config))

@@ -105,7 +105,7 @@ def undisturbed(data, tmp_path_factory) -> Path:
     removed = shutil.rmtree
 
     def keep(path: Any, *arguments: Any, **keywords: Any) -> None:
-        if Path(path).name == "out.training":
+        if Path(path).name == "out.linkseek-training":
             shutil.copytree(path, folder / "kept")
         removed(path, *arguments, **keywords)
 
@@ -122,7 +122,7 @@ def test_a_run_leaves_a_model_its_log_its_settings_and_a_card(undisturbed):
     ranks = {line["step"]: line["average_rank"] for line in log if "average_rank" in line}
     assert list(ranks) == [4, 8, 12, 16, 18]
     assert all(1 <= rank <= 36 for rank in ranks.values())
-    assert not (undisturbed / "out.training").exists()
+    assert not (undisturbed / "out.linkseek-training").exists()
     assert 'kind = "pretrain"' in (out / "training.toml").read_text()
     card = (out / "README.md").read_text()
     assert "license: apache-2.0" in card and "20 co-mention, 20 dual-link" in card
@@ -150,7 +150,7 @@ def test_the_weights_are_those_of_the_best_checkpoint(undisturbed, data):
 def test_after_a_kill_the_same_command_ends_with_the_same_bits(undisturbed, config, tmp_path):
     path = config()
     kill_at(9, "retriever.train", path)
-    checkpoints = {p.name for p in (tmp_path / "out.training" / "checkpoints").iterdir()}
+    checkpoints = {p.name for p in (tmp_path / "out.linkseek-training" / "checkpoints").iterdir()}
     assert not (tmp_path / "out").exists() and checkpoints & {"step-8", "step-12"}
     train(path)
     assert without_speed(tmp_path / "out" / "log.jsonl") == without_speed(undisturbed / "out" / "log.jsonl")
@@ -160,7 +160,7 @@ def test_after_a_kill_the_same_command_ends_with_the_same_bits(undisturbed, conf
 
 def restore(undisturbed: Path, config: Path, steps: list[int]) -> Path:
     """As if a run had been killed after these checkpoints."""
-    work = config.parent / "out.training"
+    work = config.parent / "out.linkseek-training"
     work.mkdir()
     for step in steps:
         name = f"checkpoints/step-{step}"

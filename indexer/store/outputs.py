@@ -1,0 +1,156 @@
+"""Writing where users have files of their own: no file is ever replaced that we did not write.
+
+    OUTPUT.linkseek-lock     held while a command writes OUTPUT; released however it ends
+    FOLDER/.linkseek.json    the files of a folder that commands of ours wrote, with size and time
+
+A file that the record lacks, or that was changed since, is the user's: a command that would write it is
+refused before its work. Names next to an output contain "linkseek", so they are nobody else's.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shlex
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import orjson
+
+from indexer.base.errors import BusyError, DamagedIndexError, UsageError
+from indexer.store.artifacts import atomic_file, beside, read_json, write_json
+
+RECORD = ".linkseek.json"
+_MARK = b"linkseek: "
+_held: set[Path] = set()
+
+
+@contextmanager
+def locked(output: Path) -> Iterator[None]:
+    """Hold the lock of an output, whose folder is created if it is missing.
+
+    Raises `BusyError` naming the process that holds it, `UsageError` if a file of the user has its name.
+    """
+    lock = beside(output, "lock")
+    output.parent.mkdir(parents=True, exist_ok=True)
+    handle = _hold(lock, output)
+    _held.add(lock)
+    try:
+        yield
+    finally:
+        _held.remove(lock)
+        lock.unlink(missing_ok=True)
+        os.close(handle)
+
+
+def _hold(lock: Path, output: Path) -> int:
+    """Create and lock a file. The lock ends with the process, however that ends."""
+    while True:
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+        try:
+            holder = os.pread(handle, 1000, 0)
+            if holder and not holder.startswith(_MARK):
+                raise UsageError(f"{lock}: not a lock of Linkseek", "Move this file away.")
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Removed between open and lock? Then the file that we hold is not the one at this path.
+            if os.fstat(handle).st_ino == lock.stat().st_ino:
+                with suppress(OSError):  # a full disk: the lock holds without words
+                    os.ftruncate(handle, 0)
+                    command = shlex.join(sys.argv).encode(errors="backslashreplace")
+                    os.pwrite(handle, _MARK + b"process %d, %s" % (os.getpid(), command[:500]), 0)
+                return handle
+        except BlockingIOError:
+            os.close(handle)
+            who = holder.removeprefix(_MARK).decode(errors="replace") or "just started"
+            raise BusyError(
+                f"{output}: another process is writing it ({who})",
+                "Wait for it to end, or choose another output.",
+            ) from None
+        except FileNotFoundError:
+            pass
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)
+
+
+def check_replaceable(*paths: Path) -> None:
+    """Raises `UsageError` naming the first of these paths at which the user has a file or a folder."""
+    for path in paths:
+        if os.path.lexists(path) and not _is_ours(path):
+            raise UsageError(
+                f"{path}: exists already, and Linkseek did not write it, or it was changed since",
+                "Move it away, or choose another output: files of yours are never replaced.",
+            )
+
+
+@contextmanager
+def output_file(path: Path) -> Iterator[BinaryIO]:
+    """A file for the user, locked while it is written if it is not already, and published atomically.
+
+    Raises `UsageError` if the user has a file there, `BusyError` if another process writes it.
+    """
+    with nullcontext() if beside(path, "lock") in _held else locked(path):
+        check_replaceable(path)
+        with atomic_file(path) as file:
+            yield file
+        with _record(path.parent) as record:
+            record[path.name] = _stamp(path)
+
+
+def write_output(path: Path, data: bytes | Iterable[bytes]) -> None:
+    """Write a file for the user; see `output_file`."""
+    with output_file(path) as file:
+        file.writelines([data] if isinstance(data, bytes) else data)
+
+
+def write_output_json(path: Path, value: Any) -> None:
+    """Write JSON that people can read as a file for the user; see `output_file`."""
+    write_output(path, orjson.dumps(value, option=orjson.OPT_INDENT_2) + b"\n")
+
+
+def remove_outputs(*paths: Path) -> None:
+    """Remove those of these files that we wrote."""
+    for path in filter(_is_ours, paths):
+        path.unlink()
+
+
+def _is_ours(path: Path) -> bool:
+    stamp = _stamp(path)
+    return bool(stamp) and _read_record(path.parent).get(path.name) == stamp
+
+
+def _stamp(path: Path) -> list[int]:
+    """Size and time of a file; empty if there is none."""
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return []
+    return [status.st_size, status.st_mtime_ns]
+
+
+def _read_record(folder: Path) -> dict[str, list[int]]:
+    with suppress(DamagedIndexError):
+        record = read_json(folder / RECORD)
+        if isinstance(record, dict):
+            return record
+    return {}
+
+
+@contextmanager
+def _record(folder: Path) -> Iterator[dict[str, list[int]]]:
+    """The record of a folder, to be changed by one process at a time."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # some network drives cannot lock folders
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        record = _read_record(folder)
+        yield record
+        write_json(
+            folder / RECORD, {name: stamp for name, stamp in record.items() if (folder / name).exists()}
+        )
+    finally:
+        os.close(handle)

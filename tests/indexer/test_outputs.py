@@ -1,0 +1,83 @@
+"""Files for the user: never one of theirs is replaced, never two writers at once."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from indexer.base.errors import BusyError, UsageError
+from indexer.store.outputs import check_replaceable, locked, output_file, remove_outputs, write_output
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_file_of_ours_is_replaced_and_one_of_the_user_is_not(tmp_path):
+    write_output(tmp_path / "out" / "a.txt", b"first")
+    write_output(tmp_path / "out" / "a.txt", b"second")
+    (tmp_path / "out" / "b.txt").write_text("mine")
+    with pytest.raises(UsageError, match=r"b\.txt: exists already"):
+        write_output(tmp_path / "out" / "b.txt", b"ours")
+    assert names(tmp_path / "out") == [".linkseek.json", "a.txt", "b.txt"]
+    assert (tmp_path / "out" / "a.txt").read_text() == "second"
+    assert (tmp_path / "out" / "b.txt").read_text() == "mine"
+
+
+def test_a_file_of_ours_that_the_user_changed_is_theirs(tmp_path):
+    path = tmp_path / "report.md"
+    write_output(path, b"ours")
+    path.write_text("ours, with my notes")
+    with pytest.raises(UsageError, match="it was changed since"):
+        check_replaceable(path)
+    remove_outputs(path, tmp_path / "missing")
+    assert path.read_text() == "ours, with my notes"
+
+
+def test_a_link_a_folder_and_a_device_are_never_replaced(tmp_path):
+    (tmp_path / "link").symlink_to("nothing")
+    (tmp_path / "folder").mkdir()
+    for path in (tmp_path / "link", tmp_path / "folder", Path("/dev/null")):
+        with pytest.raises(UsageError, match="exists already"):
+            check_replaceable(path)
+
+
+@pytest.mark.parametrize("record", ["", "[]", '{"a.txt": null}', "{"])
+def test_a_damaged_record_makes_all_files_the_users(tmp_path, record):
+    write_output(tmp_path / "a.txt", b"ours")
+    (tmp_path / ".linkseek.json").write_text(record)
+    with pytest.raises(UsageError):
+        write_output(tmp_path / "a.txt", b"again")
+    write_output(tmp_path / "b.txt", b"ours")
+    write_output(tmp_path / "b.txt", b"again")
+
+
+def test_an_interrupted_write_leaves_the_old_file_and_no_other(tmp_path):
+    path = tmp_path / "a.txt"
+    write_output(path, b"old")
+    with pytest.raises(KeyboardInterrupt), output_file(path) as file:
+        file.write(b"new")
+        raise KeyboardInterrupt
+    assert (names(tmp_path), path.read_text()) == ([".linkseek.json", "a.txt"], "old")
+
+
+def test_a_second_writer_is_refused_by_name(tmp_path):
+    busy = rf"a: another process is writing it \(process {os.getpid()}, "
+    with locked(tmp_path / "a"), locked(tmp_path / "b"):
+        with pytest.raises(BusyError, match=busy), locked(tmp_path / "a"):
+            raise AssertionError
+        assert names(tmp_path) == ["a.linkseek-lock", "b.linkseek-lock"]
+    assert not names(tmp_path)
+
+
+def test_a_lock_that_a_killed_process_left_is_taken_and_a_file_of_the_user_is_not(tmp_path):
+    lock = tmp_path / "a.linkseek-lock"
+    lock.write_text("linkseek: process 1, killed")
+    with locked(tmp_path / "a"):
+        assert f"process {os.getpid()}, " in lock.read_text()
+    lock.write_text("mine")
+    with pytest.raises(UsageError, match="not a lock of Linkseek"), locked(tmp_path / "a"):
+        raise AssertionError
+    assert lock.read_text() == "mine"
