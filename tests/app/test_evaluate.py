@@ -603,10 +603,8 @@ def test_command(arguments, tmp_path, capsys):
     assert origin["command"].startswith("python app/evaluate.py --index ")
     assert origin["files"]["queries"]["sha256"] == file_sha256(tmp_path / "queries.jsonl")
     assert set(origin["index"]) == {"path", "manifest_sha256", "parts_sha256"}
-    assert {path.name for path in (tmp_path / "out" / "runs").iterdir()} == {
-        "good.trec",
-        "bad.trec",
-    }
+    runs = {path.name for path in (tmp_path / "out" / "runs").iterdir()}
+    assert runs == {".linkseek.json", "good.trec", "bad.trec"}
 
 
 def test_json_goes_to_stdout_and_the_table_to_stderr(arguments, tmp_path, capsysbinary):
@@ -622,10 +620,27 @@ def test_json_goes_to_stdout_and_the_table_to_stderr(arguments, tmp_path, capsys
 def test_an_earlier_output_is_replaced(arguments, tmp_path):
     command.main(arguments)
     keep = write(tmp_path / "out" / "mine.txt", "keep")
-    write(tmp_path / "out" / "runs" / "good.trec", "old")
+    (tmp_path / "out" / "runs" / "good.trec").unlink()
     command.main(arguments)
     assert len(read_run(tmp_path / "out" / "runs" / "good.trec")) == 3
     assert keep.exists()
+
+
+@pytest.mark.parametrize("name", ["results.json", "report.md", "report.html", "runs/good.trec"])
+def test_a_file_of_the_user_in_the_output_folder_stops_the_evaluation(arguments, tmp_path, name):
+    (tmp_path / "out" / "runs").mkdir(parents=True)
+    mine = write(tmp_path / "out" / name, "mine")
+    with pytest.raises(UsageError, match="Linkseek did not write it"):
+        command.main(arguments)
+    assert [path for path in (tmp_path / "out").rglob("*") if path.is_file()] == [mine]
+    assert mine.read_text() == "mine"
+
+
+def test_without_a_report_one_of_the_user_stays_and_an_earlier_one_goes(arguments, tmp_path):
+    command.main(arguments)
+    mine = write(tmp_path / "out" / "report.md", "mine")
+    command.main([*arguments, "--no-report"])
+    assert mine.read_text() == "mine" and not (tmp_path / "out" / "report.html").exists()
 
 
 def test_output_that_is_a_file(arguments, tmp_path):

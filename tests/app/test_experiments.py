@@ -187,7 +187,7 @@ def test_finished_cells_are_kept(write, pipelines, tmp_path, monkeypatch) -> Non
     assert figures == [[cell.measures for cell in row.cells] for row in second.rows]
 
 
-@pytest.mark.parametrize("damage", ["run", "note", "depth", "entry"])
+@pytest.mark.parametrize("damage", ["no run", "no note", "depth", "entry"])
 def test_a_cell_that_was_made_from_something_else_is_made_again(
     write, make_pipelines, pipelines, tmp_path, damage
 ) -> None:
@@ -195,10 +195,10 @@ def test_a_cell_that_was_made_from_something_else_is_made_again(
     tables(write(), pipelines, output, [])
     path = output / "rivers" / "runs" / "bm25.trec"
     text = TOML
-    if damage == "run":
-        path.write_text(path.read_text()[:-20])
-    elif damage == "note":
-        path.with_suffix(".json").write_text("{")
+    if damage == "no run":
+        path.unlink()
+    elif damage == "no note":
+        path.with_suffix(".json").unlink()
     elif damage == "depth":
         text = TOML.replace("depth = 5", "depth = 6")
     else:
@@ -206,6 +206,16 @@ def test_a_cell_that_was_made_from_something_else_is_made_again(
     cells: list[Cell] = []
     tables(write(text), pipelines, output, cells)
     assert cells[0].pipeline == "bm25" and cells[0].status == "done"
+
+
+@pytest.mark.parametrize("file", ["bm25.trec", "bm25.json"])
+def test_a_cell_that_the_user_changed_is_kept(write, pipelines, tmp_path, file) -> None:
+    tables(write(), pipelines, tmp_path / "out", [])
+    path = tmp_path / "out" / "rivers" / "runs" / file
+    path.write_text("mine")
+    with pytest.raises(UsageError, match="it was changed since"):
+        tables(write(), pipelines, tmp_path / "out", [])
+    assert path.read_text() == "mine"
 
 
 def test_a_run_of_another_system_is_a_row_like_any_other(write, make_pipelines, pipelines, tmp_path) -> None:

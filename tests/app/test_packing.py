@@ -14,7 +14,7 @@ from app.testsets.pack import all_packings, documents_sha256, main, write_files
 from app.testsets.packing.collections import MAKERS
 from app.testsets.packing.originals import Originals
 from app.testsets.packing.wikispeedia import article_text, place_links
-from indexer.base.errors import InputError
+from indexer.base.errors import InputError, UsageError
 
 
 @pytest.fixture
@@ -283,17 +283,19 @@ def test_the_same_rows_are_the_same_bytes(tmp_path):
     assert orjson.loads(data) == {"id": "1", "text": "é\u2028"}
 
 
-def test_the_command_checks_what_it_wrote(originals, tmp_path, capsys):
+def test_the_command_checks_what_it_wrote(originals, tmp_path):
     [folder] = originals({"dev-v1.1.json": DEV, "train-v1.1.json": TRAIN})
-    with pytest.raises(SystemExit) as caught:
+    with pytest.raises(InputError, match=r"docs\.jsonl\.zst: not the known documents"):
         main(["squad", "--from", str(folder), "--output", str(tmp_path / "data")])
-    assert caught.value.code == InputError.exit_code
-    error = capsys.readouterr().err
-    assert "docs.jsonl.zst: not the known documents" in error
-    assert (tmp_path / "data/squad/queries.dev.jsonl.gz").is_file()
-    with pytest.raises(SystemExit):
+    questions = tmp_path / "data/squad/queries.dev.jsonl.gz"
+    assert questions.is_file()
+    with pytest.raises(UsageError, match="no such packing") as caught:
         main(["sqaud", "--from", str(folder), "--output", str(tmp_path)])
-    assert "Did you mean squad?" in capsys.readouterr().err
+    assert "Did you mean squad?" in caught.value.hint
+    questions.write_bytes(b"mine")
+    with pytest.raises(UsageError, match=r"queries\.dev\.jsonl\.gz: exists already"):
+        main(["squad", "--from", str(folder), "--output", str(tmp_path / "data")])
+    assert questions.read_bytes() == b"mine"
 
 
 def test_a_missing_original_is_named_with_its_address(tmp_path):

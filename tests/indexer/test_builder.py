@@ -21,7 +21,8 @@ from tiny_corpus import linked_rows, write_jsonl
 from indexer.base.errors import BusyError, DamagedIndexError, InputError, MachineError, UsageError
 from indexer.base.together import Stop
 from indexer.building import stages
-from indexer.building.plan import Built
+from indexer.building.builder import build_index
+from indexer.building.plan import Built, Plan
 from indexer.building.workspace import Workspace
 from indexer.encoding.encode import encode_texts
 from indexer.encoding.shards import open_shards
@@ -297,6 +298,16 @@ def test_a_build_while_another_one_works_is_told(build, index_path):
     with Workspace(index_path), pytest.raises(BusyError, match="another process"):
         build()
     build()
+
+
+@pytest.mark.parametrize(("corpus", "index"), [("c", "c"), ("c", "c/i"), ("i/c", "i"), ("i/c/d", "i")])
+def test_a_corpus_within_its_index_or_around_it_is_refused(tmp_path, corpus, index):
+    (tmp_path / corpus).mkdir(parents=True)
+    page = tmp_path / corpus / "a.md"
+    page.write_text("# A\n\nText.")
+    with pytest.raises(UsageError, match="one inside the other"):
+        build_index(tmp_path / index, Plan(tmp_path / corpus), lambda name, title: FakeEncoder(name))
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [page]
 
 
 def test_two_encoders_of_one_folder_name_are_refused(build):

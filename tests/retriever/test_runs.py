@@ -132,19 +132,21 @@ def test_run_round_trip(tmp_path):
     assert again.query_ids == ranking.query_ids
     assert (again.rows == ranking.rows).all()
     assert (np.isneginf(again.scores) == (ranking.rows < 0)).all()
-    assert list(path.parent.iterdir()) == [path]
+    assert sorted(path.parent.iterdir()) == [path.parent / ".linkseek.json", path]
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path):
-    path = write(tmp_path, "old")
+    path = tmp_path / "x.trec"
+    write_run(path, ranking_of([[1.0]]), lambda rows: ["old"])
+    before = path.read_bytes()
 
     def fail(rows: object) -> list[str]:
         raise RuntimeError("no ids today")
 
     with pytest.raises(RuntimeError):
         write_run(path, ranking_of([[1.0]]), fail)
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]
+    assert path.read_bytes() == before
+    assert sorted(tmp_path.iterdir()) == [tmp_path / ".linkseek.json", path]
 
 
 def test_ties_of_foreign_runs_are_ranked_as_trec_eval_ranks_them(tmp_path):
