@@ -17,27 +17,22 @@ from pathlib import Path
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
+from app.background import services
 from app.page.context import AppOptions, Context
-from app.page.elements import show_error
-from app.service import SearchService, list_indexes
+from app.page.elements import show, show_error
+from app.service import list_indexes
 from app.web import navigation
-from app.web.addresses import ARTICLE, EVALUATION, INDEX, SEARCH, first
+from app.web.addresses import ARTICLE, EVALUATION, INDEX, SEARCH, first, link_to
+from app.web.index_description import listed
 from app.web.rendering import render, style
 from indexer.base.errors import LinkseekError
 from indexer.base.options import parse_options
-from indexer.store.artifacts import index_stamp
 
 PROGRAM = "streamlit run app/main.py --"
 
 # Name in the address and of the module in `app.page` -> title. (A docstring here would be shown: Streamlit
 # prints expressions that stand alone in its script.)
 PAGES = {SEARCH: "Search", ARTICLE: "Articles", EVALUATION: "Evaluation", INDEX: "Indexes"}
-
-
-@st.cache_resource(max_entries=4, show_spinner=False)
-def open_service(index: Path, stamp: tuple[int, int, int], pipelines_file: Path | None) -> SearchService:
-    """An index, opened once for all visitors; `stamp` changes when it is built again."""
-    return SearchService(index, pipelines_file)
 
 
 @st.cache_resource(show_spinner=False)
@@ -52,7 +47,7 @@ def read_options(arguments: tuple[str, ...]) -> AppOptions:
 
 def main() -> None:
     """Run the page that the address names."""
-    st.set_page_config(page_title="Linkseek", layout="wide")
+    st.set_page_config(layout="wide")
     page = st.navigation([_page(name) for name in PAGES], position="hidden")
     page.run()
 
@@ -63,8 +58,7 @@ def _page(name: str) -> st.Page:
         with navigation.follow_links(name):
             shell(name)
 
-    title = PAGES[name] if name != SEARCH else "Linkseek"
-    return st.Page(run, title=title, url_path=name, default=name == SEARCH)
+    return st.Page(run, title=f"{PAGES[name]} · Linkseek", url_path=name, default=name == SEARCH)
 
 
 def shell(name: str) -> None:
@@ -79,11 +73,12 @@ def shell(name: str) -> None:
             show_error("the options are explained in the terminal", "Start without --help.")
             return
         index = choose_index(options.index, name, top)
+        if index is None:
+            return
         service = None
         try:
             if index.exists():
-                with st.spinner("Opening the index…"):
-                    service = open_service(index, index_stamp(index), options.pipelines_file)
+                service = services.SERVICES.open(index, options.pipelines_file)
         except LinkseekError as error:
             show_error(error.message, error.hint)
             if name != INDEX:
@@ -114,21 +109,31 @@ def shown_errors() -> Iterator[None]:
         )
 
 
-def choose_index(default: Path, page: str, place: DeltaGenerator) -> Path:
-    """The index to show; of several in one folder, the visitor chooses one by name, at a place."""
-    indexes = list_indexes(default)
-    name = default.resolve().name
-    requested = first(navigation.params(), "index")
-    if navigation.is_new(page) and requested:
-        st.session_state.index = requested
-    wanted = st.session_state.setdefault("index", name)
+def choose_index(default: Path, page: str, place: DeltaGenerator) -> Path | None:
+    """The index to show; of several in one folder, the visitor chooses one by name, at a place.
+
+    None where the address names an index that is not there, and the visitor is asked for another.
+    """
+    indexes, params = list_indexes(default), navigation.params()
+    requested = first(params, "index") if navigation.is_new(page) else ""
+    wanted = requested or st.session_state.get("index", default.resolve().name)
+    if not any(path.exists() for path in indexes.values()):
+        wanted = default.resolve().name
     if wanted not in indexes:
-        if page != INDEX:
-            show_error(f'index "{wanted[:100]}" was not found', f'Showing "{name}" instead.')
-        st.session_state.index = name
+        choices = [(name, link_to(page, params | {"index": [name]})) for name in indexes]
+        show("unknown_index.html", name=wanted[:100], choices=choices)
+        return None
+    st.session_state.index = wanted
     if len(indexes) > 1:
         with place:
-            st.selectbox("Index", list(indexes), key="index", width=220, label_visibility="collapsed")
+            st.selectbox(
+                "Index",
+                list(indexes),
+                key="index",
+                width=220,
+                label_visibility="collapsed",
+                format_func=lambda name: name + (" (damaged)" if listed(name, indexes[name]).problem else ""),
+            )
     return indexes[st.session_state.index]
 
 

@@ -23,7 +23,7 @@ from indexer.index import Index
 from reranker.candidates import Candidates
 from reranker.models.scoring import PairScorer, scorer_is_here, scorer_sha256
 from reranker.reranking import DEPTH, Long, Reranker
-from retriever.models.locations import Precision
+from retriever.models.locations import Precision, shipped_models
 from retriever.ranking import Query, Ranking
 from retriever.search import fusion
 from retriever.search.searchers import Bm25, Dense, QueryLikelihood, RecordedRun
@@ -34,6 +34,16 @@ if TYPE_CHECKING:
 
 Pipeline = Callable[[Sequence[Query], int], Ranking]
 """(Q queries, k) -> a `Ranking` of Q queries and k columns."""
+
+GROUPS = {
+    "BM25": "Counts the words of the question in each passage; so does ql, by query likelihood.",
+    "zero-shot": "Compares vectors of an encoder as it was published: it has not learned from hyperlinks.",
+    "taught by links": "Compares vectors of an encoder that has learned from hyperlinks, as HLP does.",
+    "fused": "Joins the rankings of several pipelines into one.",
+    "re-ranked": "A model reads the question with each of the best passages, and ranks these again.",
+    "other": "Results of other systems, and kinds of your own.",
+}
+"""The groups that the search page lists pipelines in, each with a sentence."""
 
 Device = Literal["auto", "cpu", "cuda"]
 Depth = Annotated[int, Field(ge=1)]
@@ -59,11 +69,17 @@ class Entry(Settings, ABC):
     """the key that makes a table one of this kind, and its value, in capitals if any value does"""
     reads_run: ClassVar[bool] = False
     """whether it knows no questions but those of a file"""
+    in_group: ClassVar[str] = "other"
+    """which of `GROUPS` it belongs to"""
 
     @property
     def members(self) -> Sequence[str]:
         """The names of the pipelines that this one is made of."""
         return ()
+
+    def group(self, index: Index) -> str:
+        """Which of `GROUPS` lists it."""
+        return self.in_group
 
     def located(self, folder: Path) -> Self:
         """The same with paths that are relative to the folder of its file."""
@@ -90,6 +106,7 @@ class Bm25Entry(Entry):
     """Lucene's BM25."""
 
     chosen_by = ("searcher", "bm25")
+    in_group = "BM25"
     searcher: Literal["bm25"]
     """the kind of the table"""
     k1: float = 0.9
@@ -111,6 +128,7 @@ class QueryLikelihoodEntry(Entry):
     """Lucene's query likelihood with Dirichlet smoothing."""
 
     chosen_by = ("searcher", "query-likelihood")
+    in_group = "BM25"
     searcher: Literal["query-likelihood"]
     """the kind of the table"""
     mu: float = 1000.0
@@ -143,6 +161,16 @@ class DenseEntry(Entry):
     so far"""
     search: dict[str, int] = Field({})
     """FAISS's search parameters, such as `{ nprobe = 64 }` or `{ efSearch = 256 }`"""
+    from_links: bool = False
+    """whether the encoder has learned from hyperlinks, as those that come with Linkseek have; the search
+    page groups pipelines by it"""
+
+    def group(self, index: Index) -> str:
+        is_ours = (self.encoder or index.manifest.get("default_encoder")) in shipped_models()
+        return "taught by links" if self.from_links or is_ours else "zero-shot"
+
+    def fingerprint(self) -> dict[str, Any]:
+        return self.model_dump(mode="json", exclude={"from_links"})
 
     def is_available(self, index: Index) -> bool:
         return bool(index.encoders) and self.encoder in (None, *index.encoders)
@@ -184,6 +212,7 @@ class RunEntry(Entry):
 class FusionEntry(Entry):
     """Several pipelines joined into one."""
 
+    in_group = "fused"
     of: Annotated[list[str], Field(min_length=1)]
     """names of the pipelines to join"""
     depth: Depth = 100
@@ -273,6 +302,7 @@ class RerankEntry(Entry):
     """The best results of another pipeline in a new order, that of a model or of several together."""
 
     chosen_by = ("rerank", "MODEL")
+    in_group = "re-ranked"
     rerank: Annotated[
         list[str],
         Field(min_length=1),

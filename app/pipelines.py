@@ -1,18 +1,19 @@
 """Named pipelines: a table of `pipelines.toml` -> a function from queries to a `Ranking`.
 
 `app.pipeline_kinds` says which kinds there are. Pipelines may be made of others; encoders and re-rankers are
-opened once and shared between them.
+opened once and shared between them, and by `Models` between indexes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
-from app.pipeline_kinds import KINDS, Entry, Parts, Pipeline
+from app.pipeline_kinds import GROUPS, KINDS, Entry, Parts, Pipeline
 from indexer.base.errors import UsageError
+from indexer.base.once import Once
 from indexer.base.settings import nearest, read_toml, validate
 from indexer.index import Index
 from reranker.models import scoring
@@ -47,23 +48,54 @@ def _entry(source: Path, name: str, table: Any) -> Entry:
     raise UsageError(f"{source}: [{name}] has no known searcher or fusion", f"One of: {kinds}.")
 
 
-class Pipelines:
-    """The pipelines that can be run on one index. Opens each when it is first asked for."""
+class Models:
+    """Encoders and re-rankers for the pipelines of any number of indexes, each opened once.
+
+    One that no pipeline uses any more is closed. A folder that was written again is another model.
+    """
 
     def __init__(
         self,
-        index: Index,
-        path: Path | None = None,
         open_encoder: Callable[[str], BiEncoder] | None = None,
         open_scorer: Callable[[str, str, Precision], PairScorer] | None = None,
     ) -> None:
-        """path: a file of further pipelines. open_encoder, open_scorer: see `Parts`, instead of ours."""
+        """open_encoder, open_scorer: see `Parts`, instead of ours."""
+
+        def make_encoder(name: str, change: int) -> BiEncoder:
+            return (open_encoder or _open_biencoder)(name)
+
+        def make_scorer(name: str, device: str, precision: Precision, change: int) -> PairScorer:
+            return (open_scorer or scoring.open_scorer)(name, device, precision)
+
+        self._encoders: Once[BiEncoder] = Once(make_encoder, WeakValueDictionary())
+        self._scorers: Once[PairScorer] = Once(make_scorer, WeakValueDictionary())
+
+    def encoder(self, name: str) -> BiEncoder:
+        """An encoder by name or path."""
+        return self._encoders(name, _newest_change(name))
+
+    def scorer(self, name: str, device: str, precision: Precision) -> PairScorer:
+        """A re-ranker by name or path."""
+        path = name.removeprefix(scoring.BI_ENCODER_PREFIX)
+        return self._scorers(name, device, precision, _newest_change(path))
+
+
+def _newest_change(model: str) -> int:
+    """When a file of a model's folder was last written, in nanoseconds; 0 for a name that is not a path."""
+    return max((path.stat().st_mtime_ns for path in Path(model).rglob("*")), default=0)
+
+
+class Pipelines:
+    """The pipelines that can be run on one index. Opens each when it is first asked for, in any thread."""
+
+    def __init__(self, index: Index, path: Path | None = None, models: Models | None = None) -> None:
+        """path: a file of further pipelines. models: those of other indexes, to be shared."""
         self.index = index
         self.entries = read_pipelines(path)
-        self._open_scorer = open_scorer or scoring.open_scorer
-        self._scorers: dict[tuple[str, str, Precision], PairScorer] = {}
-        self._opened: dict[str, Pipeline] = {}
-        self._parts = Parts(index, self.open, cache(open_encoder or _open_biencoder), self._scorer)
+        self._models = models or Models()
+        self._scorers: dict[str, PairScorer] = {}
+        self._opened: Once[Pipeline] = Once(self._open)
+        self._parts = Parts(index, self.open, self._models.encoder, self._scorer)
 
     def available(self, *, with_runs: bool = False) -> list[str]:
         """The names of those whose parts the index has, and whose re-rankers are on this machine.
@@ -87,6 +119,14 @@ class Pipelines:
         except UsageError:
             return False
 
+    def parts(self, name: str) -> list[str]:
+        """The members of a pipeline, and theirs, each before those that are made of it; the pipeline last."""
+        try:
+            tree = [member for member, _ in self._tree(name)]
+        except UsageError:  # which `open` raises, too
+            return [name]
+        return list(dict.fromkeys(reversed(tree)))
+
     def fingerprint(self, name: str) -> dict[str, Any]:
         """Everything that a pipeline's results depend on except index and questions, by name of its
         members."""
@@ -96,22 +136,31 @@ class Pipelines:
         """A few words on what a pipeline does."""
         return self.entries[name].describe(self.index)
 
+    def grouped(self, names: Iterable[str]) -> dict[str, list[str]]:
+        """Pipelines by the group that lists them, in the order of `GROUPS`."""
+        groups: dict[str, list[str]] = {group: [] for group in GROUPS}
+        for name in names:
+            groups[self.entries[name].group(self.index)].append(name)
+        return {group: members for group, members in groups.items() if members}
+
     @property
     def runs(self) -> dict[str, RecordedRun]:
         """The run files that were opened, by the names of their entries."""
-        return {name: run for name, run in self._opened.items() if isinstance(run, RecordedRun)}
+        opened = {name: self._opened.made.get((name,)) for name in self.entries}
+        return {name: run for name, run in opened.items() if isinstance(run, RecordedRun)}
 
     @property
     def models(self) -> dict[str, dict[str, Any]]:
         """The identities of the re-rankers that were opened, by the names that entries use."""
-        return {name: scorer.identity for (name, *_), scorer in self._scorers.items()}
+        return {name: scorer.identity for name, scorer in self._scorers.items()}
 
     def open(self, name: str) -> Pipeline:
         """One pipeline, ready to run. Raises `UsageError` for an unknown name or a missing part."""
-        if name not in self._opened:
-            list(self._tree(name))  # checks names and circles
-            self._opened[name] = self.entries[name].open(self._parts, name)
-        return self._opened[name]
+        list(self._tree(name))  # checks names and circles
+        return self._opened(name)
+
+    def _open(self, name: str) -> Pipeline:
+        return self.entries[name].open(self._parts, name)
 
     def _tree(self, name: str, above: tuple[str, ...] = ()) -> Iterator[tuple[str, Entry]]:
         """A pipeline and its members, and theirs. Raises `UsageError` for an unknown name or a circle."""
@@ -127,10 +176,8 @@ class Pipelines:
             yield from self._tree(member, (*above, name))
 
     def _scorer(self, name: str, device: str, precision: Precision) -> PairScorer:
-        key = (name, device, precision)
-        if key not in self._scorers:
-            self._scorers[key] = self._open_scorer(*key)
-        return self._scorers[key]
+        scorer = self._scorers[name] = self._models.scorer(name, device, precision)
+        return scorer
 
 
 def _open_biencoder(location: str) -> BiEncoder:

@@ -5,27 +5,30 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from app.around.evidence import Evidence, LinkEvidence
 from app.around.known_questions import Known, KnownQuestions
 from app.around.query_words import Span, matched_spans
-from app.pipeline_kinds import Pipeline, Reranking
-from app.pipelines import Pipelines
+from app.pipeline_kinds import Pipeline, RerankEntry, Reranking
+from app.pipelines import Models, Pipelines
 from indexer.base.bundled import bundled
 from indexer.base.errors import InputError, LinkseekError, UsageError
 from indexer.base.text import without_hidden
 from indexer.index import Index
-from indexer.store.artifacts import read_index_manifest
+from indexer.store.artifacts import index_stamp, is_index
 from retriever.links.topology import Topology
 from retriever.ranking import Query, Ranking
 from retriever.search.stages import recorded_stages
+
+if TYPE_CHECKING:
+    from app.around.training_data import Mining
 
 MAX_QUESTION_CHARACTERS = 10_000
 """Several times the limit of any encoder; a longer text was pasted by mistake."""
@@ -36,6 +39,9 @@ DEPTH = 100
 SAMPLE_CORPUS = "linkseek-sample.xml.bz2"
 SAMPLE_QUESTIONS = bundled("samples/questions.jsonl")
 SAMPLE_QRELS = SAMPLE_QUESTIONS.with_name("qrels.txt")
+
+_OPENERS = ThreadPoolExecutor(8, "opening")
+"""Opens pipelines for all services. Those that wait for a member of theirs take a thread, too."""
 
 # Plain ones that words alone answer, and reworded ones that need more.
 _SUGGESTED = ("sample-093", "sample-003", "sample-007", "sample-098", "sample-015", "sample-040")
@@ -121,16 +127,20 @@ class Reason:
 class SearchService:
     """One index with its pipelines, opened once and shared by all callers, in any thread."""
 
-    def __init__(self, index: Path, pipelines_file: Path | None = None) -> None:
-        """Raises `DamagedIndexError` for a missing or damaged index, `UsageError` for an invalid file."""
+    def __init__(self, index: Path, pipelines_file: Path | None = None, models: Models | None = None) -> None:
+        """models: those of other indexes, to be shared.
+
+        Raises `DamagedIndexError` for a missing or damaged index, `UsageError` for an invalid file.
+        """
+        self.stamp = index_stamp(index)
         self.index = Index.open(index)
-        self.pipelines = Pipelines(self.index, pipelines_file)
-        self._ready: dict[str, Pipeline] = {}
+        self.pipelines = Pipelines(self.index, pipelines_file, models)
+        self._opened: dict[str, Future[Pipeline]] = {}
         self._opening = threading.Lock()
 
     def is_ready(self, pipeline: str) -> bool:
-        """Whether a search starts at once; the first one of a pipeline may load a model."""
-        return pipeline in self._ready
+        """Whether a pipeline is open, so that a search starts at once."""
+        return pipeline in self._opened and self._opened[pipeline].done()
 
     def search(self, question: str, pipeline: str, k: int = 10) -> Answer:
         """The k best passages. Raises `UsageError` for an empty question or an unknown pipeline.
@@ -148,20 +158,27 @@ class SearchService:
                 f'the pipeline "{pipeline}" reads a run file, which answers its own questions only',
                 "It can be evaluated: linkseek evaluate --pipeline NAME.",
             )
-        run, queries = self._open(pipeline), [Query("question", question)]
-        two = run if isinstance(run, Reranking) else None
+        queries, two = [Query("question", question)], self._reranking(pipeline)
         depth = min(max(k, two.depth if two else DEPTH), len(self.index.passages))
-        ranking, seconds, stages = _timed(lambda: (two.first if two else run)(queries, depth))
+        first = self._open(two.of if two else pipeline)
+        ranking, seconds, stages = _timed(lambda: first(queries, depth))
         answer = self._answer(question, pipeline, ranking, k, seconds, stages)
         if two is None:
             yield answer
             return
-        first = replace(answer, first_stage=self.pipelines.entries[pipeline].members[0], waiting=True)
-        yield first
-        ranking, more_seconds, more_stages = _timed(lambda: two.rerank(queries, ranking, depth))
+        before = replace(answer, first_stage=two.of, waiting=True)
+        yield before
+        reranking = self._open(pipeline)
+        assert isinstance(reranking, Reranking)
+        ranking, more_seconds, more_stages = _timed(lambda: reranking.rerank(queries, ranking, depth))
         answer = self._answer(question, pipeline, ranking, k, seconds + more_seconds, stages | more_stages)
-        hits = tuple(replace(hit, before=first.places.get(hit.row)) for hit in answer.hits)
-        yield replace(answer, hits=hits, first_stage=first.first_stage)
+        hits = tuple(replace(hit, before=before.places.get(hit.row)) for hit in answer.hits)
+        yield replace(answer, hits=hits, first_stage=two.of)
+
+    def _reranking(self, pipeline: str) -> RerankEntry | None:
+        """The entry of a pipeline that re-ranks another one; None for any other."""
+        entry = self.pipelines.entries.get(pipeline)
+        return entry if isinstance(entry, RerankEntry) else None
 
     def _answer(
         self, question: str, pipeline: str, ranking: Ranking, k: int, seconds: float, stages: dict[str, float]
@@ -178,22 +195,32 @@ class SearchService:
     def answers(self, question: str, pipelines: Sequence[str], k: int) -> Iterator[Answer | Failure]:
         """The answer of each pipeline, as soon as it is there; one that fails does not affect the others.
 
-        Pipelines that re-rank answer twice: all first stages come before the first re-ranked order, which
-        takes longer. Raises `UsageError` for an empty or too long question.
+        Pipelines that re-rank answer twice: the first stage, for which their model is not needed, and the
+        re-ranked order. Whatever is open is asked first, first stages before all; the others are opened
+        meanwhile, each on its own. Raises `UsageError` for an empty or too long question.
         """
         question = checked_question(question)
-        waiting = {name: self._stages(question, name, k) for name in pipelines}
-        while waiting:
-            for name, stages in list(waiting.items()):
-                try:
-                    answer = next(stages)
-                except LinkseekError as error:
-                    yield Failure(name, error.message, error.hint)
-                    del waiting[name]
+        stages = {name: self._stages(question, name, k) for name in pipelines}
+        needed = {name: two.of if (two := self._reranking(name)) else name for name in pipelines}
+        while stages:
+            ready = [name for name in stages if self.is_ready(needed[name])]
+            first_stages = [name for name in ready if self._reranking(needed[name]) is None]
+            if not first_stages:
+                opening = [self._start_opening(needed[name]) for name in stages]
+                if not ready:
+                    wait(opening, return_when=FIRST_COMPLETED)
                     continue
-                if not answer.waiting:
-                    del waiting[name]
-                yield answer
+            name = [*first_stages, *ready][0]
+            try:
+                answer = next(stages[name])
+            except LinkseekError as error:
+                yield Failure(name, error.message, error.hint)
+                del stages[name]
+                continue
+            needed[name] = name
+            if not answer.waiting:
+                del stages[name]
+            yield answer
 
     def why(self, question: str, passage_id: str) -> Reason:
         """The evidence for a passage. Raises `UsageError` for a bad question, `InputError` for no passage."""
@@ -217,14 +244,44 @@ class SearchService:
         """All links of this index, for whatever reads the links around a passage or an article."""
         return Topology(self.index.links, np.asarray(self.index.passages.offsets))
 
+    def warm(self, pipelines: Sequence[str]) -> None:
+        """Open pipelines in the background, so that the first question need not wait for them."""
+        for name in pipelines:
+            self._start_opening(name)
+
+    @cached_property
+    def mining(self) -> Mining:
+        """The training examples of any article, with the counts over this index that they need."""
+        from app.around.training_data import Mining
+
+        return Mining(self.index, self.topology)
+
     def _open(self, name: str) -> Pipeline:
-        if name not in self._ready:
-            with self._opening:  # two visitors must not load the same model twice
-                if name not in self._ready:
-                    pipeline = self.pipelines.open(name)
-                    pipeline([Query("first", "first")], 1)
-                    self._ready[name] = pipeline
-        return self._ready[name]
+        """A pipeline, ready to run. One that cannot be opened is tried again by the next question."""
+        opened = self._start_opening(name)
+        try:
+            return opened.result()
+        except BaseException:
+            self._opened.pop(name, None)
+            raise
+
+    def _start_opening(self, name: str) -> Future[Pipeline]:
+        """Open a pipeline in a thread of its own, and its members in others."""
+        with self._opening:  # two visitors must not load the same model twice
+            for part in self.pipelines.parts(name):
+                if part not in self._opened:
+                    self._opened[part] = _OPENERS.submit(self._open_and_run, part)
+            return self._opened[name]
+
+    def _open_and_run(self, name: str) -> Pipeline:
+        """The first run of a pipeline is slower than the others; of one that re-ranks, a pair is enough."""
+        pipeline = self.pipelines.open(name)
+        queries = [Query("first", self.index.passages[0].text[:100])] if len(self.index.passages) else []
+        if isinstance(pipeline, Reranking):
+            pipeline.rerank(queries, pipeline.first(queries, 1), 1)
+        else:
+            pipeline(queries, 1)
+        return pipeline
 
     def _hit(self, rank: int, row: int, score: float, question: str, known: Known) -> Hit:
         passage = self.index.passages[row]
@@ -281,12 +338,13 @@ def checked_question(question: str) -> str:
 
 
 def list_indexes(chosen: Path) -> dict[str, Path]:
-    """The indexes in the same folder as `chosen`, which is always included: name -> path, sorted by name."""
+    """The indexes in the same folder as `chosen`, which is always included: name -> path, sorted by name.
+
+    Damaged ones are among them.
+    """
     chosen = chosen.resolve()
     indexes = {chosen.name: chosen}
     for path in chosen.parent.glob("[!.]*"):
-        if not path.suffix.startswith(".linkseek-"):  # it is being built or replaced
-            with suppress(LinkseekError, OSError):
-                read_index_manifest(path)
-                indexes.setdefault(path.name, path)
+        if not path.suffix.startswith(".linkseek-") and is_index(path):  # not being built or replaced
+            indexes.setdefault(path.name, path)
     return dict(sorted(indexes.items()))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import streamlit as st
 
@@ -11,22 +10,14 @@ from app.around.article import PAGE, article_row, passage_number, read_article
 from app.around.titles import MAX_CHARACTERS, article_name, find_articles
 from app.around.training_data import Mining, contrast_miners, pair_miners
 from app.page.context import Context
-from app.page.elements import invite, show, show_no_index
-from app.service import SearchService
+from app.page.elements import invite, set_title, show, show_no_index
 from app.web import navigation
 from app.web.addresses import ARTICLE, MAX_OBJECTIVES, PAIRS, TEXT, ArticleView, read_article_view
 from app.web.rendering import plain_label, render
 from app.web.views import article_html
-from indexer.store.artifacts import index_stamp
 
 _SHOWS = {TEXT: "Text and links", PAIRS: "Training examples"}
 _EXAMPLES = 6
-
-
-@st.cache_resource(max_entries=4, show_spinner=False)
-def open_mining(index: Path, stamp: tuple[int, int, int], _service: SearchService) -> Mining:
-    """The counts over a whole index, made once for all visitors."""
-    return Mining(_service.index, _service.topology)
 
 
 def page(context: Context) -> None:
@@ -34,7 +25,7 @@ def page(context: Context) -> None:
     if context.service is None:
         show_no_index(context)
         return
-    mining = open_mining(context.index, index_stamp(context.index), context.service)
+    mining = context.service.mining
     view = choose_view()
     name, index = context.name, context.service.index
     navigation.write(ARTICLE, view.to_params() | {"index": [name]})
@@ -55,8 +46,9 @@ def choose_view() -> ArticleView:
     view = read_article_view(navigation.params(), [*pair_miners()], [*contrast_miners()])
     is_new = navigation.is_new(ARTICLE) or "find" not in state
     if is_new:
-        state.find, state.article_show = view.find, view.show
-    state.article_show = state.get("article_show") or TEXT  # a second click on what is chosen takes it away
+        state.find = view.find
+    if is_new or "article_show" not in state:
+        state.article_show = view.show
     if is_new or "objectives" not in state:  # which Streamlit forgets while they are not shown
         state.objectives, state.contrasts = list(view.objectives), list(view.contrasts)
     st.text_input(
@@ -81,9 +73,15 @@ def show_article(mining: Mining, view: ArticleView, name: str) -> None:
     at = passage_number(index, row, view.passage)
     first = at - 2 if at > PAGE and view.first == 1 else view.first  # a page with the passage on it
     article = read_article(index, mining.topology, row, first)
+    set_title(article.title, "Articles")
     show("article_heading.html", article=article)
     st.segmented_control(
-        "Show", [*_SHOWS], key="article_show", format_func=_SHOWS.__getitem__, label_visibility="collapsed"
+        "Show",
+        [*_SHOWS],
+        key="article_show",
+        format_func=_SHOWS.__getitem__,
+        label_visibility="collapsed",
+        required=True,
     )
     if view.show == TEXT:
         st.html(article_html(article, view, name))

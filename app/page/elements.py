@@ -7,7 +7,11 @@ from typing import Any
 import streamlit as st
 
 from app.page.context import Context
+from app.report.text import excerpt
 from app.web.rendering import render
+from indexer.base.text import harmless
+
+_MAX_TITLE = 80  # characters of a part
 
 _drawing = st.components.v2.component(
     "linkseek.drawing",
@@ -18,6 +22,12 @@ _drawing = st.components.v2.component(
     }""",
     isolate_styles=False,
 )
+
+
+def set_title(*parts: str) -> None:
+    """What the browser writes into tabs, bookmarks and history; the most particular part comes first."""
+    named = [excerpt(" ".join(harmless(part).split()), _MAX_TITLE) for part in parts]
+    st.set_page_config(page_title=" · ".join([*named, "Linkseek"]))
 
 
 def show(template: str, **values: Any) -> None:

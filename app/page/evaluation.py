@@ -17,7 +17,7 @@ from app.background.job_requests import (
 from app.background.jobs import Job, Jobs
 from app.evaluation.reports import Report, list_reports, read_report
 from app.page.context import Context
-from app.page.elements import invite, show, show_drawing, show_error, show_no_index
+from app.page.elements import invite, set_title, show, show_drawing, show_error, show_no_index
 from app.page.jobs import show_jobs
 from app.service import SearchService, list_indexes
 from app.web import navigation
@@ -126,6 +126,7 @@ def show_report(context: Context, view: EvaluationView) -> None:
         show_error(error.message, error.hint)
         show("report_heading.html", title="", index=context.name)
         return
+    set_title(report_title(report.results), report.name)
     state, pairs = st.session_state, report.pairs()
     parts = [part for part in REPORT_PARTS if part != "questions" or pairs]
     if navigation.is_new(EVALUATION):
@@ -135,9 +136,14 @@ def show_report(context: Context, view: EvaluationView) -> None:
     if state.get("part") not in parts:
         state.part = parts[0]
     st.segmented_control(
-        "Part of the report", parts, key="part", format_func=str.capitalize, label_visibility="collapsed"
+        "Part of the report",
+        parts,
+        key="part",
+        format_func=str.capitalize,
+        label_visibility="collapsed",
+        required=True,
     )
-    view = replace(view, part=state.part or parts[0])
+    view = replace(view, part=state.part)
     if view.part == "questions":
         view = replace(view, pair=show_differences(context, report, pairs))
     elif view.part == "charts":

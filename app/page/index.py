@@ -19,7 +19,7 @@ from app.background.job_requests import (
 from app.background.jobs import Job, Jobs
 from app.background.uploads import Upload
 from app.page.context import Context
-from app.page.elements import invite, show, show_error
+from app.page.elements import invite, set_title, show, show_error
 from app.page.jobs import show_jobs
 from app.service import SearchService, list_indexes
 from app.web import navigation
@@ -81,6 +81,7 @@ def offer_sample(context: Context, jobs: Jobs) -> None:
 
 def show_index(context: Context, service: SearchService, jobs: Jobs) -> None:
     """The description of the index, and a button that verifies its files."""
+    set_title(context.name, "Indexes")
     show("section.html", title=context.name)
     show("index.html", of=describe(service.index))
     if st.button("Verify files", key="verify", help="Compares the hash of each file with the manifest’s"):

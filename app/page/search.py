@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
 import streamlit as st
 
 from app.page.context import Context
-from app.page.elements import invite, show, show_drawing, show_error, show_no_index
+from app.page.elements import invite, set_title, show, show_drawing, show_error, show_no_index
+from app.pipeline_kinds import GROUPS
 from app.service import Answer, Failure, SearchService, checked_question
 from app.web import navigation
-from app.web.addresses import COUNTS, DEFAULT_COUNT, MAX_PIPELINES, SEARCH, SearchView, read_search_view
+from app.web.addresses import (
+    COUNTS,
+    MAX_PIPELINES,
+    MAX_QUESTION_IN_ADDRESS,
+    SEARCH,
+    SearchView,
+    read_search_view,
+)
 from app.web.link_graph import link_graph
 from app.web.rank_chart import SELECTION, rank_chart
-from app.web.rendering import plain_label
-from app.web.views import answer_html, evidence_html, why_html
+from app.web.rendering import plain_label, render
+from app.web.views import answer_html, evidence_html, waiting_html, why_html
 from indexer.base.errors import LinkseekError
 
 _LAST_VIEW, _ANSWERS, _TURN, _CLICKS = "last view", "answers", "turn of suggestions", "clicks on the chart"
+_CHOSEN, _NOTE = "chosen pipelines", "note on pipelines"
 
 
 def page(context: Context) -> None:
@@ -37,11 +47,12 @@ def page(context: Context) -> None:
     if not available:
         show_error("this index has neither BM25 nor vectors", "Build it again with one of them.")
         return
-    view = choose_view(context, available)
+    view = choose_view(context, service, available)
     if not view.question:
         st.session_state.pop(_ANSWERS, None)
-        suggest_questions(service)
+        suggest_questions(context, service, available)
         return
+    set_title(view.question)
     if not view.pipelines:
         invite("Choose a pipeline", "Up to four answer side by side.")
         return
@@ -51,40 +62,41 @@ def page(context: Context) -> None:
         show_why(context, service, view, answers)
 
 
-def choose_view(context: Context, available: list[str]) -> SearchView:
+def choose_view(context: Context, service: SearchService, available: list[str]) -> SearchView:
     """The form, filled in from the address, and the address, filled in from the form."""
     state = st.session_state
-    if navigation.is_new(SEARCH) or "question" not in state:
+    is_new = navigation.is_new(SEARCH) or "question" not in state
+    if is_new:
         params = navigation.params()
         view = read_search_view(params, available)
         if navigation.page_has_changed(SEARCH) and not set(params) - {"index"}:
             view = state.get(_LAST_VIEW, view)  # back from another page
-        state.question, state.pipelines, state.k = view.question, list(view.pipelines), view.k
+        state.question, state.k = view.question, view.k
         state.grouped, state.chart, state.why = view.grouped, view.chart, view.why
-    too_many = len(state.pipelines) > MAX_PIPELINES
-    state.pipelines = [name for name in state.pipelines if name in available][:MAX_PIPELINES]
-    state.k = state.k or DEFAULT_COUNT  # a second click on the chosen count takes it away
+        state[_CHOSEN] = [name for name in view.pipelines if name in available]
+        state[_NOTE] = _dropped([name for name in params.get("pipelines", ()) if name], available)
 
     with st.form("ask", border=False), st.container(horizontal=True, vertical_alignment="bottom"):
         st.text_input("Question", key="question", placeholder="Ask a question")
         st.form_submit_button("Search", type="primary", on_click=close_why)
-    with st.container(horizontal=True, gap="large", key="choice"):
-        st.pills(
-            "Pipelines, side by side",
-            available,
-            selection_mode="multi",
-            key="pipelines",
-            format_func=plain_label,
-            width="stretch",
-        )
-        st.segmented_control("Results per pipeline", COUNTS, key="k")
+    with st.container(horizontal=True, gap="medium", key="choice"):
+        choose_pipelines(service, available, is_new)
+        st.segmented_control("Results per pipeline", COUNTS, key="k", required=True)
         with st.container(key="show", width="content", gap="small"):
             st.toggle("Group by article", key="grouped")
             st.toggle("Chart of ranks", key="chart")
-    if too_many:
-        st.caption(f"At most {MAX_PIPELINES} pipelines fit side by side.")
     question = state.question.strip()
-    view = SearchView(question, tuple(state.pipelines), state.k, state.grouped, state.chart, state.why)
+    view = SearchView(question, tuple(state[_CHOSEN]), state.k, state.grouped, state.chart, state.why)
+    notes = [state[_NOTE]]
+    if len(question) > MAX_QUESTION_IN_ADDRESS:
+        notes.append(
+            f"A question of more than {MAX_QUESTION_IN_ADDRESS:,} characters is not in the address of the "
+            "page: it is lost when the page is loaded again or shared."
+        )
+    if view.chart and len(view.pipelines) == 1:
+        notes.append("The chart of ranks compares two pipelines or more.")
+    for note in filter(None, notes):
+        st.caption(plain_label(note))
     state[_LAST_VIEW] = replace(view, why="")
     params = {"index": [context.name]}
     if view == read_search_view({}, available):
@@ -94,7 +106,44 @@ def choose_view(context: Context, available: list[str]) -> SearchView:
     return view
 
 
-def suggest_questions(service: SearchService) -> None:
+def choose_pipelines(service: SearchService, available: list[str], is_new: bool) -> None:
+    """A row of pipelines for each group. The columns stand in the order in which they were chosen."""
+    state = st.session_state
+    groups = service.pipelines.grouped(available)
+    keys = {group: f"pipelines: {group}" for group in groups}
+    if not is_new:
+        before = state[_CHOSEN]
+        pressed = [name for group, names in groups.items() for name in names if name in state[keys[group]]]
+        chosen = [name for name in before if name in pressed]
+        chosen += [name for name in pressed if name not in before]
+        if chosen != before:
+            state[_NOTE] = _dropped(chosen, available)
+        state[_CHOSEN] = chosen[:MAX_PIPELINES]
+    for group, names in groups.items():
+        state[keys[group]] = [name for name in names if name in state[_CHOSEN]]
+        with st.container(key=f"group-{group}", width="content"):
+            st.pills(
+                group,
+                names,
+                selection_mode="multi",
+                key=keys[group],
+                format_func=plain_label,
+                help=plain_label(GROUPS[group]),
+            )
+
+
+def _dropped(wanted: Sequence[str], available: Sequence[str]) -> str:
+    """A sentence on the pipelines that are wanted and not shown; empty if there are none."""
+    missing = [name[:60] for name in wanted if name not in available]
+    known = list(dict.fromkeys(name for name in wanted if name in available))
+    sentences = [f"Not among the pipelines of this index: {', '.join(missing)}."] if missing else []
+    if len(known) > MAX_PIPELINES:
+        more = ", ".join(known[MAX_PIPELINES:])
+        sentences.append(f"At most {MAX_PIPELINES} pipelines fit side by side, so {more} is not shown.")
+    return " ".join(sentences)
+
+
+def suggest_questions(context: Context, service: SearchService, available: list[str]) -> None:
     """An empty page, with questions to start with."""
     invite(
         "Ask a question in your own words",
@@ -110,7 +159,14 @@ def suggest_questions(service: SearchService) -> None:
             format_func=plain_label,
             on_change=ask_suggested,
         )
-        st.button("Other questions", on_click=turn_suggestions, type="tertiary")
+        st.button("Other questions", on_click=turn_suggestions)
+    groups = service.pipelines.grouped(available)
+    one_of_each = SearchView(pipelines=tuple(names[0] for names in groups.values())[:MAX_PIPELINES])
+    show(
+        "groups.html",
+        groups=[(group, GROUPS[group], names) for group, names in groups.items()],
+        one_of_each=one_of_each.address(context.name),
+    )
 
 
 def ask_suggested() -> None:
@@ -138,29 +194,35 @@ def show_answers(context: Context, service: SearchService, view: SearchView) -> 
     known = known_answers(service, view)
 
     def show_column(answer: Answer, others: list[Answer]) -> None:
-        description = service.pipelines.describe(answer.pipeline)
-        columns[answer.pipeline].html(answer_html(answer, description, view, context.name, others))
+        name = answer.pipeline
+        status = ""
+        if answer.waiting:
+            step = "re-ranking" if service.is_ready(name) else "loading the re-ranker"
+            status = f"Order of {answer.first_stage}; {step}…"
+        description = service.pipelines.describe(name)
+        columns[name].html(answer_html(answer, description, view, context.name, others, status))
 
     for answer in known.values():
         show_column(answer, [*known.values()])
     missing = [name for name in view.pipelines if name not in known]
-    if missing:
-        waiting = not all(map(service.is_ready, missing))
-        text = "Loading the models: only the first question waits for this…" if waiting else "Searching…"
-        with st.spinner(text):
-            for result in service.answers(view.question, missing, view.k):
-                if isinstance(result, Failure):
-                    known.pop(result.pipeline, None)
-                    with columns[result.pipeline]:
-                        show_error(f"{result.pipeline}: {result.message}", result.hint)
-                else:
-                    known[result.pipeline] = result
-                    show_column(result, [])
+    for name in missing:
+        status = (
+            "Searching…" if service.is_ready(name) else "Loading; only the first question waits for this…"
+        )
+        columns[name].html(waiting_html(name, service.pipelines.describe(name), status))
+    for result in service.answers(view.question, missing, view.k) if missing else ():
+        if isinstance(result, Failure):
+            known.pop(result.pipeline, None)
+            message = f"{result.pipeline}: {result.message}"
+            columns[result.pipeline].html(render("notice.html", message=message, hint=result.hint))
+        else:
+            known[result.pipeline] = result
+            show_column(result, [])
     answers = [known[name] for name in view.pipelines if name in known]
     if missing and len(answers) > 1:
         for answer in answers:
             show_column(answer, answers)
-    if view.chart and any(answer.hits for answer in answers):
+    if view.chart and len(view.pipelines) > 1 and any(answer.hits for answer in answers):
         dark = st.context.theme.type == "dark"
         key = f"ranks {st.session_state.get(_CLICKS, 0)}"
         chart.altair_chart(rank_chart(answers, dark), key=key, on_select=partial(open_why, key))
@@ -177,7 +239,7 @@ def open_why(key: str) -> None:
 
 def known_answers(service: SearchService, view: SearchView) -> dict[str, Answer]:
     """This visitor's answers to the same question, so that opening one passage does not search again."""
-    asked = (service, view.question, view.k)
+    asked = (service.index.path, service.stamp, view.question, view.k)
     if st.session_state.get(_ANSWERS, (None, {}))[0] != asked:
         st.session_state[_ANSWERS] = (asked, {})
     answers: dict[str, Answer] = st.session_state[_ANSWERS][1]

@@ -17,9 +17,11 @@ MAX_OBJECTIVES = 4
 COUNTS = (5, 10, 20)
 DEFAULT_COUNT = 10
 
+MAX_QUESTION_IN_ADDRESS = 2_000
+"""Characters; servers refuse far longer addresses."""
+
 _PREFERRED_PIPELINES = ("bm25", "hybrid")
 _PREFERRED_OBJECTIVES, _PREFERRED_CONTRASTS = ("dual-link", "co-mention"), ("prop", "php-hp")
-_MAX_QUESTION_IN_ADDRESS = 2_000  # characters; servers refuse far longer addresses
 
 Params = Mapping[str, Sequence[str]]
 
@@ -72,8 +74,8 @@ class SearchView(PageView):
 
     def to_params(self) -> dict[str, list[str]]:
         """The parameters of the address. A question that is too long for an address is omitted."""
-        params = {"pipelines": list(self.pipelines), "k": [str(self.k)]}
-        if self.question and len(self.question) <= _MAX_QUESTION_IN_ADDRESS:
+        params = {"pipelines": list(self.pipelines) or [""], "k": [str(self.k)]}
+        if self.question and len(self.question) <= MAX_QUESTION_IN_ADDRESS:
             params["q"] = [self.question]
         params |= {name: ["1"] for name in ("grouped", "chart") if getattr(self, name)}
         return params | ({"why": [self.why]} if self.why else {})
@@ -81,11 +83,13 @@ class SearchView(PageView):
 
 def read_search_view(params: Params, available: Sequence[str]) -> SearchView:
     """The view that an address asks for, with the pipelines that the index can run."""
-    pipelines = _known(params, "pipelines", available)
+    pipelines = _known(params, "pipelines", available)[:MAX_PIPELINES]
+    if not pipelines and params.get("pipelines") != [""]:  # which means that none is chosen
+        pipelines = default_pipelines(available)
     k = _number(first(params, "k"), DEFAULT_COUNT)
     return SearchView(
-        question=first(params, "q"),
-        pipelines=pipelines[:MAX_PIPELINES] or default_pipelines(available),
+        question=" ".join(first(params, "q").splitlines()),
+        pipelines=pipelines,
         k=min(COUNTS, key=lambda count: (abs(count - k), count)),
         grouped=first(params, "grouped") == "1",
         chart=first(params, "chart") == "1",

@@ -15,7 +15,7 @@ from app.report.text import day
 from indexer.base.errors import LinkseekError
 from indexer.base.text import counted
 from indexer.index import Index
-from indexer.store.artifacts import DENSE, Manifest, read_index_manifest
+from indexer.store.artifacts import DENSE, Manifest, read_index_manifest, read_part
 
 Facts = list[tuple[str, str]]
 """Names and values."""
@@ -122,9 +122,11 @@ def read_skipped(manifest: Manifest) -> dict[str, tuple[int, list[str]]]:
 
 
 def listed(name: str, path: Path) -> Listed:
-    """An index of a list, from its manifest."""
+    """An index of a list, from its manifests."""
     try:
         manifest = read_index_manifest(path)
+        for part in manifest["parts"]:
+            read_part(path / part)
     except (LinkseekError, OSError) as error:
         return Listed(
             name, problem=error.message if isinstance(error, LinkseekError) else str(error.strerror)

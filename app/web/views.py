@@ -23,10 +23,23 @@ _TOP_CHARACTERS = 240
 _MAX_LISTED = 12
 
 
+def waiting_html(pipeline: str, description: str, status: str) -> str:
+    """The column of a pipeline that has not answered yet."""
+    return render("waiting.html", pipeline=pipeline, description=description, status=status)
+
+
 def answer_html(
-    answer: Answer, description: str, view: SearchView, index: str, others: Sequence[Answer] = ()
+    answer: Answer,
+    description: str,
+    view: SearchView,
+    index: str,
+    others: Sequence[Answer] = (),
+    status: str = "",
 ) -> str:
-    """The column of a pipeline. others: the answers that its ranks are compared with."""
+    """The column of a pipeline.
+
+    others: the answers that its ranks are compared with. status: what is still being done, if anything is.
+    """
     articles: dict[str, list[Hit]] = {}  # each stands where its best passage stands
     for hit in answer.hits:
         articles.setdefault(hit.document_id, []).append(hit)
@@ -38,6 +51,7 @@ def answer_html(
         index=index,
         limit=_WIDE_CHARACTERS if len(view.pipelines) <= 2 else _NARROW_CHARACTERS,
         others=others,
+        status=status,
         view=view,
     )
 

@@ -9,6 +9,7 @@ time and does not speed up searches; one thread makes one segment of a small cor
 
 from __future__ import annotations
 
+import weakref
 from base64 import b64decode
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,6 +17,7 @@ from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,10 @@ from indexer.search.jvm import java_class, java_error, java_reason, java_threads
 
 MAX_QUERY_CHARACTERS = 1 << 17
 """The part of a query that is read; all its terms count (Lucene's limit of 1,024 terms is lifted)."""
+
+_FORGOTTEN: SimpleQueue[Any] = SimpleQueue()
+"""Readers of indexes that nobody uses any more. The next search closes them: only that unmaps their files,
+and the collector of garbage, which puts them here, may not wait for Java."""
 
 _BATCH_PASSAGES = 1000
 _BATCH_CHARACTERS = 2 << 20
@@ -180,6 +186,7 @@ class LuceneIndex:
         self._searchers: dict[Similarity, Any] = {}
         self._pool = java_threads()
         self.count: int = self._pool.submit(self._open).result()
+        weakref.finalize(self, _FORGOTTEN.put, self._reader).atexit = False
 
     def search(self, texts: Sequence[str], k: int, similarity: Similarity) -> list[Hits]:
         """The k best passages of each query, which is any text; no hits if no term is known.
@@ -189,13 +196,16 @@ class LuceneIndex:
         """
         if k < 1:
             raise UsageError(f"k = {k}: must be at least 1", "Choose a larger k.")
+        with suppress(Empty):
+            while True:
+                self._pool.submit(_close, _FORGOTTEN.get_nowait())
         parts = [texts[at : at + _TASK_QUERIES] for at in range(0, len(texts), _TASK_QUERIES)]
         results = self._pool.map(lambda part: self._search(part, k, similarity), parts)
         return [hits for part in results for hits in part]
 
     def close(self) -> None:
         """Unmap the files; no search may follow."""
-        self._pool.submit(self._reader.close).result()
+        self._pool.submit(_close, self._reader).result()
 
     def _open(self) -> int:
         from jnius import cast
@@ -262,6 +272,11 @@ class LuceneIndex:
 
 
 _REBUILD = "Build the index again."
+
+
+def _close(reader: Any) -> None:
+    """Close a reader. (Its bound method must not be kept: pyjnius binds it to the last reader it saw.)"""
+    reader.close()
 
 
 def _read_hits(json: str) -> Hits:

@@ -26,7 +26,7 @@ import re
 import shutil
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -244,6 +244,15 @@ def read_index_manifest(index: Path) -> Manifest:
     if not isinstance(parts, list) or not all(isinstance(p, str) and name.fullmatch(p) for p in parts):
         raise DamagedIndexError(f'{index / MANIFEST}: "parts" is missing or damaged', _BUILD)
     return manifest
+
+
+def is_index(folder: Path) -> bool:
+    """Whether a folder holds an index, even a damaged one."""
+    with suppress(DamagedIndexError, OSError):
+        return bool(read_index_manifest(folder))
+    with suppress(OSError):
+        return any((folder / part / MANIFEST).is_file() for part in (DOCUMENTS, PASSAGES, LINKS))
+    return False
 
 
 def index_stamp(index: Path) -> tuple[int, int, int]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from small_index import WordEncoder, WordScorer, build
 
-from app.pipelines import Pipelines
+from app.pipelines import Models, Pipelines
 from indexer.index import Index
 
 
@@ -46,6 +46,6 @@ def make_pipelines(built_index, tmp_path):
         if toml is not None:
             path = tmp_path / "pipelines.toml"
             path.write_text(toml, "utf-8")
-        return Pipelines(index, path, lambda location: WordEncoder(), lambda *wanted: WordScorer())
+        return Pipelines(index, path, Models(lambda location: WordEncoder(), lambda *wanted: WordScorer()))
 
     return make

@@ -14,6 +14,7 @@ from streamlit.testing.v1 import AppTest
 from streamlit.util import AttributeDictionary, calc_hash
 
 from app import main, service
+from app.background.services import Services
 from app.page import search
 from app.web.rank_chart import SELECTION
 from indexer.base.errors import InputError
@@ -25,6 +26,7 @@ PAGE = str(Path(service.__file__).with_name("main.py"))
 def page(built_index, word_encoder, monkeypatch):
     """Open the page with an index and an address."""
     cache_resource.clear()
+    monkeypatch.setattr("app.background.services.SERVICES", Services())
 
     def page(index=built_index, arguments=(), /, **address):
         monkeypatch.setattr(sys, "argv", [PAGE, "--index", str(index), *arguments])
@@ -46,6 +48,29 @@ def ask(test, question):
     test.text_input(key="question").set_value(question)
     test.button[0].click()
     return run(test)
+
+
+def chosen(test):
+    """The pipelines that are chosen, in the order of their columns."""
+    return test.session_state[search._CHOSEN]
+
+
+def choose(test, *names):
+    """Choose pipelines, each in the row of its group."""
+    for pills in test.pills:
+        if pills.key.startswith("pipelines: "):
+            pills.set_value([name for name in names if name in groups_of(test)[pills.key]])
+    return test
+
+
+def groups_of(test):
+    """The rows of pipelines by their keys."""
+    rows = [pills for pills in test.pills if pills.key.startswith("pipelines: ")]
+    return {pills.key: [plain(option.content) for option in pills.proto.options] for pills in rows}
+
+
+def plain(label):
+    return label.replace("\\", "").replace("\u2060", "")
 
 
 def bodies(test):
@@ -76,7 +101,13 @@ def test_an_empty_page_invites(page):
     assert heading.all(".ls-index span")[:2] == ["tiny", "6 documents"]
     assert not columns(test) and not notices(test)
     assert address(test) == {}
-    assert [pills.key for pills in test.pills] == ["pipelines"]  # no suggestions: not the sample
+    assert groups_of(test) == {
+        "pipelines: BM25": ["bm25", "ql"],
+        "pipelines: zero-shot": ["dense"],
+        "pipelines: fused": ["hybrid", "hybrid-weighted"],
+        "pipelines: re-ranked": ["bm25-squad", "bm25-prop", "bm25-harp", "bm25-php", "hybrid-squad"],
+    }
+    assert len(test.pills) == 4  # no suggestions: not the sample
     assert not test.selectbox
 
 
@@ -100,32 +131,33 @@ def test_a_question_in_two_columns(page):
 
 def test_other_pipelines_and_counts(page):
     test = ask(page(), "a river in France")
-    test.pills(key="pipelines").set_value(["ql", "dense", "bm25"])
-    test.segmented_control(key="k").set_value(5)
+    run(choose(test, "bm25", "dense"))
+    choose(test, "ql", "dense", "bm25").segmented_control(key="k").set_value(5)
     run(test)
-    assert [column.all("h2") for column in columns(test)] == [["ql"], ["dense"], ["bm25"]]
+    assert [column.all("h2") for column in columns(test)] == [["bm25"], ["dense"], ["ql"]]
     assert columns(test)[1].tags.count("li") == 5
-    assert address(test)["pipelines"] == ["ql", "dense", "bm25"]
+    assert address(test)["pipelines"] == ["bm25", "dense", "ql"]
     assert address(test)["k"] == ["5"]
 
 
 def test_at_most_four_pipelines(page):
     test = ask(page(), "river")
-    test.pills(key="pipelines").set_value(["bm25", "ql", "dense", "hybrid", "hybrid-weighted"])
-    run(test)
+    run(choose(test, "bm25", "ql", "dense", "hybrid", "hybrid-weighted"))
     assert len(columns(test)) == 4
-    assert test.pills(key="pipelines").value == ["bm25", "ql", "dense", "hybrid"]
-    assert "At most 4" in test.caption[0].value
-    assert not run(test).caption
+    assert chosen(test) == ["bm25", "hybrid", "ql", "dense"]
+    assert "At most 4 pipelines" in test.caption[0].value and "weighted is not shown" in test.caption[0].value
+    assert not run(choose(test, "bm25", "ql")).caption
 
 
-def test_no_pipeline_and_no_count(page):
-    test = ask(page(), "river")
-    test.pills(key="pipelines").set_value([])
-    test.segmented_control(key="k").set_value(None)
-    run(test)
-    assert "Choose a pipeline" in "".join(bodies(test))
-    assert test.segmented_control(key="k").value == 10
+def test_no_pipeline_is_chosen_and_none_comes_back(page):
+    test = run(choose(ask(page(), "river")))
+    assert "Choose a pipeline" in "".join(bodies(test)) and address(test)["pipelines"] == [""]
+    again = page(**address(test))
+    assert "Choose a pipeline" in "".join(bodies(again)) and not columns(again) and not again.caption
+
+
+def test_pressing_the_chosen_segment_keeps_it(page):
+    assert page().segmented_control(key="k").proto.required
 
 
 def test_the_question_can_be_taken_back(page):
@@ -140,18 +172,42 @@ def test_the_question_can_be_taken_back(page):
 def test_an_address_opens_its_view(page):
     test = page(q="river", pipelines=["dense", "ql"], k="5")
     assert test.text_input(key="question").value == "river"
-    assert test.pills(key="pipelines").value == ["dense", "ql"]
+    assert chosen(test) == ["dense", "ql"]
     assert [column.all("h2") for column in columns(test)] == [["dense"], ["ql"]]
 
 
 def test_unknown_values_in_an_address(page):
-    test = page(
-        q="river", pipelines=["<script>", "dense", "../../x"], k="99999", index="../../etc", other="x"
-    )
-    assert test.pills(key="pipelines").value == ["dense"]
+    test = page(q="river", pipelines=["<script>", "dense", "../../x"], k="99999", other="x")
+    assert chosen(test) == ["dense"]
+    assert [plain(caption.value) for caption in test.caption] == [
+        "Not among the pipelines of this index: <script>, ../../x."
+    ]
     assert test.segmented_control(key="k").value == 20
     assert address(test) == {"q": ["river"], "pipelines": ["dense"], "k": ["20"], "index": ["tiny"]}
-    assert 'Index "../../etc" was not found' in Reader(notices(test)[0]).text
+
+
+def test_pipelines_that_are_dropped_from_an_address_are_named(page):
+    test = page(q="river", pipelines=["hlp-finetuned", "bm25"])
+    assert plain(test.caption[0].value) == "Not among the pipelines of this index: hlp-finetuned."
+    assert plain(run(test).caption[0].value).endswith("hlp-finetuned.")  # it stays until others are chosen
+    assert not run(choose(test, "ql")).caption
+    test = page(q="river", pipelines=["bm25", "ql", "dense", "hybrid", "hybrid-weighted"])
+    assert "so hybrid-weighted is not shown" in plain(test.caption[0].value)
+
+
+def test_an_unknown_index_in_an_address_asks_for_another(page, own_index):
+    build(own_index.with_name("another"), encoders=())
+    test = page(own_index, q="river", index="../../etc")
+    assert not columns(test) and address(test)["index"] == ["../../etc"]
+    choices = Reader(next(body for body in bodies(test) if "ls-choices" in body))
+    assert 'Index "../../etc" was not found' in choices.text
+    assert choices.hrefs == ["./?q=river&index=another", "./?q=river&index=own"]
+    test.query_params = {"q": "river", "index": "another"}
+    assert len(columns(run(test))) == 2 and test.selectbox(key="index").value == "another"
+
+
+def test_a_line_break_in_an_address_separates_words(page):
+    assert page(q="volcano\nriver").text_input(key="question").value == "volcano river"
 
 
 def test_the_browser_goes_back(page):
@@ -165,7 +221,7 @@ def test_the_browser_goes_back(page):
 def test_a_question_too_long_for_an_address_is_answered(page):
     test = ask(page(), "river " * 500)
     assert len(columns(test)) == 2
-    assert "q" not in address(test)
+    assert "q" not in address(test) and "more than 2,000 characters" in plain(test.caption[0].value)
     assert run(test).text_input(key="question").value == "river " * 500
 
 
@@ -190,7 +246,8 @@ def test_hostile_names(page, tmp_path):
     test = page(index, ["--pipelines-file", str(path)], q="river", pipelines=[":red[<b>x</b>]"])
     assert columns(test)[0].all("h2") == [":red[<b>x</b>]"]
     assert "&lt;i&gt;index" in "".join(bodies(test))
-    assert "\\:\u2060red\\[" in [option.content for option in test.pills(key="pipelines").proto.options][-1]
+    options = test.pills(key="pipelines: BM25").proto.options
+    assert "\\:\u2060red\\[" in [option.content for option in options][-1]
 
 
 # --- what can go wrong ----------------------------------------------------------------------------
@@ -266,12 +323,10 @@ def test_indexes_beside_each_other(page, own_index):
     run(test)
     assert "Another river" in columns(test)[0].words
     assert address(test)["index"] == ["another"]
-    assert test.pills(key="pipelines").value == ["bm25"]  # it has no vectors
+    assert chosen(test) == ["bm25"]  # it has no vectors
 
 
-@pytest.mark.parametrize(
-    "name, opened", [("another", "another"), ("../own", "own"), ("/etc", "own"), ("", "own")]
-)
+@pytest.mark.parametrize("name, opened", [("another", "another"), ("", "own")])
 def test_an_index_in_the_address(page, own_index, name, opened):
     build(own_index.with_name("another"), encoders=())
     assert page(own_index, index=name).selectbox(key="index").value == opened
@@ -310,13 +365,13 @@ def test_a_suggestion_is_asked(sample_page):
     assert test.text_input(key="question").value == question
     assert len(columns(test)) == 2
     assert "none of" in columns(test)[1].words  # the sample's answers are known, and are not in this index
-    assert [pills.key for pills in test.pills] == ["pipelines"]  # results take their place
+    assert not [pills for pills in test.pills if pills.key == "try"]  # results take their place
 
 
 def test_other_suggestions(sample_page):
     test = sample_page()
     before = [option.content for option in test.pills(key="try").proto.options]
-    test.button[-1].click()
+    next(button for button in test.button if button.label == "Other questions").click()
     run(test)
     after = [option.content for option in test.pills(key="try").proto.options]
     assert len(after) == 6 and not set(before) & set(after)

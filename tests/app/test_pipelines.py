@@ -9,7 +9,7 @@ from rankings import ranking_of
 from small_index import DOCUMENTS, WordEncoder, build
 
 from app.pipeline_kinds import KINDS, Entry
-from app.pipelines import Pipelines, read_pipelines
+from app.pipelines import Models, Pipelines, read_pipelines
 from indexer.base.errors import InputError, MismatchError, UsageError
 from indexer.index import Index
 from retriever.ranking import Query
@@ -69,7 +69,7 @@ def test_a_pipeline_and_its_encoder_are_opened_once(built_index):
         opened.append(location)
         return WordEncoder()
 
-    pipelines = Pipelines(Index.open(built_index), None, open_encoder)
+    pipelines = Pipelines(Index.open(built_index), None, Models(open_encoder))
     for name in ("dense", "hybrid", "hybrid-weighted", "dense"):
         pipelines.open(name)
     assert opened == ["words"]
@@ -253,7 +253,9 @@ def test_an_encoder_that_the_index_lacks(make_pipelines):
     ],
 )
 def test_an_index_without_a_part(tmp_path, plan, available):
-    pipelines = Pipelines(Index.open(build(tmp_path / "index", **plan)), None, lambda _: WordEncoder())
+    pipelines = Pipelines(
+        Index.open(build(tmp_path / "index", **plan)), None, Models(lambda _: WordEncoder())
+    )
     assert pipelines.available() == available
     for name in set(pipelines.entries) - set(available):
         with pytest.raises(UsageError):
@@ -261,7 +263,7 @@ def test_an_index_without_a_part(tmp_path, plan, available):
 
 
 def test_the_wrong_encoder_is_refused(built_index):
-    pipelines = Pipelines(Index.open(built_index), None, lambda _: WordEncoder("2"))
+    pipelines = Pipelines(Index.open(built_index), None, Models(lambda _: WordEncoder("2")))
     with pytest.raises(MismatchError, match="words"):
         pipelines.open("dense")
 

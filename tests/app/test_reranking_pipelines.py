@@ -10,7 +10,7 @@ from small_index import DOCUMENTS, WordEncoder
 from app.evaluation.cells import _made_from
 from app.evaluation.provenance import provenance
 from app.pipeline_kinds import RerankEntry, Reranking
-from app.pipelines import Pipelines
+from app.pipelines import Models, Pipelines
 from app.testsets import LoadedTestSet
 from indexer.base.errors import InputError, UsageError
 from indexer.index import Index
@@ -60,7 +60,7 @@ def make(built_index, tmp_path, opened):
     def make_(toml):
         path = tmp_path / "pipelines.toml"
         path.write_text(toml, "utf-8")
-        return Pipelines(Index.open(built_index), path, lambda location: WordEncoder(), open_scorer)
+        return Pipelines(Index.open(built_index), path, Models(lambda location: WordEncoder(), open_scorer))
 
     return make_
 

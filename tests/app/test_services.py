@@ -1,0 +1,107 @@
+"""Open indexes of one process: models are shared, rebuilt indexes opened again, first stages do not wait."""
+
+import gc
+import threading
+import weakref
+
+import pytest
+from small_index import WordEncoder, WordScorer, build
+
+from app.background.services import MAX_OPEN, Services
+from app.pipelines import Models
+from app.service import SearchService
+from indexer.search import lucene_index
+
+
+@pytest.fixture
+def two_indexes(tmp_path):
+    return [build(tmp_path / name) for name in ("one", "two")]
+
+
+def test_an_encoder_is_opened_once_for_all_indexes(two_indexes, word_encoder):
+    services = Services()
+    for index in two_indexes:
+        assert services.open(index, None).search("river", "hybrid").hits
+    assert word_encoder == ["words"]
+
+
+def test_a_rebuilt_index_is_opened_again_and_the_old_one_is_closed(two_indexes, word_encoder):
+    services, index = Services(), two_indexes[0]
+    old = services.open(index, None)
+    assert services.open(index, None) is old
+    old.search("river", "bm25")
+    lucene, reader = weakref.ref(old.index.lucene()), old.index.lucene()._reader
+    build(index, [("1", "New", "Another river.", "")])
+    new = services.open(index, None)
+    assert new is not old and [hit.title for hit in new.search("river", "bm25").hits] == ["New"]
+    del old
+    new.search("river", "hybrid")  # every pipeline of the first visit is open
+    gc.collect()
+    assert lucene() is None
+    new.search("river", "bm25")
+    lucene_index.java_threads().submit(lambda: None).result()
+    assert reader.getRefCount() == 0
+
+
+def test_the_index_used_longest_ago_is_dropped(tmp_path, word_encoder):
+    services = Services()
+    indexes = [build(tmp_path / str(number), encoders=()) for number in range(MAX_OPEN + 1)]
+    opened = [services.open(index, None) for index in indexes[:MAX_OPEN]]
+    services.open(indexes[0], None)
+    services.open(indexes[MAX_OPEN], None)
+    assert services.open(indexes[0], None) is opened[0]
+    assert services.open(indexes[1], None) is not opened[1]
+
+
+def test_a_model_that_was_trained_again_is_another(tmp_path):
+    opened = []
+    models = Models(lambda name: opened.append(name) or WordEncoder())
+    (tmp_path / "weights").write_text("1")
+    first = models.encoder(str(tmp_path))
+    assert models.encoder(str(tmp_path)) is first
+    (tmp_path / "weights").write_text("22")
+    assert models.encoder(str(tmp_path)) is not first and len(opened) == 2
+
+
+def test_the_first_stage_does_not_wait_for_the_model(built_index):
+    """Two re-rankers are opened at the same time, and each column shows BM25's order before."""
+    both, ready = threading.Barrier(2), threading.Event()
+
+    def open_scorer(*name):
+        both.wait(60)
+        assert ready.wait(60)
+        return WordScorer()
+
+    service = SearchService(built_index, None, Models(None, open_scorer))
+    answers = service.answers("a river", ["bm25-prop", "bm25-harp", "bm25"], 3)
+    first = [next(answers) for _ in range(3)]
+    assert {(answer.pipeline, answer.waiting) for answer in first} == {
+        ("bm25-prop", True),
+        ("bm25-harp", True),
+        ("bm25", False),
+    }
+    ready.set()
+    assert {(answer.pipeline, answer.waiting) for answer in answers} == {
+        ("bm25-prop", False),
+        ("bm25-harp", False),
+    }
+
+
+def test_a_pipeline_that_is_opened_does_not_hold_up_another(built_index):
+    loaded = threading.Event()
+
+    def open_encoder(name):
+        assert loaded.wait(60)
+        return WordEncoder()
+
+    answers = SearchService(built_index, None, Models(open_encoder)).answers("river", ["dense", "bm25"], 3)
+    assert next(answers).pipeline == "bm25"
+    loaded.set()
+    assert next(answers).pipeline == "dense"
+
+
+def test_pipelines_are_opened_in_the_background(built_index, word_encoder):
+    service = SearchService(built_index)
+    service.warm(["hybrid"])
+    service._opened["hybrid"].result(60)
+    assert all(map(service.is_ready, ("bm25", "dense", "hybrid"))) and word_encoder == ["words"]
