@@ -21,7 +21,7 @@ from app.around.query_words import term
 from app.evaluation.judgements import FIRST_UNKNOWN, Judgements
 from app.evaluation.measured import Measured
 from app.evaluation.measures import SEED, Values, bootstrap_interval, mean_of
-from app.evaluation.results import Bin, Binned, Difference, Group, Share, Top
+from app.evaluation.results import Bin, Binned, Difference, Group, Share, Top, difference
 from indexer.passages import PassageStore
 from retriever.ranking import Query
 
@@ -166,16 +166,23 @@ def list_differences(
     a: str,
     b: str,
     measured: Mapping[str, Measured],
+    measure: str,
     text_of: Callable[[str, int], tuple[str, str]],
 ) -> list[Difference]:
-    """The questions in which b and a differ most: by the reciprocal rank of the first relevant result.
+    """The first `DIFFERENCES` questions in which b and a differ by a measure that both have.
 
-    text_of: (pipeline, row of its ranking) -> title and text. A rank is None if no result is relevant, the
-    first result None if there are no results.
+    The largest differences come first; of equal ones, those whose first relevant results are furthest apart
+    by their reciprocal ranks. text_of: (pipeline, row of its ranking) -> title and text. A rank is None if no
+    result is relevant, the first result None if there are no results.
     """
+    values_a, values_b = (measured[name].values[measure].by_query() for name in (a, b))
+    changes = np.array([
+        abs(difference(values_a[q.id], values_b[q.id])) if q.id in values_a and q.id in values_b else 0.0
+        for q in queries
+    ])  # [Q]  # fmt: skip
     ranks_a, ranks_b = measured[a].first_relevant(), measured[b].first_relevant()  # [Q], [Q]
     gaps = np.abs(_reciprocal(ranks_b) - _reciprocal(ranks_a))  # [Q]
-    places = sorted(np.flatnonzero(gaps > 0).tolist(), key=lambda i: (-gaps[i], queries[i].id))
+    places = sorted(np.flatnonzero(changes).tolist(), key=lambda i: (-changes[i], -gaps[i], queries[i].id))
 
     def top(name: str, place: int) -> Top | None:
         of = measured[name]

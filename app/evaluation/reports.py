@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from app.evaluation.results import RESULTS, Difference, Results, parse_results
+from app.evaluation.results import RESULTS, Results, parse_results
 from app.report import to_html, to_markdown
 from indexer.base.errors import InputError, LinkseekError, UsageError
 from indexer.base.settings import nearest
@@ -54,14 +54,6 @@ class Report:
         """The name of the index that was searched; empty where unknown."""
         origin = self.results.provenance
         return Path(origin.index.path).name if origin else ""
-
-    def pairs(self) -> list[tuple[str, str]]:
-        """The pairs of pipelines whose differences are listed, in order."""
-        return list(dict.fromkeys((case.a, case.b) for case in self.results.differences))
-
-    def differences(self, a: str, b: str) -> list[Difference]:
-        """The questions that two pipelines answer most differently."""
-        return [case for case in self.results.differences if (case.a, case.b) == (a, b)]
 
     def files(self) -> list[str]:
         """The files that can be downloaded, by their paths in the folder."""

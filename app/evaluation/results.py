@@ -26,10 +26,18 @@ from indexer.index import Level
 from indexer.store.outputs import write_output_json
 
 RESULTS = "results.json"
-VERSION: Final = 2
-"""Of the format. Version 1 is the same without the key `version`."""
+VERSION: Final = 3
+"""Of the format. Version 2 is the same without the key `questions`, version 1 without `version` too."""
 
 SIGNIFICANT = 0.05
+
+TINY = 1e-12
+"""A difference below this is a rounding error."""
+
+
+def difference(a: float, b: float) -> float:
+    """b - a, for two values of one question; 0 if they are equal but for rounding."""
+    return b - a if abs(b - a) >= TINY else 0.0
 
 
 class Record(BaseModel):
@@ -194,10 +202,13 @@ class Difference(Record):
     top_a: Top | None
     top_b: Top | None
 
-    @property
-    def gain(self) -> float:
-        """The reciprocal rank of b less that of a."""
-        return (1 / self.rank_b if self.rank_b else 0.0) - (1 / self.rank_a if self.rank_a else 0.0)
+
+class Question(Record):
+    """A question as it was asked."""
+
+    id: str
+    text: str
+    answers: list[str]
 
 
 class TestSetFacts(Record):
@@ -276,8 +287,9 @@ class Provenance(_Sparse):
 class Results(Record):
     """An evaluation: see docs/evaluation.md for what each key means."""
 
-    version: Literal[1, 2] = 1  # files of version 1 do not say it
+    version: Literal[1, 2, 3] = 1  # files of version 1 do not say it
     test_set: TestSetFacts | None
+    questions: list[Question] = Field(default_factory=list)  # empty before version 3
     baseline: str
     pipelines: dict[str, PipelineResults] = Field(min_length=1)
     measures: list[str] = Field(min_length=1)
@@ -359,7 +371,7 @@ class Results(Record):
 
 
 def parse_results(content: bytes, name: str) -> Results:
-    """The results in a file of this version or of the one before; name: for errors.
+    """The results in a file of this version or of those before; name: for errors.
 
     Raises `InputError` for anything else, with the first key that is invalid.
     """
@@ -370,7 +382,7 @@ def parse_results(content: bytes, name: str) -> Results:
         place = ".".join(map(str, first["loc"]))
         reason = first["msg"].removeprefix("Value error, ")
         raise InputError(
-            f"the results of {name} are damaged, or of another version than 1 or 2: "
+            f"the results of {name} are damaged, or of another version than 1 to 3: "
             + (f"{place}: {reason}" if place else reason),
             "Evaluate again, or remove its folder.",
         ) from None

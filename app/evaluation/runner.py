@@ -26,6 +26,7 @@ from app.evaluation.results import (
     Difference,
     Percentiles,
     PipelineResults,
+    Question,
     Results,
     Score,
     Seeds,
@@ -153,6 +154,7 @@ def evaluate(plan: Plan) -> Results:
     return Results(
         version=VERSION,
         test_set=plan.test_set,
+        questions=[Question(id=q.id, text=q.text, answers=list(q.answers)) for q in plan.queries],
         baseline=baseline,
         pipelines={name: _scored(runs[name], of.values, plan.seed) for name, of in measured.items()},
         measures=order,
@@ -160,7 +162,7 @@ def evaluate(plan: Plan) -> Results:
         comparisons=compare({name: of.values for name, of in measured.items()}, order, plan.seed),
         curves=_curves(measured, measures),
         analyses=_analyses(plan, measured, judgements, measures.main.name),
-        differences=_differences(plan, measured, baseline),
+        differences=_differences(plan, measured, baseline, measures.main.name),
         counts=_counts(plan.queries, judgements),
         judged_level=None if judgements is None else judgements.level,
         depth=plan.depth,
@@ -244,7 +246,7 @@ def _analyses(
     )
 
 
-def _differences(plan: Plan, measured: Mapping[str, Measured], baseline: str) -> list[Difference]:
+def _differences(plan: Plan, measured: Mapping[str, Measured], baseline: str, main: str) -> list[Difference]:
     def text_of(name: str, row: int) -> tuple[str, str]:
         if row >= FIRST_UNKNOWN:
             return "(not in the index)", ""
@@ -252,12 +254,12 @@ def _differences(plan: Plan, measured: Mapping[str, Measured], baseline: str) ->
         item = store[row]
         return item.title, item.text
 
-    judged = [name for name, of in measured.items() if of.relevant is not None]
+    having = [name for name, of in measured.items() if main in of.values]
     return [
         difference
-        for name in judged
-        if baseline in judged and name != baseline
-        for difference in analyses.list_differences(plan.queries, baseline, name, measured, text_of)
+        for name in having
+        if baseline in having and name != baseline
+        for difference in analyses.list_differences(plan.queries, baseline, name, measured, main, text_of)
     ]
 
 

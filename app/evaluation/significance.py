@@ -22,13 +22,12 @@ from numpy.typing import NDArray
 from scipy.special import bdtrc, stdtr
 
 from app.evaluation.measures import SEED, Values, bootstrap_intervals, mean_of
-from app.evaluation.results import Comparison
+from app.evaluation.results import TINY, Comparison
 
 SAMPLES = 100_000
 """Draws of the randomisation test, where it is not computed exactly."""
 
 _EXACT = 20  # up to so many differences, every choice of signs is tried
-_TINY = 1e-12  # a difference below this is a rounding error
 _BLOCK = 1 << 21  # signs drawn at a time: 16 MB
 
 
@@ -67,7 +66,7 @@ def _comparisons(
     pairs: Sequence[tuple[str, str, str]], differences: NDArray[np.float64], seed: int
 ) -> list[Comparison]:
     """Of pairs over the same queries, not yet corrected. differences: float64 [n, c]."""
-    differences = np.where(np.abs(differences) < _TINY, 0.0, differences)  # [n, c]
+    differences = np.where(np.abs(differences) < TINY, 0.0, differences)  # [n, c]
     low, high = bootstrap_intervals(differences, seed)  # [c], [c]
     p_randomisation = randomisation_test(differences, seed)  # [c]
     p_t = t_test(differences)  # [c]
@@ -136,7 +135,7 @@ def effect_sizes(differences: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _deviation(differences: NDArray[np.float64]) -> NDArray[np.float64]:
     """Standard deviations [c] with n - 1; exactly 0 where all differences are equal."""
-    equal = np.ptp(differences, axis=0) < _TINY  # [c]
+    equal = np.ptp(differences, axis=0) < TINY  # [c]
     return np.where(equal, 0.0, np.asarray(differences.std(axis=0, ddof=1), np.float64))
 
 
@@ -155,7 +154,7 @@ def randomisation_test(
         sizes = np.abs(column[column != 0])  # [m]
         if not len(sizes):
             continue
-        if np.ptp(sizes) < _TINY:
+        if np.ptp(sizes) < TINY:
             p[place] = _binomial(int((column > 0).sum()), len(sizes))
         elif len(sizes) <= _EXACT:
             p[place] = _enumerated(sizes, abs(column.sum()))

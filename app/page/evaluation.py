@@ -15,6 +15,7 @@ from app.background.job_requests import (
     start_evaluation,
 )
 from app.background.jobs import Job, Jobs
+from app.evaluation.by_question import SHOWN
 from app.evaluation.reports import Report, list_reports, read_report
 from app.page.context import Context
 from app.page.elements import invite, set_title, show, show_drawing, show_error, show_no_index
@@ -22,8 +23,9 @@ from app.page.jobs import show_jobs
 from app.service import SearchService, list_indexes
 from app.web import navigation
 from app.web.addresses import EVALUATION, REPORT_PARTS, EvaluationView, read_evaluation_view
+from app.web.question_table import fitting, questions_html
 from app.web.rendering import plain_label
-from app.web.views import differences_html, report_part_html, report_title, reports_html
+from app.web.views import report_part_html, report_title, reports_html
 from indexer.base.errors import LinkseekError
 
 _OWN = "questions of your own"
@@ -118,7 +120,7 @@ def choose(context: Context, service: SearchService, jobs: Jobs) -> None:
 
 
 def show_report(context: Context, view: EvaluationView) -> None:
-    """One report, its files, and the questions that its pipelines answer differently."""
+    """One report, its files, and its questions one by one."""
     try:
         report = read_report(context.options.results, view.report)
     except LinkseekError as error:
@@ -127,17 +129,14 @@ def show_report(context: Context, view: EvaluationView) -> None:
         show("report_heading.html", title="", index=context.name)
         return
     set_title(report_title(report.results), report.name)
-    state, pairs = st.session_state, report.pairs()
-    parts = [part for part in REPORT_PARTS if part != "questions" or pairs]
-    if navigation.is_new(EVALUATION):
-        state.part, state.pair = view.part, view.pair
+    state = st.session_state
+    if navigation.is_new(EVALUATION) or "part" not in state:
+        state.part = view.part
     show("report_heading.html", title=report_title(report.results), index=context.name)
     show_files(report)
-    if state.get("part") not in parts:
-        state.part = parts[0]
     st.segmented_control(
         "Part of the report",
-        parts,
+        REPORT_PARTS,
         key="part",
         format_func=str.capitalize,
         label_visibility="collapsed",
@@ -145,7 +144,7 @@ def show_report(context: Context, view: EvaluationView) -> None:
     )
     view = replace(view, part=state.part)
     if view.part == "questions":
-        view = replace(view, pair=show_differences(context, report, pairs))
+        view = show_questions(context, report, view)
     elif view.part == "charts":
         show_drawing(report_part_html(report, view.part), f"charts {report.name}")
     else:
@@ -153,23 +152,27 @@ def show_report(context: Context, view: EvaluationView) -> None:
     navigation.write(EVALUATION, view.to_params() | {"index": [context.name]})
 
 
-def show_differences(context: Context, report: Report, pairs: list[tuple[str, str]]) -> tuple[str, str]:
-    """The questions that two pipelines answer most differently; the two."""
-    state = st.session_state
-    if state.get("pair") not in pairs:
-        state.pair = pairs[0]
-    if len(pairs) > 1:
-        st.pills(
-            "Two pipelines",
-            pairs,
-            key="pair",
-            format_func=lambda pair: plain_label(f"{pair[1]} vs. {pair[0]}"),
-        )
-    pair = state.pair or pairs[0]
+def show_questions(context: Context, report: Report, view: EvaluationView) -> EvaluationView:
+    """The table of all questions, below the choice of a measure, two pipelines and some of the questions."""
+    state, results = st.session_state, report.results
+    view = fitting(view, results)
+    if navigation.is_new(EVALUATION) or "of_questions" not in state:
+        state.of_questions, state.shown, (state.pair_a, state.pair_b) = view.measure, view.shown, view.pair
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        measure = st.selectbox("Measure", results.measures, key="of_questions", width=180)
+        chosen = fitting(replace(view, measure=measure, pair=(state.pair_a, state.pair_b)), results)
+        state.pair_a, state.pair_b = chosen.pair
+        for key, label in (("pair_b", "Pipeline"), ("pair_a", "Compared with")):
+            names = list(results.scores(measure))
+            st.selectbox(label, names, key=key, format_func=plain_label, width=240)
+        st.segmented_control("Questions", [*SHOWN], key="shown", format_func=str.capitalize, required=True)
+    chosen = replace(chosen, pair=(state.pair_a, state.pair_b), shown=state.shown)
+    if chosen != view:
+        view = replace(chosen, first=1)
     index = report.index if report.index in list_indexes(context.index) else context.name
     note = "" if index == report.index else f"The index of this report is missing; links lead to {index}."
-    st.html(differences_html(report, pair, index, note))
-    return pair
+    st.html(questions_html(results, view, context.name, index, note))
+    return view
 
 
 def show_files(report: Report) -> None:

@@ -190,10 +190,11 @@ def _latency(results: Results) -> dict[str, Any] | None:
 
 
 def _differences(results: Results) -> dict[str, Any] | None:
-    """A list of questions for each pair with the baseline."""
-    pairs: dict[tuple[str, str], list[Difference]] = {}
+    """The outcome and some of the questions of each pair with the baseline."""
+    cases: dict[tuple[str, str], list[Difference]] = {}
     for case in results.differences:
-        pairs.setdefault((case.a, case.b), []).append(case)
+        cases.setdefault((case.a, case.b), []).append(case)
+    pairs = [(results.comparison(a, b, results.main_measure), a, b, some) for (a, b), some in cases.items()]
     return {"pairs": pairs} if pairs else None
 
 

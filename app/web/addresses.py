@@ -170,21 +170,29 @@ def article_address(document_id: str, index: str, passage_id: str = "") -> str:
 class EvaluationView(PageView):
     """A report by its name; without one, the list of reports.
 
-    part: which of `REPORT_PARTS` is shown. pair: the pipelines whose differences are listed.
+    part: which of `REPORT_PARTS` is shown. pair, measure, shown, sort, first: of the table of questions, see
+    `app.evaluation.by_question`; sort begins with "-" where it is descending, first is the first row, from 1.
     """
 
     page = EVALUATION
     report: str = ""
     part: str = REPORT_PARTS[0]
-    pair: tuple[str, str] | None = None
+    pair: tuple[str, str] = ("", "")
+    measure: str = ""
+    shown: str = ""
+    sort: str = ""
+    first: int = 1
 
     def to_params(self) -> dict[str, list[str]]:
         """The parameters of the address."""
         params = {"report": [self.report]} if self.report else {}
         if self.report and self.part != REPORT_PARTS[0]:
             params["part"] = [self.part]
-            if self.part == "questions" and self.pair:
-                params["pair"] = list(self.pair)
+        if self.report and self.part == "questions":
+            texts = {"measure": self.measure, "shown": self.shown, "sort": self.sort}
+            params |= {name: [text] for name, text in texts.items() if text}
+            params |= {"pair": list(self.pair)} if any(self.pair) else {}
+            params |= {"first": [str(self.first)]} if self.first > 1 else {}
         return params
 
 
@@ -194,7 +202,11 @@ def read_evaluation_view(params: Params) -> EvaluationView:
     return EvaluationView(
         first(params, "report"),
         part if part in REPORT_PARTS else REPORT_PARTS[0],
-        (pair[0], pair[1]) if len(pair) == 2 else None,
+        (pair[0], pair[1]) if len(pair) == 2 else ("", ""),
+        measure=first(params, "measure"),
+        shown=first(params, "shown"),
+        sort=first(params, "sort"),
+        first=max(_number(first(params, "first"), 1), 1),
     )
 
 

@@ -11,7 +11,7 @@ from app.evaluation.reports import Report, Summary
 from app.evaluation.results import Results
 from app.report.render import html_sections
 from app.report.sections import opening, sections
-from app.report.text import clean, with_unit
+from app.report.text import with_unit
 from app.service import Answer, Hit, Reason
 from app.web.addresses import ArticleView, EvaluationView, SearchView, article_address
 from app.web.rendering import render
@@ -19,7 +19,6 @@ from app.web.rendering import render
 _WIDE_CHARACTERS, _NARROW_CHARACTERS = 2_000, 420
 """The part of a passage that is shown in one or two columns, and in more."""
 _REASON_CHARACTERS = 4_000
-_TOP_CHARACTERS = 240
 _MAX_LISTED = 12
 
 
@@ -117,24 +116,6 @@ def reports_html(reports: Sequence[Summary], index: str) -> str:
         date = f"{datetime.fromtimestamp(report.modified, UTC):%-d %B %Y, %H:%M} UTC"
         rows.append((report, EvaluationView(report.name).address(index), date, mean))
     return render("reports.html", reports=rows)
-
-
-def differences_html(report: Report, pair: tuple[str, str], index: str, note: str = "") -> str:
-    """Questions that two pipelines answer differently, each with a link to their answers side by side."""
-    cases = []
-    for case in report.differences(*pair):
-        question = clean(case.question)
-        cases.append((case, question, SearchView(question, pair).address(index), case.gain))
-    return render(
-        "differences.html",
-        better=sum(gain > 0 for *_, gain in cases),
-        cases=cases,
-        depth=report.results.depth,
-        max_characters=_TOP_CHARACTERS,
-        note=note,
-        pair=pair,
-        worse=sum(gain < 0 for *_, gain in cases),
-    )
 
 
 _PARTS = {

@@ -9,8 +9,8 @@ OWN_TAGS = set(
     "th td svg path rect text title foreignobject article aside details summary progress".split()
 )
 OWN_ATTRIBUTES = set(
-    "class aria-label aria-hidden aria-current href target rel dir role title scope tabindex id colspan max "
-    "value xmlns viewbox width height d dy x y rx font-size text-anchor".split()
+    "class aria-label aria-hidden aria-current aria-sort href target rel dir role title scope tabindex id "
+    "colspan max value xmlns viewbox width height d dy x y rx font-size text-anchor".split()
 )
 
 

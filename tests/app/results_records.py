@@ -53,8 +53,9 @@ def pipeline(scores, latency=None, **changes):
 
 
 RESULTS = {
-    "version": 2,
+    "version": 3,
     "test_set": {"name": "nq", "description": "Natural Questions", "licence": "CC BY-SA", "source": "nq.csv"},
+    "questions": [{"id": "q1", "text": "who was the first woman to win", "answers": ["Curie"]}],
     "baseline": "bm25",
     "pipelines": {
         "bm25": pipeline(

@@ -126,7 +126,12 @@ def test_views_of_articles(view):
 
 @pytest.mark.parametrize(
     "view",
-    [EvaluationView(), EvaluationView("a/b <c>"), EvaluationView("x", REPORT_PARTS[2], ("bm25", "a&b"))],
+    [
+        EvaluationView(),
+        EvaluationView("a/b <c>"),
+        EvaluationView("x", REPORT_PARTS[2], ("bm25", "a&b")),
+        EvaluationView("x", REPORT_PARTS[2], ("a", "b"), "MRR@10", "worse", "-a", 101),
+    ],
 )
 def test_views_of_evaluations(view):
     assert read_evaluation_view(params_of(view.address("i"))) == view
@@ -163,5 +168,5 @@ def test_odd_values():
     several = read_article_view({"objectives": OBJECTIVES, "contrasts": CONTRASTS}, OBJECTIVES, CONTRASTS)
     assert several == ArticleView(objectives=tuple(OBJECTIVES[:4]))
     assert read_evaluation_view({"report": ["r"], "part": ["none"], "pair": ["a"]}) == EvaluationView("r")
-    assert read_evaluation_view({"pair": ["a", "b", "c"]}).pair is None
+    assert read_evaluation_view({"pair": ["a", "b", "c"]}) == EvaluationView()
     assert read_article_view({}, []) == ArticleView()

@@ -34,11 +34,12 @@ def values_of(**by_query) -> Values:
     return Values(tuple(by_query), np.array([*by_query.values()], np.float64))
 
 
-def measured_of(rows, right, ids=None, level="passages") -> Measured:
+def measured_of(rows, right, ids=None, level="passages", values=None) -> Measured:
     rows = np.array(rows, np.int64)
     ids = ids or tuple(f"q{number}" for number in range(len(rows)))
     ranking = Ranking(tuple(ids), rows, np.zeros(rows.shape, np.float32))
-    return Measured(ranking, level, {}, None if right is None else np.array(right, np.bool_), None)
+    values = {} if values is None else {"m": values}
+    return Measured(ranking, level, values, None if right is None else np.array(right, np.bool_), None)
 
 
 # --- overlap -------------------------------------------------------------------------------------
@@ -194,11 +195,12 @@ def text_of(name, row):
 
 def test_differences_by_hand():
     queries = [Query("q0", "equal"), Query("q1", "lost", ("x",)), Query("q2", "less"), Query("q3", "found")]
+    a, b = values_of(q0=1, q1=1, q2=1, q3=0), values_of(q0=1, q1=0, q2=0.5, q3=0.5)
     measured = {
-        "a": measured_of([[0, 1], [2, 3], [4, 5], [-1, -1]], [[1, 0], [1, 0], [1, 0], [0, 0]]),
-        "b": measured_of([[1, 0], [5, 4], [5, 4], [7, 6]], [[1, 0], [0, 0], [0, 1], [0, 1]]),
+        "a": measured_of([[0, 1], [2, 3], [4, 5], [-1, -1]], [[1, 0], [1, 0], [1, 0], [0, 0]], values=a),
+        "b": measured_of([[1, 0], [5, 4], [5, 4], [7, 6]], [[1, 0], [0, 0], [0, 1], [0, 1]], values=b),
     }
-    found = list_differences(queries, "a", "b", measured, text_of)
+    found = list_differences(queries, "a", "b", measured, "m", text_of)
     assert [(d["query_id"], d["rank_a"], d["rank_b"]) for d in found] == [
         ("q1", 1, None),
         ("q2", 1, 2),
@@ -214,6 +216,10 @@ def test_differences_by_hand():
 
 def test_at_most_twenty_differences():
     queries = [Query(f"q{number:02}", "a") for number in range(30)]
-    measured = {"a": measured_of([[0]] * 30, [[1]] * 30), "b": measured_of([[0]] * 30, [[0]] * 30)}
-    found = list_differences(queries, "a", "b", measured, text_of)
+    ones, zeros = (values_of(**{query.id: value for query in queries}) for value in (1, 0))
+    measured = {
+        "a": measured_of([[0]] * 30, [[1]] * 30, values=ones),
+        "b": measured_of([[0]] * 30, [[0]] * 30, values=zeros),
+    }
+    found = list_differences(queries, "a", "b", measured, "m", text_of)
     assert [d["query_id"] for d in found] == [f"q{number:02}" for number in range(20)]

@@ -219,15 +219,21 @@ def test_reports_are_listed_and_read(open_page, own_index, tmp_path):
     assert address(test) == {
         "report": ["one"],
         "part": ["questions"],
+        "measure": ["accuracy@20"],
+        "shown": ["all"],
         "pair": ["bm25", "dense"],
         "index": ["own"],
     }
+    test.selectbox(key="pair_b").set_value("bm25")
+    test.selectbox(key="pair_a").set_value("dense")
+    test.segmented_control(key="shown").set_value("better")
+    assert "1 better, 2 worse" in bodies(run(test)) and bodies(test).count('<th scope="row"') == 1
     test.segmented_control(key="part").set_value("provenance")
     assert "Provenance" in bodies(run(test))
     test.segmented_control(key="part").set_value("charts")
     run(test)
-    shared = open_page("evaluation", own_index, report="one", part="questions", pair=["bm25", "dense"])
-    assert "1 better and 1 worse" in bodies(shared)
+    shared = open_page("evaluation", own_index, report="one", part="questions", pair=["dense", "bm25"])
+    assert "1 better, 2 worse" in bodies(shared) and shared.selectbox(key="pair_b").value == "bm25"
 
 
 @pytest.mark.parametrize("name", ["none", "../own", "/etc", "bad", "<script>alert(1)"])
@@ -238,16 +244,11 @@ def test_reports_that_cannot_be_shown(open_page, own_index, tmp_path, name):
     assert "All evaluations" in bodies(test)
 
 
-def test_a_report_without_differences(open_page, own_index, tmp_path):
-    write(
-        tmp_path / "results",
-        "one",
-        results(differences=[], curves={"measure": "accuracy", "ks": [], "pipelines": {}}),
-    )
-    test = open_page("evaluation", own_index, report="one", part="questions")
-    assert test.segmented_control(key="part").value == "scores"
-    test.segmented_control(key="part").set_value("charts")
-    assert not notices(run(test))
+def test_a_report_without_curves(open_page, own_index, tmp_path):
+    curves = {"measure": "accuracy", "ks": [], "pipelines": {}}
+    write(tmp_path / "results", "one", results(curves=curves))
+    test = open_page("evaluation", own_index, report="one", part="charts")
+    assert not notices(test)
 
 
 # --- indexes --------------------------------------------------------------------------------------

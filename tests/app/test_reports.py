@@ -10,12 +10,16 @@ import pytest
 from reading import Reader
 from results_records import RESULTS, changed, comparison, pipeline, score
 
+from app.evaluation.by_question import SHOWN, compare_questions
 from app.evaluation.reports import list_reports, read_report
+from app.web.addresses import EvaluationView
+from app.web.question_table import fitting, questions_html
 from app.web.rendering import render, style
-from app.web.views import differences_html, report_part_html, report_title, reports_html
+from app.web.views import report_part_html, report_title, reports_html
 from indexer.base.errors import InputError, UsageError
 
 MEANS = {"bm25": 0.5, "dense": 0.75}
+VALUES = {"bm25": {"1": 0, "2": 1, "3": 0, "4": 1}, "dense": {"1": 1, "2": 0, "3": 1, "4": 1}}
 HOSTILE = "<script>alert(1)</script> \u202eesrever"
 
 
@@ -23,15 +27,23 @@ def results(**more):
     """The results of two pipelines, with two questions answered differently."""
     side = {"title": HOSTILE, "text": f"Text {HOSTILE}", "right": False}
     right = {"title": "Right", "text": "She.", "right": True}
-    scores = {name: {"accuracy@20": score(mean, mean - 0.1, mean + 0.1)} for name, mean in MEANS.items()}
+    scores = {
+        name: {"accuracy@20": score(mean, mean - 0.1, mean + 0.1) | {"queries": 4, "per_query": VALUES[name]}}
+        for name, mean in MEANS.items()
+    }
+    asked = {"1": f"Who? {HOSTILE}", "2": "Where & when?", "3": "How?", "4": "Why?"}
     first = {"a": "bm25", "b": "dense", "query_id": "1", "question": f"Who? {HOSTILE}", "answers": ["she"]}
     second = {"a": "bm25", "b": "dense", "query_id": "2", "question": "Where & when?", "answers": []}
     return {
         **RESULTS,
         "test_set": {"name": "sample", "description": "", "licence": "", "source": ""},
+        "questions": [{"id": id_, "text": text, "answers": ["she"]} for id_, text in asked.items()],
         "pipelines": {name: pipeline(of) for name, of in scores.items()},
         "measures": ["accuracy@20"],
-        "comparisons": [comparison("accuracy@20", "bm25", "dense", 0.25, 0.1, 0.4, 0.5)],
+        "comparisons": [
+            comparison("accuracy@20", "bm25", "dense", 0.25, 0.1, 0.4, 0.5)
+            | {"wins": 2, "ties": 1, "losses": 1, "queries": 4}
+        ],
         "curves": {"measure": "accuracy", "ks": [1, 2], "pipelines": {"bm25": [0.2, 0.5], "dense": [0.5, 1]}},
         "analyses": {"length": {"label": "words", "bins": []}},
         "differences": [
@@ -108,7 +120,7 @@ DAMAGED = {
     "pipelines of nothing": b'{"pipelines": 5}',
     "not UTF-8": b"\xff\xfe",
     "deep": b"[" * 100_000,
-    "of a later version": json.dumps(results(version=3)).encode(),
+    "of a later version": json.dumps(results(version=4)).encode(),
     "with a wrong value": json.dumps(results(depth="20")).encode(),
     "NaN": b'{"pipelines": {"a": {"measures": {"x": {"mean": NaN}}}}}',
 }
@@ -177,26 +189,85 @@ def test_names_of_pipelines_are_only_text(folder):
         assert "<img" not in html and "\u202e" not in html and "&lt;img src=x onerror=" in html
 
 
-def test_differences_lead_to_search_with_both_pipelines(folder):
-    write(folder, "one")
-    report = read_report(folder, "one")
-    assert report.pairs() == [("bm25", "dense")]
-    html = differences_html(report, ("bm25", "dense"), "mine", "A <note>.")
-    read = Reader(html)
-    assert read.all(".ls-differences > p") == [
-        "dense vs. bm25: 2 questions, 1 better and 1 worse",
-        "A <note>.",
-    ]
-    assert read.hrefs[1] == "./?pipelines=bm25&pipelines=dense&k=10&q=Where+%26+when%3F&index=mine"
-    assert read.all(".ls-found-at") == [
-        "bm25 no relevant passage in the top 20",
-        "dense relevant at rank 2",
-        "bm25 relevant at rank 1",
-        "dense relevant at rank 4",
-    ]
-    assert read.all("li", "class") == ["ls-better", "ls-worse"]
+def questions(results, **view):
+    view = EvaluationView("one", "questions", **view)
+    html = questions_html(results, fitting(view, results), "sample", "mine", "A <note>.")
     assert "<script>" not in html and "\u202e" not in html and "%E2%80%AE" not in html
-    assert report.differences("dense", "bm25") == []
+    return Reader(html)
+
+
+def test_the_questions_count_what_the_scores_count(folder):
+    """The numbers of the report's tests, by the measure that is chosen, over all questions."""
+    write(folder, "one")
+    results = read_report(folder, "one").results
+    read = questions(results)
+    assert read.all(".ls-questions > p") == [
+        "dense vs. bm25 by accuracy@20: 2 better, 1 worse, 1 equal, of 4 questions",
+        "1 to 4 of 4 questions. The largest differences first. A <note>.",
+    ]
+    pair = results.comparison("bm25", "dense", "accuracy@20")
+    counts = [len(compare_questions(results, "bm25", "dense", "accuracy@20", shown)) for shown in SHOWN]
+    assert counts == [4, pair.wins, pair.losses, pair.ties, 0]
+    assert "./?pipelines=bm25&pipelines=dense&k=10&q=Where+%26+when%3F&index=mine" in read.hrefs
+    assert [cells[1:] for cells in cells_of(read)] == [
+        ["0", "1", "▲ 1, better"],
+        ["1", "0", "▼ 1, worse"],
+        ["0", "1", "▲ 1, better"],
+        ["1", "1", "="],
+    ]
+
+
+def test_questions_are_filtered_sorted_and_compared_either_way(folder):
+    write(folder, "one")
+    results = read_report(folder, "one").results
+    assert [cells[0] for cells in cells_of(questions(results, shown="worse"))] == ["Where & when? she"]
+    both_zero = questions(results, pair=("bm25", "bm25"), shown="both zero")
+    assert [cells[0][:4] for cells in cells_of(both_zero)] == ["Who?", "How?"]
+    back = questions(results, pair=("dense", "bm25"))
+    assert "bm25 vs. dense by accuracy@20: 1 better, 2 worse" in back.all(".ls-questions > p")[0]
+    by_bm25 = questions(results, sort="-bm25")
+    assert [cells[1] for cells in cells_of(by_bm25)] == ["1", "1", "0", "0"]
+    heads = [href for href in by_bm25.hrefs if "sort=" in href]
+    orders = [re.search("sort=([^&]*)", href)[1] for href in heads]
+    assert orders == ["question", "bm25", "-dense", "-difference"]
+    by_question = cells_of(questions(results, sort="question"))
+    assert [cells[0][:3] for cells in by_question] == ["How", "Whe", "Who", "Why"]
+    odd = questions(results, measure="none", pair=("none", "x"), shown="x", sort="-x", first=99)
+    assert odd.words == questions(results).words
+
+
+def test_all_questions_can_be_read(folder):
+    ids = [f"q{number:03}" for number in range(250)]
+    values = score(0.5, 0.4, 0.6) | {"per_query": dict.fromkeys(ids, 0.5)}
+    told = results(
+        pipelines={name: pipeline({"m": values}) for name in "ab"},
+        questions=[{"id": id_, "text": f"Question {id_}", "answers": []} for id_ in ids],
+        measures=["m"],
+        main_measure="m",
+        baseline="a",
+        curves={"measure": "accuracy", "ks": [], "pipelines": {}},
+        comparisons=[comparison("m", "a", "b", 0, 0, 0, 1)],
+        differences=[],
+    )
+    write(folder, "one", told)
+    read = read_report(folder, "one").results
+    pages = [questions(read, first=first) for first in (1, 101, 201)]
+    assert [cells[0] for page in pages for cells in cells_of(page)] == [f"Question {id_}" for id_ in ids]
+    assert "201 to 250 of 250 questions." in pages[2].all(".ls-questions > p")[1]
+
+
+def test_results_before_version_3_have_texts_of_some_questions(folder):
+    old = results(version=2)
+    del old["questions"]
+    write(folder, "one", old)
+    rows = cells_of(questions(read_report(folder, "one").results))
+    assert {cells[0].partition("?")[0] for cells in rows} == {"Who", "Where & when", "3", "4"}
+
+
+def cells_of(read):
+    """The texts of the cells of each row, below the head."""
+    rows = read.tree.css("tbody tr")
+    return [[" ".join(cell.text().split()) for cell in row.css("th, td")] for row in rows]
 
 
 def test_downloads(folder):

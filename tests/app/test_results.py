@@ -28,7 +28,13 @@ def paths(value, prefix=()):
 EVERY = list(paths(RESULTS))
 OPEN = ("per_query", "versions", "parts_sha256", "corpus", "models")  # whose keys are anyone's
 OPTIONAL = {
-    *[("version",), ("provenance",), ("analyses", "overlap"), ("analyses", "overlap", "left_out")],
+    *[
+        ("version",),
+        ("questions",),
+        ("provenance",),
+        ("analyses", "overlap"),
+        ("analyses", "overlap", "left_out"),
+    ],
     *[("analyses", "groups"), ("counts", "queries_with_judgements"), ("provenance", "machine", "memory_gb")],
     *[("provenance", "revision"), ("provenance", "corpus"), ("provenance", "models")],
 }
@@ -40,17 +46,16 @@ def test_what_is_written_is_what_was_read(tmp_path):
     assert json.loads((tmp_path / "results.json").read_bytes()) == RESULTS
 
 
-def test_the_version_before_has_no_version():
-    before = changed("version", remove=True)
-    results = parse(before)
-    assert results.version == 1
-    assert results.to_json() == {"version": 1, **before}
+def test_versions_before_lack_keys():
+    before = changed("questions", to=[], of=changed("version", to=2))
+    assert parse(changed("questions", remove=True, of=before)).to_json() == before
+    assert parse(changed("version", remove=True)).version == 1
 
 
-@pytest.mark.parametrize("version", [0, 3, "2", None])
+@pytest.mark.parametrize("version", [0, 4, "2", None])
 def test_other_versions_are_refused(version):
     with pytest.raises(
-        InputError, match="the results of mine are damaged, or of another version than 1 or 2"
+        InputError, match="the results of mine are damaged, or of another version than 1 to 3"
     ):
         parse(changed("version", to=version))
 
@@ -70,6 +75,7 @@ def test_every_missing_key_is_refused_or_optional():
             assert isinstance(results, Results)
             assert path[:-1] in {
                 *[("comparisons",), ("differences",), ("notes",), ("differences", 0, "answers")],
+                *[("questions",), ("questions", 0, "answers")],
                 *[("curves", "pipelines"), ("analyses", "groups"), ("provenance", "files")],
                 *[("pipelines", name, "measures") for name in ("bm25", "dense", "mixed_run")],
                 *[("pipelines", "bm25", "latency"), ("pipelines", "dense", "latency")],

@@ -40,11 +40,15 @@ def test_a_whole_evaluation(application, page, settled):
     assert page.locator("svg.chart:visible path[aria-roledescription='line mark']").count() >= 3
     settled(page)
     page.get_by_text("Questions", exact=True).click()
-    page.locator(".ls-differences li").first.wait_for()
+    rows = page.get_by_role("region", name="Questions").locator("tbody tr")
+    rows.first.wait_for()
     settled(page)
     page.wait_for_function(
         "location.search.includes('part=questions') && location.search.includes('pair=bm25')"
     )
+    assert rows.count() == 12
+    page.get_by_role("link", name="difference").click()
+    page.locator('th[aria-sort="descending"]').wait_for()
 
     with page.expect_download() as download:
         page.get_by_role("button", name="All runs").click()
@@ -57,7 +61,7 @@ def test_a_whole_evaluation(application, page, settled):
     html = download.value.path().read_text("utf-8")
     assert html.startswith("<!doctype html>") and "<script" not in html
 
-    case = page.locator(".ls-question a").first
+    case = rows.locator("a").first
     question = case.inner_text()
     case.click()
     page.locator('section[aria-label^="Results of"]').nth(1).wait_for()

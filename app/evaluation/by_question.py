@@ -1,0 +1,73 @@
+"""Question by question: the values that scores are means of, and that the tests of two pipelines compare."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from app.evaluation.results import Results, difference
+
+SHOWN: Mapping[str, Callable[[float, float], bool]] = {
+    "all": lambda a, b: True,
+    "better": lambda a, b: difference(a, b) > 0,
+    "worse": lambda a, b: difference(a, b) < 0,
+    "equal": lambda a, b: difference(a, b) == 0,
+    "both zero": lambda a, b: a == b == 0,
+}
+"""Which questions to show, by the values of pipelines a and b: b is better, worse, ..."""
+
+QUESTION, CHANGE = "question", "difference"
+"""What questions can be sorted by, besides the value of a pipeline."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A question with the values of all pipelines that were measured on it.
+
+    change: the value of b less that of a.
+    """
+
+    id: str
+    text: str
+    answers: Sequence[str]
+    values: Mapping[str, float]
+    change: float
+
+
+def compare_questions(results: Results, a: str, b: str, measure: str, shown: str = "all") -> list[Row]:
+    """The questions that both pipelines were measured on, in the order of the test set.
+
+    shown: one of `SHOWN`. Before version 3, results have the texts of some questions only.
+    """
+    scores = results.scores(measure)
+    if a not in scores or b not in scores:
+        return []
+    known = {case.query_id: (case.question, case.answers) for case in results.differences}
+    known |= {question.id: (question.text, question.answers) for question in results.questions}
+    values_a, values_b = scores[a].per_query, scores[b].per_query
+    order = known if results.questions else values_a
+    return [
+        Row(
+            id_,
+            *known.get(id_, ("", [])),
+            {name: score.per_query[id_] for name, score in scores.items() if id_ in score.per_query},
+            difference(values_a[id_], values_b[id_]),
+        )
+        for id_ in order
+        if id_ in values_a and id_ in values_b and SHOWN[shown](values_a[id_], values_b[id_])
+    ]
+
+
+def sort_questions(rows: Sequence[Row], by: str, *, descending: bool) -> list[Row]:
+    """Rows by `QUESTION`, `CHANGE` or the value of a pipeline; those without it last. "": largest change."""
+
+    def key(row: Row) -> tuple[bool, float | str]:
+        if by == QUESTION:
+            return False, row.text.casefold()
+        if by == CHANGE:
+            return False, row.change
+        if not by:
+            return False, -abs(row.change)
+        return (by in row.values) is descending, row.values.get(by, 0.0)
+
+    return sorted(rows, key=key, reverse=descending)
