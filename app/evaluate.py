@@ -5,6 +5,11 @@ Entry script: reads options and files, opens the index and the pipelines, calls 
 
 from __future__ import annotations
 
+if __name__ == "__main__":
+    from indexer.base.errors import run_command
+
+    run_command("app.evaluate")
+
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,7 +27,7 @@ from app.evaluation.table import results_console, results_table, test_sets_table
 from app.pipelines import Pipelines
 from app.testsets import LoadedTestSet, open_test_set
 from app.testsets.listing import test_set_rows
-from indexer.base.errors import UsageError, exit_on_error
+from indexer.base.errors import UsageError
 from indexer.base.options import Options, parse_options
 from indexer.index import Index
 from indexer.store.outputs import check_replaceable, locked, remove_outputs
@@ -185,8 +190,3 @@ def load_test_set(options: EvaluateOptions) -> LoadedTestSet:
         qrels=read_qrels(options.qrels) if options.qrels else test_set.qrels,
         answer_kind=options.answers or test_set.answer_kind,
     )
-
-
-if __name__ == "__main__":
-    with exit_on_error("evaluate"):
-        main(sys.argv[1:])

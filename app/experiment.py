@@ -6,6 +6,11 @@ Entry script: reads the experiment's file, builds a missing index, opens it, and
 
 from __future__ import annotations
 
+if __name__ == "__main__":
+    from indexer.base.errors import run_command
+
+    run_command("app.experiment", resumes=True)
+
 import os
 import shlex
 import subprocess
@@ -27,7 +32,7 @@ from app.pipelines import Pipelines
 from app.report import write_document
 from app.testsets import open_test_set
 from indexer.base.bundled import bundled, find_preset
-from indexer.base.errors import InputError, UsageError, exit_on_error
+from indexer.base.errors import InputError, UsageError
 from indexer.base.log import log_line
 from indexer.base.options import Options, parse_options
 from indexer.index import Index
@@ -155,8 +160,3 @@ def log_cell(cell: Cell) -> None:
     if cell.seconds is not None:
         text += f", {cell.seconds:,.1f} s"
     log_line(text + (f" ({cell.reason})" if cell.reason else ""))
-
-
-if __name__ == "__main__":
-    with exit_on_error("experiment", resumes=True):
-        main(sys.argv[1:])

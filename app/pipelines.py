@@ -6,7 +6,7 @@ opened once and shared between them, and by `Models` between indexes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
@@ -15,6 +15,7 @@ from app.pipeline_kinds import GROUPS, KINDS, Entry, Parts, Pipeline
 from indexer.base.errors import UsageError
 from indexer.base.once import Once
 from indexer.base.settings import nearest, read_toml, validate
+from indexer.base.text import is_file_name
 from indexer.index import Index
 from reranker.models import scoring
 from reranker.models.scoring import PairScorer
@@ -23,6 +24,8 @@ from retriever.search.searchers import RecordedRun
 
 if TYPE_CHECKING:
     from retriever.models.biencoder import BiEncoder
+
+_MAX_MEMBERS = 50
 
 STANDARD = Path(__file__).with_name("pipelines.toml")
 
@@ -37,6 +40,8 @@ def read_pipelines(path: Path | None = None) -> dict[str, Entry]:
 
 
 def _entry(source: Path, name: str, table: Any) -> Entry:
+    if not is_file_name(name):
+        raise UsageError(f"{source}: [{name}] cannot name a file", "Choose another name.")
     if not isinstance(table, dict):
         raise UsageError(f"{source}: [{name}] is not a table", 'Write [name] and searcher = "bm25" below it.')
     for kind in KINDS:
@@ -156,24 +161,35 @@ class Pipelines:
 
     def open(self, name: str) -> Pipeline:
         """One pipeline, ready to run. Raises `UsageError` for an unknown name or a missing part."""
-        list(self._tree(name))  # checks names and circles
+        self._tree(name)  # checks names and circles
         return self._opened(name)
 
     def _open(self, name: str) -> Pipeline:
         return self.entries[name].open(self._parts, name)
 
-    def _tree(self, name: str, above: tuple[str, ...] = ()) -> Iterator[tuple[str, Entry]]:
-        """A pipeline and its members, and theirs. Raises `UsageError` for an unknown name or a circle."""
-        if name not in self.entries:
-            raise UsageError(f'no pipeline "{name}"', nearest(name, set(self.entries)))
-        if name in above:
-            circle = " -> ".join([*above, name])
-            raise UsageError(
-                f"pipelines need each other in a circle: {circle}", "Remove one of them from `of`."
-            )
-        yield name, self.entries[name]
-        for member in self.entries[name].members:
-            yield from self._tree(member, (*above, name))
+    def _tree(self, name: str) -> list[tuple[str, Entry]]:
+        """A pipeline and its members, and theirs, as often as each is run.
+
+        Raises `UsageError` for an unknown name, a circle, and more than `_MAX_MEMBERS` in all.
+        """
+        tree: list[tuple[str, Entry]] = []
+        waiting: list[tuple[str, ...]] = [(name,)]  # each with those that need it, the first one first
+        while waiting:
+            *above, name = path = waiting.pop()
+            if name not in self.entries:
+                raise UsageError(f'no pipeline "{name}"', nearest(name, set(self.entries)))
+            if name in above:
+                circle = " -> ".join(path)
+                raise UsageError(
+                    f"pipelines need each other in a circle: {circle}", "Remove one of them from `of`."
+                )
+            tree.append((name, self.entries[name]))
+            if len(tree) > _MAX_MEMBERS:
+                raise UsageError(
+                    f'the pipeline "{path[0]}" needs more than {_MAX_MEMBERS} others', "Use fewer in `of`."
+                )
+            waiting += [(*path, member) for member in reversed(self.entries[name].members)]
+        return tree
 
     def _scorer(self, name: str, device: str, precision: Precision) -> PairScorer:
         scorer = self._scorers[name] = self._models.scorer(name, device, precision)

@@ -5,6 +5,11 @@ Entry script: it reads options, asks `app.service`, and prints.
 
 from __future__ import annotations
 
+if __name__ == "__main__":
+    from indexer.base.errors import run_command
+
+    run_command("app.search")
+
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +22,7 @@ from rich.console import Console
 from rich.text import Text
 
 from app.service import Answer, SearchService
-from indexer.base.errors import UsageError, exit_on_error
+from indexer.base.errors import UsageError
 from indexer.base.options import Options, parse_options
 from indexer.base.text import counted, printable
 
@@ -74,8 +79,3 @@ def print_answer(answer: Answer, console: Console) -> None:
         console.print()
     hits = counted(len(answer.hits), "passage") if answer.hits else "no results"
     console.print(Text(f"{answer.pipeline}: {hits} in {answer.seconds * 1000:.0f} ms", style="dim"))
-
-
-if __name__ == "__main__":
-    with exit_on_error("search"):
-        main(sys.argv[1:])

@@ -6,8 +6,12 @@ retriever), calls `indexer.building.builder`, and prints what came out.
 
 from __future__ import annotations
 
+if __name__ == "__main__":
+    from indexer.base.errors import run_command
+
+    run_command("indexer.build", resumes=True)
+
 import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal
@@ -18,7 +22,7 @@ from rich.table import Table
 from rich.text import Text
 
 from indexer.base.bundled import bundled
-from indexer.base.errors import UsageError, exit_on_error
+from indexer.base.errors import UsageError
 from indexer.base.options import MoreHelp, Options, parse_options
 from indexer.base.progress import progress
 from indexer.base.text import byte_size, printable
@@ -168,8 +172,3 @@ def print_summary(index: Path, built: Built) -> None:
         markup=False,
         soft_wrap=True,
     )
-
-
-if __name__ == "__main__":
-    with exit_on_error("build", resumes=True):
-        main(sys.argv[1:])

@@ -12,7 +12,11 @@ build would encode them itself.
 
 from __future__ import annotations
 
-import sys
+if __name__ == "__main__":
+    from indexer.base.errors import run_command
+
+    run_command("indexer.join")
+
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +26,7 @@ import numpy as np
 from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
-from indexer.base.errors import DamagedIndexError, InputError, MismatchError, UsageError, exit_on_error
+from indexer.base.errors import DamagedIndexError, InputError, MismatchError, UsageError
 from indexer.base.options import Options, parse_options
 from indexer.building.workspace import Workspace
 from indexer.encoding.shards import adopt_shard, read_shard, shard_count
@@ -173,8 +177,3 @@ def _ranges(numbers: Sequence[int]) -> str:
     """For example "1, 3-5"."""
     runs = np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)
     return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
-
-
-if __name__ == "__main__":
-    with exit_on_error("join"):
-        main(sys.argv[1:])

@@ -6,13 +6,17 @@ For bi-encoders: linkseek export.
 
 from __future__ import annotations
 
+if __name__ == "__main__":
+    from indexer.base.errors import run_command
+
+    run_command("reranker.export")
+
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic_settings import CliPositionalArg
 
-from indexer.base.errors import exit_on_error
 from indexer.base.options import Options, parse_options
 from reranker.models.bases import CROSS_ENCODER, open_cross_encoder
 from reranker.models.mlm_heads import copy_mlm_head
@@ -43,8 +47,3 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
         add=lambda target: copy_mlm_head(model[0].model, folder, target),
     )
     print(f"{options.output}: CrossEncoder(path) opens it", file=sys.stderr)
-
-
-if __name__ == "__main__":
-    with exit_on_error("export"):
-        main(sys.argv[1:])

@@ -5,6 +5,11 @@ Entry script: it reads the options, makes the objectives, opens the index and ca
 
 from __future__ import annotations
 
+if __name__ == "__main__":
+    from indexer.base.errors import run_command
+
+    run_command("reranker.mine")
+
 import sys
 from collections.abc import Sequence
 from functools import cache
@@ -14,7 +19,6 @@ from typing import Annotated, Any
 import orjson
 from pydantic import Field, create_model
 
-from indexer.base.errors import exit_on_error
 from indexer.base.options import MoreHelp, parse_options
 from indexer.base.progress import progress
 from indexer.building.corpus import default_processes
@@ -90,8 +94,3 @@ def _mine(miner: ContrastMiner, options: MineOptions, output: Path) -> dict[str,
     report = statistics.to_json()
     print(f"{output}: {count:,} contrasts {report['written']}", file=sys.stderr)
     return report
-
-
-if __name__ == "__main__":
-    with exit_on_error("mine"):
-        main(sys.argv[1:])

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import sys
+if __name__ == "__main__":
+    from indexer.base.errors import run_command
+
+    run_command("reranker.pretrain", resumes=True)
+
 from collections.abc import Sequence
 
-from indexer.base.errors import exit_on_error
 from indexer.base.options import parse_config
 from reranker.training.config import PretrainConfig
 
@@ -18,8 +21,3 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     from reranker.training.pretraining import pretrain  # torch takes seconds to import; errors above do not
 
     pretrain(config)
-
-
-if __name__ == "__main__":
-    with exit_on_error("pretrain", resumes=True):
-        main(sys.argv[1:])

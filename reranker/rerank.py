@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+if __name__ == "__main__":
+    from indexer.base.errors import run_command
+
+    run_command("reranker.rerank")
+
 import sys
 import time
 from collections.abc import Sequence
@@ -10,7 +15,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from indexer.base.errors import UsageError, exit_on_error
+from indexer.base.errors import UsageError
 from indexer.base.options import MoreHelp, Options, parse_options
 from indexer.base.progress import progress
 from indexer.index import Index
@@ -92,8 +97,3 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     )
     for note in notes:
         print(f"note: {note}", file=sys.stderr)
-
-
-if __name__ == "__main__":
-    with exit_on_error("rerank"):
-        main(sys.argv[1:])

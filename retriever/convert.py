@@ -9,6 +9,11 @@ vectors are compared by dot product (DPR, section 3.1).
 
 from __future__ import annotations
 
+if __name__ == "__main__":
+    from indexer.base.errors import run_command
+
+    run_command("retriever.convert")
+
 import pickle
 import re
 import sys
@@ -20,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import PositiveInt
 from pydantic_settings import CliPositionalArg
 
-from indexer.base.errors import InputError, UsageError, exit_on_error
+from indexer.base.errors import InputError, UsageError
 from indexer.base.options import Options, parse_options
 from retriever.export import save_model
 from retriever.models.bases import open_base
@@ -177,8 +182,3 @@ tags:
 `{source}`, a checkpoint of DPR's format, as a sentence-transformers folder ({towers}). The vector is that of
 [CLS], and vectors are compared by dot product. Its licence is that of the checkpoint.
 """
-
-
-if __name__ == "__main__":
-    with exit_on_error("convert"):
-        main(sys.argv[1:])

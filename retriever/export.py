@@ -6,6 +6,11 @@ The result is a sentence-transformers folder that needs nothing else. A bare tra
 
 from __future__ import annotations
 
+if __name__ == "__main__":
+    from indexer.base.errors import run_command
+
+    run_command("retriever.export")
+
 import os
 import shutil
 import sys
@@ -16,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
-from indexer.base.errors import UsageError, exit_on_error
+from indexer.base.errors import UsageError
 from indexer.base.options import Options, parse_options
 from indexer.store.artifacts import temporary_path
 from indexer.store.outputs import locked
@@ -105,8 +110,3 @@ def save_model(
             temporary.rename(output)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
-
-
-if __name__ == "__main__":
-    with exit_on_error("export"):
-        main(sys.argv[1:])

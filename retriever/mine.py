@@ -5,6 +5,11 @@ Entry script: it reads the options, opens the index and calls `retriever.mining.
 
 from __future__ import annotations
 
+if __name__ == "__main__":
+    from indexer.base.errors import run_command
+
+    run_command("retriever.mine")
+
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,7 +18,7 @@ from typing import Annotated, Any
 import orjson
 from pydantic import Field
 
-from indexer.base.errors import UsageError, exit_on_error
+from indexer.base.errors import UsageError
 from indexer.base.options import MoreHelp, parse_options
 from indexer.base.progress import progress
 from indexer.base.settings import nearest
@@ -95,8 +100,3 @@ def _mine(index: Index, options: MineOptions, output: Path) -> dict[str, Any]:
     if options.negatives != "none" and statistics.without_negative:
         print(f"{statistics.without_negative:,} pairs without a negative", file=sys.stderr)
     return report
-
-
-if __name__ == "__main__":
-    with exit_on_error("mine"):
-        main(sys.argv[1:])

@@ -7,10 +7,13 @@ For comparisons that start from nothing but a corpus: its passages, a vocabulary
 
 from __future__ import annotations
 
-import sys
+if __name__ == "__main__":
+    from indexer.base.errors import run_command
+
+    run_command("retriever.mlm", resumes=True)
+
 from collections.abc import Sequence
 
-from indexer.base.errors import exit_on_error
 from indexer.base.options import parse_config
 from retriever.training.config import MlmConfig
 
@@ -23,8 +26,3 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     from retriever.training.masked_training import train_masked  # torch takes seconds to import
 
     train_masked(config)
-
-
-if __name__ == "__main__":
-    with exit_on_error("mlm", resumes=True):
-        main(sys.argv[1:])

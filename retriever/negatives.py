@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+if __name__ == "__main__":
+    from indexer.base.errors import run_command
+
+    run_command("retriever.negatives")
+
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -12,7 +17,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from indexer.base.errors import InputError, UsageError, exit_on_error
+from indexer.base.errors import InputError, UsageError
 from indexer.base.options import Options, parse_options
 from indexer.base.progress import progress
 from indexer.index import Index
@@ -106,8 +111,3 @@ def _pairs(
     if options.qrels:
         return questions.pairs_from_judgements(read_qrels(options.qrels))
     return questions.pairs_again(earlier) if options.pairs else questions.pairs_from_answers()
-
-
-if __name__ == "__main__":
-    with exit_on_error("negatives"):
-        main(sys.argv[1:])

@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import NamedTuple
 
 from indexer.base.errors import UsageError, exit_on_error
@@ -99,6 +98,8 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version("linkseek")
     except PackageNotFoundError:

@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, computed_field, model_serializer
+from pydantic import ConfigDict, Field, computed_field, model_serializer
 
 from app.evaluation.measures import parse_measure
 from app.evaluation.results import Provenance, Record
@@ -61,6 +61,8 @@ class Column(Settings):
 class Row(Settings):
     """One method: a pipeline under the name that the paper gives it."""
 
+    model_config = ConfigDict(allow_inf_nan=True)
+
     name: str
     pipeline: str = ""
     group: str = ""
@@ -87,7 +89,7 @@ class Experiment(Settings):
     indexes: Annotated[dict[str, IndexSource], Field(min_length=1)]
     depth: Annotated[int, Field(ge=1)] = 100
     limit: Annotated[int, Field(ge=1)] | None = None
-    seeds: list[int] = Field([1], min_length=1)
+    seeds: list[int] = Field([1], min_length=1, max_length=1000)
     baseline: str = ""
     columns: Annotated[list[Column], Field(min_length=1)]
     rows: Annotated[list[Row], Field(min_length=1)]
@@ -181,8 +183,10 @@ def read_experiment(path: Path, *, small: bool = False) -> Experiment:
         if not isinstance(smaller, dict):
             raise UsageError(f"{path}: no table [small]", "Run it without --small.")
         values = {**values, **smaller}
-        for row in values.get("rows", []):
-            row.pop("expected", None)
+        rows = values.get("rows")
+        for row in rows if isinstance(rows, list) else []:
+            if isinstance(row, dict):
+                row.pop("expected", None)
     experiment = validate(Experiment, values, file=path)
     for column in experiment.columns:
         for measure in column.measures:

@@ -36,7 +36,7 @@ from app.evaluation.significance import compare
 from indexer.base.errors import InputError, UsageError
 from indexer.base.progress import progress
 from indexer.base.settings import nearest
-from indexer.base.text import counted
+from indexer.base.text import counted, is_file_name
 from indexer.index import Index, Level
 from retriever.answers import AnswerKind
 from retriever.ranking import Query, Ranking
@@ -103,7 +103,7 @@ def run_names(pipelines: Sequence[str], runs: Sequence[Path]) -> list[str]:
         if names.count(name) > 1:
             hint = "Name every pipeline once; rename the run file if it is one."
             raise UsageError(f'"{name}" is given twice', hint)
-        if name in ("", ".", "..") or "/" in name or "\\" in name:
+        if not is_file_name(name):
             raise UsageError(f'the pipeline "{name}" cannot name a file', "Rename the pipeline.")
     if not names:
         raise UsageError("there is nothing to evaluate", "Give --pipeline NAME or --run FILE.")

@@ -6,9 +6,13 @@ sets that read it get their known questions and judgements.
 
 from __future__ import annotations
 
+if __name__ == "__main__":
+    from indexer.base.errors import run_command
+
+    run_command("app.testsets.pack")
+
 import gzip
 import hashlib
-import sys
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
@@ -24,7 +28,7 @@ from app.testsets.files import FileSource
 from app.testsets.packing.collections import MAKERS, Content
 from app.testsets.packing.originals import Originals
 from app.testsets.registry import all_test_sets, places
-from indexer.base.errors import InputError, UsageError, exit_on_error
+from indexer.base.errors import InputError, UsageError
 from indexer.base.log import log_line
 from indexer.base.options import Options, parse_options
 from indexer.base.settings import Settings, nearest
@@ -128,8 +132,3 @@ def documents_sha256(rows: Iterable[Any]) -> str:
         links = [(link["start"], link["end"], link["target"]) for link in row["links"]]
         digest.update(orjson.dumps([row["id"], row["title"], row["text"], links]) + b"\n")
     return digest.hexdigest()
-
-
-if __name__ == "__main__":
-    with exit_on_error("pack"):
-        main(sys.argv[1:])

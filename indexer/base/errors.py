@@ -1,20 +1,24 @@
 """Errors for users: the problem, its place, and a remedy.
 
 Everything that a user can cause (a damaged file, a misspelt option, a full disk) is raised as a
-`LinkseekError`; entry scripts run inside `exit_on_error`, which prints it without a traceback. Any
-other exception is a bug and keeps its traceback.
+`LinkseekError`; every command runs inside `exit_on_error`, which prints it without a traceback. Any other
+exception that it does not know is a bug, and its traceback goes to a file. Only quick imports stand here:
+Ctrl-C is waited for from the first instruction on.
 """
 
 from __future__ import annotations
 
 import errno
 import io
+import os
+import re
+import resource
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from pathlib import Path
 from typing import ClassVar
-
-from indexer.base.text import printable
 
 
 class LinkseekError(Exception):
@@ -69,57 +73,157 @@ class BusyError(LinkseekError):
 
 @contextmanager
 def exit_on_error(program: str, *, resumes: bool = False) -> Iterator[None]:
-    """Run an entry script: a `LinkseekError` ends it with its message and exit code, no traceback.
+    """Run a command: however it ends, with a sentence and a documented exit code, without a traceback.
 
-    So do a full disk, a read-only folder, too little memory and Ctrl-C. Everything else passes through.
-    Characters that the standard output's encoding lacks are printed as question marks. resumes: whether the
-    same command resumes after an interruption.
+    A `LinkseekError` has its own message and code. What the system refuses, too little memory and Ctrl-C have
+    theirs; any other exception is a mistake of ours, and leaves a file with a report. Characters that the
+    standard output's encoding lacks are printed as question marks. resumes: whether the same command resumes
+    after an interruption.
     """
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")
     try:
-        yield
-    except LinkseekError as error:
-        _print_error(program, error.message, error.hint)
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
+        _check_process()
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="replace")
+        try:
+            yield
+        except SystemExit:
+            sys.stdout.flush()
+            raise
+        sys.stdout.flush()  # here, since nothing can be said of an error when Python ends
+    except SystemExit:
+        raise
+    except BaseException as error:
+        code = _explain(program, error, resumes)
+        with suppress(Exception):  # what could not be written before cannot be written at the end
+            sys.stdout.flush()
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(code)
+
+
+def run_command(module: str, *, resumes: bool = False) -> None:
+    """Run a module of ours as a script; its imports, which take time, can be interrupted as well."""
+    with exit_on_error(module.rpartition(".")[2], resumes=resumes):
+        import_module(module).main(sys.argv[1:])
+
+
+def _check_process() -> None:
+    """Open closed standard streams, and check that there is a folder and some memory."""
+    while (handle := os.open(os.devnull, os.O_RDWR)) < 3:  # else the next file would be written to by print
+        os.set_inheritable(handle, True)
+    os.close(handle)
+    sys.stdout = sys.stdout or os.fdopen(1, "w")
+    sys.stderr = sys.stderr or os.fdopen(2, "w")
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        raise MachineError("the current folder has been deleted", "Change to another one: cd DIR") from None
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if 0 <= limit < _LEAST_MEMORY:
+        raise MachineError(
+            f"the memory of a process is limited to {limit:,} bytes here, expected {_LEAST_MEMORY:,} or more",
+            "Raise the limit: ulimit -v unlimited",
+        )
+
+
+def _explain(program: str, error: BaseException, resumes: bool) -> int:
+    """Print what happened, and return the exit code."""
+    if isinstance(error, BrokenPipeError):
+        return 141  # the reader of our output has gone
+    if _is_interrupt(error):
         hint = "; run the same command to resume" if resumes else ""
         print(f"\n{program}: interrupted{hint}", file=sys.stderr)
-        sys.exit(130)
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output has gone
-        sys.exit(141)
-    except OSError as error:
+        return 130
+    known = error if isinstance(error, LinkseekError) else _as_ours(error)
+    if known is None:
+        name = f"{type(error).__name__}: {error}".partition("\n")[0][:300]
+        known = LinkseekError(f"a mistake in Linkseek itself ({name})", _report(program, error))
+    _print_error(program, known.message, known.hint)
+    return known.exit_code
+
+
+def _is_interrupt(error: BaseException | None) -> bool:
+    """Whether it is Ctrl-C, also within the import of a library, which then fails in its own way."""
+    while isinstance(error, ImportError | SystemError):
+        error = error.__cause__ or error.__context__
+    return isinstance(error, KeyboardInterrupt)
+
+
+def _as_ours(error: BaseException) -> LinkseekError | None:
+    """An error of the machine, of a library or of the input as one of ours; None if it is none of these."""
+    text, name = str(error), type(error).__name__
+    if isinstance(error, MemoryError) or re.search(_NO_MEMORY, text):
+        message = f"the memory of this machine is used up ({text or 'no details'})"
+        return MachineError(message, "Close other programs, or use fewer --processes. A build resumes.")
+    of_library = re.search(r"\(os error (\d+)\)", text)  # a library in Rust has no OSError
+    if isinstance(error, OSError) or of_library:
+        number = int(of_library[1]) if of_library else getattr(error, "errno", None) or 0
         # numpy says "1000 requested and 8 written", without a number, when the disk is full
-        number = error.errno or (errno.ENOSPC if "requested and" in str(error) else 0)
-        if number not in _OS_HINTS:
-            raise
-        message = str(error) if error.errno else f"a file could not be written ({error})"
-        _print_error(program, message, _OS_HINTS[number])
-        sys.exit(MachineError.exit_code)
-    except MemoryError as error:
-        message = f"the memory of this machine is used up ({error or 'no details'})"
-        _print_error(program, message, "Close other programs, or use fewer --processes. A build resumes.")
-        sys.exit(MachineError.exit_code)
+        number = number or (errno.ENOSPC if "requested and" in text else 0)
+        message = text if number or text.startswith("[") else f"a file could not be read or written ({text})"
+        return MachineError(message, _OS_HINTS.get(number, _OS_HINT))
+    if isinstance(error, ImportError):
+        return MachineError(f"a library cannot be loaded ({text})", "Install Linkseek again.")
+    if name == "BrokenProcessPool":
+        return MachineError(f"a process of this command died ({text})", "Use fewer --processes.")
+    if "home directory" in text:
+        return MachineError("this user has no home folder", "Set the environment variable HOME to a folder.")
+    if isinstance(error, RecursionError):
+        return InputError("an input is nested too deeply", "Our own formats have fewer than ten levels.")
+    if isinstance(error, OverflowError):
+        return InputError(f"a number is too large ({text})", "Use a smaller one.")
+    if isinstance(error, UnicodeEncodeError):
+        return InputError(f"a name or a text is not UTF-8 ({text})", "Rename the file, or convert it.")
+    return None
+
+
+def _report(program: str, error: BaseException) -> str:
+    """Write a report on a mistake of ours; where it is, for people."""
+    import tempfile
+    import traceback
+
+    lines = [f"linkseek {program}: {sys.argv}", f"Python {sys.version}, {sys.platform}", ""]
+    text = "\n".join(lines) + "".join(traceback.format_exception(error))
+    try:
+        handle, path = tempfile.mkstemp(prefix="linkseek-report-", suffix=".txt")
+        with os.fdopen(handle, "w", errors="backslashreplace") as file:
+            file.write(text)
+    except OSError:  # nowhere to write
+        return f"Please report it with what follows.\n{text}"
+    return f"Please report it, with the file {path}"
 
 
 def _print_error(program: str, message: str, hint: str) -> None:
+    from indexer.base.text import printable
+
     print(f"{program}: error: {printable(message)}", file=sys.stderr)
     if hint:
-        print(f"  {printable(hint)}", file=sys.stderr)
+        print("\n".join(f"  {printable(line)}" for line in hint.splitlines()), file=sys.stderr)
 
+
+_LEAST_MEMORY = 1 << 30
+
+_NO_MEMORY = r"(?i)out of memory|can(no|')t allocate memory|can't start new thread|bad_alloc"
+
+_OS_HINT = "The system refused this. Check the path and the machine."
 
 _OS_HINTS = {
     errno.ENOSPC: "The disk is full. Free some space and run the same command: it resumes.",
     errno.EDQUOT: "The disk quota is used up. Free some space and run the same command again.",
     errno.EROFS: "The folder is read-only. Choose another one (for an index: --index DIR).",
     errno.EACCES: "No permission. Choose another folder, or change its permissions.",
+    errno.ENOENT: "Check this path: a part of it does not exist, or cannot be created there.",
     errno.ENOTDIR: "A part of this path is a file. Choose another folder.",
+    errno.EISDIR: "There is a folder where a file is expected. Choose another name.",
     errno.EEXIST: "A part of this path is a file. Choose another folder.",
+    errno.ENOTEMPTY: "The folder is not empty. Choose another one.",
+    errno.ELOOP: "The symbolic links of this path lead in a circle, or links are not followed there.",
+    errno.EBUSY: "It is in use, perhaps as a mount point. Choose another folder.",
     errno.ENAMETOOLONG: "Choose a shorter name.",
     errno.EFBIG: "The file would be larger than the system allows here (ulimit -f). Choose another folder.",
     errno.EIO: "The disk fails at this place. Check the system's log, and copy what can be saved.",
     errno.ESTALE: "The network drive has lost this file. Mount it again, and run the same command.",
     errno.EMFILE: "Too many files are open at once. Raise the limit (ulimit -n).",
     errno.EPERM: "Not permitted. Choose another folder, or change its permissions.",
+    errno.EAGAIN: "The system allows no more processes or threads. Close programs, or use fewer --processes.",
+    errno.EBADF: "A standard stream is closed or cannot be written to.",
 }

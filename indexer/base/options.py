@@ -17,7 +17,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar, get_origin
+from typing import Any, ClassVar, TypeVar, get_args, get_origin
 
 from pydantic_settings import BaseSettings, CliPositionalArg, CliSettingsSource, SettingsConfigDict
 from pydantic_settings.exceptions import SettingsError
@@ -127,16 +127,18 @@ def _read_arguments(command: type[BaseSettings], argv: Sequence[str], program: s
         for field in command.model_fields.values():
             more = [extra.text() for extra in field.metadata if isinstance(extra, MoreHelp)]
             field.description = ": ".join([field.description or "", *more])
+    arguments, texts = _numbered_texts(command, arguments)
     try:
         source: CliSettingsSource[Any] = CliSettingsSource(
             command,
             cli_prog_name=program,
             cli_hide_none_type=True,
             cli_exit_on_error=False,
-            cli_parse_args=_repeat_list_flags(command, arguments),
+            cli_parse_args=arguments,
             formatter_class=_HelpFormatter,
         )
-        return source()
+        given: Values = _with_texts(source(), texts)
+        return given
     except SettingsError as error:
         message = str(error).removeprefix("error parsing CLI: ")
         unknown = message.partition("unrecognized arguments: ")[2].split()
@@ -156,18 +158,52 @@ def _flat(model: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield prefix + (field.alias or name), field.annotation
 
 
-def _repeat_list_flags(command: Any, argv: Sequence[str]) -> list[str]:
-    """`--pipeline a b` as `--pipeline a --pipeline b`: both are accepted for list options."""
-    lists = {flag(name) for name, annotation in _flat(command) if get_origin(annotation) is list}
+def _numbered_texts(command: Any, argv: Sequence[str]) -> tuple[list[str], list[str]]:
+    """`--pipeline a b` as `--pipeline #0 --pipeline #1`, and the texts, here a and b.
+
+    Lists of texts accept both forms. pydantic-settings would split the texts at commas, and read quotes and
+    brackets as JSON; names of files, measures and questions have them.
+    """
+    fields = {flag(name): field for name, field in _flat(command)}
+    lists = {
+        name for name, field in fields.items() if get_origin(field) is list and get_args(field)[0] in _TEXTS
+    }
+    switches = {name for name, field in fields.items() if field is bool}
+    mark = get_args(CliPositionalArg[str])[1]
+    positional = any(flag(n) in lists and mark in field.metadata for n, field in command.model_fields.items())
     out: list[str] = []
-    current = ""  # the list flag whose further values we are reading
+    texts: list[str] = []
+    current = ""  # the flag whose values we are reading
     for argument in argv:
+        name, equals, value = argument.partition("=")
         if re.match(r"--?[A-Za-z]", argument):
-            current = argument if argument in lists else ""
-        elif current and out[-1] != current:
-            out.append(current)
+            current = "" if name in switches or name.startswith("--no-") else name
+            if name in lists and equals:
+                texts.append(value)
+                argument = f"{name}=#{len(texts) - 1}"
+            elif equals:
+                current = ""
+        elif argument != "--" and (current in lists or (not current and positional)):
+            if current and out[-1] != current:
+                out.append(current)
+            texts.append(argument)
+            argument = f"#{len(texts) - 1}"
+        else:
+            current = ""
         out.append(argument)
-    return out
+    return out, texts
+
+
+_TEXTS = (str, Path)
+
+
+def _with_texts(values: Any, texts: Sequence[str]) -> Any:
+    """The values with the texts instead of their numbers, which stand in lists alone."""
+    if isinstance(values, dict):
+        return {name: _with_texts(value, texts) for name, value in values.items()}
+    if isinstance(values, list):
+        return [texts[int(v[1:])] if isinstance(v, str) and re.fullmatch(r"#\d+", v) else v for v in values]
+    return values
 
 
 def _help_of_lists(model: type[Settings]) -> str:

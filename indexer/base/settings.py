@@ -7,13 +7,14 @@ tree of `Settings`, one model for each table. Unknown keys and values of the wro
 from __future__ import annotations
 
 import difflib
+import errno
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, get_args
 
 import orjson
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
 
 from indexer.base.errors import UsageError
 
@@ -24,7 +25,11 @@ class Settings(BaseModel):
     """One table of settings; the docstrings of its fields explain them in `--help` and docs/."""
 
     model_config = ConfigDict(
-        extra="forbid", frozen=True, use_attribute_docstrings=True, protected_namespaces=()
+        extra="forbid",
+        frozen=True,
+        use_attribute_docstrings=True,
+        protected_namespaces=(),
+        allow_inf_nan=False,
     )
 
     hint: ClassVar[str] = ""
@@ -37,6 +42,30 @@ class Settings(BaseModel):
             return values
         tables: Values = {name: {} for name, field in cls.model_fields.items() if is_table(field.annotation)}
         return tables | values
+
+    @field_validator("*")
+    @classmethod
+    def _is_usable(cls, value: Any) -> Any:
+        """What no library takes: NUL in a text, numbers of more than 64 bits, paths that nothing can name."""
+        for item in value if isinstance(value, list | tuple) else [value]:
+            if isinstance(item, str | Path) and "\0" in str(item):
+                raise ValueError("holds the character NUL")
+            if isinstance(item, int) and abs(item) >= 1 << 63:
+                raise ValueError("the number has more than 64 bits")
+            if isinstance(item, Path):
+                _check_path(item)
+        return value
+
+
+def _check_path(path: Path) -> None:
+    try:
+        str(path).encode()
+        path.stat()
+    except UnicodeEncodeError:  # no manifest could hold it
+        raise ValueError("the path is not UTF-8; rename the file or folder") from None
+    except OSError as error:  # any other is met, and told, where the path is used
+        if error.errno == errno.ELOOP:
+            raise ValueError("symbolic links that lead in a circle") from None
 
 
 T = TypeVar("T", bound=Settings)
@@ -65,11 +94,25 @@ def read_settings(model: type[T], path: Path, overrides: Sequence[str] = ()) -> 
 def read_toml(path: Path, hint: str) -> Values:
     """The tables of a TOML file. Raises `UsageError` with this hint if it cannot be read."""
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        if path.exists() and not path.is_file():
+            raise UsageError(f"{path}: is not a regular file", hint)
+        return parse_toml(path.read_text("utf-8"), str(path))
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}", hint) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: not TOML: {error}", hint) from None
+
+
+def parse_toml(text: str, name: str) -> Values:
+    """The tables of a text. Raises `UsageError` for what Python cannot hold, TOMLDecodeError for the rest."""
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise UsageError(f"{name}: nested too deeply", "Settings have fewer than ten levels.") from None
+    except ValueError as error:
+        if isinstance(error, tomllib.TOMLDecodeError):
+            raise
+        raise UsageError(f"{name}: a number has too many digits", "Use one of at most 18.") from None
 
 
 def override(values: Values, overrides: Sequence[str]) -> Values:
@@ -94,7 +137,7 @@ def override(values: Values, overrides: Sequence[str]) -> Values:
             hint = f"Add its number: {tables[-1]}.1.{name}=VALUE."
             raise UsageError(f"--set {text}: {tables[-1]} is a list of tables", hint)
         try:
-            inner[name] = tomllib.loads(f"value = {value.strip()}")["value"]
+            inner[name] = parse_toml(f"value = {value.strip()}", f"--set {key}")["value"]
         except tomllib.TOMLDecodeError:
             inner[name] = value.strip()
     return values

@@ -97,7 +97,8 @@ def _begin(index: Path, plan: Plan) -> tuple[Reader, int, Path]:
     if len({dense_part(name) for name in plan.encoders}) < len(plan.encoders):
         raise UsageError("two encoders of the same name", "Each needs a folder name of its own.")
     corpus, index = plan.corpus.resolve(), index.resolve()
-    if corpus == index or index in corpus.parents or corpus in index.parents:
+    around = corpus.is_dir() and corpus in (index, *index.parents)
+    if around or (index.name and index in corpus.parents):
         raise UsageError(
             f"--index {index}: the corpus {corpus} and the index are one inside the other",
             "Choose an --index outside the corpus.",

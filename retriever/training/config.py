@@ -188,7 +188,7 @@ class TrainConfig(Settings):
     def _defaults_of_the_stage(cls, values: Any) -> Any:
         stage = values.get("stage") if isinstance(values, dict) else None
         kind = stage.get("kind") if isinstance(stage, dict) else None
-        for name, defaults in _DEFAULTS.get(kind or "", {}).items():
+        for name, defaults in (_DEFAULTS.get(kind, {}) if isinstance(kind, str) else {}).items():
             table = values.get(name, {})
             values = {**values, name: {**defaults, **table} if isinstance(table, dict) else table}
         return values

@@ -24,7 +24,7 @@ def test_every_entry_script_has_a_word_and_every_word_a_module():
         ".".join(path.relative_to(ROOT).with_suffix("").parts)
         for package in ("app", "indexer", "reranker", "retriever")
         for path in (ROOT / package).rglob("*.py")
-        if "    with exit_on_error(" in path.read_text("utf-8")
+        if "    run_command(" in path.read_text("utf-8")
     }
     words = {command.module for command in linkseek.ALL.values()}
     assert scripts - {"app.commands.linkseek"} == words - {"app.commands.demo", "app.commands.start"}

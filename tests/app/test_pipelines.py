@@ -317,3 +317,20 @@ def test_a_new_kind_is_one_class(make_pipelines, monkeypatch):
     assert pipelines.fingerprint("joined")["first"] == {"searcher": "first-rows", "score": 2.0}
     with pytest.raises(UsageError, match='unknown key "scor"'):
         make_pipelines('[first]\nsearcher = "first-rows"\nscor = 2\n')
+
+
+@pytest.mark.parametrize("name", ["../../x", "a/b", "..", "", "a\\u0000b", "a\\nb"])
+def test_a_name_that_leads_out_of_the_folder_of_runs_is_refused(make_pipelines, name):
+    with pytest.raises(UsageError, match="cannot name a file"):
+        make_pipelines(f'["{name}"]\nsearcher = "bm25"\n')
+
+
+def test_pipelines_of_pipelines_have_a_limit(make_pipelines):
+    """A chain of a thousand, a circle of as many, and thirty that each have the one before twice."""
+    chain = [f'[p{n}]\nfusion = "reciprocal-rank"\nof = ["p{n + 1}", "bm25"]\n' for n in range(1000)]
+    twice = [f'[p{n}]\nfusion = "reciprocal-rank"\nof = ["p{n + 1}", "p{n + 1}"]\n' for n in range(30)]
+    for tables, last in ((chain, 1000), (twice, 30)):
+        pipelines = make_pipelines("".join(tables) + f'[p{last}]\nsearcher = "bm25"\n')
+        assert "p0" not in pipelines.available()
+        with pytest.raises(UsageError, match="needs more than"):
+            pipelines.open("p0")

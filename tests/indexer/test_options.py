@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -103,12 +104,35 @@ def test_a_missing_option_is_named():
         ("[words]\na = 1", "options.toml: words: "),
         ("words = ", "not TOML"),
         ('config = "x"', 'unknown key "config"'),
+        ('index-name = "a\\u0000b"', "index_name: Value error, holds the character NUL"),
+        ('encoder = ["a\\u0000b"]', "encoder: Value error, holds the character NUL"),
+        (f"words = {10**20}", "words: Value error, the number has more than 64 bits"),
+        (f"words = 1{'0' * 5000}", "options.toml: a number has too many digits"),
+        (f"words = {'[' * 50_000}", "options.toml: nested too deeply"),
+        (f"words = {'{a = ' * 50_000}", "options.toml: nested too deeply"),
+        ("words = inf", "words: Input should be"),
     ],
 )
 def test_what_does_not_fit_in_a_file_is_a_usage_error(config, text, message):
     with pytest.raises(UsageError) as caught:
         parse("--corpus", "c", "--config", config(text))
     assert message in str(caught.value)
+
+
+def test_paths_that_nothing_can_name_are_refused(tmp_path, config):
+    with pytest.raises(UsageError, match="corpus: Value error, holds the character NUL"):
+        parse("--config", config('corpus = "a\\u0000b"'))
+    (tmp_path / "circle").symlink_to("circle")
+    for path, message in ((tmp_path / "circle" / "x", "in a circle"), ("\udcff", "is not UTF-8")):
+        with pytest.raises(UsageError, match=message):
+            parse("--corpus", str(path))
+    assert parse("--corpus", "missing").corpus == Path("missing")
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UsageError, match="is not a regular file"):
+        parse("--config", str(tmp_path / "pipe"))
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path):
@@ -142,6 +166,14 @@ def test_a_switch_that_is_on_can_only_be_turned_off():
     assert parse("--corpus", "c", "--no-title").title is False
     with pytest.raises(UsageError, match="--title"):
         parse("--corpus", "c", "--title")
+
+
+@pytest.mark.parametrize("text", ["a,b", 'nDCG(dcg="exp-log2")@10', "[x]", '"q', "#0", "a=b", "\\", ""])
+@pytest.mark.parametrize("form", ["--encoder {} --words 3", "--encoder={} --words=3"])
+def test_a_text_of_a_list_is_taken_as_it_is(text, form):
+    argv = [word.format(text) for word in form.split()]
+    options = parse("--corpus", "c", *argv)
+    assert (options.encoder, options.words) == ([text], 3)
 
 
 def test_a_short_option_ends_a_list():

@@ -1,0 +1,125 @@
+"""The outer door: however a command ends, with a sentence and a documented exit code."""
+
+from __future__ import annotations
+
+import errno
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command import WITH_TESTS
+
+from indexer.base.errors import LinkseekError, exit_on_error
+
+ROOT = Path(__file__).parents[2]
+
+
+class SafetensorError(Exception):
+    """As a library in Rust raises it, in the middle of a file."""
+
+
+def interrupted_import() -> ImportError:
+    error = ImportError("a library")
+    error.__cause__ = KeyboardInterrupt()
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "words"),
+    [
+        (FileNotFoundError(errno.ENOENT, "No such file or directory", "/proc/x"), 6, "/proc/x"),
+        (IsADirectoryError(errno.EISDIR, "Is a directory", "x"), 6, "There is a folder"),
+        (OSError(errno.EBUSY, "Device or resource busy", "/mnt"), 6, "mount point"),
+        (OSError(errno.ELOOP, "Too many levels of symbolic links", "x"), 6, "circle"),
+        (OSError(errno.ENOLCK, "No locks available"), 6, "The system refused this"),
+        (OSError("a library's words"), 6, "could not be read or written (a library's words)"),
+        (SafetensorError("I/O error: No space left on device (os error 28)"), 6, "The disk is full"),
+        (RuntimeError("can't start new thread"), 6, "memory"),
+        (RuntimeError("Could not determine home directory."), 6, "HOME"),
+        (ImportError("libgomp.so.1: cannot open shared object file"), 6, "libgomp"),
+        (RecursionError("maximum recursion depth exceeded"), 3, "nested too deeply"),
+        (OverflowError("can't convert negative int to unsigned"), 3, "too large"),
+        (UnicodeEncodeError("utf-8", "\udcff", 0, 1, "surrogates not allowed"), 3, "not UTF-8"),
+        (KeyboardInterrupt(), 130, "interrupted"),
+        (interrupted_import(), 130, "interrupted"),
+        (BrokenPipeError(), 141, ""),
+    ],
+)
+def test_whatever_is_not_our_mistake_is_told(error, code, words, capsys):
+    with pytest.raises(SystemExit) as ended, exit_on_error("build"):
+        raise error
+    assert ended.value.code == code
+    assert words in capsys.readouterr().err
+
+
+def test_our_own_mistake_leaves_a_report(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(SystemExit) as ended, exit_on_error("build"):
+        raise ZeroDivisionError("division\nby zero")
+    assert ended.value.code == LinkseekError.exit_code == 1
+    message = capsys.readouterr().err
+    assert message.startswith("build: error: a mistake in Linkseek itself (ZeroDivisionError: division)\n")
+    [report] = tmp_path.iterdir()
+    assert str(report) in message and "Traceback" not in message
+    assert "raise ZeroDivisionError" in report.read_text()
+
+
+def test_a_report_that_cannot_be_written_is_printed(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
+    with pytest.raises(SystemExit), exit_on_error("build"):
+        raise ZeroDivisionError
+    assert "raise ZeroDivisionError" in capsys.readouterr().err
+
+
+COMMAND = [sys.executable, "-m", "app.commands.linkseek"]
+
+
+@pytest.mark.parametrize("script", [["-m", "app.commands.linkseek", "search"], ["app/search.py"]])
+@pytest.mark.parametrize("library", ["regex", "orjson", "pydantic"])
+def test_ctrl_c_during_the_import_of_a_library(script, library, tmp_path):
+    (tmp_path / f"{library}.py").write_text("import signal; signal.raise_signal(signal.SIGINT)")
+    done = subprocess.run(
+        [sys.executable, *script, "question"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=WITH_TESTS | {"PYTHONPATH": f"{tmp_path}:{WITH_TESTS.get('PYTHONPATH', '')}"},
+        # what a shell starts in the background inherits an ignored SIGINT
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    assert (done.returncode, done.stderr.strip()) == (130, "search: interrupted")
+
+
+@pytest.mark.parametrize(
+    ("redirection", "code", "said"),
+    [(">&-", 0, ""), ("> /dev/full", 6, "The disk is full"), ("2>&-", 0, ""), ("<&-", 0, "")],
+)
+def test_closed_and_full_standard_streams(redirection, code, said):
+    line = f'"$@" --help {redirection}'
+    done = subprocess.run(["sh", "-c", line, "sh", *COMMAND], capture_output=True, text=True, env=WITH_TESTS)
+    assert done.returncode == code and said in done.stderr and "Exception" not in done.stderr
+
+
+def test_a_file_never_takes_the_place_of_a_closed_stream(tmp_path):
+    code = """
+from indexer.base.errors import exit_on_error
+with exit_on_error("x"):
+    number = open("a", "w").fileno()
+    open("b", "w").write(str(number > 2))
+"""
+    words = ["sh", "-c", '"$@" >&- 2>&-', "sh", sys.executable, "-c", code]
+    subprocess.run(words, cwd=tmp_path, env=WITH_TESTS, check=True)
+    assert (tmp_path / "b").read_text() == "True"
+
+
+def test_a_deleted_folder_and_too_little_memory_are_told(tmp_path):
+    for line, said in (
+        (f"mkdir {tmp_path}/d; cd {tmp_path}/d; rmdir ../d", "the current folder has been deleted"),
+        ("ulimit -v 900000", "the memory of a process is limited"),
+    ):
+        words = ["bash", "-c", f'{line}; "$@" --help', "sh", *COMMAND]
+        done = subprocess.run(words, capture_output=True, text=True, env=WITH_TESTS)
+        assert done.returncode == 6 and re.match(f"linkseek: error: {said}", done.stderr), done.stderr
