@@ -25,7 +25,7 @@ from app.web import navigation
 from app.web.addresses import ARTICLE, EVALUATION, INDEX, SEARCH, first, link_to
 from app.web.index_description import listed
 from app.web.rendering import render, style
-from indexer.base.errors import LinkseekError
+from indexer.base.errors import DamagedIndexError, LinkseekError
 from indexer.base.options import parse_options
 
 PROGRAM = "streamlit run app/main.py --"
@@ -78,9 +78,10 @@ def shell(name: str) -> None:
         service = None
         try:
             if index.exists():
-                service = services.SERVICES.open(index, options.pipelines_file)
+                service = services.SERVICES.open(index, options.pipelines_file, options.results)
         except LinkseekError as error:
-            show_error(error.message, error.hint)
+            damaged = f'index "{index.name}" is damaged: ' if isinstance(error, DamagedIndexError) else ""
+            show_error(damaged + error.message, error.hint)
             if name != INDEX:
                 st.button("Reload")
                 return

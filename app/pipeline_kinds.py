@@ -37,11 +37,11 @@ Pipeline = Callable[[Sequence[Query], int], Ranking]
 
 GROUPS = {
     "BM25": "Counts the words of the question in each passage; so does ql, by query likelihood.",
-    "zero-shot": "Compares vectors of an encoder as it was published: it has not learned from hyperlinks.",
-    "taught by links": "Compares vectors of an encoder that has learned from hyperlinks, as HLP does.",
-    "fused": "Joins the rankings of several pipelines into one.",
-    "re-ranked": "A model reads the question with each of the best passages, and ranks these again.",
-    "other": "Results of other systems, and kinds of your own.",
+    "Zero-shot": "Compares vectors of an encoder as it was published: it has not learned from hyperlinks.",
+    "Taught by links": "Compares vectors of an encoder that has learned from hyperlinks, as HLP does.",
+    "Fused": "Joins the rankings of several pipelines into one.",
+    "Re-ranked": "A model reads the question with each of the best passages, and ranks these again.",
+    "Other": "Results of other systems, and kinds of your own.",
 }
 """The groups that the search page lists pipelines in, each with a sentence."""
 
@@ -69,7 +69,7 @@ class Entry(Settings, ABC):
     """the key that makes a table one of this kind, and its value, in capitals if any value does"""
     reads_run: ClassVar[bool] = False
     """whether it knows no questions but those of a file"""
-    in_group: ClassVar[str] = "other"
+    in_group: ClassVar[str] = "Other"
     """which of `GROUPS` it belongs to"""
 
     @property
@@ -167,7 +167,7 @@ class DenseEntry(Entry):
 
     def group(self, index: Index) -> str:
         is_ours = (self.encoder or index.manifest.get("default_encoder")) in shipped_models()
-        return "taught by links" if self.from_links or is_ours else "zero-shot"
+        return "Taught by links" if self.from_links or is_ours else "Zero-shot"
 
     def fingerprint(self) -> dict[str, Any]:
         return self.model_dump(mode="json", exclude={"from_links"})
@@ -212,7 +212,7 @@ class RunEntry(Entry):
 class FusionEntry(Entry):
     """Several pipelines joined into one."""
 
-    in_group = "fused"
+    in_group = "Fused"
     of: Annotated[list[str], Field(min_length=1)]
     """names of the pipelines to join"""
     depth: Depth = 100
@@ -302,7 +302,7 @@ class RerankEntry(Entry):
     """The best results of another pipeline in a new order, that of a model or of several together."""
 
     chosen_by = ("rerank", "MODEL")
-    in_group = "re-ranked"
+    in_group = "Re-ranked"
     rerank: Annotated[
         list[str],
         Field(min_length=1),

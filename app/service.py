@@ -127,14 +127,21 @@ class Reason:
 class SearchService:
     """One index with its pipelines, opened once and shared by all callers, in any thread."""
 
-    def __init__(self, index: Path, pipelines_file: Path | None = None, models: Models | None = None) -> None:
-        """models: those of other indexes, to be shared.
+    def __init__(
+        self,
+        index: Path,
+        pipelines_file: Path | None = None,
+        models: Models | None = None,
+        asked: Callable[[str], Known] = lambda question: Known(),
+    ) -> None:
+        """models: those of other indexes, to be shared. asked: finds the questions of evaluations.
 
         Raises `DamagedIndexError` for a missing or damaged index, `UsageError` for an invalid file.
         """
         self.stamp = index_stamp(index)
         self.index = Index.open(index)
         self.pipelines = Pipelines(self.index, pipelines_file, models)
+        self._asked = asked
         self._opened: dict[str, Future[Pipeline]] = {}
         self._opening = threading.Lock()
 
@@ -183,7 +190,7 @@ class SearchService:
     def _answer(
         self, question: str, pipeline: str, ranking: Ranking, k: int, seconds: float, stages: dict[str, float]
     ) -> Answer:
-        known = self.known.find(question)
+        known = self._known(question)
         results = ranking.results(0)
         hits = tuple(
             self._hit(rank, row, score, question, known)
@@ -231,7 +238,7 @@ class SearchService:
                 f"there is no passage {passage_id[:100]} in this index",
                 "The index may have been built again since this address was shared.",
             )
-        hit = self._hit(0, row, 0.0, question, self.known.find(question))
+        hit = self._hit(0, row, 0.0, question, self._known(question))
         return Reason(hit, self.evidence.of(question, row))
 
     @cached_property
@@ -305,6 +312,9 @@ class SearchService:
         if self.index.manifest.get("corpus", {}).get("file") != SAMPLE_CORPUS:
             return KnownQuestions([])
         return KnownQuestions.read(SAMPLE_QUESTIONS, SAMPLE_QRELS)
+
+    def _known(self, question: str) -> Known:
+        return self.known.find(question) or self._asked(question)
 
     def suggestions(self, page: int = 0) -> list[str]:
         """Questions to start with, different ones on every page."""

@@ -1,7 +1,8 @@
 """Questions with known answers: suggestions for the search page, and whether a passage is relevant.
 
-A passage is relevant if it holds one of the answers by DPR's rules (`retriever.answers`); for a question
-without answers, if it or its document is judged relevant.
+A question is recognised with other case and white space, and without its question mark. A passage is relevant
+if it holds one of the answers by DPR's rules (`retriever.answers`); for a question without answers, if it or
+its document is judged relevant.
 """
 
 from __future__ import annotations
@@ -14,24 +15,32 @@ from pathlib import Path
 from app.around.query_words import Span
 from indexer.base.errors import LinkseekError
 from indexer.passages import Passage
-from retriever.answers import AnswerMatcher, answer_spans
+from retriever.answers import AnswerKind, AnswerMatcher, PatternMatcher, answer_spans
 from retriever.queries import read_queries
 from retriever.ranking import Query
 from retriever.search.runs import Qrels, read_qrels
 
+_MARKS = " ?.!\u2026\u061f\uff1f"  # with which a question may end
 _MAX_MARKED = 20_000  # characters in which answers are marked; `is_relevant` reads the whole text
 
 
 @dataclass(frozen=True)
 class Known:
-    """The answers and judgements of one question. relevance: passage or document id -> judgement, from 1."""
+    """The answers and judgements of one question; false if there are none.
+
+    relevance: passage or document id -> judgement, from 1. kind: of the answers.
+    """
 
     answers: tuple[str, ...] = ()
     relevance: Mapping[str, int] | None = None
+    kind: AnswerKind = "tokens"
+
+    def __bool__(self) -> bool:
+        return bool(self.answers) or self.relevance is not None
 
     @cached_property
-    def _matcher(self) -> AnswerMatcher:
-        return AnswerMatcher(self.answers)
+    def _matcher(self) -> AnswerMatcher | PatternMatcher:
+        return AnswerMatcher(self.answers) if self.kind == "tokens" else PatternMatcher(self.answers)
 
     def is_relevant(self, passage: Passage) -> bool | None:
         """Whether a passage is relevant; None where neither answers nor judgements are known."""
@@ -42,17 +51,21 @@ class Known:
         return max(self.relevance.get(id_, 0) for id_ in (passage.id, passage.document_id)) > 0
 
     def spans(self, text: str) -> tuple[Span, ...]:
-        """The places of answers in a text, in characters."""
-        return tuple(answer_spans(text[:_MAX_MARKED], self.answers)) if self.answers else ()
+        """The places of answers in a text, in characters; none of answers that are patterns."""
+        if not self.answers or self.kind != "tokens":
+            return ()
+        return tuple(answer_spans(text[:_MAX_MARKED], self.answers))
 
 
 class KnownQuestions:
     """The questions of a test set, looked up by their text."""
 
-    def __init__(self, queries: Sequence[Query], qrels: Qrels | None = None) -> None:
-        """qrels: judgements by the queries' ids."""
+    def __init__(
+        self, queries: Sequence[Query], qrels: Qrels | None = None, kind: AnswerKind = "tokens"
+    ) -> None:
+        """qrels: judgements by the queries' ids. kind: of the answers."""
         self.queries = tuple(queries)
-        self._qrels = qrels
+        self._qrels, self._kind = qrels, kind
         self._by_text = {_folded(query.text): query for query in reversed(self.queries)}
 
     @classmethod
@@ -64,11 +77,12 @@ class KnownQuestions:
             return cls([])
 
     def find(self, question: str) -> Known:
-        """The answers and judgements of a question; case and additional white space are ignored."""
+        """The answers and judgements of a question."""
         query = self._by_text.get(_folded(question))
         if query is None:
             return Known()
-        return Known(query.answers, self._qrels.get(query.id, {}) if self._qrels is not None else None)
+        relevance = None if self._qrels is None else self._qrels.get(query.id, {})
+        return Known(query.answers, relevance, self._kind)
 
     def suggestions(self, page: int, first: Sequence[str] = (), count: int = 6) -> list[str]:
         """A few questions to start with: on page 0 those with the ids `first`, then the others in turn.
@@ -85,4 +99,4 @@ class KnownQuestions:
 
 
 def _folded(question: str) -> str:
-    return " ".join(question.casefold().split())
+    return " ".join(question.casefold().replace("\u2019", "'").split()).rstrip(_MARKS)

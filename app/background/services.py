@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+from app.evaluation.asked import AskedQuestions
 from app.pipelines import Models
 from app.service import SearchService
 from app.web.addresses import default_pipelines
@@ -22,15 +23,18 @@ class Services:
         self._open: dict[tuple[Path, Path | None], SearchService] = {}  # used last: at the end
         self._opening = threading.Lock()
 
-    def open(self, index: Path, pipelines_file: Path | None) -> SearchService:
+    def open(self, index: Path, pipelines_file: Path | None, results: Path) -> SearchService:
         """The service of an index, opened again if the index was built again.
 
-        The pipelines of a first visit are opened in the background. Raises what `SearchService` raises.
+        results: the folder of finished evaluations, whose questions are known. The pipelines of a first visit
+        are opened in the background. Raises what `SearchService` raises.
         """
         with self._opening:
             service = self._open.pop((index, pipelines_file), None)
             if service is None or service.stamp != index_stamp(index):
-                service = SearchService(index, pipelines_file, self._models)
+                service = SearchService(
+                    index, pipelines_file, self._models, AskedQuestions(results, index.name).find
+                )
                 service.warm(default_pipelines(service.pipelines.available()))
             self._open[index, pipelines_file] = service
             while len(self._open) > MAX_OPEN:

@@ -85,11 +85,19 @@ class Report:
 
 def list_reports(folder: Path) -> list[Summary]:
     """Every evaluation below a folder, the newest first."""
-    stamps = sorted(_stamps(folder).items(), key=lambda item: (-item[1][0], item[0]))
     return [
         _summary(folder, name, stamp) if place < _MAX_SUMMARIES else Summary(name, stamp[0] / 1e9)
-        for place, (name, stamp) in enumerate(stamps)
+        for place, (name, stamp) in enumerate(_newest_first(folder))
     ]
+
+
+def newest_reports(folder: Path) -> list[tuple[str, tuple[int, int]]]:
+    """Names of the newest reports, the newest first, with what changes when one is written again."""
+    return _newest_first(folder)[:_MAX_SUMMARIES]
+
+
+def _newest_first(folder: Path) -> list[tuple[str, tuple[int, int]]]:
+    return sorted(_stamps(folder).items(), key=lambda item: (-item[1][0], item[0]))
 
 
 def read_report(folder: Path, name: str) -> Report:

@@ -24,6 +24,7 @@ from pydantic import (
 from indexer.base.errors import InputError
 from indexer.index import Level
 from indexer.store.outputs import write_output_json
+from retriever.answers import AnswerKind
 
 RESULTS = "results.json"
 VERSION: Final = 3
@@ -203,12 +204,13 @@ class Difference(Record):
     top_b: Top | None
 
 
-class Question(Record):
-    """A question as it was asked."""
+class Question(_Sparse):
+    """A question as it was asked. relevant: the ids that are judged relevant; None without judgements."""
 
     id: str
     text: str
     answers: list[str]
+    relevant: list[str] | None = None
 
 
 class TestSetFacts(Record):
@@ -290,6 +292,7 @@ class Results(Record):
     version: Literal[1, 2, 3] = 1  # files of version 1 do not say it
     test_set: TestSetFacts | None
     questions: list[Question] = Field(default_factory=list)  # empty before version 3
+    answer_kind: AnswerKind = "tokens"
     baseline: str
     pipelines: dict[str, PipelineResults] = Field(min_length=1)
     measures: list[str] = Field(min_length=1)

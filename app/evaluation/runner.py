@@ -154,7 +154,8 @@ def evaluate(plan: Plan) -> Results:
     return Results(
         version=VERSION,
         test_set=plan.test_set,
-        questions=[Question(id=q.id, text=q.text, answers=list(q.answers)) for q in plan.queries],
+        questions=[_question(query, plan.qrels) for query in plan.queries],
+        answer_kind=plan.answer_kind,
         baseline=baseline,
         pipelines={name: _scored(runs[name], of.values, plan.seed) for name, of in measured.items()},
         measures=order,
@@ -261,6 +262,12 @@ def _differences(plan: Plan, measured: Mapping[str, Measured], baseline: str, ma
         if baseline in having and name != baseline
         for difference in analyses.list_differences(plan.queries, baseline, name, measured, main, text_of)
     ]
+
+
+def _question(query: Query, qrels: Qrels | None) -> Question:
+    judged = None if qrels is None else qrels.get(query.id, {})
+    relevant = None if judged is None else [id_ for id_, relevance in judged.items() if relevance > 0]
+    return Question(id=query.id, text=query.text, answers=list(query.answers), relevant=relevant)
 
 
 def _counts(queries: Sequence[Query], judgements: Judgements | None) -> Counts:

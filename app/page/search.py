@@ -82,7 +82,7 @@ def choose_view(context: Context, service: SearchService, available: list[str]) 
     with st.container(horizontal=True, gap="medium", key="choice"):
         choose_pipelines(service, available, is_new)
         st.segmented_control("Results per pipeline", COUNTS, key="k", required=True)
-        with st.container(key="show", width="content", gap="small"):
+        with st.container(key="show", width="content", horizontal=True, vertical_alignment="bottom"):
             st.toggle("Group by article", key="grouped")
             st.toggle("Chart of ranks", key="chart")
     question = state.question.strip()

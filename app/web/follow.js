@@ -24,9 +24,18 @@ if (!window.linkseekFollows) {
     if (target.href === location.href) return;
     const isOtherPage = target.pathname !== location.pathname;
     push({}, "", target);
+    if (isOtherPage) places.delete(normal(location.href));
     window.dispatchEvent(new PopStateEvent("popstate"));
     if (isOtherPage) document.querySelector(".stMain")?.scrollTo(0, 0);
   });
+
+  // How far each address was scrolled, for going back to it.
+  const places = new Map();
+  document.addEventListener("scroll", (event) => {
+    if (chosen === null && event.target.matches?.(".stMain")) {
+      places.set(normal(location.href), event.target.scrollTop);
+    }
+  }, { capture: true, passive: true });
 
   // The address that was chosen last, by a link or by going back, until a run reports it.
   let chosen = null;
@@ -47,6 +56,8 @@ if (!window.linkseekFollows) {
     reports.disconnect();
     const left = run.dataset.left;
     if (normal(left) !== normal(location.href)) replace({}, "", new URL(left, document.baseURI));
+    const place = places.get(normal(location.href));
+    if (place !== undefined) document.querySelector(".stMain")?.scrollTo(0, place);
   });
   window.addEventListener("popstate", () => {
     chosen = normal(location.href);

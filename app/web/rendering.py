@@ -45,13 +45,17 @@ def style() -> str:
 
 
 def web_address(url: str) -> str:
-    """The address if it is one of the web; empty for any other, such as `javascript:`."""
+    """The address if it is one of the web; empty for any other, such as `javascript:`.
+
+    Names that RFC 2606 reserves lead nowhere, and so do the addresses of the sample's articles.
+    """
     try:
         parts = urlsplit(url)
     except ValueError:
         return ""
     plain = not re.search(r"[\s\x00-\x1f\x7f]", url)
-    return url if plain and parts.scheme in ("http", "https") and parts.netloc else ""
+    reserved = (parts.hostname or "").rpartition(".")[2] in ("example", "invalid", "test")
+    return url if plain and parts.scheme in ("http", "https") and parts.netloc and not reserved else ""
 
 
 def marked(

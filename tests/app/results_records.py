@@ -56,6 +56,7 @@ RESULTS = {
     "version": 3,
     "test_set": {"name": "nq", "description": "Natural Questions", "licence": "CC BY-SA", "source": "nq.csv"},
     "questions": [{"id": "q1", "text": "who was the first woman to win", "answers": ["Curie"]}],
+    "answer_kind": "tokens",
     "baseline": "bm25",
     "pipelines": {
         "bm25": pipeline(

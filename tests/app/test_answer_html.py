@@ -32,9 +32,9 @@ def answer(name, rows, question="q", **more):
     return Answer(question, name, hits, 0.0123, places=places, **more)
 
 
-def answer_html(answer, description="", view=None, index="", others=()):
+def answer_html(answer, description="", view=None, index="", others=(), status=""):
     view = view or SearchView(answer.question, (answer.pipeline,))
-    return views.answer_html(answer, description, view, index, others)
+    return views.answer_html(answer, description, view, index, others, status)
 
 
 def test_a_hostile_passage():
@@ -76,13 +76,13 @@ def test_what_a_screen_reader_hears():
 
 
 def test_links_of_a_passage():
-    found = hit(url="https://a.example/x", document_id="A b", id="A b#2")
+    found = hit(url="https://a.example.org/x", document_id="A b", id="A b#2")
     view = SearchView("who?", ("bm25", "ql"), 5)
     read = Reader(answer_html(Answer("who?", "bm25", (found,), 0), "", view, "sample"))
     assert read.hrefs == [
         "article?id=A+b&index=sample",
         "./?pipelines=bm25&pipelines=ql&k=5&q=who%3F&why=A+b%232&index=sample",
-        "https://a.example/x",
+        "https://a.example.org/x",
     ]
 
 
@@ -128,14 +128,21 @@ def test_movement_in_words(before, after, words):
 def test_two_stages_say_where_a_passage_stood():
     found = replace(answer("ce", [7]).hits[0], before=Place(4, 8.25))
     read = Reader(answer_html(Answer("q", "ce", (found,), 0, first_stage="bm25")))
-    assert read.all(".ls-score s") == ["8.2500"] and read.all(".ls-score .ls-up") == ["▲3"]
+    assert not read.all(".ls-score s")  # two scales next to each other would look like a discount
+    assert read.all(".ls-score .ls-up") == ["▲3"]
     assert "Score 0.5000, 3 higher. Rank 4 and score 8.2500 before re-ranking" in read.words
 
 
 def test_the_first_stage_says_that_more_follows():
-    html = answer_html(replace(answer("ce", [7]), first_stage="bm25", waiting=True), "")
-    assert Reader(html).all('[role="status"]') == ["Order of bm25; re-ranking…"]
-    assert "re-ranking" not in answer_html(answer("ce", [7]), "")
+    status = "Order of bm25; re-ranking…"
+    read = Reader(answer_html(replace(answer("ce", [7]), first_stage="bm25", waiting=True), status=status))
+    assert read.all('[role="status"]') == [status] and read.all("progress", "aria-label") == [status]
+    assert "status" not in answer_html(answer("ce", [7]))
+
+
+def test_a_column_says_what_it_waits_for():
+    read = Reader(views.waiting_html("a<b>", "Vectors", "Loading…"))
+    assert (read.all("h2"), read.all("progress", "aria-label")) == (["a<b>"], ["Loading…"])
 
 
 # --- relevant or not ------------------------------------------------------------------------------

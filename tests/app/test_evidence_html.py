@@ -38,12 +38,16 @@ def evidence_html(links, index):
 
 
 def hit(text="She found it.", **more):
-    return Hit(0, 0, "a0#1", "a0", "Article 0", text, "https://a.example/0", (), row=5, **more)
+    return Hit(0, 0, "a0#1", "a0", "Article 0", text, "https://a.org/0", (), row=5, **more)
 
 
 def test_the_passage_with_its_anchors():
     read = Reader(why_html(Reason(hit(relevant=True, answers=((10, 12),)), LINKS), [], "sample"))
-    assert read.hrefs == ["article?id=a0&index=sample", "https://a.example/0", "article?id=a1&index=sample"]
+    assert read.hrefs == [
+        "article?id=a0&index=sample",
+        "https://a.org/0",
+        "article?id=a1&index=sample",
+    ]
     assert read.marks == ["it"] and read.all(".ls-verdict") == ["✓ contains an answer"]
     other = Reader(why_html(Reason(hit(relevant=False), LINKS), [], "sample"))
     assert other.all(".ls-verdict") == ["✗ contains no answer"]

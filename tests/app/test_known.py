@@ -22,6 +22,17 @@ KNOWN = KnownQuestions(
 )
 
 
+@pytest.mark.parametrize("mark", ["?", "", " ?", "??", "\uff1f"])
+def test_found_with_and_without_the_question_mark(mark):
+    assert KNOWN.find(f"Which sickness killed her{mark}").answers == ("cancer",)
+
+
+def test_answers_that_are_patterns():
+    known = KnownQuestions([Query("1", "When?", (r"18\d\d",))], kind="regex").find("When")
+    assert known.is_relevant(passage("in 1852")) and not known.is_relevant(passage("in 1952"))
+    assert known.spans("in 1852") == ()
+
+
 def test_found_by_text_whatever_its_case_and_spaces():
     assert KNOWN.find(" which sickness KILLED her?\n").answers == ("cancer",)
     assert KNOWN.find("which sickness").answers == ()

@@ -198,7 +198,7 @@ def test_a_list_of_indexes_with_a_damaged_one(index, tmp_path):
     assert (good.documents, good.encoders) == (3, ())
     assert "not JSON" in bad.problem and "no index here" in gone.problem
     html = read(render("indexes.html", indexes=[good, bad, gone], current="a<b>"))
-    assert html.text.count("cannot be opened") == 2
+    assert html.text.count("damaged:") == 2
     assert outcome(index.path) == "3 documents, 2 passages" and outcome(tmp_path / "bad") == ""
     assert html.hrefs == ["index?index=a%3Cb%3E", "index?index=bad", "index?index=gone"]
     assert read(render("no_index.html", index="x y")).hrefs == ["index?index=x+y"]

@@ -47,7 +47,9 @@ def test_controls_are_spaces_and_right_to_left_text_stays():
     assert marked("שלום مرحبا", ()) == "שלום مرحبا"
 
 
-@pytest.mark.parametrize("url", ["http://a.example", "https://a.example/x?a=1&b=%22#c", "HTTPS://a.example/"])
+@pytest.mark.parametrize(
+    "url", ["http://a.example.org", "https://a.example.org/x?a=1&b=%22#c", "HTTPS://a.example.org/"]
+)
 def test_addresses_of_the_web_are_linked(url):
     assert web_address(url) == url
     assert Reader(source_link(url, "A title")).hrefs == [url]
@@ -64,15 +66,17 @@ def test_addresses_of_the_web_are_linked(url):
         "data:text/html,x",
         "vbscript:x",
         "file:///etc/passwd",
-        "//a.example",
+        "//a.example.org",
         "/relative",
         "?q=x",
         "http:",
         "http:///x",
         "http://[broken",
-        "https://a.example/\x00",
-        "https://a.example/ b",
-        "ftp://a.example/",
+        "https://a.example.org/\x00",
+        "https://a.example.org/ b",
+        "ftp://a.example.org/",
+        "https://linkseek.example/wiki/Gold",
+        "http://name.test",
     ],
 )
 def test_other_addresses_are_not(url):
@@ -81,8 +85,8 @@ def test_other_addresses_are_not(url):
 
 
 def test_an_address_cannot_leave_its_attribute():
-    read = Reader(source_link('https://a.example/"onclick="alert(1)', '"<b>'))
-    assert read.hrefs == ['https://a.example/"onclick="alert(1)']
+    read = Reader(source_link('https://a.example.org/"onclick="alert(1)', '"<b>'))
+    assert read.hrefs == ['https://a.example.org/"onclick="alert(1)']
     html = linked("text", (), (), [(0, 4, 'article?id="><script>')])
     assert Reader(html).hrefs == ['article?id="><script>']
 

@@ -15,7 +15,7 @@ from app.pipelines import read_pipelines
 from app.service import Answer, Hit
 from indexer.base.errors import DamagedIndexError, InputError, LinkseekError, UsageError, exit_on_error
 
-HIT = Hit(1, 0.5, "a#0", "a", "A title", "A text of words.", "https://a.example/a", ((2, 6),))
+HIT = Hit(1, 0.5, "a#0", "a", "A title", "A text of words.", "https://a.example.org/a", ((2, 6),))
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_text(run):
     assert " 1  " in out and " 2  " in out and " 3  " not in out
     assert "bm25: 2 passages in " in out
     assert "Naples lies below a volcano, which erupted last in 1944.\n" in out
-    assert "https://a.example/?a=1&b=2\n" in out
+    assert "https://a.example.org/?a=1&b=2\n" in out
 
 
 def test_a_question_of_several_words(run):

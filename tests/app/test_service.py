@@ -31,7 +31,7 @@ def test_an_answer(service):
     assert answer.hits[0].score >= answer.hits[1].score
     assert answer.seconds > 0
     hit = {hit.document_id: hit for hit in answer.hits}["Naples"]
-    assert (hit.passage_id, hit.title, hit.url) == ("Naples#0", "Naples", "https://a.example/?a=1&b=2")
+    assert (hit.passage_id, hit.title, hit.url) == ("Naples#0", "Naples", "https://a.example.org/?a=1&b=2")
     assert [hit.text[start:end] for start, end in hit.marks] == ["volcano", "erupted"]
 
 

@@ -3,6 +3,8 @@
 import gc
 import threading
 import weakref
+from concurrent.futures import wait
+from pathlib import Path
 
 import pytest
 from small_index import WordEncoder, WordScorer, build
@@ -11,6 +13,8 @@ from app.background.services import MAX_OPEN, Services
 from app.pipelines import Models
 from app.service import SearchService
 from indexer.search import lucene_index
+
+NO_RESULTS = Path("none")
 
 
 @pytest.fixture
@@ -21,18 +25,18 @@ def two_indexes(tmp_path):
 def test_an_encoder_is_opened_once_for_all_indexes(two_indexes, word_encoder):
     services = Services()
     for index in two_indexes:
-        assert services.open(index, None).search("river", "hybrid").hits
+        assert services.open(index, None, NO_RESULTS).search("river", "hybrid").hits
     assert word_encoder == ["words"]
 
 
 def test_a_rebuilt_index_is_opened_again_and_the_old_one_is_closed(two_indexes, word_encoder):
     services, index = Services(), two_indexes[0]
-    old = services.open(index, None)
-    assert services.open(index, None) is old
+    old = services.open(index, None, NO_RESULTS)
+    assert services.open(index, None, NO_RESULTS) is old
     old.search("river", "bm25")
     lucene, reader = weakref.ref(old.index.lucene()), old.index.lucene()._reader
     build(index, [("1", "New", "Another river.", "")])
-    new = services.open(index, None)
+    new = services.open(index, None, NO_RESULTS)
     assert new is not old and [hit.title for hit in new.search("river", "bm25").hits] == ["New"]
     del old
     new.search("river", "hybrid")  # every pipeline of the first visit is open
@@ -46,11 +50,11 @@ def test_a_rebuilt_index_is_opened_again_and_the_old_one_is_closed(two_indexes, 
 def test_the_index_used_longest_ago_is_dropped(tmp_path, word_encoder):
     services = Services()
     indexes = [build(tmp_path / str(number), encoders=()) for number in range(MAX_OPEN + 1)]
-    opened = [services.open(index, None) for index in indexes[:MAX_OPEN]]
-    services.open(indexes[0], None)
-    services.open(indexes[MAX_OPEN], None)
-    assert services.open(indexes[0], None) is opened[0]
-    assert services.open(indexes[1], None) is not opened[1]
+    opened = [services.open(index, None, NO_RESULTS) for index in indexes[:MAX_OPEN]]
+    services.open(indexes[0], None, NO_RESULTS)
+    services.open(indexes[MAX_OPEN], None, NO_RESULTS)
+    assert services.open(indexes[0], None, NO_RESULTS) is opened[0]
+    assert services.open(indexes[1], None, NO_RESULTS) is not opened[1]
 
 
 def test_a_model_that_was_trained_again_is_another(tmp_path):
@@ -103,5 +107,5 @@ def test_a_pipeline_that_is_opened_does_not_hold_up_another(built_index):
 def test_pipelines_are_opened_in_the_background(built_index, word_encoder):
     service = SearchService(built_index)
     service.warm(["hybrid"])
-    service._opened["hybrid"].result(60)
+    assert not wait(service._opened.values(), 60).not_done
     assert all(map(service.is_ready, ("bm25", "dense", "hybrid"))) and word_encoder == ["words"]

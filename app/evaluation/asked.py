@@ -1,0 +1,41 @@
+"""The questions of finished evaluations, by their text, so that their answers are known in a search."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+from app.around.known_questions import Known, KnownQuestions
+from app.evaluation.reports import newest_reports, read_report
+from indexer.base.errors import LinkseekError
+from retriever.ranking import Query
+
+
+class AskedQuestions:
+    """The questions of all reports in a folder; whatever is evaluated later is among them."""
+
+    def __init__(self, results: Path, index: str) -> None:
+        """index: whose passages and documents judgements are about; those of another are ignored."""
+        self._results, self._index = results, index
+
+    def find(self, question: str) -> Known:
+        """The answers and judgements of a question; those of the newest report that has any."""
+        for name, stamp in newest_reports(self._results):
+            index, questions = _questions(self._results, name, stamp)
+            known = questions.find(question)
+            if known.answers or (known and index == self._index):
+                return known
+        return Known()
+
+
+@lru_cache(maxsize=256)
+def _questions(folder: Path, name: str, stamp: tuple[int, int]) -> tuple[str, KnownQuestions]:
+    """The index and the questions of a report; none if it is damaged. stamp: changes with the report."""
+    try:
+        report = read_report(folder, name)
+    except LinkseekError:
+        return "", KnownQuestions([])
+    questions = report.results.questions
+    judged = {q.id: dict.fromkeys(q.relevant, 1) for q in questions if q.relevant is not None}
+    queries = [Query(q.id, q.text, tuple(q.answers)) for q in questions]
+    return report.index, KnownQuestions(queries, judged or None, report.results.answer_kind)
