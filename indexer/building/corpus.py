@@ -33,13 +33,15 @@ from indexer.store.tables import Row, Table, TableWriter
 
 SEGMENT_RECORDS = 100_000
 _CHUNK_RECORDS = 32
+_CHUNK_BYTES = 4 << 20
+_MAX_ID = 32_756  # bytes: with "#" and a number still a term of Lucene, which takes 32,766
 _EXAMPLES = 20
 
 
 class _Stored(NamedTuple):
     """A document or a redirect as it will be written; made in the process that parses it.
 
-    digest: of all its fields. size: about its length in characters.
+    digest: of all its fields. size: about its length in bytes.
     """
 
     id: str
@@ -218,10 +220,13 @@ class _Writer:
             elif not outcome.is_document:
                 yield outcome
             elif not outcome.id or any(c in outcome.id for c in "\n\r\t\0"):
-                problem = f"the id {outcome.id!r} is empty or holds a line break, tab or NUL"
+                problem = f"the id {outcome.id[:60]!r} is empty or holds a line break, tab or NUL"
+                self._refuse("malformed", self._error(record, problem, _SKIP))
+            elif len(outcome.id.encode()) > _MAX_ID:
+                problem = f"the id {outcome.id[:60]!r}... is longer than {_MAX_ID:,} bytes"
                 self._refuse("malformed", self._error(record, problem, _SKIP))
             elif not self._seen.add(outcome.id):
-                problem = f"duplicate id {outcome.id!r}"
+                problem = f"duplicate id {outcome.id[:255]!r}"
                 self._refuse("duplicate id", self._error(record, problem, _KEEP_FIRST))
             else:
                 yield outcome
@@ -273,8 +278,7 @@ def _parsed(reader: Reader, records: Iterable[Record], processes: int) -> Genera
         for record in records:
             yield record, _try_parse(reader, record)
         return
-    iterator = iter(records)
-    chunks = _read_ahead(iter(lambda: list(itertools.islice(iterator, _CHUNK_RECORDS)), []))
+    chunks = _read_ahead(_chunks(records))
     pool = ProcessPool(processes)
     try:
         waiting = deque(
@@ -298,6 +302,19 @@ def _parsed(reader: Reader, records: Iterable[Record], processes: int) -> Genera
         pool.shutdown(wait=False, cancel_futures=True)
 
 
+def _chunks(records: Iterable[Record]) -> Iterator[list[Record]]:
+    """The records in lists, each for one call of a process."""
+    chunk, size = list[Record](), 0
+    for record in records:
+        chunk.append(record)
+        size += record.size
+        if len(chunk) == _CHUNK_RECORDS or size > _CHUNK_BYTES:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
 def _read_ahead(chunks: Iterator[list[Record]]) -> Iterator[list[Record]]:
     """The same chunks; the next one is read meanwhile, since decompressing releases Python's lock."""
     with ThreadPoolExecutor(1, "read") as reading:
@@ -319,11 +336,11 @@ def _try_parse(reader: Reader, record: Record) -> _Outcomes:
 
 
 def _stored(outcome: Document | Redirect) -> _Stored:
-    digest = sha256(repr(outcome).encode()).digest()
+    fields = repr(outcome).encode()
+    digest = sha256(fields).digest()
     if isinstance(outcome, Redirect):
         return _Stored(outcome.id, False, {"id": outcome.id, "target": outcome.target}, digest, 0)
-    size = len(outcome.text) + 64 * len(outcome.links)
-    return _Stored(outcome.id, True, document_row(outcome), digest, size)
+    return _Stored(outcome.id, True, document_row(outcome), digest, len(fields))
 
 
 def default_processes() -> int:

@@ -22,7 +22,7 @@ from itertools import pairwise
 _START = re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)")
 _START_BYTES = 10
 _MAX_COMPRESSED = 4 << 20
-_MAX_CONTENT = 32 << 20
+_MAX_CONTENT = 8 << 20  # of as many streams as are read ahead
 _THREADS = 4
 
 

@@ -11,13 +11,12 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 from indexer.base.errors import InputError
-from indexer.files.sources import AGAIN
+from indexer.files.sources import AGAIN, MAX_RECORD
 
 BLANK = b"\xef\xbb\xbf \t\r\n"
 """Allowed before the first bracket: a byte order mark and white space."""
 
 _CHUNK = 1 << 18
-_MAX_BYTES = 1 << 26
 
 _INNER = rb'(?:[^"\\]++|\\.)*+'
 _STRING = b'"%b"' % _INNER
@@ -31,7 +30,7 @@ def read_entries(stream: BinaryIO, file: str) -> Iterator[bytes]:
     """The entries of an array (`b'{"id": 1}'`), or of an object, with their keys (`b'"key": {}'`).
 
     Raises `InputError` naming `file` and the last whole entry, if the text is neither an array nor an
-    object, is cut off, is followed by text, or if an entry is longer than 64 MB.
+    object, is cut off, is followed by text, or if an entry is longer than `MAX_RECORD`.
     """
     read = getattr(stream, "read1", stream.read)  # returns available bytes before it raises
     buffer = b""
@@ -54,10 +53,10 @@ def read_entries(stream: BinaryIO, file: str) -> Iterator[bytes]:
             if not chunk:
                 raise InputError(f"{file}, after entry {count:,}: the JSON is cut off", AGAIN)
             buffer, start, at = buffer[start:] + chunk, 0, at - start
-            if len(buffer) > _MAX_BYTES:
+            if len(buffer) > MAX_RECORD:
                 hint = "A bracket or a quotation mark is missing near its start. " + AGAIN
                 raise InputError(
-                    f"{file}, after entry {count:,}: an entry of more than {_MAX_BYTES:,} bytes", hint
+                    f"{file}, after entry {count:,}: an entry of more than {MAX_RECORD:,} bytes", hint
                 )
             continue
         at += 1

@@ -1,7 +1,8 @@
 """Source files and folders as byte streams: decompressed, hashed and counted while they are read.
 
 A truncated or damaged stream raises an `InputError` that names the file and the byte, never a short
-read: the usual zstd and gzip readers end silently or with a bare EOFError.
+read: the usual zstd and gzip readers end silently or with a bare EOFError. Decompression is bounded while it
+runs: no step makes more than a few MB, and a file that grows far more than any text does is refused.
 """
 
 from __future__ import annotations
@@ -10,28 +11,49 @@ import bz2
 import hashlib
 import io
 import os
+import re
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import zstandard
 
 from indexer.base.errors import InputError
 from indexer.files.bzip2 import decompress_ahead
 
-_CHUNK = 1 << 18
-_SLICE = 1 << 12
-_MAX_LINE = 1 << 27
+MAX_RECORD = 1 << 25
+"""Bytes of a line, an entry of a JSON file, or a page: parsed, it can take 25 times as much memory."""
 
-# The first bytes decide, not the file's name.
-_DECOMPRESSORS: dict[bytes, Callable[[], Any]] = {
-    b"\x1f\x8b": lambda: zlib.decompressobj(wbits=31),
-    b"BZh": bz2.BZ2Decompressor,
-    b"\x28\xb5\x2f\xfd": lambda: zstandard.ZstdDecompressor().decompressobj(),
-}
+_CHUNK = 1 << 18
+_MAX_PIECE = 1 << 22  # decompressed at once
+_MAX_GROWTH = 200  # texts compress to a tenth, the most repetitive ones to a fiftieth
+_FREE_GROWTH = 1 << 26  # a file may always become this large
+
+
+class _Format(NamedTuple):
+    """A compressed format: its first bytes, which decide and not the file's name, and its decompressor.
+
+    slice: how many bytes grow to a few MB at most (bzip2 bounds what comes out itself).
+    """
+
+    start: re.Pattern[bytes]
+    new: Callable[[], Any]
+    slice: int
+
+
+_FORMATS = (
+    _Format(re.compile(rb"\x1f\x8b"), lambda: zlib.decompressobj(wbits=31), 1 << 12),
+    _Format(re.compile(rb"BZh"), bz2.BZ2Decompressor, _CHUNK),
+    # Also a frame to be skipped, with which pzstd and seekable files begin; 4 bytes can become 128 kB.
+    _Format(
+        re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18"),
+        lambda: zstandard.ZstdDecompressor().decompressobj(),
+        1 << 8,
+    ),
+)
 
 
 AGAIN = "Download or copy it again, or use --on-error skip to keep the intact part."
@@ -104,12 +126,22 @@ class Source(io.RawIOBase):
         return status.st_size, status.st_mtime_ns
 
     def _decompressed(self, head: bytes) -> Generator[bytes, None, None]:
-        new = next((new for magic, new in _DECOMPRESSORS.items() if head.startswith(magic)), None)
-        if new is None:
+        packed = next((packed for packed in _FORMATS if packed.start.match(head)), None)
+        if packed is None:
             yield from self._chunks()
             return
+        content = 0
+        for piece in self._unpacked(packed):
+            content += len(piece)
+            if content > _FREE_GROWTH and content > _MAX_GROWTH * self.position:
+                problem = f"{self.position:,} bytes of it grow to more than {content:,} bytes"
+                hint = "No text is so repetitive. Decompress it yourself if you trust it."
+                raise InputError(f"{self.path}: {problem}", hint)
+            yield piece
+
+    def _unpacked(self, packed: _Format) -> Iterator[bytes]:
         pieces: Iterable[tuple[bytes, bytes | None]] = ((data, None) for data in self._chunks())
-        if new is bz2.BZ2Decompressor:
+        if packed.new is bz2.BZ2Decompressor:
             pieces = decompress_ahead(self._chunks())
         stream: Any = None  # until it begins
         try:
@@ -117,15 +149,14 @@ class Source(io.RawIOBase):
                 if content is not None and (stream is None or stream.eof):
                     yield content
                     continue
-                # In slices, since very compressible data can grow a thousandfold.
-                for at in range(0, len(data), _SLICE):
-                    piece = data[at : at + _SLICE]
+                for at in range(0, len(data), packed.slice):
+                    piece = data[at : at + packed.slice]
                     while piece:
                         if stream is None or stream.eof:
                             if not piece.strip(b"\0"):
                                 break  # padding after the last stream
-                            stream = new()
-                        yield stream.decompress(piece)
+                            stream = packed.new()
+                        yield from _decompress(stream, piece)
                         piece = stream.unused_data if stream.eof else b""
         except (OSError, zlib.error, zstandard.ZstdError, ValueError) as error:
             problem = f"damaged compressed data before byte {self.position:,} ({error})"
@@ -133,6 +164,15 @@ class Source(io.RawIOBase):
         if stream is not None and not stream.eof:
             problem = f"its compressed data ends at byte {self.position:,} without an end mark"
             raise InputError(f"{self.path}: the file is cut off ({problem})", AGAIN)
+
+
+def _decompress(stream: Any, piece: bytes) -> Iterator[bytes]:
+    if not isinstance(stream, bz2.BZ2Decompressor):
+        yield stream.decompress(piece)
+        return
+    yield stream.decompress(piece, _MAX_PIECE)
+    while not (stream.eof or stream.needs_input):
+        yield stream.decompress(b"", _MAX_PIECE)
 
 
 def open_source(path: Path) -> tuple[Source, BinaryIO]:
@@ -200,12 +240,12 @@ def read_lines(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
     """(number from 1, line without its end), skipping blank lines.
 
     Lines end at "\\n" alone: real texts hold U+0085 and U+2028, at which str.splitlines would break.
-    Raises `InputError` for a line longer than 128 MB, which would fill the memory.
+    Raises `InputError` for a line longer than `MAX_RECORD`.
     """
-    for number, line in enumerate(iter(partial(stream.readline, _MAX_LINE), b""), start=1):
-        if len(line) == _MAX_LINE:
+    for number, line in enumerate(iter(partial(stream.readline, MAX_RECORD), b""), start=1):
+        if len(line) == MAX_RECORD:
             hint = "Check that it is a text file with one record a line."
-            raise InputError(f"{stream.name}, line {number:,}: longer than {_MAX_LINE:,} bytes", hint)
+            raise InputError(f"{stream.name}, line {number:,}: longer than {MAX_RECORD:,} bytes", hint)
         line = line.rstrip(b"\r\n")
         if line.strip():
             yield number, line

@@ -21,9 +21,9 @@ from indexer.base.errors import InputError
 from indexer.base.text import escaped
 from indexer.documents import Redirect
 from indexer.files.listing import Entry, list_folder, suffix_of
-from indexer.files.sources import FolderSource, Reading, read_head
+from indexer.files.sources import MAX_RECORD, FolderSource, Reading, read_head
 from indexer.readers.formats import all_readers
-from indexer.readers.reader import Ignored, Outcome, Reader, Record
+from indexer.readers.reader import Ignored, Outcome, Reader, Record, named_errors
 from indexer.readers.targets import Targets
 
 
@@ -140,7 +140,7 @@ class FolderReader(Reader):
 
     def _records_of(self, source: FolderSource, name: str) -> Iterator[Record]:
         try:
-            with source.open(name) as stream:
+            with source.open(name) as stream, named_errors(self.path_of(name), _UNREADABLE):
                 yield from self.read_file(name, stream)
         except InputError as error:
             yield Record(escaped(name), error)
@@ -166,7 +166,7 @@ class PageReader(FolderReader):
 
     indexes: ClassVar[tuple[str, ...]]
     """The pages that a link to a folder may mean, most likely first."""
-    max_bytes: ClassVar[int] = 1 << 25
+    max_bytes: ClassVar[int] = MAX_RECORD
     """A larger file is refused: it is not a page, or would take minutes."""
 
     @classmethod
@@ -201,7 +201,7 @@ class PageReader(FolderReader):
         if len(content) > self.max_bytes:
             problem = f"{self.path_of(name)}: more than {self.max_bytes:,} bytes, too large for a page"
             raise InputError(problem, "Split the file, or use --on-error skip to skip it.")
-        yield Record(name, content)
+        yield Record(name, content, len(content))
 
 
 @lru_cache(maxsize=4)

@@ -21,7 +21,7 @@ from indexer.documents import Document
 from indexer.readers.folders import PageReader
 from indexer.readers.layout import Layout
 from indexer.readers.markdown_text import PageLinks, first_heading, parse_markdown, render_markdown
-from indexer.readers.reader import Ignored, Outcome, Record, damaged
+from indexer.readers.reader import Ignored, Outcome, Record
 
 
 class MarkdownReader(PageReader):
@@ -40,21 +40,18 @@ class MarkdownReader(PageReader):
         name = record.place
         source = _decode(record.payload)
         outcomes: list[Outcome] = []
+        written, tokens = parse_markdown(source)
+        metadata: dict[str, str] = {}
         try:
-            written, tokens = parse_markdown(source)
-            try:
-                front = _front_matter(written)
-            except _YAML_ERRORS:
-                front = {}
-                outcomes.append(Ignored("front matter that is not YAML (the page itself is kept)"))
+            front = _front_matter(written)
             if front is None:
                 tokens = [*parse_markdown(written)[1], *tokens]
             metadata = _metadata(front or {})
-            title = metadata.get("title") or first_heading(tokens) or PurePosixPath(name).stem
-            layout = Layout()
-            render_markdown(tokens, layout, title, PageLinks(name, self.targets()))
-        except RecursionError:
-            raise damaged("the page is nested too deep", "page") from None
+        except _YAML_ERRORS:
+            outcomes.append(Ignored("front matter that is not YAML (the page itself is kept)"))
+        title = metadata.get("title") or first_heading(tokens) or PurePosixPath(name).stem
+        layout = Layout()
+        render_markdown(tokens, layout, title, PageLinks(name, self.targets()))
         text = layout.text()
         if not text:
             return [*outcomes, Ignored("empty page")]
@@ -74,6 +71,7 @@ def _decode(content: bytes) -> str:
 
 
 _MAX_FRONT_MATTER = 1 << 16
+_MAX_ALIASES = 20
 _YAML_ERRORS = (
     yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, ArithmeticError, RecursionError,
 )  # fmt: skip
@@ -84,6 +82,10 @@ def _front_matter(written: str) -> dict[Any, Any] | None:
     """The values by name; None if it is not a mapping. Raises one of `_YAML_ERRORS`."""
     if len(written) > _MAX_FRONT_MATTER:
         raise ValueError("too long")
+    # Merge keys (<<, !!merge) copy the mappings that they name: those of 13 lines could fill any memory.
+    merges = "<<" in written or "merge" in written
+    if merges and sum(isinstance(event, yaml.AliasEvent) for event in yaml.parse(written)) > _MAX_ALIASES:
+        raise ValueError("too many aliases")
     values = yaml.safe_load(written)
     return (values or {}) if isinstance(values, dict | None) else None
 

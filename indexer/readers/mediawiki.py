@@ -20,8 +20,6 @@ from pathlib import Path
 from typing import BinaryIO
 from xml.parsers import expat
 
-from mwparserfromhell.parser import ParserError
-
 from indexer.base.errors import InputError
 from indexer.documents import Document, Redirect
 from indexer.files.sources import AGAIN
@@ -39,7 +37,7 @@ class Page:
 
     site: Site
     title: str
-    namespace: int
+    namespace: str
     page_id: str
     redirect: str
     model: str
@@ -84,8 +82,8 @@ class MediawikiReader(Reader):
             except InputError as error:
                 problem = error
             for page in pages.take():
-                place = f"page {page.page_id} ({page.title})"
-                yield Record(place, page)
+                place = f"page {page.page_id:.20} ({page.title:.255})"
+                yield Record(place, page, len(page.text))
                 last = f"after {place}"
             if problem:
                 raise InputError(f"{self.path}, {last}: {problem.message}", problem.hint)
@@ -96,7 +94,9 @@ class MediawikiReader(Reader):
         """One document, one redirect, or the reason for neither."""
         page: Page = record.payload
         titles = titles_of(page.site)
-        if page.namespace != 0:
+        if page.namespace != "0":
+            if _number(page.namespace) is None:
+                raise damaged(f"its namespace {page.namespace[:60]!r} is not a number", "page")
             return [Ignored("other namespace")]
         id_ = titles.key(page.title)
         if not id_:
@@ -112,14 +112,14 @@ class MediawikiReader(Reader):
         if len(page.text) > MAX_PAGE_CHARACTERS:
             problem = f"more than {MAX_PAGE_CHARACTERS:,} characters, which no wiki allows"
             raise InputError(f"the page has {problem}", "Split it, or use --on-error skip to skip it.")
-        try:
-            text, links, sections = read_wikitext(page.text, titles.resolve)
-        except RecursionError:
-            raise damaged("the page is too deeply nested", "page") from None
-        except ParserError as error:
-            raise damaged(f"not parsable ({error})", "page") from None
+        text, links, sections = read_wikitext(page.text, titles.resolve)
         title = page.title.replace("_", " ").strip()
         return [Document(id_, title, text, links, sections, titles.url(id_), {"page_id": page.page_id})]
+
+
+def _number(written: str) -> int | None:
+    """The number of a namespace."""
+    return int(written) if re.fullmatch("-?[0-9]{1,9}", written) else None
 
 
 # Elements whose text is collected, by (parent, name): <id> also stands elsewhere, and revisions of
@@ -160,6 +160,8 @@ class _PageParser:
         """Parse a piece of the file; an empty one ends it. Raises `InputError` without place."""
         try:
             self._expat.Parse(chunk, not chunk)
+        except (ValueError, LookupError) as error:  # of the encoding that the XML declares
+            raise InputError(f"unsupported encoding ({error})", "Convert the file to UTF-8.") from None
         except expat.ExpatError as error:
             where = f"line {error.lineno:,}, column {error.offset:,}"
             broken = f"broken XML ({expat.ErrorString(error.code)}, {where})"
@@ -190,7 +192,7 @@ class _PageParser:
             if name == "namespace":
                 number = attributes.get("key", "")
                 sensitive = attributes.get("case") == "case-sensitive"
-                self._namespace = (int(number) if number.lstrip("-").isdecimal() else 0, sensitive)
+                self._namespace = (_number(number) or 0, sensitive)
         elif name == "page":
             self._page, self._latest = {}, {}
         elif name == "revision":
@@ -242,7 +244,7 @@ class _PageParser:
             Page(
                 self._built,
                 page.get("title", ""),
-                int(number) if number.lstrip("-").isdecimal() else 0,
+                number,
                 page.get("id", "without id"),
                 redirect,
                 revision.get("model", ""),

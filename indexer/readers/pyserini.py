@@ -17,12 +17,10 @@ from indexer.base.errors import InputError
 from indexer.base.text import escaped
 from indexer.documents import Document
 from indexer.files.json_stream import BLANK, first_keys, read_entries
-from indexer.files.sources import read_lines
+from indexer.files.sources import MAX_RECORD, read_lines
 from indexer.readers.folders import FolderReader
 from indexer.readers.jsonl import field_text, load_object
 from indexer.readers.reader import Outcome, Record
-
-_MAX_BYTES = 1 << 26  # of a file that is one object
 
 
 class PyseriniReader(FolderReader):
@@ -50,10 +48,10 @@ class PyseriniReader(FolderReader):
             for number, entry in enumerate(read_entries(stream, self.path_of(name)), start=1):
                 yield Record(f"{inside}entry {number:,}", entry)
         elif _MULTILINE.match(head):
-            content = stream.read(_MAX_BYTES + 1)
-            if len(content) > _MAX_BYTES:
+            content = stream.read(MAX_RECORD + 1)
+            if len(content) > MAX_RECORD:
                 hint = "Write one object a line, or an array of objects."
-                raise InputError(f"{self.path_of(name)}: an object of more than {_MAX_BYTES:,} bytes", hint)
+                raise InputError(f"{self.path_of(name)}: an object of more than {MAX_RECORD:,} bytes", hint)
             yield Record(f"{inside}its object", content)
         else:
             for number, line in read_lines(stream):

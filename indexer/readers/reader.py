@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
 
-from indexer.base.errors import InputError
+from indexer.base.errors import InputError, LinkseekError
 from indexer.documents import Document, Redirect
 from indexer.files.sources import Reading, open_source, read_lines
 
@@ -29,6 +30,8 @@ class Record:
 
     place: str
     payload: Any
+    size: int = 0
+    """About how many bytes a large payload has, so that few are sent to a process at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,7 @@ class Reader(ABC):
         source, stream = open_source(self.path)
         if on_open:
             on_open(source)
-        with stream:
+        with stream, named_errors(str(self.path), _CHECK):
             yield from self.read_records(stream)
 
     def state(self) -> dict[str, Any]:
@@ -102,10 +105,33 @@ def parse_at(reader: Reader, record: Record) -> Iterable[Outcome]:
         raise record.payload
     if isinstance(record.payload, Outcome):
         return [record.payload]
+    with named_errors(f"{reader.path}, {record.place}", _SKIP):
+        try:
+            return list(reader.parse(record))
+        except InputError as error:
+            raise InputError(f"{reader.path}, {record.place}: {error.message:.1000}", error.hint) from None
+
+
+_SKIP = "Fix the record, or use --on-error skip to skip it."
+_CHECK = "Check the file, or use --on-error skip to keep the intact part."
+
+
+@contextmanager
+def named_errors(place: str, hint: str) -> Iterator[None]:
+    """Raise what a parser raises, whatever it is, as an `InputError` that names the place.
+
+    Parsers are given foreign bytes, and their documentation lists few of their exceptions. The errors of the
+    machine (its files, its memory) and our own pass through.
+    """
     try:
-        return list(reader.parse(record))
-    except InputError as error:
-        raise InputError(f"{reader.path}, {record.place}: {error.message}", error.hint) from None
+        yield
+    except (LinkseekError, OSError, MemoryError):
+        raise
+    except RecursionError:
+        raise InputError(f"{place}: nested too deep", hint) from None
+    except Exception as error:
+        problem = f"cannot be parsed ({type(error).__name__}: {error!s:.200})"
+        raise InputError(f"{place}: {problem}", hint) from error
 
 
 def damaged(problem: str, thing: str = "line") -> InputError:

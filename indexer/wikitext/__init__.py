@@ -17,7 +17,7 @@ Source: https://www.mediawiki.org/wiki/Help:Formatting and .../Markup_spec.
 from __future__ import annotations
 
 from indexer.documents import Link, Section
-from indexer.wikitext.brackets import balance_brackets
+from indexer.wikitext.brackets import balance_brackets, hide_loose_brackets
 from indexer.wikitext.characters import literal, without_controls
 from indexer.wikitext.layout import lay_out
 from indexer.wikitext.lines import drop_tables, mark_lines
@@ -27,11 +27,11 @@ from indexer.wikitext.targets import Resolve
 
 
 def read_wikitext(source: str, resolve: Resolve) -> tuple[str, tuple[Link, ...], tuple[Section, ...]]:
-    """Text, links and sections of a page. `RecursionError` is the caller's to catch."""
+    """Text, links and sections of a page."""
     source, kept = take_out_extensions(without_controls(source))
     source = replace_tags(source)
     source = balance_brackets(source, resolve)
     source = source.replace("<", literal("<"))  # the remaining ones open nothing
     source = drop_tables(source)
-    source = mark_lines(source)
+    source = hide_loose_brackets(mark_lines(source))
     return lay_out(*render(source, resolve, kept), kept)

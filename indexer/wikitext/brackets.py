@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from indexer.wikitext.characters import GAP, literal
+from indexer.wikitext.characters import GAP, literal, literal_brackets
 from indexer.wikitext.edits import Span, cut
 from indexer.wikitext.targets import Resolve
 from indexer.wikitext.templates import shape_of
@@ -79,6 +79,46 @@ def _drop_brackets(source: str, resolve: Resolve) -> str:
             position = box.end() if box else opening + (length or 2)
             cuts.append((opening, position))
     return cut(source, cuts, GAP)
+
+
+_OPEN_OR_CLOSE = re.compile(r"\[\[|\]\]|\{\{+|\}\}|^\{(?=\|)", re.MULTILINE)
+
+
+def hide_loose_brackets(source: str) -> str:
+    """The source with every bracket literal that no other closes, after all other steps.
+
+    The parser would read to the end of the page for each of them.
+    """
+    loose: list[Span] = []
+    links: list[Span] = []
+    templates: list[tuple[int, list[Span]]] = []  # where each opens, and the links that are open around it
+    for match in _OPEN_OR_CLOSE.finditer(source):
+        token, (start, end) = match[0], match.span()
+        if token == "[[":
+            links.append((start, end))
+        elif token == "]]":
+            if links:
+                links.pop()
+        elif token == "}}":
+            if templates:
+                loose += links
+                _, links = templates.pop()
+        elif token == "{":  # of a table
+            loose.append((start, end))
+        else:
+            loose.append((start, end - 2))  # empty, but in "{{{{"
+            templates.append((end - 2, links))
+            links = []
+    for opening, around in templates:
+        loose += [*around, (opening, opening + 2)]
+    loose += links
+    pieces: list[str] = []
+    position = 0
+    for start, end in sorted(loose):
+        pieces += source[position:start], literal_brackets(source[start:end])
+        position = end
+    pieces.append(source[position:])
+    return "".join(pieces)
 
 
 def _is_running_text(source: str, opening: int) -> bool:

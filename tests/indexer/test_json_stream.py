@@ -98,7 +98,7 @@ def test_what_is_before_the_break_is_given() -> None:
 
 
 def test_an_entry_without_end_does_not_fill_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(json_stream, "_MAX_BYTES", 1 << 20)
+    monkeypatch.setattr(json_stream, "MAX_RECORD", 1 << 20)
     data = b'[1, "' + b"x" * (3 << 20) + b'"]'
     with pytest.raises(InputError, match="after entry 1: an entry of more than 1,048,576 bytes") as caught:
         entries(data)

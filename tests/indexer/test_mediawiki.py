@@ -255,7 +255,7 @@ def test_a_page_without_title_and_a_page_too_deep(tmp_path: Path, monkeypatch: p
         raise RecursionError
 
     monkeypatch.setattr("indexer.readers.mediawiki.read_wikitext", overflow)
-    with pytest.raises(InputError, match="too deeply nested"):
+    with pytest.raises(InputError, match="nested too deep"):
         parse_at(reader, records[1])
 
 

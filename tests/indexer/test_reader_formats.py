@@ -265,7 +265,7 @@ def test_pyserini_a_file_without_line_breaks_is_not_read_as_one_object(
 ) -> None:
     from indexer.readers import pyserini
 
-    monkeypatch.setattr(pyserini, "_MAX_BYTES", 1000)
+    monkeypatch.setattr(pyserini, "MAX_RECORD", 1000)
     path = write(tmp_path / "a", '{\n"id": 1,\n"contents": "' + "x" * 1000 + '"}')
     assert "an object of more than 1,000 bytes" in problem(path).message
 

@@ -1,0 +1,186 @@
+"""What is small and would grow: decompressed, parsed, or nested. Each is refused, or read in linear time."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+import time
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import zstandard
+
+from indexer.base.errors import InputError
+from indexer.building.corpus import write_documents
+from indexer.documents import Document
+from indexer.files import sources
+from indexer.files.sources import MAX_RECORD, open_source, read_head, read_lines
+from indexer.readers.formats import all_readers, open_reader
+from indexer.readers.mediawiki_titles import Site, titles_of
+from indexer.readers.reader import Record
+from indexer.wikitext import read_wikitext
+
+# --- decompression --------------------------------------------------------------------------------
+
+PACK: dict[str, Callable[[bytes], bytes]] = {
+    "bz2": bz2.compress,
+    "gz": gzip.compress,
+    "zst": zstandard.ZstdCompressor().compress,
+}
+
+
+@pytest.mark.parametrize("suffix", PACK)
+def test_a_bomb_takes_little_memory(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"bomb.{suffix}"
+    path.write_bytes(PACK[suffix](bytes(1 << 22).replace(b"\0", b"x")) * 25)  # 100 MB
+    tracemalloc.start()
+    assert len(read_head(path)) == 1 << 16
+    head = tracemalloc.get_traced_memory()[1]
+    with pytest.raises(InputError, match=rf"line 1: longer than {MAX_RECORD:,} bytes"):
+        list(read_lines(open_source(path)[1]))
+    lines = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert head < 64 << 20
+    assert lines < 3 * MAX_RECORD
+
+
+@pytest.mark.parametrize("suffix", PACK)
+def test_a_file_that_grows_beyond_reason_is_refused(
+    tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "_FREE_GROWTH", 1 << 20)
+    path = tmp_path / f"bomb.{suffix}"
+    path.write_bytes(PACK[suffix](b"x\n" * (1 << 21)))
+    with pytest.raises(InputError, match=r"bomb\.\w+: [0-9,]+ bytes of it grow to more than [0-9,]+ bytes"):
+        list(read_lines(open_source(path)[1]))
+
+
+def test_a_frame_to_be_skipped_comes_first_in_some_zstd_files(tmp_path: Path) -> None:
+    path = tmp_path / "a.zst"
+    skipped = b"\x50\x2a\x4d\x18\x03\x00\x00\x00abc"
+    path.write_bytes(skipped + PACK["zst"](b"one\n") + skipped + PACK["zst"](b"two\n"))
+    assert [line for _, line in read_lines(open_source(path)[1])] == [b"one", b"two"]
+
+
+# --- records ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("x" * 999), LookupError("a"), RecursionError(), RuntimeError("b")]
+)
+def test_whatever_a_parser_raises_is_an_error_of_its_record(
+    tmp_path: Path, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text("".join(f'{{"id": "{n}", "text": "x", "links": []}}\n' for n in range(3)))
+    reader = all_readers()["jsonl"](path)
+    parse = reader.parse
+
+    def failing(record: Record) -> object:
+        if record.place == "line 2":
+            raise error
+        return parse(record)
+
+    monkeypatch.setattr(reader, "parse", failing)
+    with pytest.raises(
+        InputError, match=r"a\.jsonl, line 2: (cannot be parsed \(|nested too deep)"
+    ) as caught:
+        write_documents(reader, tmp_path)
+    assert len(caught.value.message) < 400 and "--on-error skip" in caught.value.hint
+    written = write_documents(reader, tmp_path, on_error="skip")
+    assert (written["documents"], written["skipped"]["malformed"]["count"]) == (2, 1)
+
+
+def test_an_id_that_no_index_can_hold_is_named_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    ids = ["x" * 32_756, "ü" * 20_000]
+    path.write_text("".join(json.dumps({"id": id_, "text": "x", "links": []}) + "\n" for id_ in ids))
+    with pytest.raises(InputError, match=r"a\.jsonl, line 2: the id '(ü{60})'\.\.\. is longer than 32,756"):
+        write_documents(all_readers()["jsonl"](path), tmp_path)
+
+
+def wiki(page: str, encoding: str = "utf-8") -> bytes:
+    head = f'<?xml version="1.0" encoding="{encoding}"?>'
+    return f"{head}<mediawiki><page><title>A</title>{page}</page></mediawiki>".encode()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (wiki("<ns>--5</ns><id>1</id>"), r"page 1 \(A\): its namespace '--5' is not a number"),
+        (wiki(f"<ns>{'5' * 5000}</ns>"), r"page without id \(A\): its namespace '5+' is not a number"),
+        *[
+            (wiki("", encoding), "before the first page: unsupported encoding")
+            for encoding in ("utf-7", "big5", "rot13", "idna")
+        ],
+    ],
+)
+def test_bad_numbers_and_encodings_of_an_export_are_named(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
+    path = tmp_path / "a.xml"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        write_documents(all_readers()["mediawiki"](path), tmp_path)
+
+
+def test_a_namespace_key_that_is_no_number_is_ignored(tmp_path: Path) -> None:
+    path = tmp_path / "a.xml"
+    names = '<siteinfo><namespaces><namespace key="--5">X</namespace></namespaces></siteinfo>'
+    text = "<ns>0</ns><revision><text>x</text></revision>"
+    path.write_bytes(wiki(text).replace(b"<mediawiki>", b"<mediawiki>" + names.encode()))
+    assert write_documents(all_readers()["mediawiki"](path), tmp_path)["documents"] == 1
+
+
+# --- parsers ----------------------------------------------------------------------------------------
+
+
+def seconds(work: Callable[[], object]) -> float:
+    started = time.process_time()
+    work()
+    return time.process_time() - started
+
+
+def assert_linear(work: Callable[[int], Callable[[], object]], size: int) -> None:
+    """Four times the input takes at most ten times as long (sixteen, if the time grew with its square)."""
+    small, large = seconds(work(size)), seconds(work(4 * size))
+    assert large < 10 * small + 0.2, (small, large)
+
+
+WIKITEXT = [
+    "[[[[File:a|",
+    "'''{|\n",
+    "}-{|\n",
+    "[[[[:||",
+    "{{{{nowrap|",
+    "{{{nowrap|}}",
+    "[[a|''[[",
+    "}}{|\n[[",
+]
+
+
+@pytest.mark.parametrize("pattern", WIKITEXT)
+def test_wikitext_takes_linear_time(pattern: str) -> None:
+    resolve = titles_of(Site()).resolve
+    assert_linear(lambda size: lambda: read_wikitext(pattern * (size // len(pattern)), resolve), 12_000)
+
+
+def test_front_matter_of_merge_keys_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text(
+        "---\na0: &a0 {x: y}\n"
+        + "".join(f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 8)}]}}\n" for n in range(1, 14))
+        + "---\ntext"
+    )
+    document, note = open_reader(tmp_path).documents()
+    assert isinstance(document, Document) and document.text == "text"
+    assert "front matter" in str(note)
+
+
+def test_a_number_of_20_000_digits_in_front_matter_is_no_title(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text(f"---\ntitle: 0b{'1' * 20_000}\n---\ntext")
+    document, note = open_reader(tmp_path).documents()
+    assert isinstance(document, Document) and document.title == "a"
+    assert "front matter" in str(note)
