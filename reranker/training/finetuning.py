@@ -37,6 +37,7 @@ from reranker.training.group_loss import LOSSES, batch_loss
 from reranker.training.groups import (
     data_sha256,
     draw_queries,
+    first_queries,
     fold_of_each,
     fold_split,
     open_groups,
@@ -78,7 +79,8 @@ def _dev_pairs(config: FinetuneConfig, work: Path) -> list[Pair]:
         return []
     data = config.data.model_copy(update={"pairs": paths, "run": None, "index": None})
     table = open_groups(data, False, work, combined_sha256([file_sha256(path) for path in paths]))
-    return [table[row].record for row in range(min(len(table), config.dev.most))]
+    rows = first_queries(query_numbers(table), config.dev.most)
+    return [table[row].record for row in rows.tolist()]
 
 
 def _train_on_groups(
@@ -138,7 +140,8 @@ def _cross_validate(config: FinetuneConfig, run: Run, table: PairTable, sha256: 
     for held_out in range(count):
         train, dev = fold_split(folds, held_out, count)
         chosen = train[draw_queries(numbers[train], config.data.shots, config.data.seed)]
-        dev_pairs = [table[row].record for row in dev[: config.dev.most].tolist()]
+        dev_rows = dev[first_queries(numbers[dev], config.dev.most)]
+        dev_pairs = [table[row].record for row in dev_rows.tolist()]
         fold = replace(run, folder=finished / f"fold-{held_out}", work=run.work / f"fold-{held_out}")
         if not fold.folder.is_dir():
             finished.mkdir(exist_ok=True)

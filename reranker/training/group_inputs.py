@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import islice, zip_longest
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from torch import Tensor
 
 from indexer.encoding.batches import TokenRows
 from reranker.models.cross_encoder import token_rows
-from retriever.mining.pairs import Pair
+from retriever.mining.pairs import Context, Pair
 from retriever.models.biencoder import TextFormat
 from retriever.models.facts import ModelFacts, open_tokenizer, padded
 from retriever.training.batches import Sample
@@ -61,15 +62,19 @@ class GroupTexts:
     def pairs(self, sample: Sample[Pair], epoch: int) -> Pairs:
         """(query, text), the relevant text first; others are drawn anew for each epoch if there are more."""
         hard = draw(sample.record.hard_negatives, self.negatives, (self.seed, epoch, sample.row))
-        return self._read(sample.record, hard)
+        return self._read(sample.record.query, [sample.record.positive, *hard])
 
-    def first_pairs(self, pair: Pair) -> Pairs:
-        """The same with the first, best-ranked negatives, for the dev measure."""
-        return self._read(pair, pair.hard_negatives[: self.negatives])
+    def dev_pairs(self, pairs: Sequence[Pair]) -> Pairs:
+        """The relevant texts of one query's pairs, then the best-ranked negatives, for the dev measure."""
+        relevant = [pair.positive for pair in pairs]
+        ranks = zip_longest(*(pair.hard_negatives for pair in pairs))
+        negatives = dict.fromkeys(
+            context for rank in ranks for context in rank if context not in (None, *relevant)
+        )
+        return self._read(pairs[0].query, [*relevant, *islice(negatives, self.negatives)])
 
-    def _read(self, pair: Pair, negatives: Sequence[Any]) -> Pairs:
-        query = self.format.query(pair.query)
-        contexts = [pair.positive, *negatives]
+    def _read(self, query: str, contexts: Sequence[Context]) -> Pairs:
+        query = self.format.query(query)
         return [(query, self.format.passage(context.title, context.text)) for context in contexts]
 
 

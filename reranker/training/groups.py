@@ -137,6 +137,11 @@ def draw_queries(numbers: NDArray[np.int64], shots: int | None, seed: int) -> ND
     return np.flatnonzero(np.isin(numbers, chosen))
 
 
+def first_queries(numbers: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
+    """The places of all rows of the first `limit` queries, int64 [n] ascending. numbers: as `query_numbers`."""
+    return np.flatnonzero(np.isin(numbers, np.unique(numbers)[:limit]))
+
+
 def fold_of_each(queries: Iterable[str], count: int, seed: int) -> dict[str, int]:
     """The fold of each query, in [0, count): folds of equal size, by the queries and the seed alone.
 

@@ -1,6 +1,6 @@
-"""The dev measure of re-rankers: the mean reciprocal rank of the relevant text among a first stage's results.
+"""The dev measure of re-rankers: the mean reciprocal rank of the first relevant text of each query.
 
-MRR@10 as MS MARCO has it, of each query's relevant text and its hard negatives. Texts with the score of the
+MRR@10 as MS MARCO has it, of each query's relevant texts and its hard negatives. Texts with the score of a
 relevant one rank above it, so a model that gives all of them the same score is the worst, not the best.
 """
 
@@ -33,8 +33,12 @@ class DevGroups:
         self, model: nn.Module, device: torch.device, pairs: Sequence[Pair], tokenizer: PairTokenizer,
         texts: GroupTexts,
     ) -> None:  # fmt: skip
-        groups = [texts.first_pairs(pair) for pair in pairs]
+        by_query: dict[str, list[Pair]] = {}
+        for pair in pairs:
+            by_query.setdefault(pair.query, []).append(pair)
+        groups = [texts.dev_pairs(pairs) for pairs in by_query.values()]
         self._sizes = [len(group) for group in groups]
+        self._relevant = [len(pairs) for pairs in by_query.values()]
         self._tokens = tokenizer.tokens([pair for group in groups for pair in group])
         self._model, self._device, self._tokenizer = model, device, tokenizer
 
@@ -44,7 +48,7 @@ class DevGroups:
         self._model.eval()
         scores = encode_texts(self, self._tokens)[:, 0]  # [n]
         self._model.train(was_training)
-        return mean_reciprocal_rank(scores, self._sizes)
+        return mean_reciprocal_rank(scores, self._sizes, self._relevant)
 
     def encode_tokens(self, batch: Sequence[Tokens]) -> NDArray[np.float32]:
         """The scores of one batch, float32 [B, 1], as `indexer.encoding.batches` calls it."""
@@ -54,16 +58,18 @@ class DevGroups:
         return scores
 
 
-def mean_reciprocal_rank(scores: NDArray[np.float32], sizes: Sequence[int], cut: int = CUT) -> float:
-    """Of groups in a row, the relevant text's score first in each.
+def mean_reciprocal_rank(
+    scores: NDArray[np.float32], sizes: Sequence[int], relevant: Sequence[int], cut: int = CUT
+) -> float:
+    """Of groups in a row, each with so many relevant texts first.
 
     A relevant text whose score is not a number is the last; another one with such a score ranks above it.
     """
     starts = np.cumsum([0, *sizes])
     total = 0.0
-    for start, end in pairwise(starts.tolist()):
-        own = np.nan_to_num(scores[start], nan=-np.inf)
-        others = np.nan_to_num(scores[start + 1 : end], nan=np.inf)
-        rank = 1 + int((others >= own).sum())
+    for (start, end), count in zip(pairwise(starts.tolist()), relevant, strict=True):
+        best = np.nan_to_num(scores[start : start + count], nan=-np.inf).max()
+        others = np.nan_to_num(scores[start + count : end], nan=np.inf)
+        rank = 1 + int((others >= best).sum())
         total += 1 / rank if rank <= cut else 0.0
     return total / len(sizes)

@@ -21,6 +21,7 @@ from reranker.training.group_inputs import GroupCollator, GroupTexts, PairTokeni
 from reranker.training.groups import (
     data_sha256,
     draw_queries,
+    first_queries,
     fold_of_each,
     fold_split,
     judged_groups,
@@ -146,6 +147,12 @@ def test_shots_are_queries_and_fewer_are_a_part_of_more(tmp_path):
         draw_queries(numbers, 31, 5)
 
 
+def test_the_limit_on_dev_pairs_counts_queries_not_relevant_documents():
+    numbers = np.repeat(np.arange(50), 70)  # Robust04 has some 70 relevant documents a topic
+    assert len(np.unique(numbers[first_queries(numbers, 1_000)])) == 50
+    np.testing.assert_array_equal(first_queries(np.array([4, 7, 4, 9, 7]), 2), [0, 1, 2, 4])
+
+
 def test_folds_part_the_queries_evenly_and_never_the_rows_of_one():
     queries = [f"q{n % 12}" for n in range(40)]
     fold_of = fold_of_each(queries, 5, seed=1)
@@ -223,15 +230,28 @@ def test_a_batch_is_cut_between_groups_where_they_fit(scorer, mini_batch, pieces
 
 def test_reciprocal_ranks_by_hand():
     scores = np.array([3, 1, 2, 1, 2, 3, 0, 0], np.float32)  # ranks 1, 3, and 2 for a tie
-    assert mean_reciprocal_rank(scores, [3, 3, 2]) == pytest.approx((1 + 1 / 3 + 1 / 2) / 3)
-    assert mean_reciprocal_rank(scores, [3, 3, 2], cut=2) == pytest.approx((1 + 0 + 1 / 2) / 3)
+    ones = [1, 1, 1]
+    assert mean_reciprocal_rank(scores, [3, 3, 2], ones) == pytest.approx((1 + 1 / 3 + 1 / 2) / 3)
+    assert mean_reciprocal_rank(scores, [3, 3, 2], ones, cut=2) == pytest.approx((1 + 0 + 1 / 2) / 3)
+    several = np.array([1, 3, 2, 4], np.float32)  # of two relevant texts the better one counts: rank 2
+    assert mean_reciprocal_rank(several, [4], [2]) == pytest.approx(1 / 2)
 
 
 def test_what_is_no_number_is_never_to_a_models_advantage():
     nan = np.nan
-    assert mean_reciprocal_rank(np.array([nan, 1, 2], np.float32), [3]) == pytest.approx(1 / 3)
-    assert mean_reciprocal_rank(np.array([5, nan, 2], np.float32), [3]) == pytest.approx(1 / 2)
-    assert mean_reciprocal_rank(np.array([nan, nan], np.float32), [2]) == pytest.approx(1 / 2)
+    assert mean_reciprocal_rank(np.array([nan, 1, 2], np.float32), [3], [1]) == pytest.approx(1 / 3)
+    assert mean_reciprocal_rank(np.array([5, nan, 2], np.float32), [3], [1]) == pytest.approx(1 / 2)
+    assert mean_reciprocal_rank(np.array([nan, nan], np.float32), [2], [1]) == pytest.approx(1 / 2)
+
+
+def test_dev_texts_of_a_query_are_its_relevant_ones_and_each_negative_once():
+    def context(text):
+        return Context("", text)
+
+    first = Pair("q", context("r1"), hard_negatives=(context("a"), context("b"), context("c")))
+    second = Pair("q", context("r2"), hard_negatives=(context("a"), context("r1"), context("d")))
+    texts = [text for _, text in GroupTexts(TextFormat(), 3).dev_pairs([first, second])]
+    assert texts == ["r1", "r2", "a", "b", "c"]
 
 
 def test_the_measure_is_that_of_the_models_scores(scorer, tmp_path):
@@ -244,7 +264,7 @@ def test_the_measure_is_that_of_the_models_scores(scorer, tmp_path):
     found = DevGroups(model, torch.device("cpu"), pairs, PairTokenizer(scorer.facts), texts)()
     ranks = []
     for pair in pairs:
-        scores = model.predict(texts.first_pairs(pair), show_progress_bar=False)
+        scores = model.predict(texts.dev_pairs([pair]), show_progress_bar=False)
         ranks.append(1 / (1 + int((scores[1:] >= scores[0]).sum())))
     assert found == pytest.approx(np.mean(ranks), abs=1e-6) and 0.1 < found < 0.9
 
