@@ -4,6 +4,7 @@ A pair is (query, text), and the text of a candidate is its title, a separator, 
 separators come from the model's own folder, from the prompts in `config_sentence_transformers.json`, which
 sentence-transformers stores for cross-encoders too but does not use:
 
+    title             "no" for a model that was trained without titles; by default they are read
     title_separator   between title and text, such as " [SEP] "; by default a space
     url_separator     between a whole document's address and its title; by default no address is read
                       (URL, title and body: HARP, section 4.2; PHP)
@@ -31,6 +32,9 @@ from retriever.models.facts import ModelFacts
 from retriever.queries import read_queries
 from retriever.ranking import Query, Ranking
 from retriever.search.runs import check_questions, read_run, run_ranking
+
+TITLE = "title"
+"""Among a model's prompts: "no" if it reads no titles."""
 
 URL_SEPARATOR = "url_separator"
 """Among a model's prompts: the text between a document's address and its title."""

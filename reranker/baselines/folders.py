@@ -1,7 +1,7 @@
 """A baseline on disk, and a new one from word embeddings.
 
     model.safetensors    all weights, the embeddings included
-    config.json          {"linkseek_baseline": KIND, "max_tokens": ..., "options": {...}}
+    config.json          {"linkseek_baseline": KIND, "max_tokens": ..., "title": ..., "options": {...}}
     tokenizer.json       words and their numbers
 
 Words are the tokens of a base, or those of a file of embeddings (GloVe's form). A pair is query and text one
@@ -59,7 +59,8 @@ def load_baseline(folder: Path) -> tuple[Baseline, ModelFacts]:
         weights = load_file(folder / _WEIGHTS)
         model = BASELINES[config[KIND]](weights["embeddings.weight"], **config["options"])
         model.load_state_dict(weights)
-        facts = baseline_facts((folder / _TOKENIZER).read_text("utf-8"), int(config["max_tokens"]))
+        tokenizer = (folder / _TOKENIZER).read_text("utf-8")
+        facts = baseline_facts(tokenizer, int(config["max_tokens"]), bool(config.get("title", True)))
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError, LinkseekError) as error:
         reason = first_line(error) or type(error).__name__
         raise InputError(f"re-ranker {folder}: cannot be read ({reason})", "Train it again.") from None
@@ -72,13 +73,14 @@ def save_baseline(model: Baseline, facts: ModelFacts, folder: Path) -> None:
     weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
     save_file(weights, folder / _WEIGHTS, metadata={"format": "pt"})
     (folder / _TOKENIZER).write_text(facts.tokenizer, "utf-8")
-    write_json(folder / _CONFIG, {KIND: model.kind, "max_tokens": facts.max_tokens, "options": model.options})
+    own = {"max_tokens": facts.max_tokens, "title": facts.title, "options": model.options}
+    write_json(folder / _CONFIG, {KIND: model.kind} | own)
 
 
-def baseline_facts(tokenizer: str, max_tokens: int) -> ModelFacts:
-    """The facts of a baseline for `retriever.models.engine`."""
+def baseline_facts(tokenizer: str, max_tokens: int, title: bool = True) -> ModelFacts:
+    """The facts of a baseline for `retriever.models.engine`. title: whether it reads titles."""
     inputs = ("input_ids", "attention_mask", "token_type_ids")
-    return ModelFacts(1, max_tokens, pad_token=0, tokenizer=tokenizer, inputs=inputs)
+    return ModelFacts(1, max_tokens, pad_token=0, tokenizer=tokenizer, inputs=inputs, title=title)
 
 
 def new_baseline(kind: str, vectors: Tensor, max_tokens: int) -> Baseline:

@@ -21,7 +21,7 @@ from tokenizers import Encoding
 from indexer.base.errors import InputError
 from indexer.encoding.batches import TokenRows, encode_texts
 from indexer.encoding.encode import OnRows
-from reranker.candidates import URL_SEPARATOR, PairFormat, Readable
+from reranker.candidates import TITLE, URL_SEPARATOR, PairFormat, Readable
 from reranker.models.bases import open_cross_encoder
 from retriever.models.engine import Engine, Opened
 from retriever.models.facts import ModelFacts
@@ -44,7 +44,7 @@ class Scorer(Engine):
         super().__init__(opened)
         facts = opened.facts
         self.text_format = PairFormat(
-            title_separator=facts.title_separator, url_separator=facts.url_separator
+            facts.title, title_separator=facts.title_separator, url_separator=facts.url_separator
         )
         self.identity = {"name": self.name, "sha256": opened.sha256, "max_tokens": self.max_tokens}
         self._readable = Readable(facts)
@@ -123,6 +123,7 @@ def cross_encoder_facts(model: CrossEncoder, name: str) -> ModelFacts:
         max_tokens=int(model.max_seq_length or 512),
         pad_token=int(model.tokenizer.pad_token_id or 0),
         tokenizer=fast_tokenizer(model, f"cross-encoder {name}"),
+        title=model.prompts.get(TITLE) != "no",
         title_separator=text_prompts(model)["title_separator"],
         url_separator=model.prompts.get(URL_SEPARATOR) or "",
         inputs=[

@@ -138,7 +138,7 @@ def draw_queries(numbers: NDArray[np.int64], shots: int | None, seed: int) -> ND
 
 
 def first_queries(numbers: NDArray[np.int64], limit: int) -> NDArray[np.int64]:
-    """The places of all rows of the first `limit` queries, int64 [n] ascending. numbers: as `query_numbers`."""
+    """The places of all rows of the first `limit` queries, int64 [n]. numbers: as `query_numbers`."""
     return np.flatnonzero(np.isin(numbers, np.unique(numbers)[:limit]))
 
 

@@ -11,7 +11,7 @@ from torch import nn
 
 from indexer.base.errors import InputError
 from indexer.files.hashes import file_sha256
-from reranker.candidates import URL_SEPARATOR
+from reranker.candidates import TITLE, URL_SEPARATOR
 from reranker.models.bases import (
     are_reranker_adapters,
     find_start,
@@ -81,14 +81,16 @@ def open_trainable_cross_encoder(
             add_adapters(transformer, settings, **options)
     # Scores far from zero still differ where their sigmoids are all 1.
     model.activation_fn = nn.Identity()
-    separators = {TITLE_SEPARATOR: texts.separator} if texts.separator is not None else {}
-    separators |= {URL_SEPARATOR: URL_BEFORE_TITLE} if url else {}
-    model.prompts = {**(model.prompts or {}), **separators}
+    prompts = {name: text for name, text in (model.prompts or {}).items() if name != TITLE}
+    prompts |= {} if texts.title else {TITLE: "no"}
+    prompts |= {TITLE_SEPARATOR: texts.separator} if texts.separator is not None else {}
+    prompts |= {URL_SEPARATOR: URL_BEFORE_TITLE} if url else {}
+    model.prompts = prompts
     facts = cross_encoder_facts(model, settings.base)
     return Trainable(
         model,
         facts,
-        TextFormat(texts.title, title_separator=facts.title_separator),
+        TextFormat(facts.title, title_separator=facts.title_separator),
         base_sha256,
         lambda folder: save_cross_encoder(model, folder, adapted_sha256),
     )
@@ -122,7 +124,7 @@ def _open_baseline(config: FinetuneConfig) -> Trainable:
     else:
         base_sha256 = weights_sha256(find_start(config.model.base))
         tokenizer, vectors = read_base_embeddings(open_start(config.model.base, config.texts.tokens))
-    facts = baseline_facts(tokenizer, config.texts.tokens)
+    facts = baseline_facts(tokenizer, config.texts.tokens, config.texts.title)
     model = new_baseline(config.model.kind, vectors, config.texts.tokens)
     text_format = TextFormat(config.texts.title)
     return Trainable(model, facts, text_format, base_sha256, lambda path: save_baseline(model, facts, path))

@@ -17,6 +17,7 @@ from tiny_training import pair_rows, save_bert, save_normalized, write_pairs
 
 from indexer.base.errors import InputError, UsageError
 from indexer.base.settings import read_settings, settings_text
+from reranker.candidates import Candidate
 from reranker.export import main as export
 from reranker.finetune import main
 from reranker.models.scoring import open_scorer
@@ -130,6 +131,14 @@ def test_after_a_kill_the_same_command_ends_with_the_same_bits(undisturbed, conf
         assert (tmp_path / "out" / name).read_bytes() == (undisturbed / "out" / name).read_bytes()
     with pytest.raises(UsageError, match="out exists already, and has other settings"):
         finetune(path, "training.mini_batch=3", "loss.kind=pointwise")
+
+
+def test_a_model_trained_without_titles_is_scored_without_them(config, tmp_path):
+    without = open_scorer(str(finetune(config(), "texts.title=false", "training.epochs=1")), device="cpu")
+    assert without.text_format.head(Candidate("a title", "")) == ""
+    again = config(base=without.location, folder=tmp_path / "again")
+    with_titles = open_scorer(str(finetune(again, "training.epochs=1")), device="cpu")
+    assert with_titles.text_format.head(Candidate("a title", "")) == "a title "
 
 
 def test_few_shots_are_those_of_a_seed(config, tmp_path):

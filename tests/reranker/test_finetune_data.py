@@ -195,9 +195,9 @@ def test_groups_are_read_as_they_are_scored(scorer):
     assert {text for _, text in pairs[1:]} <= {f"t{n} w{n}" for n in range(5)}
     assert texts.pairs(SAMPLE, 0) == pairs
     assert len({tuple(texts.pairs(SAMPLE, epoch)) for epoch in range(20)}) > 5  # drawn anew each epoch
-    assert texts.first_pairs(PAIR) == [("it's", "t right"), ("it's", "t0 w0"), ("it's", "t1 w1")]
+    assert texts.dev_pairs([PAIR]) == [("it's", "t right"), ("it's", "t0 w0"), ("it's", "t1 w1")]
     without_title = GroupTexts(TextFormat(title=False), 1)
-    assert without_title.first_pairs(PAIR)[0] == ("it's", "right")
+    assert without_title.dev_pairs([PAIR])[0] == ("it's", "right")
     long = [("a " * 60, "b " * 60), ("a " * 60, "b"), ("", "b " * 99), *pairs]
     tokenizer = PairTokenizer(scorer.facts)
     for mine, theirs in zip(tokenizer.tokens(long), scorer.tokenize_pairs(long), strict=True):
