@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
@@ -49,6 +49,10 @@ class NegativesOptions(Options):
     qrels: Path | None = None
     """judgements of passages or documents; of a document, the passage with an answer if questions have
     answers"""
+    positives: Literal["all", "one"] = "all"
+    """of several relevant passages of --qrels: a pair for each, or for one of them, drawn at random"""
+    seed: Annotated[int, Field(ge=0)] = 1
+    """of that draw"""
     pairs: Path | None = None
     """labelled pairs whose relevant passages stay, for a second round with another run"""
     answers: AnswerKind = "tokens"
@@ -66,6 +70,8 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     options = parse_options(NegativesOptions, argv, program)
     if options.qrels and options.pairs:
         raise UsageError("--qrels and --pairs are both given", "Give one of them.")
+    if options.positives == "one" and not options.qrels:
+        raise UsageError("--positives one: draws from the passages of --qrels", "Give --qrels.")
     if not options.output.name.endswith((".jsonl", ".jsonl.zst")):
         raise UsageError(f"--output {options.output}: not JSONL", "Use a name in .jsonl or .jsonl.zst.")
     check_replaceable(options.output)
@@ -109,5 +115,6 @@ def _pairs(
         index, queries, ranking, answering, options.negatives, counts, options.answers
     )
     if options.qrels:
-        return questions.pairs_from_judgements(read_qrels(options.qrels))
+        seed = options.seed if options.positives == "one" else None
+        return questions.pairs_from_judgements(read_qrels(options.qrels), seed)
     return questions.pairs_again(earlier) if options.pairs else questions.pairs_from_answers()

@@ -2,6 +2,7 @@
 
     accuracy@K       1 if one of the first K passages holds an answer, else 0 (DPR's measure)
     all@K            1 if every relevant item is among the first K, else 0 (HotpotQA's two passages)
+    LETOR-nDCG@K     nDCG as LETOR 4.0 has it: gain 2^grade - 1, and no discount of rank 2 (Qin and Liu 2013)
     nDCG@10, R@100, MRR@10, Success@1, AP(rel=2), ...       over judgements, computed by ir-measures
 
 MRR@K is ir-measures' RR@K under the name that MS MARCO gave it; both names are accepted. A query that is
@@ -12,8 +13,10 @@ other measure: such queries are skipped, and the number of values says how many 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
+from math import log2
 from typing import Any, Literal
 
 import ir_measures
@@ -30,8 +33,8 @@ _BLOCK = 1 << 22  # indices drawn at a time: 32 MB
 _DECIMALS = 12
 
 _KNOWN = (
-    "Known: accuracy@K, all@K, and what ir-measures computes: nDCG@K, MRR@K, R@K, P@K, Success@K, AP@K, "
-    "... (https://ir-measur.es/en/latest/measures.html)."
+    "Known: accuracy@K, all@K, LETOR-nDCG@K, and what ir-measures computes: nDCG@K, MRR@K, R@K, P@K, "
+    "Success@K, AP@K, ... (https://ir-measur.es/en/latest/measures.html)."
 )
 _MISSING = {
     "answers": ("no question has answers", "Omit it."),
@@ -77,7 +80,7 @@ class Values:
 
 def parse_measure(name: str) -> Measure:
     """A measure from its name. Raises `UsageError` if it is unknown or cannot be computed here."""
-    own = re.fullmatch(r"(accuracy|all)@([1-9]\d*)", name)
+    own = re.fullmatch(r"(accuracy|all|LETOR-nDCG)@([1-9]\d*)", name)
     if own:
         return Measure(name, int(own[2]), "answers" if own[1] == "accuracy" else "judgements")
     try:
@@ -195,10 +198,13 @@ def measure_judged(
     own = [measure for measure in measures if measure.judged is None]
     if own:
         hits = relevant_results(ranking, relevance)[list(place.values())]  # [n, k]
-        relevant = [sum(value > 0 for value in relevance[query].values()) for query in place]  # [n]
+        rows = np.where(hits, ranking.rows[list(place.values())], -1)  # [n, k]
         for measure in own:
-            count = hits[:, : measure.cutoff].sum(axis=1)  # [n]
-            values[measure.name][:] = (count == relevant) & (count > 0)
+            value_of = _letor_ndcg if measure.name.startswith("LETOR") else _has_all
+            values[measure.name][:] = [
+                value_of(results.tolist(), relevance[query], measure.cutoff or 0)
+                for query, results in zip(place, rows, strict=True)
+            ]
     # Plain numbers as ids and ranks as scores: some of the programs behind ir-measures accept
     # nothing else, and no two of them order equal scores alike.
     qrels = {
@@ -216,6 +222,24 @@ def measure_judged(
     for metric in ir_measures.iter_calc(list(name_of), qrels, run) if name_of else ():
         values[name_of[metric.measure]][column[metric.query_id]] = metric.value
     return {name: Values(tuple(place), value) for name, value in values.items()}
+
+
+def _has_all(results: Sequence[int], grades: Mapping[int, int], cutoff: int) -> float:
+    """Whether all relevant items are in front. results: of a query, -1 for one that is not relevant."""
+    relevant = sum(grade > 0 for grade in grades.values())
+    return float(0 < relevant == sum(row >= 0 for row in results[:cutoff]))
+
+
+def _letor_ndcg(results: Sequence[int], grades: Mapping[int, int], cutoff: int) -> float:
+    """nDCG as LETOR's Eval-Score-4.0.pl computes it; 0 without relevant items. results: as `_has_all`."""
+
+    def dcg(grades: Iterable[int]) -> float:
+        """Of grades by rank: sum of (2^grade - 1) / max(1, log2(rank))."""
+        places = enumerate(islice(grades, cutoff), start=1)
+        return sum((2**grade - 1) / max(1.0, log2(rank)) for rank, grade in places)
+
+    ideal = dcg(sorted((max(grade, 0) for grade in grades.values()), reverse=True))
+    return dcg(grades[row] if row >= 0 else 0 for row in results) / ideal if ideal else 0.0
 
 
 def accuracy_curve(queries: Sequence[Query], answering: NDArray[np.bool_]) -> NDArray[np.float64]:

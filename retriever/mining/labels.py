@@ -2,8 +2,9 @@
 
 Relevance comes from one of three sources:
 
-    judgements   each relevant passage; of a relevant document its best-ranked passage, or its first;
-                 where the question has answers, the document's best-ranked passage that holds one
+    judgements   each relevant passage, or one of them drawn at random (HotpotQA in HLP, section 5.4); of a
+                 relevant document its best-ranked passage, or its first; where the question has answers, the
+                 document's best-ranked passage that holds one
     answers      the best-ranked passage that holds one (DPR, Karpukhin et al. 2020, section 5)
     pairs        an earlier file, for a second round with the ranking of a better model
 
@@ -13,6 +14,7 @@ answer where the questions have answers.
 
 from __future__ import annotations
 
+import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -55,10 +57,11 @@ class RankedQuestions:
     counts: Counter[str]
     answer_kind: AnswerKind = "tokens"
 
-    def pairs_from_judgements(self, qrels: Qrels) -> Iterator[Pair]:
+    def pairs_from_judgements(self, qrels: Qrels, seed: int | None = None) -> Iterator[Pair]:
         """A pair for each relevant passage or document, the most relevant first.
 
-        Raises `InputError` if none of the judged ids is in the index.
+        seed: draws one of a question's, by the seed and the question's id alone; the others are no negatives
+        either. Raises `InputError` if none of the judged ids is in the index.
         """
         passages, judged_questions = self.index.passages, {query.id for query in self.queries} & qrels.keys()
         ids = list(dict.fromkeys(id_ for query in judged_questions for id_ in qrels[query]))
@@ -80,7 +83,11 @@ class RankedQuestions:
             hard = self._hard_negatives(place, np.isin(ranked, relevant))
             self.counts[NO_POSITIVE] += not positives
             self.counts[NO_NEGATIVE] += bool(positives) and not hard
-            for row in dict.fromkeys(positives):
+            chosen = list(dict.fromkeys(positives))
+            if seed is not None and chosen:
+                generator = np.random.default_rng((seed, zlib.crc32(query.id.encode())))
+                chosen = [chosen[generator.integers(len(chosen))]]
+            for row in chosen:
                 context = passage_context(passages, row)
                 yield Pair(query.text, context, hard_negatives=hard, answers=query.answers)
 

@@ -132,6 +132,16 @@ def test_all_by_hand():
     }
 
 
+def test_letor_ndcg_by_hand():
+    """Gains 3, 1, 0 of grades 2, 1, 0; ranks 1 and 2 are not discounted, so their order does not matter."""
+    ranking = ranking_of([[11, 10, 12], [12, 11, 10], [30, 31, -1]], ("q1", "q2", "q3"))
+    judged = {"q1": {10: 2, 11: 1, 12: 0}, "q2": {10: 2, 11: 1, 12: 0}, "q3": {30: 0}}
+    values = measure_judged(ranking, judged, [parse_measure(f"LETOR-nDCG@{k}") for k in (1, 10)])
+    third = 3 / np.log2(3)
+    assert values["LETOR-nDCG@10"].values.tolist() == pytest.approx([1, (1 + third) / 4, 0])
+    assert values["LETOR-nDCG@1"].values.tolist() == pytest.approx([1 / 3, 0, 0])
+
+
 def test_all_counts_an_item_found_twice_once():
     """Two ids of one document: twice the one is not the one and the other."""
     judged = {"q1": {10: 1, 11: 1}}

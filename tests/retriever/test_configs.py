@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from command import ROOT
 from tiny_training import pair_rows, save_bert, save_normalized, write_pairs
+from tokenizers import Tokenizer
 
 from indexer.base.settings import read_settings
 from retriever.mlm import main as train_masked
+from retriever.models.locations import DEFAULT_ENCODER, find_model
 from retriever.train import main as train
 from retriever.training.config import TrainConfig
 
@@ -38,6 +40,14 @@ def test_the_papers_settings_are_there():
     assert names >= {"hlp-pretrain", "hlp-finetune", "small-mlm", "small-pretrain", "minilm-lora"}
     config = read_settings(TrainConfig, ROOT / "configs/hlp-pretrain.toml")
     assert (config.training.batch, config.training.epochs, config.loss.mask_duplicates) == (400, 5, "off")
+
+
+@pytest.mark.parametrize("name", ["hlp-pretrain", "hlp-finetune"])
+def test_hlp_reads_title_and_text_as_dpr_does(name):
+    separator = read_settings(TrainConfig, ROOT / "configs" / f"{name}.toml").texts.separator
+    tokenizer = Tokenizer.from_file(str(find_model(DEFAULT_ENCODER) / "tokenizer.json"))  # BERT's
+    title, text = "Apple Remote", "The Apple Remote is a device."
+    assert tokenizer.encode(f"{title}{separator}{text}").ids == tokenizer.encode(title, text).ids
 
 
 def test_the_documentation_names_every_setting():

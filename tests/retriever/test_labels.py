@@ -79,6 +79,17 @@ def test_judged_passages_are_right_the_most_relevant_first(label, tmp_path):
     ]
 
 
+def test_one_of_several_relevant_passages_is_drawn_and_the_others_are_no_negatives(label, tmp_path):
+    qrels = write_qrels(tmp_path / "q.txt", "q1 0 d#0 1", "q1 0 c#0 1", "q2 0 a#1 1")
+    drawn = set()
+    for seed in range(20):
+        pairs = label("--qrels", qrels, "--positives", "one", "--seed", seed, queries="bare.jsonl")
+        first, second = ids(pairs)
+        assert first[2] == ["b#0", "a#0", "a#1"] and second[:2] == ("what swims", "a#1")
+        drawn.add(first[1])
+    assert drawn == {"c#0", "d#0"}
+
+
 def test_a_passage_with_an_answer_is_no_hard_negative_of_a_judged_one(label, tmp_path):
     qrels = write_qrels(tmp_path / "q.txt", "q1 0 c#0 1")
     assert ids(label("--qrels", qrels)) == [("what runs", "c#0", ["b#0", "a#1"])]
