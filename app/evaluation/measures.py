@@ -236,7 +236,7 @@ def _letor_ndcg(results: Sequence[int], grades: Mapping[int, int], cutoff: int) 
     def dcg(grades: Iterable[int]) -> float:
         """Of grades by rank: sum of (2^grade - 1) / max(1, log2(rank))."""
         places = enumerate(islice(grades, cutoff), start=1)
-        return sum((2**grade - 1) / max(1.0, log2(rank)) for rank, grade in places)
+        return sum(float(2**grade - 1) / max(1.0, log2(rank)) for rank, grade in places)
 
     ideal = dcg(sorted((max(grade, 0) for grade in grades.values()), reverse=True))
     return dcg(grades[row] if row >= 0 else 0 for row in results) / ideal if ideal else 0.0

@@ -238,7 +238,7 @@ def test_links_are_placed_at_first_mentions_that_do_not_overlap():
 
 
 def test_wikispeedia_and_the_questions_on_it(originals, tmp_path):
-    zinc = "   #copyright\n\nZinc\n\n   Zinc is a métal.\n"
+    zinc = "   #copyright\n\nZinc\n\n   Zinc is a metal.\n"
     places = originals(
         {
             "wikispeedia_articles_plaintext.tar.gz": archive(

@@ -7,7 +7,6 @@ A JSONL file is a list of objects: documents {"id", "title", "text", "links"}, q
 from __future__ import annotations
 
 import re
-import unicodedata
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -203,8 +202,7 @@ def msmarco_dl19(originals: Originals) -> dict[str, Content]:
 def questions_on_wikispeedia(originals: Originals) -> dict[str, Content]:
     """Questions of SQuAD and NQ whose article is in Wikipedia for Schools and contains an answer.
 
-    Titles are compared without regard to case. Answers are looked for in the article as it is, and in the
-    article without accents.
+    Titles are compared without regard to case.
     """
     articles = {row["id"].lower(): row for row in originals.json_lines("wikispeedia/docs.jsonl.zst")}
     files: dict[str, Content] = {}
@@ -225,14 +223,9 @@ def _answered(pairs: Iterable[tuple[Row, str]], articles: dict[str, Row]) -> Ite
         article = articles.get(title.lower())
         if article is None:
             continue
-        matcher = AnswerMatcher(question["answers"])
-        if matcher.matches(article["text"]) or matcher.matches(_without_accents(article["text"])):
+        if AnswerMatcher(question["answers"]).matches(article["text"]):
             row = _question(question["id"], question["text"], question["answers"])
             yield row | {"article": article["id"]}
-
-
-def _without_accents(text: str) -> str:
-    return "".join(c for c in unicodedata.normalize("NFD", text) if not unicodedata.combining(c))
 
 
 MAKERS: dict[str, Callable[[Originals], dict[str, Content]]] = {
