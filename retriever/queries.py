@@ -1,12 +1,15 @@
-"""Questions from a file: JSON lines, MS MARCO's TSV or DPR's CSV, recognised by their content.
+"""Questions from a file: JSON lines, MS MARCO's TSV or CSV, recognised by their content.
 
     {"id": "1", "text": "who wrote it", "answers": ["She"]}       JSONL; answers are optional
+    {"question": "who wrote it", "answer": ["She"]}               JSONL (NQ-open)
     1<TAB>who wrote it                                            TSV (MS MARCO)
-    who wrote it<TAB>['She', "He"]                                CSV (DPR); ids are 0, 1, 2, ...
+    who wrote it<TAB>['She', "He"]                                CSV (DPR)
+    question,answers                                              CSV with commas: columns by their names
+    who wrote it,"['She', 'He']"
 
-JSONL may also say `_id` (BEIR), `question` and `answer`; its other fields are ignored. Answers in a CSV are
-Python list literals and nothing else: they are parsed, never evaluated. Files may be compressed (.gz, .bz2,
-.zst).
+Questions without ids get the ids 0, 1, 2, ... JSONL may also say `_id` (BEIR); other fields and columns are
+ignored. Answers in a CSV are Python list literals, or under names of columns also one answer as it is;
+literals are parsed, never evaluated. Files may be compressed (.gz, .bz2, .zst).
 """
 
 from __future__ import annotations
@@ -15,7 +18,8 @@ import ast
 import csv
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +32,15 @@ from retriever.ranking import Query
 _BOM = "\ufeff"
 _EXPECTED = (
     'Expected one question a line: {"id": ..., "text": ..., "answers": [...]}, '
-    "or id<TAB>text, or question<TAB>['answer', ...]."
+    "or id<TAB>text, or question<TAB>['answer', ...], or a CSV with the columns question and answers."
 )
 # The last field is a list of texts, or is meant as one: its end may be missing.
-_LIST = re.compile(r"""\t"?[\[(](\s*["'][^\t]*|[^\t]*[\])]"?\s*)$""")
+_LIST = {
+    "\t": re.compile(r"""\t"?[\[(](\s*["'][^\t]*|[^\t]*[\])]"?\s*)$"""),
+    ",": re.compile(r"""^[^\t]*,\s*("\[.*\]"|\[[^,]*\])\s*$"""),
+}
+_COLUMNS = dict.fromkeys(("question", "text", "query"), "text")
+_COLUMNS |= dict.fromkeys(("answers", "answer"), "answers") | dict.fromkeys(("id", "_id"), "id")
 
 
 def read_queries(path: Path, limit: int | None = None) -> list[Query]:
@@ -41,7 +50,7 @@ def read_queries(path: Path, limit: int | None = None) -> list[Query]:
     of the file's format, a missing field, an empty text, an id that occurs twice, and answers that are not a
     list literal.
     """
-    parse = {"jsonl": _parse_jsonl, "tsv": _parse_tsv, "csv": _parse_csv}[_format(path)]
+    parse, head = _format(path)
     queries: list[Query] = []
     line_of: dict[str, int] = {}
     _, stream = open_source(path)
@@ -51,6 +60,8 @@ def read_queries(path: Path, limit: int | None = None) -> list[Query]:
             if limit is not None and len(queries) >= limit:
                 break
             place = f"{path}, line {number:,}"
+            if number <= head:
+                continue
             try:
                 text = line.decode("utf-8").removeprefix(_BOM)
             except UnicodeDecodeError as error:
@@ -82,17 +93,26 @@ def evenly_spread(queries: Sequence[Query], limit: int) -> list[Query]:
     return [queries[i * len(queries) // limit] for i in range(limit)]
 
 
-def _format(path: Path) -> str:
-    """The format of a file by its first 64 KB."""
+_Parse = Callable[[str, int, str], Query]
+"""(line, number of questions before it, place for errors) -> Query."""
+
+
+def _format(path: Path) -> tuple[_Parse, int]:
+    """The parser of a file, and its number of head lines, by its first 64 KB."""
     head = read_head(path).decode("utf-8", "replace").removeprefix(_BOM).strip()
     if head.startswith("{"):
-        return "jsonl"
+        return _parse_jsonl, 0
     lines = head.split("\n")
-    lists = sum(bool(_LIST.search(line)) for line in lines)
-    return "csv" if lists * 2 > len(lines) else "tsv"  # one search for "[a]" must not decide
-
-
-# The formats: (line, number of questions before it, place for errors) -> Query.
+    for delimiter in "\t", ",":
+        names = [name.strip().lower() for name in _fields(lines[0], delimiter)]
+        columns = {_COLUMNS[name]: place for place, name in enumerate(names) if name in _COLUMNS}
+        if {"text", "answers"} <= columns.keys():
+            return partial(_parse_csv, delimiter, columns, True), 1
+    for delimiter in "\t", ",":
+        lists = sum(bool(_LIST[delimiter].search(line)) for line in lines)
+        if lists * 2 > len(lines):  # one search for "[a]" must not decide
+            return partial(_parse_csv, delimiter, {"text": 0, "answers": 1}, False), 0
+    return _parse_tsv, 0
 
 
 def _parse_jsonl(line: str, count: int, place: str) -> Query:
@@ -107,8 +127,9 @@ def _parse_jsonl(line: str, count: int, place: str) -> Query:
         answers = []
     if isinstance(answers, str):
         answers = [answers]
-    id_, text = _field(row, ("id", "_id"), place), _field(row, ("text", "question"), place)
-    return Query(id_, text, _answers(answers, place))
+    has_id = not row.keys().isdisjoint(("id", "_id"))
+    id_ = _field(row, ("id", "_id"), place) if has_id else str(count)
+    return Query(id_, _field(row, ("text", "question"), place), _answers(answers, place))
 
 
 def _parse_tsv(line: str, count: int, place: str) -> Query:
@@ -118,22 +139,34 @@ def _parse_tsv(line: str, count: int, place: str) -> Query:
     return Query(fields[0].strip(), fields[1].strip())
 
 
-def _parse_csv(line: str, count: int, place: str) -> Query:
+def _parse_csv(
+    delimiter: str, columns: Mapping[str, int], plain: bool, line: str, count: int, place: str
+) -> Query:
+    """columns: text, answers and perhaps id -> number. plain: whether an answer may stand without a list."""
+    fields = _fields(line, delimiter)
+    expected = max(columns.values()) + 1
+    if len(fields) < expected or (not plain and len(fields) > expected):
+        kind = "tab-separated" if delimiter == "\t" else "comma-separated"
+        raise InputError(f"{place}: {len(fields)} {kind} fields, expected {expected}", _EXPECTED)
+    text, cell = fields[columns["text"]].strip(), fields[columns["answers"]].strip()
+    values: Any = [cell] if cell else []
+    if not plain or cell.startswith(("[", "(")):
+        try:
+            values = ast.literal_eval(cell)
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+            raise InputError(
+                f"{place}: the answers are not a list of texts: {cell[:60]}",
+                "Expected a Python list such as ['Paris', \"L'Aquila\"]; expressions are not evaluated.",
+            ) from None
+    id_ = fields[columns["id"]].strip() if "id" in columns else str(count)
+    return Query(id_, text, _answers(values, place))
+
+
+def _fields(line: str, delimiter: str) -> list[str]:
     try:
-        fields = next(csv.reader([line], delimiter="\t", strict=True))
+        return next(csv.reader([line], delimiter=delimiter, strict=True), [])
     except csv.Error:  # a quotation mark that quotes nothing
-        fields = line.split("\t")
-    if len(fields) != 2:
-        fault = f"{len(fields)} tab-separated fields, expected 2 (question, answers)"
-        raise InputError(f"{place}: {fault}", _EXPECTED)
-    try:
-        answers = ast.literal_eval(fields[1].strip())
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        raise InputError(
-            f"{place}: the answers are not a list of texts: {fields[1][:60]}",
-            "Expected a Python list such as ['Paris', \"L'Aquila\"]; expressions are not evaluated.",
-        ) from None
-    return Query(str(count), fields[0].strip(), _answers(answers, place))
+        return line.split(delimiter)
 
 
 def _field(row: dict[str, Any], names: tuple[str, ...], place: str) -> str:

@@ -10,20 +10,20 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from hashlib import sha256
+from itertools import islice
 from pathlib import Path
 
-from app.background.jobs import UPLOAD, Job, Jobs, Order
-from app.background.uploads import Upload, safe_path, save_uploads
+from app.background.jobs import FILES, UPLOAD, Job, Jobs, Order
+from app.background.uploads import Upload, safe_path, save_files, save_uploads
 from app.testsets import all_test_sets, places
 from app.testsets.definition import TestSet
 from indexer.base.bundled import bundled
 from indexer.base.errors import InputError, LinkseekError, UsageError
 from indexer.base.settings import nearest
-from indexer.readers.formats import all_readers, open_reader
+from indexer.files.hashes import file_sha256
+from indexer.readers.formats import all_readers
 from indexer.store.artifacts import Manifest, value_sha256
-from retriever.models.locations import DEFAULT_ENCODER
-from retriever.queries import read_queries
+from retriever.models.locations import DEFAULT_ENCODER, shipped_models
 
 _ROOT = Path(__file__).parents[2]
 
@@ -43,7 +43,7 @@ class BuildChoices:
     """How to build an index; the names are those of build.py's options."""
 
     format: str | None = None
-    encoder: str | None = DEFAULT_ENCODER
+    encoders: tuple[str, ...] = (DEFAULT_ENCODER,)
     bm25: bool = True
     limit: int | None = None
     skip_errors: bool = True
@@ -67,29 +67,31 @@ def checked_index_name(name: str, parent: Path) -> str:
 def start_build(jobs: Jobs, parent: Path, name: str, uploads: Sequence[Upload], choices: BuildChoices) -> Job:
     """Build the index `parent`/`name` from uploaded files.
 
-    Raises `UsageError` for an invalid name or choice, `InputError` for files of unknown format.
+    The command recognises their format, so that no file is read here. Raises `UsageError` for an invalid
+    name, choice or number of files.
     """
     name = checked_index_name(name, parent)
-    if not choices.bm25 and choices.encoder is None:
+    if not choices.bm25 and not choices.encoders:
         raise UsageError("there would be nothing to search with", "Choose BM25, vectors, or both.")
-    if choices.format is not None and choices.format not in all_readers():
-        raise UsageError("no such format", nearest(choices.format, set(all_readers())))
+    formats = {choices.format} - {None}, {*all_readers()}
+    for chosen, known in (formats, ({*choices.encoders}, {*encoders()})):
+        for unknown in chosen - known:
+            raise UsageError(f'"{unknown}" is not known', nearest(str(unknown), known))
     with jobs.draft() as draft:
         corpus = save_uploads(uploads, draft / UPLOAD)
-        try:
-            format_ = open_reader(corpus, choices.format).name
-        except LinkseekError as error:
-            raise InputError(
-                jobs.as_sent(error.message).removeprefix(": "),
-                f"Choose another format. Known are: {', '.join(all_readers())}.",
-            ) from None
-        options = ["--corpus", str(corpus), "--index", str(parent / name), "--format", format_]
+        options = ["--corpus", str(corpus), "--index", str(parent / name)]
+        options += ["--format", choices.format] if choices.format else []
         options += ["--on-error", "skip" if choices.skip_errors else "stop"]
-        options += ["--encoder", choices.encoder] if choices.encoder else ["--no-dense"]
+        options += ["--encoder", *choices.encoders] if choices.encoders else ["--no-dense"]
         options += [] if choices.bm25 else ["--no-bm25"]
         options += ["--limit", str(choices.limit)] if choices.limit else []
-        title = f"Build {name} ({format_})"
-        return jobs.start(Order(BUILD, f"index {name}", title, name, _command(BUILD, options)), draft)
+        order = Order(BUILD, f"index {name}", f"Build {name}", name, _command(BUILD, options))
+        return jobs.start(order, draft)
+
+
+def encoders() -> list[str]:
+    """The encoders that need no network: the default one, and those that ship with this project."""
+    return [DEFAULT_ENCODER, *shipped_models()]
 
 
 def start_sample(jobs: Jobs, index: Path) -> Job:
@@ -134,6 +136,15 @@ class EvaluationChoices:
     latency: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class EvaluationFiles:
+    """Uploaded files of an evaluation: questions, judgements, runs of other systems."""
+
+    queries: Sequence[Upload] = ()
+    qrels: Sequence[Upload] = ()
+    runs: Sequence[Upload] = ()
+
+
 def start_evaluation(
     jobs: Jobs,
     results: Path,
@@ -141,54 +152,45 @@ def start_evaluation(
     known: Sequence[str],
     pipelines_file: Path | None,
     choices: EvaluationChoices,
-    questions: Upload | None = None,
+    files: EvaluationFiles | None = None,
 ) -> Job:
     """Evaluate pipelines of an index; the report goes to a new folder below `results`.
 
-    known: the pipelines that the index can run. Raises `UsageError` for an unknown pipeline or test set,
-    `InputError` for questions that cannot be read or have no answers.
+    known: the pipelines that the index can run. files: read by the command, not here. Raises `UsageError` for
+    an unknown pipeline or test set, and if there are no questions or nothing to evaluate.
     """
-    if not choices.pipelines:
+    files = files or EvaluationFiles()
+    if not choices.pipelines and not files.runs:
         raise UsageError("no pipeline is chosen", "Choose at least one; two can be compared.")
     for pipeline in choices.pipelines:
         if pipeline not in known:
             raise UsageError(f'this index has no pipeline "{pipeline}"', nearest(pipeline, known))
+    if choices.test_set not in all_test_sets() and not files.queries:
+        raise UsageError("no questions are chosen", "Choose a test set, or upload questions.")
+    options = ["--index", str(index)]
+    options += ["--pipeline", *choices.pipelines] if choices.pipelines else []
+    options += ["--depth", str(min(max(choices.depth, 1), MAX_DEPTH)), "--batch-size", str(_BATCH)]
+    options += ["--limit", str(choices.limit)] if choices.limit else []
+    options += [] if choices.latency else ["--latency", "0"]
+    options += ["--pipelines-file", str(pipelines_file)] if pipelines_file else []
+    name = choices.test_set or safe_path(files.queries[0][0]).name
     with jobs.draft() as draft:
-        if questions is not None:
-            source, name, digest = _uploaded_questions(jobs, questions, draft)
-        elif choices.test_set is not None and choices.test_set in all_test_sets():
-            source, name, digest = ["--test-set", choices.test_set], choices.test_set, ""
-        else:
-            raise UsageError(
-                "no questions are chosen", "Choose a test set, or upload questions with answers."
-            )
-        options = ["--index", str(index), "--pipeline", *choices.pipelines]
-        options += ["--depth", str(min(max(choices.depth, 1), MAX_DEPTH)), "--batch-size", str(_BATCH)]
-        options += ["--limit", str(choices.limit)] if choices.limit else []
-        options += [] if choices.latency else ["--latency", "0"]
-        options += ["--pipelines-file", str(pipelines_file)] if pipelines_file else []
-        key = f"evaluate {value_sha256([*options, name, digest])}"
+        sent = {"--queries": files.queries, "--qrels": files.qrels, "--run": files.runs}
+        uploads = [upload for of in sent.values() for upload in of]
+        saved = save_files(uploads, draft / UPLOAD / FILES) if uploads else []
+        hashes = [file_sha256(path) for path in saved]
+        key = f"evaluate {value_sha256([*options, name, [len(of) for of in sent.values()], *hashes])}"
+        options += ["--test-set", choices.test_set] if choices.test_set else []
+        paths = iter(map(str, saved))
+        for option, of in sent.items():
+            options += [option, *islice(paths, len(of))] if of else []
         plain = re.sub(r"[^A-Za-z0-9_-]+", "-", name.partition(".")[0]).strip("-")[:40] or "questions"
         report = f"{plain}-{draft.name}"
-        command = _command(EVALUATE, [*source, *options, "--output", str(results / report)])
-        title = f"{name} on {index.name}: {', '.join(choices.pipelines)}"
-        return jobs.start(Order(EVALUATE, key, title, report, command, same=True), draft)
-
-
-def _uploaded_questions(jobs: Jobs, questions: Upload, draft: Path) -> tuple[list[str], str, str]:
-    """The options that name an uploaded file, its name, and its hash."""
-    name, content = questions
-    path = save_uploads([(safe_path(name).name, content)], draft / UPLOAD)
-    try:
-        queries = read_queries(path)
-    except LinkseekError as error:
-        raise InputError(jobs.as_sent(error.message), error.hint) from None
-    if not any(query.answers for query in queries):
-        raise InputError(
-            f"{path.name}: none of its {len(queries):,} questions has answers",
-            'Each line needs answers: {"id": ..., "text": ..., "answers": ["..."]}.',
-        )
-    return ["--queries", str(path)], path.name, sha256(path.read_bytes()).hexdigest()
+        runs = [safe_path(run).name for run, _ in files.runs]
+        title = f"{name} on {index.name}: {', '.join([*choices.pipelines, *runs])}"
+        output = str(results / report)
+        command = _command(EVALUATE, [*options, "--output", output])
+        return jobs.start(Order(EVALUATE, key, title, report, command, same=True, output=output), draft)
 
 
 def _command(kind: str, options: Sequence[str]) -> list[str]:

@@ -39,6 +39,8 @@ State = Literal["waiting", "running", "done", "failed", "cancelled"]
 
 MAX_RUNNING = 2
 """Commands that run at a time; others wait for their turn."""
+MAX_LIVE = 10
+"""Jobs that run and wait; a further one is refused."""
 MAX_ENDED = 20
 """Ended jobs that are kept; older ones are removed when the next job starts."""
 
@@ -88,6 +90,7 @@ class Order:
 
     key: of two orders with the same key, the second is not started while the first lives.
     same: whether the same key means the same work, so that the first serves both.
+    output: a new folder that the command makes; it is removed unless the job is done.
     """
 
     kind: str
@@ -96,6 +99,7 @@ class Order:
     subject: str
     command: Sequence[str]
     same: bool = False
+    output: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +159,10 @@ class Jobs:
     def draft(self) -> Iterator[Path]:
         """The folder of a new job, for files that its command reads; removed unless the job has started.
 
-        Raises `MachineError` if the folder cannot be made.
+        Raises `BusyError` if there are `MAX_LIVE` jobs, `MachineError` if the folder cannot be made.
         """
+        if (live := sum(job.live for job in self.list())) >= MAX_LIVE:
+            raise BusyError(f"{live} jobs run or wait already", "Wait until one has ended, or cancel one.")
         stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -267,7 +273,7 @@ class Jobs:
                 "message": "it was ended from outside",
                 "hint": "Start it again; a build resumes after its finished parts.",
             }
-        state["message"] = self.as_sent(str(state["message"]))
+        state["message"] = self.as_sent(str(state["message"])).removeprefix(": ")
         return Job(id_, order, stages=read_stages(folder), **state)
 
 

@@ -6,6 +6,7 @@ are hidden, or are not valid names are replaced, never followed.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import unicodedata
@@ -15,10 +16,14 @@ from typing import BinaryIO
 
 from app.background.jobs import FILES
 from indexer.base.errors import MachineError, UsageError
-from indexer.base.text import CONTROLS, DIRECTIONS, SURROGATES
+from indexer.base.text import CONTROLS, DIRECTIONS, SURROGATES, byte_size, counted
 
 Upload = tuple[str, BinaryIO]
 """The name that the browser gives, and the content."""
+
+MAX_BYTES = 500 << 20
+"""Of all files of a job together."""
+MAX_FILES = 10_000
 
 _MAX_PART = 120  # characters; a file system takes 255 bytes
 _MAX_PARTS = 16
@@ -28,33 +33,47 @@ _NO_NAME = re.compile(rf"[{CONTROLS}{DIRECTIONS}{SURROGATES}/\\:]+")
 def save_uploads(uploads: Sequence[Upload], folder: Path) -> Path:
     """Write uploads below `folder`/files, and return the corpus: the file if there is one, else the folder.
 
-    Raises `UsageError` if there is nothing, `MachineError` if the disk is full.
+    Raises what `save_files` raises.
+    """
+    root = folder / FILES
+    files = save_files(uploads, root)
+    tops = {file.relative_to(root).parts[0] for file in files}
+    return next(root.iterdir()) if len(tops) == 1 else root
+
+
+def save_files(uploads: Sequence[Upload], folder: Path) -> list[Path]:
+    """Write uploads below a folder, under different names, and return their paths in the same order.
+
+    Raises `UsageError` if there is nothing, or more than `MAX_FILES` or `MAX_BYTES`, `MachineError` if the
+    disk is full.
     """
     if not uploads:
         raise UsageError("there is no file to read", "Choose one file, several, or a folder.")
-    root = folder / FILES
+    size = sum(content.seek(0, os.SEEK_END) for _, content in uploads)
+    if len(uploads) > MAX_FILES or size > MAX_BYTES:
+        raise UsageError(
+            f"{counted(len(uploads), 'file')} of {byte_size(size)} together",
+            f"Send at most {MAX_FILES:,} files of {byte_size(MAX_BYTES)}; linkseek build has no such limit.",
+        )
+    files: list[Path] = []
     taken: set[str] = set()
     for name, content in uploads:
         path = safe_path(name)
         while str(path).casefold() in taken:
             path = path.with_name(f"_{path.name}")
         taken.add(str(path).casefold())
+        files.append(folder / path)
         try:
-            target = root / path
-            target.parent.mkdir(parents=True, exist_ok=True)
+            files[-1].parent.mkdir(parents=True, exist_ok=True)
             content.seek(0)
-            with target.open("xb") as file:
+            with files[-1].open("xb") as file:
                 shutil.copyfileobj(content, file, 1 << 20)
         except OSError as error:
             raise MachineError(
                 f"the upload could not be stored ({error.strerror})",
                 "Free some space, or send less; large corpora are built with linkseek build.",
             ) from None
-    if len(uploads) == 1 and len(path.parts) == 1:
-        return root / path
-    tops = {part.parts[0] for part in map(PurePosixPath, taken)}
-    only = next(root.iterdir()) if len(tops) == 1 else root
-    return only if only.is_dir() else root
+    return files
 
 
 def safe_path(name: str) -> PurePosixPath:

@@ -46,6 +46,8 @@ def watch(folder: Path) -> None:
             state |= _run(job["command"], folder)
     finally:
         shutil.rmtree(folder / jobs.UPLOAD, ignore_errors=True)
+        if job.get("output") and state["state"] != "done":
+            shutil.rmtree(job["output"], ignore_errors=True)
         write_json(folder / jobs.STATE, state | {"ended": time.time()})
 
 

@@ -8,12 +8,20 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from app.evaluation.results import Percentiles
-from indexer.base.progress import progress
+from indexer.base.progress import Advance, progress
 from retriever.queries import evenly_spread
 from retriever.ranking import Query, Ranking
 from retriever.search.stages import recorded_stages
 
 _WARM_UP = 5
+
+
+def seconds_of_a_question(pipeline: Callable[[Sequence[Query], int], Ranking], query: Query, k: int) -> float:
+    """About how long one question takes; the first one, which may load a model, is not counted."""
+    pipeline([query], k)
+    began = time.perf_counter()
+    pipeline([query], k)
+    return time.perf_counter() - began
 
 
 def measure_latency(
@@ -22,6 +30,7 @@ def measure_latency(
     k: int,
     limit: int,
     name: str,
+    on_question: Advance = lambda count: None,
 ) -> dict[str, Percentiles]:
     """Stage -> percentiles in seconds; in the order of stages, "total" last.
 
@@ -39,6 +48,7 @@ def measure_latency(
                 pipeline([query], k)
             seconds.append(stages | {"total": time.perf_counter() - began})
             advance(1)
+            on_question(1)
     names = dict.fromkeys(stage for stages in seconds for stage in stages if stage != "total")
     report = {}
     for stage in [*names, "total"]:

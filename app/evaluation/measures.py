@@ -31,6 +31,7 @@ SEED = 12345
 RESAMPLES = 1000
 _BLOCK = 1 << 22  # indices drawn at a time: 32 MB
 _DECIMALS = 12
+_Z = 1.959964  # the standard normal's 97.5th percentile
 
 _KNOWN = (
     "Known: accuracy@K, all@K, LETOR-nDCG@K, and what ir-measures computes: nDCG@K, MRR@K, R@K, P@K, "
@@ -261,7 +262,14 @@ def recall_curve(ranking: Ranking, relevance: Mapping[str, Mapping[int, int]]) -
 
 
 def bootstrap_interval(values: NDArray[np.float64], seed: int = SEED) -> tuple[float, float]:
-    """The 95 % interval of the mean of values [n]; see `bootstrap_intervals`."""
+    """The 95 % interval of the mean of values [n], between 0 and 1; see `bootstrap_intervals`.
+
+    Where all are 0 or all are 1, resamples are all alike: there it is Wilson's score interval (1927), of n
+    successes in n trials, which is right for a share and too wide for a mean of other values.
+    """
+    if not values.any() or (values == 1).all():
+        far = float(np.round(_Z**2 / (len(values) + _Z**2), _DECIMALS))
+        return (1 - far, 1.0) if values.any() else (0.0, far)
     [[low], [high]] = bootstrap_intervals(values[:, None], seed).tolist()
     return low, high
 

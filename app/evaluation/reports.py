@@ -1,7 +1,7 @@
 """Finished evaluations: the folders below `results/` that hold a results.json, read for the pages.
 
-A report is looked up by its name in the list of existing ones; a name is never made into a path. A
-damaged one is listed with its problem.
+A report is looked up by its name in the list of existing ones; a name is never made into a path, and a link
+that leads out of the folder is not followed. A damaged one is listed with its problem.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import io
 import zipfile
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 
@@ -24,13 +25,14 @@ _MAX_SUMMARIES = 100  # of the newest ones; older ones are listed by their names
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A report in the list. modified: seconds since 1970. problem: why it cannot be shown; else empty.
+    """A report in the list. problem: why it cannot be shown; else empty.
 
-    best: the pipelines with the highest mean of the main measure, and that mean.
+    when: seconds since 1970, by its own date, or else by that of its file. best: the pipelines with the
+    highest mean of the main measure, and that mean.
     """
 
     name: str
-    modified: float
+    when: float
     test_set: str = ""
     index: str = ""
     questions: int | None = None
@@ -57,21 +59,21 @@ class Report:
 
     def files(self) -> list[str]:
         """The files that can be downloaded, by their paths in the folder."""
-        runs = sorted(path.name for path in (self.folder / "runs").glob("*.trec") if path.is_file())
+        runs = sorted(path.name for path in (self.folder / "runs").glob("*.trec") if self._has(path))
         return ["report.html", "report.md", RESULTS, *(f"runs/{name}" for name in runs)]
 
     def content(self, file: str) -> bytes:
         """One of `files`; a missing report is written again. Raises `UsageError` for any other name."""
         if file not in self.files():
             raise UsageError(f'the report {self.name} has no file "{file[:100]}"', "Look at its list.")
-        try:
-            return (self.folder / file).read_bytes()
-        except OSError as error:
-            if file == "report.html":
-                return to_html(self.results).encode()
-            if file == "report.md":
-                return to_markdown(self.results).encode()
-            raise InputError(f"{self.name}: {file}: {error.strerror}", "Evaluate again.") from None
+        if file != RESULTS and not (self.folder / file).exists():
+            return (to_html if file == "report.html" else to_markdown)(self.results).encode()
+        return _read_inside(self.folder.parent, self.folder / file)
+
+    def _has(self, path: Path) -> bool:
+        with suppress(LinkseekError):
+            return bool(_inside(self.folder.parent, path))
+        return False
 
     def zipped_runs(self) -> bytes:
         """All runs in one archive."""
@@ -85,10 +87,11 @@ class Report:
 
 def list_reports(folder: Path) -> list[Summary]:
     """Every evaluation below a folder, the newest first."""
-    return [
+    summaries = [
         _summary(folder, name, stamp) if place < _MAX_SUMMARIES else Summary(name, stamp[0] / 1e9)
         for place, (name, stamp) in enumerate(_newest_first(folder))
     ]
+    return sorted(summaries, key=lambda summary: -summary.when)
 
 
 def newest_reports(folder: Path) -> list[tuple[str, tuple[int, int]]]:
@@ -119,18 +122,35 @@ def _stamps(folder: Path) -> dict[str, tuple[int, int]]:
     return stamps
 
 
+def _inside(folder: Path, path: Path) -> Path:
+    """A file with all links followed. Raises `InputError` if that is no file, or not in the folder."""
+    name = path.relative_to(folder)
+    try:
+        real = path.resolve()
+        known = real.is_file()
+    except (OSError, RuntimeError):  # links in a circle
+        known = False
+    if not known:
+        raise InputError(f"{name}: No such file", "Evaluate again.")
+    if not real.is_relative_to(folder.resolve()):
+        raise InputError(f"{name}: a link that leads out of the folder of results", "Put the file there.")
+    return real
+
+
+def _read_inside(folder: Path, path: Path) -> bytes:
+    try:
+        return _inside(folder, path).read_bytes()
+    except OSError as error:
+        raise InputError(f"{path.relative_to(folder)}: {error.strerror}", "Evaluate again.") from None
+
+
 @lru_cache(maxsize=4)
 def _read(folder: Path, name: str, stamp: tuple[int, int]) -> Report:
     path = folder / name / RESULTS
     if stamp[1] > _MAX_BYTES:
         message = f"the results of {name} are too large to show ({stamp[1]:,} bytes)"
         raise InputError(message, f"Open {path.parent}/report.html.")
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        message = f"the results of {name} cannot be read: {error.strerror}"
-        raise InputError(message, "Evaluate again.") from None
-    return Report(name, folder / name, parse_results(content, name))
+    return Report(name, folder / name, parse_results(_read_inside(folder, path), name))
 
 
 @lru_cache(maxsize=4 * _MAX_SUMMARIES)
@@ -141,6 +161,10 @@ def _summary(folder: Path, name: str, stamp: tuple[int, int]) -> Summary:
     except LinkseekError as error:
         return Summary(name, modified, problem=error.message)
     results = report.results
+    if results.provenance:
+        with suppress(ValueError, OverflowError):
+            date = datetime.fromisoformat(results.provenance.date)
+            modified = (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
     means = {pipeline: score.mean for pipeline, score in results.scores(results.main_measure).items()}
     best = max(means.values())
     return Summary(

@@ -6,9 +6,9 @@ refused: nothing that reads it has to expect a missing value, except where a fie
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import (
     BaseModel,
@@ -17,6 +17,7 @@ from pydantic import (
     JsonValue,
     SerializerFunctionWrapHandler,
     ValidationError,
+    field_validator,
     model_serializer,
     model_validator,
 )
@@ -39,6 +40,11 @@ TINY = 1e-12
 def difference(a: float, b: float) -> float:
     """b - a, for two values of one question; 0 if they are equal but for rounding."""
     return b - a if abs(b - a) >= TINY else 0.0
+
+
+Seconds = Annotated[float, Field(ge=0, le=1e9)]
+
+_MAX_DEPTH = 32
 
 
 class Record(BaseModel):
@@ -71,9 +77,9 @@ class Score(Record):
 class Percentiles(Record):
     """Seconds that one stage takes for a question, over `questions` questions."""
 
-    p50: float
-    p95: float
-    p99: float
+    p50: Seconds
+    p95: Seconds
+    p99: Seconds
     questions: int
 
 
@@ -284,6 +290,23 @@ class Provenance(_Sparse):
     corpus: dict[str, JsonValue] | None = None
     models: dict[str, dict[str, JsonValue]] | None = None
     test_set: dict[str, str] | None = None
+
+    @field_validator("corpus", "models")
+    @classmethod
+    def _is_shallow(cls, value: Any) -> Any:
+        level = [value]
+        for _ in range(_MAX_DEPTH):
+            level = [item for each in level for item in _items(each)]
+        if level:
+            raise ValueError(f"nested more than {_MAX_DEPTH} deep")
+        return value
+
+
+def _items(value: Any) -> Iterable[Any]:
+    """What a value of JSON holds."""
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 class Results(Record):

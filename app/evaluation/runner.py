@@ -9,13 +9,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from app.evaluation import analyses
 from app.evaluation.judgements import FIRST_UNKNOWN, ForeignRun, Judgements, Numbers
-from app.evaluation.latency import measure_latency
+from app.evaluation.latency import measure_latency, seconds_of_a_question
 from app.evaluation.measured import Measured, measure_rankings
 from app.evaluation.measures import SEED, MeasurePlan, Values, bootstrap_interval, plan_measures
 from app.evaluation.results import (
@@ -34,7 +35,7 @@ from app.evaluation.results import (
 )
 from app.evaluation.significance import compare
 from indexer.base.errors import InputError, UsageError
-from indexer.base.progress import progress
+from indexer.base.progress import Advance, part_of, progress
 from indexer.base.settings import nearest
 from indexer.base.text import counted, is_file_name
 from indexer.index import Index, Level
@@ -136,7 +137,7 @@ def evaluate(plan: Plan) -> Results:
             message = f"{path}: ranks documents, but {plan.qrels_name} judges passages"
             raise InputError(message, "Give a run of passages, or judgements on documents.")
 
-    runs = {name: _run(plan, name, pipeline) for name, pipeline in plan.pipelines.items()}
+    runs = _run_all(plan) if plan.pipelines else {}
     for path, run in foreign.items():
         runs[_stem(path)] = _Run(run.ranking, run.level, str(path), from_file=True)
     answer_notes: list[str] = []
@@ -174,34 +175,65 @@ def evaluate(plan: Plan) -> Results:
 
 
 def search(
-    pipeline: Pipeline, queries: Sequence[Query], depth: int, batch_size: int, name: str
+    pipeline: Pipeline,
+    queries: Sequence[Query],
+    depth: int,
+    batch_size: int,
+    name: str,
+    on_questions: Advance = lambda count: None,
 ) -> tuple[Ranking, float]:
     """All queries through one pipeline, in batches: a ranking [Q, depth], and the seconds."""
     rows = np.full((len(queries), depth), -1, np.int64)  # [Q, depth]
     scores = np.full((len(queries), depth), -np.inf, np.float32)  # [Q, depth]
     seconds = 0.0
     with progress(name, total=len(queries), unit="questions") as advance:
+
+        def step(count: float) -> None:
+            advance(count)
+            on_questions(count)
+
         for start in range(0, len(queries), batch_size):
             batch = queries[start : start + batch_size]
             began = time.perf_counter()
-            ranking = pipeline(batch, depth).top(depth)
+            with part_of(step, len(batch)):
+                ranking = pipeline(batch, depth).top(depth)
             seconds += time.perf_counter() - began
             if ranking.query_ids != tuple(query.id for query in batch):
                 raise ValueError(f"pipeline {name}: answered other queries than it was given")
             rows[start : start + len(batch), : ranking.depth] = ranking.rows
             scores[start : start + len(batch), : ranking.depth] = ranking.scores
-            advance(len(batch))
     return Ranking(tuple(query.id for query in queries), rows, scores), seconds
 
 
-def _run(plan: Plan, name: str, pipeline: Pipeline) -> _Run:
+def _run_all(plan: Plan) -> dict[str, _Run]:
+    """All pipelines, with the remaining time of all together, by the time that one question takes of each."""
     k = min(plan.depth, len(plan.index.passages))
-    ranking, seconds = search(pipeline, plan.queries, k, plan.batch_size, name)
+    first = {name: seconds_of_a_question(run, plan.queries[0], k) for name, run in plan.pipelines.items()}
+    timed = min(plan.latency, len(plan.queries))
+    asked = {n: len(plan.queries) + (0 if n in plan.recorded else timed) for n in first}
+    total = sum(first[name] * asked[name] for name in first)
+    runs = {}
+    with progress(f"all of {counted(len(first), 'pipeline')}", total=100, unit="%") as advance:
+        for number, (name, pipeline) in enumerate(plan.pipelines.items(), start=1):
+            label = f"{name} ({number} of {len(first)})"
+            share = 100 * first[name] / total
+            runs[name] = _run(plan, name, label, pipeline, k, partial(_advance_by, advance, share))
+    return runs
+
+
+def _advance_by(advance: Advance, share: float, count: float) -> None:
+    advance(count * share)
+
+
+def _run(plan: Plan, name: str, label: str, pipeline: Pipeline, k: int, on_questions: Advance) -> _Run:
+    ranking, seconds = search(pipeline, plan.queries, k, plan.batch_size, label, on_questions)
     path = run_path(name)
     write_run(plan.output / path, ranking, plan.index.passages.ids, tag=name)
     if name in plan.recorded:
         return _Run(ranking, "passages", str(path))
-    latency = measure_latency(pipeline, plan.queries, k, plan.latency, name) if plan.latency else None
+    latency = None
+    if plan.latency:
+        latency = measure_latency(pipeline, plan.queries, k, plan.latency, label, on_questions)
     return _Run(ranking, "passages", str(path), seconds, latency)
 
 

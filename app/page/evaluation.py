@@ -11,10 +11,12 @@ from app.background.job_requests import (
     MAX_DEPTH,
     MAX_LIMIT,
     EvaluationChoices,
+    EvaluationFiles,
     runnable_test_sets,
     start_evaluation,
 )
 from app.background.jobs import Job, Jobs
+from app.background.uploads import Upload
 from app.evaluation.by_question import SHOWN
 from app.evaluation.reports import Report, list_reports, read_report
 from app.page.context import Context
@@ -29,6 +31,7 @@ from app.web.views import report_part_html, report_title, reports_html
 from indexer.base.errors import LinkseekError
 
 _OWN = "questions of your own"
+_UPLOAD_MB = 50
 _TYPES = {"html": "text/html", "md": "text/markdown", "json": "application/json", "trec": "text/plain"}
 
 
@@ -48,7 +51,8 @@ def page(context: Context) -> None:
     def link(job: Job) -> tuple[str, str]:
         return EvaluationView(job.order.subject).address(context.name), "Open the report"
 
-    show_jobs(jobs, EVALUATE, link)
+    names = {report.name for report in reports}
+    show_jobs(jobs, EVALUATE, link, lambda job: job.state != "done" or job.order.subject not in names)
     if reports:
         show("section.html", title="Finished evaluations")
         st.html(reports_html(reports, context.name))
@@ -70,21 +74,19 @@ def choose(context: Context, service: SearchService, jobs: Jobs) -> None:
 
     def title(name: str) -> str:
         if name == _OWN:
-            return "Questions of your own, with answers"
+            return "Questions of your own"
         test_set, is_of_this_index = choices[name]
         count = f", {test_set.queries:,} questions" if test_set.queries else ""
         other = "" if is_of_this_index else f" (asked on {test_set.corpus.title})"
         return f"{test_set.title}{count}{other}"
 
     chosen = st.selectbox("Questions", [*choices, _OWN], format_func=title, key="test_set", width=560)
-    questions = None
+    queries: list[Upload] = []
+    qrels: list[Upload] = []
     if chosen == _OWN:
-        questions = st.file_uploader(
-            "A file of questions with answers: JSON lines, or DPR’s CSV",
-            key="questions",
-            max_upload_size=50,
-            width=560,
-        )
+        accepted = "Questions: JSON lines, CSV with the columns question and answers, or TSV"
+        queries = _uploads(accepted, "questions", several=False)
+        qrels = _uploads("Judgements, if there are any: TREC’s qrels or BEIR’s TSV", "qrels", several=False)
     st.pills(
         "Pipelines; the first is the baseline",
         available,
@@ -92,6 +94,7 @@ def choose(context: Context, service: SearchService, jobs: Jobs) -> None:
         key="evaluated",
         format_func=plain_label,
     )
+    runs = _uploads("Runs of other systems, if there are any: TREC’s format", "other_runs", several=True)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         depth = st.number_input("Depth", 1, MAX_DEPTH, 100, key="depth", width=160)
         limit = st.number_input(
@@ -102,7 +105,6 @@ def choose(context: Context, service: SearchService, jobs: Jobs) -> None:
         evaluation = EvaluationChoices(
             None if chosen == _OWN else chosen, tuple(st.session_state.evaluated), int(depth), limit, latency
         )
-        upload = (questions.name, questions) if questions is not None else None
         try:
             start_evaluation(
                 jobs,
@@ -111,12 +113,21 @@ def choose(context: Context, service: SearchService, jobs: Jobs) -> None:
                 available,
                 context.options.pipelines_file,
                 evaluation,
-                upload,
+                EvaluationFiles(queries, qrels, runs),
             )
         except LinkseekError as error:
             show_error(error.message, error.hint)
         else:
             st.rerun()
+
+
+def _uploads(label: str, key: str, *, several: bool) -> list[Upload]:
+    """A field for files of an evaluation, and the files in it."""
+    sent = st.file_uploader(
+        label, accept_multiple_files=several, key=key, max_upload_size=_UPLOAD_MB, width=560
+    )
+    files = sent if isinstance(sent, list) else [sent] if sent else []
+    return [(file.name, file) for file in files]
 
 
 def show_report(context: Context, view: EvaluationView) -> None:

@@ -12,6 +12,7 @@ from app.background.job_requests import (
     MAX_LIMIT,
     VERIFY,
     BuildChoices,
+    encoders,
     start_build,
     start_sample,
     start_verification,
@@ -35,28 +36,25 @@ _UPLOAD_MB = 500
 
 
 def page(context: Context) -> None:
-    """The index that is open, background work, the others, and the form for a new one."""
+    """All indexes, builds and the form for a new one; then the index that is open."""
     navigation.write(INDEX, {"index": [context.name]})
     jobs = Jobs.next_to(context.index)
     indexes = list_indexes(context.index)
 
-    def show_kind(kind: str) -> None:
-        show_jobs(jobs, kind, lambda job: _result(job, indexes))
+    def link(job: Job) -> tuple[str, str] | None:
+        return _result(job, indexes)
 
-    nothing = context.service is None and not context.index.exists()
-    if context.service is not None:
-        show_index(context, context.service, jobs)
-        show_kind(VERIFY)
-    elif nothing:
-        offer_sample(context, jobs)
-        show_kind(BUILD)
     if len(indexes) > 1:
         show("section.html", title="All indexes")
         show("indexes.html", indexes=[listed(*named) for named in indexes.items()], current=context.name)
-    show("section.html", title="Build an index from your own files")
-    choose(context, jobs)
-    if not nothing:  # below the button that was pressed
-        show_kind(BUILD)
+    if context.service is None and not context.index.exists():
+        offer_sample(context, jobs)
+    show_jobs(jobs, BUILD, link)
+    with st.expander("Build an index from your own files", expanded=context.service is None, key="new"):
+        choose(context, jobs)
+    if context.service is not None:
+        show_index(context, context.service, jobs)
+        show_jobs(jobs, VERIFY, link, lambda job: job.order.subject == context.name)
 
 
 def _result(job: Job, indexes: Mapping[str, Path]) -> tuple[str, str] | None:
@@ -108,13 +106,19 @@ def choose(context: Context, jobs: Jobs) -> None:
         )
     with st.container(horizontal=True):
         bm25 = st.checkbox("Words (BM25, query likelihood)", value=True, key="bm25")
-        dense = st.checkbox(f"Vectors of {DEFAULT_ENCODER}", value=True, key="dense")
         skip = st.checkbox("Skip damaged records", value=True, key="skip")
+    chosen = st.pills(
+        "Vectors of these encoders",
+        encoders(),
+        selection_mode="multi",
+        default=[DEFAULT_ENCODER],
+        key="encoders",
+        help="all-MiniLM-L6-v2 has seen none of these texts; hlp was taught by hyperlinks, and hlp-finetuned "
+        "by questions after them. An index with several can compare them.",
+    )
     if st.button("Build", type="primary", key="build"):
         uploads: list[Upload] = [(file.name, file) for file in sent]
-        choices = BuildChoices(
-            None if format_ == _DETECT else format_, DEFAULT_ENCODER if dense else None, bm25, limit, skip
-        )
+        choices = BuildChoices(None if format_ == _DETECT else format_, tuple(chosen), bm25, limit, skip)
         started(lambda: start_build(jobs, context.index.parent, name, uploads, choices))
 
 

@@ -20,12 +20,12 @@ Link = Callable[[Job], tuple[str, str] | None]
 """The address of a job's result and the text of the link; None where there is no result."""
 
 
-def show_jobs(jobs: Jobs, kind: str, link: Link) -> None:
-    """The newest jobs of a kind, with buttons to cancel or dismiss them.
+def show_jobs(jobs: Jobs, kind: str, link: Link, shown: Callable[[Job], bool] = lambda job: True) -> None:
+    """The newest jobs of a kind that are to be shown, with buttons to cancel or dismiss them.
 
     When one of them ends, the whole page is drawn again, since its result may be there.
     """
-    listed = jobs.list(kind)[:_MAX_SHOWN]
+    listed = [job for job in jobs.list(kind) if shown(job)][:_MAX_SHOWN]
     live, ended = [job.id for job in listed if job.live], [job for job in listed if not job.live]
 
     @st.fragment(run_every=_INTERVAL)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from app.evaluation.results import Binned
@@ -125,6 +125,14 @@ def day(date: str) -> str:
         return date
     zone = " UTC" if time.utcoffset() is not None and not time.utcoffset() else ""
     return f"{time.day} {time:%B %Y, %H:%M}{zone}"
+
+
+def moment(seconds: float) -> str:
+    """Seconds since 1970 as `day` writes them; empty where no calendar goes so far."""
+    try:
+        return day(datetime.fromtimestamp(seconds, UTC).isoformat())
+    except (ValueError, OverflowError, OSError):
+        return ""
 
 
 def meanings(measures: Sequence[str], *, cutoff: bool = False) -> list[tuple[str, str]]:

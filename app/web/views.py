@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 
 from app.around.article import PAGE, Article, ReadPassage
 from app.evaluation.reports import Report, Summary
 from app.evaluation.results import Results
 from app.report.render import html_sections
 from app.report.sections import opening, sections
-from app.report.text import with_unit
+from app.report.text import moment, with_unit
 from app.service import Answer, Hit, Reason
 from app.web.addresses import ArticleView, EvaluationView, SearchView, article_address
 from app.web.rendering import render
@@ -113,8 +112,7 @@ def reports_html(reports: Sequence[Summary], index: str) -> str:
         mean = ""
         if report.value is not None:
             mean = f"{report.measure} {with_unit(report.measure, report.value)}"
-        date = f"{datetime.fromtimestamp(report.modified, UTC):%-d %B %Y, %H:%M} UTC"
-        rows.append((report, EvaluationView(report.name).address(index), date, mean))
+        rows.append((report, EvaluationView(report.name).address(index), moment(report.when), mean))
     return render("reports.html", reports=rows)
 
 

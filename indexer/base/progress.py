@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -44,9 +45,35 @@ def progress(label: str, total: float | None = None, unit: str = "", done: float
 
     total: all units, None if unknown. done: units finished by an earlier, interrupted run.
     """
+    outer = _outer.get()
+    if outer is not None:
+        yield lambda count: outer(count / total if total else 0.0)
+        return
     bars = _display if Console(stderr=True).is_terminal else _notes
     with bars.bar(printable(label), total, unit, done) as advance:
         yield advance
+
+
+_outer: ContextVar[Advance | None] = ContextVar("outer", default=None)
+
+
+@contextmanager
+def part_of(advance: Advance, units: float) -> Iterator[None]:
+    """Work for `units` of a bar: bars within it are not shown, they advance that one by their shares."""
+    given = 0.0
+
+    def step(share: float) -> None:
+        nonlocal given
+        count = min(share * units, units - given)
+        given += count
+        advance(count)
+
+    token = _outer.set(step)
+    try:
+        yield
+    finally:
+        _outer.reset(token)
+    advance(units - given)
 
 
 class _Display:

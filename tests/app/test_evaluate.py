@@ -19,6 +19,7 @@ from app.evaluation.results import Results, parse_results
 from app.evaluation.runner import Plan, evaluate, run_names, search
 from app.evaluation.table import results_table
 from app.testsets import LoadedTestSet
+from indexer.base import progress
 from indexer.base.errors import InputError, UsageError
 from indexer.files.hashes import file_sha256
 from indexer.passages import Passage
@@ -187,7 +188,7 @@ def test_depth_beyond_the_corpus_gives_all_of_it(tmp_path):
         return PIPELINES["good"](queries, k)
 
     results = run(tmp_path, pipelines={"good": pipeline}, depth=10**9, measures=["R@1000"])
-    assert asked == [len(FakePassages())]
+    assert {*asked} == {len(FakePassages())}
     assert results["pipelines"]["good"]["measures"]["R@1000"]["per_query"]["1"] == 1
 
 
@@ -794,3 +795,20 @@ def test_run_entries_end_to_end(built_index, word_encoder, tmp_path, capsys):
     write(run_file, "9 Q0 Seine#0 1 2 t\n")
     with pytest.raises(InputError, match="none of the questions"):
         command.main(arguments)
+
+
+def test_the_remaining_time_of_all_pipelines_together(tmp_path, monkeypatch):
+    monkeypatch.setattr(progress, "_notes", progress._Notes())
+    monkeypatch.setenv("LINKSEEK_PROGRESS", str(tmp_path / "progress.json"))
+    run(tmp_path, latency=2)
+    stages = orjson.loads((tmp_path / "progress.json").read_bytes())
+    assert [stage["label"] for stage in stages] == [
+        "all of 3 pipelines",
+        *[
+            f"{name} ({n} of 3){what}"
+            for n, name in enumerate(PIPELINES, 1)
+            for what in ("", ", one at a time")
+        ],
+        "matching answers",
+    ]
+    assert stages[0]["done"] == pytest.approx(100)

@@ -205,6 +205,26 @@ def test_others_wait_for_their_turn_and_come_in_order(jobs):
     assert ended(jobs, third).state == "cancelled" and jobs.find(third.id).began is None
 
 
+def test_no_more_than_so_many_wait(jobs, monkeypatch):
+    monkeypatch.setattr(jobs_module, "MAX_LIVE", 2)
+    started = [jobs.start(order("import time; time.sleep(60)", key=str(number))) for number in range(2)]
+    with pytest.raises(BusyError, match="2 jobs run or wait already"):
+        jobs.start(order("", key="2"))
+    assert len(jobs.list()) == 2 and len([path for path in jobs.folder.iterdir() if path.is_dir()]) == 2
+    for job in started:
+        jobs.cancel(job.id)
+    assert [ended(jobs, job).state for job in started] == ["cancelled"] * 2
+    assert ended(jobs, jobs.start(order("", key="2"))).state == "done"
+
+
+def test_the_folder_of_a_job_that_is_not_done_is_removed(jobs, tmp_path):
+    outputs = [tmp_path / name for name in ("done", "failed")]
+    for number, output in enumerate(outputs):
+        code = f"import os, sys; os.makedirs({str(output / 'runs')!r}); sys.exit({number})"
+        ended(jobs, jobs.start(order(code, key=str(number), output=str(output))))
+    assert [output.exists() for output in outputs] == [True, False]
+
+
 def test_the_list_is_newest_first_and_by_kind(jobs):
     one = ended(jobs, jobs.start(order("pass", "one")))
     two = ended(jobs, jobs.start(order("pass", "two")))

@@ -245,7 +245,13 @@ def test_bootstrap_interval_is_that_of_resampled_means():
     assert bootstrap_interval(values) == pytest.approx(tuple(expected))
 
 
-@pytest.mark.parametrize("values", [[0.5], [1.0, 1.0], [0.0] * 9])
+def test_all_right_of_few_is_not_certain():
+    """Wilson's interval of 3 of 3 and of 0 of 9; resamples would all be alike."""
+    assert bootstrap_interval(np.ones(3)) == (pytest.approx(0.4385, abs=1e-4), 1.0)
+    assert bootstrap_interval(np.zeros(9)) == (0.0, pytest.approx(0.2991, abs=1e-4))
+
+
+@pytest.mark.parametrize("values", [[0.5], [0.25] * 9])
 def test_bootstrap_interval_of_equal_values(values):
     assert bootstrap_interval(np.array(values)) == (values[0], values[0])
 

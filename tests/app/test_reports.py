@@ -5,6 +5,7 @@ import json
 import os
 import re
 import zipfile
+from dataclasses import replace
 
 import pytest
 from reading import Reader
@@ -71,16 +72,17 @@ def write(folder, name, content=None, when=1_000_000_000):
 
 
 def test_the_list_is_newest_first_and_says_who_was_best(folder):
-    write(folder, "old", when=1)
+    dated = changed("provenance", "date", to="2026-11-20T14:11:00+00:00", of=results())
+    write(folder, "old", dated, when=2)  # copied since: its own date counts
     even = {name: pipeline({"accuracy@20": score(0.5, 0.4, 0.6)}) for name in MEANS}
-    write(folder, "new", results(pipelines=even), when=2)
+    write(folder, "new", results(pipelines=even, provenance=None), when=2_000_000_000)
     (folder / "unfinished" / "runs").mkdir(parents=True)
     (folder / ".hidden").mkdir()
     new, old = list_reports(folder)
     assert (new.name, new.best, new.value) == ("new", ("bm25", "dense"), 0.5)
-    assert (old.name, old.modified, old.test_set, old.index, old.questions) == (
+    assert (old.name, old.when, old.test_set, old.index, old.questions) == (
         "old",
-        1.0,
+        1795183860.0,
         "sample",
         "mine",
         4,
@@ -92,7 +94,7 @@ def test_the_list_is_newest_first_and_says_who_was_best(folder):
         0.75,
     )
     html = reports_html([new, old], "sample")
-    assert "dense</bdi>: accuracy@20 75.0 %" in html and "1 January 1970, 00:00 UTC" in html
+    assert "dense</bdi>: accuracy@20 75.0 %" in html and "20 November 2026, 14:11 UTC" in html
     assert 'href="evaluation?report=old&amp;index=sample"' in html
     assert list_reports(folder / "none") == []
 
@@ -101,7 +103,7 @@ def test_a_report_that_is_written_again_is_read_again(folder):
     write(folder, "one")
     assert read_report(folder, "one").results.depth == 20
     write(folder, "one", results(depth=50), when=2)
-    assert read_report(folder, "one").results.depth == 50 and list_reports(folder)[0].modified == 2.0
+    assert read_report(folder, "one").results.depth == 50 and list_reports(folder)[0].questions == 4
 
 
 @pytest.mark.parametrize("name", ["../results/one", "/etc", "..", "", "one/", "one/../one", "ONE", "one\0"])
@@ -122,6 +124,9 @@ DAMAGED = {
     "deep": b"[" * 100_000,
     "of a later version": json.dumps(results(version=4)).encode(),
     "with a wrong value": json.dumps(results(depth="20")).encode(),
+    "deep provenance": json.dumps(
+        changed("provenance", "corpus", to=json.loads('{"a":' * 150 + "1" + "}" * 150), of=results())
+    ).encode(),
     "NaN": b'{"pipelines": {"a": {"measures": {"x": {"mean": NaN}}}}}',
 }
 
@@ -136,6 +141,32 @@ def test_a_damaged_report_is_listed_with_its_problem(folder, content):
     problems = {summary.name: summary.problem for summary in list_reports(folder)}
     assert problems == {"damaged": caught.value.message, "whole": ""}
     assert "cannot be shown" in reports_html(list_reports(folder), "x")
+
+
+def test_a_time_beyond_all_calendars(folder):
+    """Not every file system keeps such a time."""
+    write(folder, "one")
+    [summary] = [replace(each, when=253_402_300_800.0) for each in list_reports(folder)]
+    assert "<td></td></tr>" in reports_html([summary], "x")
+
+
+def test_links_are_not_followed_out_of_the_folder(folder, tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_text("root")
+    at = write(folder, "one")
+    (at / "runs").mkdir()
+    (at / "runs" / "bm25.trec").symlink_to(secret)
+    (at / "runs" / "circle.trec").symlink_to("circle.trec")
+    (at / "runs" / "own.trec").symlink_to(at / "results.json")
+    (at / "report.html").symlink_to(secret)
+    report = read_report(folder, "one")
+    assert [file for file in report.files() if file.startswith("runs/")] == ["runs/own.trec"]
+    with pytest.raises(InputError, match="leads out of the folder"):
+        report.content("report.html")
+    elsewhere = write(tmp_path / "elsewhere", "two")
+    (folder / "two").symlink_to(elsewhere)
+    problems = {summary.name: summary.problem for summary in list_reports(folder)}
+    assert problems == {"one": "", "two": "two/results.json: a link that leads out of the folder of results"}
 
 
 def test_a_report_of_the_version_before_is_shown(folder):

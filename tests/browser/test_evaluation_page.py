@@ -27,7 +27,7 @@ def test_a_whole_evaluation(application, page, settled):
     page.get_by_role("link", name="Evaluation").click()
     job.wait_for()
     page.reload()
-    page.get_by_role("link", name="Open the report").click()
+    page.get_by_role("region", name="Finished evaluations").get_by_role("link").first.click()
     page.get_by_role("heading", name="Evaluation on sample").wait_for()
     settled(page)
     assert re.search(r"report=sample-\d{8}-\d{6}", page.url)

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from indexer.base import progress as progress_module
-from indexer.base.progress import progress
+from indexer.base.progress import part_of, progress
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -82,3 +82,20 @@ def test_another_program_reads_it_from_a_file(monkeypatch, capsys, tmp_path):
     tmp_path.rmdir()
     with progress("nowhere", 1) as advance:  # who looks on must not stop the work
         advance(1)
+
+
+def test_bars_within_a_part_advance_the_outer_one(monkeypatch, tmp_path):
+    """One line a stage, and a remaining time from the first batch on."""
+    monkeypatch.setattr(progress_module, "_notes", progress_module._Notes())
+    monkeypatch.setenv("LINKSEEK_PROGRESS", str(tmp_path / "progress.json"))
+    seen = []
+    with progress("outer", total=20, unit="questions") as advance:
+        for _ in range(2):
+            with part_of(lambda count: (seen.append(count), advance(count)), 10):
+                with progress("inner", total=4) as inner:
+                    inner(1), inner(3)
+                with progress("another", total=2) as inner:
+                    inner(2)
+    assert seen == [2.5, 7.5, 0.0, 0.0] * 2
+    [entry] = json.loads((tmp_path / "progress.json").read_bytes())
+    assert (entry["label"], entry["done"]) == ("outer", 20.0) and entry["ended"]

@@ -33,6 +33,12 @@ def write(tmp_path: Path, text: str | bytes, name: str = "queries") -> Path:
         ('who\t"[\'a\', ""L\'A""]"', Query("0", "who", ("a", "L'A"))),
         ('who "x\t["a"]', Query("0", 'who "x', ("a",))),
         ("who\t[]", Query("0", "who")),
+        ('{"question": "who", "answer": ["a", "b"]}', Query("0", "who", ("a", "b"))),
+        ("\"who, when\",\"['a', 'b, c']\"", Query("0", "who, when", ("a", "b, c"))),
+        ("who,['a']", Query("0", "who", ("a",))),
+        ("question,answers\nwho,\"['a', 'b']\"", Query("0", "who", ("a", "b"))),
+        ('\ufeffId,kind,Question,Answer\r\n7,x,"who, when",a one\r\n', Query("7", "who, when", ("a one",))),
+        ("question\tanswers\nwho\t", Query("0", "who")),
     ],
 )
 def test_formats(tmp_path, text, expected):
@@ -70,7 +76,9 @@ def test_a_bracketed_search_does_not_make_a_tsv_a_csv(tmp_path):
         ('{"id": " ", "text": "a"}', 1, "id is empty"),
         ("1\twho\n\n1\twhat\n", 3, "also in line 1"),
         ('{"id": "1"}', 1, '"text" is missing'),
-        ('{"text": "a"}', 1, '"id" is missing'),
+        ('{"id": "0", "text": "a"}\n\n{"text": "b"}\n{"id": "1", "text": "c"}', 4, "also in line 3"),
+        ("question,answers\nwho\n", 2, "1 comma-separated fields, expected 2"),
+        ("question,answers\nwho,['a'\n", 2, "not a list of texts"),
         ('{"id": "1", "text": ["a"]}', 1, '"text" is list'),
         ('{"id": "1", "text": "a", "answers": {"a": 1}}', 1, "not a list of texts"),
         ('{"id": "1", "text": "a", "answers": [1]}', 1, "not a list of texts"),
