@@ -33,6 +33,7 @@ from retriever.models.towers import has_two_towers, one_tower
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder, SentenceTransformer
+    from transformers import PreTrainedModel
 
 PROGRAM = "python -m retriever.export"
 
@@ -82,14 +83,14 @@ def _shrink_change(model: SentenceTransformer, name: str, share: float) -> None:
 
 
 def save_model(
-    model: SentenceTransformer | CrossEncoder,
+    model: SentenceTransformer | CrossEncoder | PreTrainedModel,
     output: Path,
     *,
     card: Path | None = None,
     text: str = "",
     add: Callable[[Path], None] = lambda folder: None,
 ) -> None:
-    """Write a sentence-transformers folder atomically.
+    """Write a folder of sentence-transformers or transformers atomically.
 
     card: a README.md to copy; text: one to write. add: writes further files into the folder. Raises
     `UsageError` if the folder exists already, `BusyError` if another process writes it.
