@@ -1,6 +1,6 @@
 """python -m reranker.mine: contrasts for pre-training a cross-encoder, from an index's texts and links.
 
-Entry script: it reads the options, makes the objectives, opens the index and calls `reranker.mining.miner`.
+Entry script: it reads the options, makes the objectives, opens the index and calls `reranker.contrast_miner`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from indexer.base.options import MoreHelp, parse_options
 from indexer.base.progress import progress
 from indexer.building.corpus import default_processes
 from indexer.index import Index
+from reranker.contrast_miner import ContrastMiner, Statistics
 from reranker.contrasts import write_contrasts
-from reranker.mining.miner import ContrastMiner, Statistics
 from reranker.objectives.registry import MIXES, all_objectives, all_settings, make_mix
 from retriever.mining.command import MiningOptions
 

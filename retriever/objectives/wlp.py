@@ -4,9 +4,9 @@
     positive   a passage of another document with an anchor to E
     negatives  none of its own
 
-The direction is that of HLP's figure 1; PROP and PHP describe it the other way round, from the linking
-document's first section. Example: E = "Warsaw covers 517 km2. It lies on the Vistula." and p = "The
-film was shot in [Warsaw]." give "It lies on the Vistula." -> p.
+The direction is that of HLP's figure 1, PROP's section 1 and PHP's section 2.2; PHP's 4.2 can be read either
+way. Example: E = "Warsaw covers 517 km2. It lies on the Vistula." and p = "The film was shot in [Warsaw]."
+give "It lies on the Vistula." -> p.
 """
 
 from __future__ import annotations

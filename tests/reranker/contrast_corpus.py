@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from indexer.index import Index
+from reranker.contrast_miner import ContrastMiner
 from reranker.contrasts import Contrast, read_contrasts, write_contrasts
-from reranker.mining.miner import ContrastMiner
 from reranker.objectives.registry import make_mix
 
 

@@ -18,9 +18,9 @@ from tiny_corpus import linked_rows
 
 from indexer.base.errors import InputError, MachineError, UsageError
 from indexer.index import Index
+from reranker.contrast_miner import ContrastMiner, Statistics, shares
 from reranker.contrasts import Contrast, TextPair, read_contrasts
 from reranker.mine import main
-from reranker.mining.miner import ContrastMiner, Statistics, shares
 from reranker.objectives.base import Objective
 from reranker.objectives.registry import all_objectives, all_settings, make_mix
 from reranker.objectives.source import Source

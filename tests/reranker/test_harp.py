@@ -15,8 +15,8 @@ from tiny_models import save_tiny
 
 from indexer.base.errors import InputError
 from indexer.base.text import WORD
+from reranker.contrast_miner import ContrastMiner
 from reranker.contrasts import Contrast
-from reranker.mining.miner import ContrastMiner
 from reranker.objectives.attentions import Attended
 from reranker.objectives.harp import Harp, mention_of, softmax, usable_links, word_weights
 from reranker.objectives.harp_acm import AnchorCoOccurrence

@@ -13,7 +13,7 @@ from linked_corpus import document, make_index
 
 from indexer.base.errors import InputError, UsageError
 from indexer.index import Index
-from reranker.mining.miner import ContrastMiner
+from reranker.contrast_miner import ContrastMiner
 from reranker.objectives.registry import make_mix
 from reranker.objectives.source import Source
 from reranker.objectives.unigrams import Collection, DocumentModel, Sampler, count_words

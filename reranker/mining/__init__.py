@@ -1,1 +1,0 @@
-"""Contrasts for pre-training cross-encoders: mining and their records."""
