@@ -14,6 +14,7 @@ if __name__ == "__main__":
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from pydantic_settings import CliPositionalArg
 
@@ -43,7 +44,7 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     options = parse_options(ExportOptions, argv, program)
     folder = find_model(options.model, CROSS_ENCODER)
     model = open_cross_encoder(folder, options.model)
-    transformer = model[0].model
+    transformer: Any = model[0].model
     card = folder / "README.md"
     if options.encoder_only:
         encoder = transformer.base_model
