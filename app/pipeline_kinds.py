@@ -180,7 +180,7 @@ class DenseEntry(Entry):
 
     def open(self, parts: Parts, name: str) -> Pipeline:
         made_by = parts.index.dense(self.encoder).encoder
-        encoder = parts.encoder(self.query_encoder or str(made_by.get("location", made_by["name"])))
+        encoder = parts.encoder(self.query_encoder or made_by["location"])
         return Dense(parts.index, encoder, self.encoder, self.device, **self.search).search
 
 

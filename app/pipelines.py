@@ -198,5 +198,7 @@ class Pipelines:
 
 def _open_biencoder(location: str) -> BiEncoder:
     from retriever.models.biencoder import open_biencoder
+    from retriever.models.locations import check_is_here
 
+    check_is_here(location, "the encoder of the vectors")  # the index names it, and may be a stranger's
     return open_biencoder(location, streams=1)

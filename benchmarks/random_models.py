@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.ceilings import encoder_operations
+from retriever.models.library import from_folder
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,11 @@ def write_encoder(folder: Path, shape: Shape) -> Path:
         num_attention_heads=shape.heads, intermediate_size=shape.inner,
     )  # fmt: skip
     BertModel(config).save_pretrained(bert)
-    modules = [Transformer(str(bert), max_seq_length=shape.tokens), Pooling(shape.width), Normalize()]
+    modules = [
+        from_folder(Transformer, bert, "random", "", max_seq_length=shape.tokens),
+        Pooling(shape.width),
+        Normalize(),
+    ]
     SentenceTransformer(modules=modules, device="cpu").save_pretrained(str(folder))
     return folder
 

@@ -26,7 +26,7 @@ from benchmarks.harness import SAMPLE, Benchmark, Figure, as_rate, compare, pass
 from benchmarks.random_models import MINILM
 from reranker.models.bases import CROSS_ENCODER, open_cross_encoder
 from reranker.models.scoring import open_scorer
-from retriever.models.library import quiet
+from retriever.models.library import from_folder, load_library_model, load_tokenizer, quiet
 from retriever.models.locations import DEFAULT_ENCODER, find_model, shipped_models
 from retriever.queries import read_queries
 
@@ -114,18 +114,18 @@ def _latency(
 def _write_reranker(folder: Path) -> Path:
     """The default encoder as a cross-encoder."""
     import torch
-    from sentence_transformers import CrossEncoder
-    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+    from transformers import AutoModelForSequenceClassification
 
-    encoder = find_model(DEFAULT_ENCODER)
+    reader = AutoModelForSequenceClassification.from_pretrained
     torch.manual_seed(0)
+    model = from_folder(reader, find_model(DEFAULT_ENCODER), DEFAULT_ENCODER, "", num_labels=1)
+    with torch.no_grad():
+        model.classifier.weight.normal_()
     with quiet():
-        model = AutoModelForSequenceClassification.from_pretrained(encoder, num_labels=1)
-        with torch.no_grad():
-            model.classifier.weight.normal_()
         model.save_pretrained(folder / "bert")
-        AutoTokenizer.from_pretrained(encoder).save_pretrained(folder / "bert")
-        CrossEncoder(str(folder / "bert"), device="cpu").save_pretrained(str(folder / "reranker"))
+        load_tokenizer(DEFAULT_ENCODER).save_pretrained(folder / "bert")
+        reranker = load_library_model(CROSS_ENCODER, folder / "bert", "bert")
+        reranker.save_pretrained(str(folder / "reranker"))
     return folder / "reranker"
 
 

@@ -29,8 +29,8 @@ from indexer.base.errors import InputError, UsageError
 from indexer.base.options import Options, parse_options
 from retriever.export import save_model
 from retriever.models.bases import open_base
-from retriever.models.library import TITLE_SEPARATOR, first_line, quiet
-from retriever.models.locations import DEFAULT_ENCODER, find_model
+from retriever.models.library import TITLE_SEPARATOR, first_line, load_tokenizer, quiet
+from retriever.models.locations import DEFAULT_ENCODER
 from retriever.models.towers import has_two_towers, split_towers
 
 if TYPE_CHECKING:
@@ -81,13 +81,13 @@ def read_checkpoint(path: Path) -> tuple[Weights, Weights]:
     except FileNotFoundError:
         raise InputError(f"{path}: no such file", "Name the checkpoint of DPR or HLP.") from None
     except pickle.UnpicklingError as error:
-        match = re.search(r"GLOBAL ([\w.]+)", str(error))
-        reason = f"it holds {match.group(1)}" if match else first_line(error)
+        match = re.search(r"GLOBAL ([\w.]+)", str(error))  # torch's text goes on to advise unpickling it
+        held = match.group(1) if match else "other objects than tensors"
         raise InputError(
-            f"{path}: not read, because {reason}",
+            f"{path}: not read, because it holds {held}",
             "Only tensors and plain values are read; other objects can run code.",
         ) from None
-    except (RuntimeError, EOFError, ValueError, OSError, KeyError) as error:
+    except Exception as error:  # a damaged pickle makes torch raise anything
         reason = first_line(error) or type(error).__name__
         raise InputError(f"{path}: not a torch file, or damaged ({reason})", _EXPECTED) from None
     weights = loaded.get("model_dict") if isinstance(loaded, Mapping) else None
@@ -119,7 +119,7 @@ def build_model(
 
 
 def _tower(weights: Weights, tokenizer: str, max_tokens: int, path: Path) -> SentenceTransformer:
-    from transformers import AutoTokenizer, BertModel
+    from transformers import BertModel
 
     config = bert_config(weights, path)
     if max_tokens > config.max_position_embeddings:
@@ -132,8 +132,7 @@ def _tower(weights: Weights, tokenizer: str, max_tokens: int, path: Path) -> Sen
         name, fault = (missing[0], "missing") if missing else (unknown[0], "unknown")
         raise InputError(f'{path}: "{name}" is {fault}', "Expected the weights of a BertModel.")
     with tempfile.TemporaryDirectory() as scratch, quiet():
-        folder = tokenizer if Path(tokenizer).is_dir() else str(find_model(tokenizer))
-        vocabulary = AutoTokenizer.from_pretrained(folder)
+        vocabulary = load_tokenizer(tokenizer)
         if len(vocabulary) != config.vocab_size:
             raise UsageError(
                 f"{path} knows {config.vocab_size:,} tokens, {tokenizer} has {len(vocabulary):,}",

@@ -16,9 +16,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from indexer.base.errors import InputError
-from retriever.models.bases import ADAPTER_WEIGHTS, bind_adapters, check_base, must_fit, open_base
-from retriever.models.folders import base_name, is_cross_encoder, weights_sha256
-from retriever.models.library import load_library_model, quiet
+from retriever.models.bases import (
+    ADAPTER_WEIGHTS,
+    bind_adapters,
+    check_base,
+    merged,
+    open_base,
+    read_adapters,
+)
+from retriever.models.folders import base_folder, base_name, is_cross_encoder, model_sha256
+from retriever.models.library import ONLY_LOCAL, load_library_model, quiet
 from retriever.models.locations import ADAPTER, Kind, find_base, find_model, shipped_models
 
 if TYPE_CHECKING:
@@ -94,19 +101,20 @@ def open_adapters(folder: Path, max_tokens: int) -> tuple[CrossEncoder, str]:
     from peft import LoraConfig, set_peft_model_state_dict
     from safetensors.torch import load_file
 
-    name = base_name(folder)
-    start = _open_base_of(folder, name)
-    model = _truncated_to(max_tokens, _with_rest_of(folder, start), str(folder))
+    model = _truncated_to(max_tokens, _with_rest_of(folder, _open_base_of(folder)), str(folder))
     transformer: Any = model[0].model
-    transformer.name_or_path = name
-    weights = {
-        key.removeprefix("base_model.model."): tensor.float()
-        for key, tensor in load_file(folder / ADAPTER_WEIGHTS).items()
-    }
-    with must_fit(folder, name), quiet():
-        transformer.add_adapter(LoraConfig.from_pretrained(str(folder)))
+    transformer.name_or_path = base_name(folder)
+
+    def add(path: str) -> None:
+        weights = {
+            key.removeprefix("base_model.model."): tensor.float()
+            for key, tensor in load_file(folder / ADAPTER_WEIGHTS).items()
+        }
+        transformer.add_adapter(LoraConfig.from_pretrained(path))
         set_peft_model_state_dict(transformer, weights)
-    return model, weights_sha256(find_base(name))
+
+    read_adapters(add, folder)
+    return model, model_sha256(base_folder(folder))
 
 
 def find_start(name: str) -> Path:
@@ -165,19 +173,13 @@ def _as_cross_encoder(name: str, model: Any, save_rest: Callable[[Path], Any]) -
 
 
 def _open_merged(folder: Path) -> CrossEncoder:
-    from peft import PeftModel
-
-    name = base_name(folder)
-    start = _open_base_of(folder, name)
-    with must_fit(folder, name), quiet():
-        merged: Any = PeftModel.from_pretrained(start, str(folder)).merge_and_unload()
-    return _with_rest_of(folder, merged)
+    return _with_rest_of(folder, merged(_open_base_of(folder), folder))
 
 
-def _open_base_of(folder: Path, name: str) -> Any:
+def _open_base_of(folder: Path) -> Any:
     """The transformer that adapters belong to. Raises `InputError` if the one of this name is another."""
-    check_base(folder, name)
-    return open_start(name, 1)[0].model
+    check_base(folder)
+    return open_start(base_name(folder), 1)[0].model
 
 
 def _with_rest_of(folder: Path, transformer: Any) -> CrossEncoder:
@@ -187,6 +189,5 @@ def _with_rest_of(folder: Path, transformer: Any) -> CrossEncoder:
     def save_rest(target: Path) -> None:
         shutil.copytree(folder, target, ignore=shutil.ignore_patterns("*.safetensors", ADAPTER))
 
-    with must_fit(folder, base_name(folder)), quiet():
-        transformer.config = AutoConfig.from_pretrained(folder)
+    transformer.config = read_adapters(AutoConfig.from_pretrained, folder, **ONLY_LOCAL)
     return _as_cross_encoder(str(folder), transformer, save_rest)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from indexer.base.errors import InputError
-from retriever.models.library import quiet
+from retriever.models.library import ONLY_LOCAL, from_folder, quiet
 from retriever.models.locations import ADAPTER
 
 if TYPE_CHECKING:
@@ -95,10 +95,15 @@ def _stored(folder: Path) -> dict[str, Tensor]:
         return {}
     from transformers import AutoModelForMaskedLM
 
-    with quiet():  # by the library, which knows older names of weights
-        model, info = AutoModelForMaskedLM.from_pretrained(
-            folder, use_safetensors=True, output_loading_info=True, dtype="float32"
-        )
+    options: dict[str, Any] = {"use_safetensors": True, "output_loading_info": True, "dtype": "float32"}
+    model, info = from_folder(  # by the library, which knows older names of weights
+        AutoModelForMaskedLM.from_pretrained,
+        folder,
+        f"base {folder}",
+        "Train it again.",
+        **options,
+        **ONLY_LOCAL,
+    )
     missing = set(info["missing_keys"])
     return {name: tensor for name, tensor in model.state_dict().items() if name not in missing}
 

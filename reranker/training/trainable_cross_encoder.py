@@ -24,7 +24,7 @@ from reranker.training.config import CrossEncoderSettings, FinetuneConfig, PairT
 from reranker.training.groups import URL_BEFORE_TITLE
 from retriever.models.biencoder import TextFormat
 from retriever.models.facts import ModelFacts
-from retriever.models.folders import weights_sha256
+from retriever.models.folders import model_sha256
 from retriever.models.library import TITLE_SEPARATOR
 from retriever.training.lifecycle import existing
 from retriever.training.trainable_towers import add_adapters
@@ -67,7 +67,7 @@ def open_trainable_cross_encoder(
     result is one set of adapters on the base of the first. Raises as `open_trainable`.
     """
     folder = find_start(settings.base)
-    base_sha256 = adapted_sha256 = weights_sha256(folder)
+    base_sha256 = adapted_sha256 = model_sha256(folder)
     if settings.train == "lora" and are_reranker_adapters(folder):
         model, adapted_sha256 = open_adapters(folder, texts.tokens)
         _check_rank(model, settings)
@@ -122,7 +122,7 @@ def _open_baseline(config: FinetuneConfig) -> Trainable:
         base_sha256 = file_sha256(existing([given])[0])
         tokenizer, vectors = read_embeddings(given)
     else:
-        base_sha256 = weights_sha256(find_start(config.model.base))
+        base_sha256 = model_sha256(find_start(config.model.base))
         tokenizer, vectors = read_base_embeddings(open_start(config.model.base, config.texts.tokens))
     facts = baseline_facts(tokenizer, config.texts.tokens, config.texts.title)
     model = new_baseline(config.model.kind, vectors, config.texts.tokens)

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from indexer.base.errors import InputError
-from retriever.models.folders import base_name, weights_sha256
-from retriever.models.library import first_line, load_library_model, quiet
+from retriever.models.folders import base_folder, base_name, model_sha256, weights_sha256
+from retriever.models.library import ONLY_LOCAL, Opened, from_folder, load_library_model, quiet
 from retriever.models.locations import ADAPTER, BI_ENCODER, find_base
 
 if TYPE_CHECKING:
@@ -33,20 +32,21 @@ def open_base(name: str) -> SentenceTransformer:
     folder = find_base(name)
     if (folder / BI_ENCODER.marker).is_file():
         return load_sentence_transformer(folder, name)
-    with quiet():
-        from sentence_transformers import SentenceTransformer
-        from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 
-        try:
-            transformer = Transformer(str(folder), model_kwargs={"use_safetensors": True, "dtype": "float32"})
-            pooling = Pooling(transformer.get_embedding_dimension(), pooling_mode="cls")
-            return SentenceTransformer(modules=[transformer, pooling], device="cpu", similarity_fn_name="dot")
-        except Exception as error:  # a broken folder makes transformers raise anything
-            raise InputError(
-                f"base {name}: cannot be loaded ({type(error).__name__}: {first_line(error)})",
-                "Expected a sentence-transformers folder, or a transformer's with config.json, "
-                "model.safetensors and tokenizer.json.",
-            ) from None
+    transformer = from_folder(
+        Transformer,
+        folder,
+        f"base {name}",
+        "Expected a sentence-transformers folder, or a transformer's with config.json, model.safetensors and "
+        "tokenizer.json.",
+        model_kwargs={"use_safetensors": True, "dtype": "float32", **ONLY_LOCAL},
+        processor_kwargs=dict(ONLY_LOCAL),
+        config_kwargs=dict(ONLY_LOCAL),
+    )
+    pooling = Pooling(transformer.get_embedding_dimension(), pooling_mode="cls")
+    return SentenceTransformer(modules=[transformer, pooling], device="cpu", similarity_fn_name="dot")
 
 
 def load_sentence_transformer(folder: Path, name: str) -> SentenceTransformer:
@@ -61,22 +61,42 @@ def load_sentence_transformer(folder: Path, name: str) -> SentenceTransformer:
 
 
 def _open_merged(folder: Path) -> SentenceTransformer:
-    from peft import PeftModel
-
-    name = base_name(folder)
-    check_base(folder, name)
-    base: Any = open_base(name)[0]
+    check_base(folder)
+    base: Any = open_base(base_name(folder))[0]
     with tempfile.TemporaryDirectory() as scratch:
         plain = Path(scratch) / "model"  # the tokenizer, and the modules around the transformer
         shutil.copytree(folder, plain, ignore=shutil.ignore_patterns("adapter_*"))
         with quiet():
             base.model.save_pretrained(plain)
         model: SentenceTransformer = load_library_model(BI_ENCODER, plain, str(folder))
-    with must_fit(folder, name), quiet():
-        merged: Any = PeftModel.from_pretrained(base.model, str(folder)).merge_and_unload()
     transformer: Any = model[0]
-    transformer.model.load_state_dict(merged.state_dict())
+    transformer.model.load_state_dict(merged(base.model, folder).state_dict())
     return model
+
+
+def merged(transformer: Any, folder: Path) -> Any:
+    """A transformer with adapters merged into its weights. Raises `InputError` if they do not fit."""
+    from peft import PeftModel, get_peft_model_state_dict
+    from safetensors.torch import load_file
+
+    def read(path: str) -> Any:
+        adapted: Any = PeftModel.from_pretrained(transformer, path)
+        missing = get_peft_model_state_dict(adapted).keys() - load_file(folder / ADAPTER_WEIGHTS).keys()
+        if missing:
+            raise KeyError(f"{min(missing)} is missing")
+        return adapted
+
+    adapted = read_adapters(read, folder)
+    with quiet():
+        return adapted.merge_and_unload()
+
+
+def read_adapters(reader: Callable[..., Opened], folder: Path, **options: Any) -> Opened:
+    """`from_folder` for what a folder of adapters holds. Raises `InputError` if it does not fit its base."""
+    fault = f"its adapters do not fit {base_name(folder)}"
+    return from_folder(
+        reader, folder, str(folder), "They must be those of this base.", fault=fault, **options
+    )
 
 
 def bind_adapters(folder: Path, base_sha256: str, *, in_16_bits: bool = False) -> None:
@@ -92,8 +112,8 @@ def bind_adapters(folder: Path, base_sha256: str, *, in_16_bits: bool = False) -
     path.chmod(0o644)  # the library lets only its user read the file, which is meant to be shared
 
 
-def check_base(folder: Path, name: str) -> None:
-    """Raises `InputError` if the base that this name locates is not the one that adapters belong to."""
+def check_base(folder: Path) -> None:
+    """Raises `InputError` if the base that adapters name here is not the one that they belong to."""
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -101,20 +121,10 @@ def check_base(folder: Path, name: str) -> None:
             expected = (file.metadata() or {}).get(_BASE_SHA256)
     except (OSError, SafetensorError) as error:
         raise InputError(f"{folder / ADAPTER_WEIGHTS}: cannot be read ({error})", "Train it again.") from None
-    if expected and expected != weights_sha256(find_base(name)):
+    base = base_folder(folder)
+    # Adapters of earlier versions store the hash of the weights alone.
+    if expected and expected not in (model_sha256(base), weights_sha256(base)):
         raise InputError(
-            f"{folder}: its adapters belong to another base than the {name} that is here",
-            f"The weights of the base must have the combined SHA-256 {expected}.",
+            f"{folder}: its adapters belong to another base than the {base_name(folder)} that is here",
+            f"The base must have the combined SHA-256 {expected}.",
         )
-
-
-@contextmanager
-def must_fit(folder: Path, name: str) -> Iterator[None]:
-    """Turns the libraries' errors for adapters of another shape into an `InputError`."""
-    try:
-        yield
-    except (ValueError, RuntimeError, OSError, KeyError) as error:
-        raise InputError(
-            f"{folder}: its adapters do not fit {name} ({str(error).splitlines()[0]})",
-            "They must be those of this base.",
-        ) from None

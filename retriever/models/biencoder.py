@@ -21,8 +21,8 @@ from indexer.base.errors import InputError
 from indexer.encoding.batches import Tokens, encode_texts
 from retriever.models.engine import Engine, Opened, open_engine
 from retriever.models.facts import ModelFacts
-from retriever.models.folders import holds_two_towers, is_cross_encoder, makes_vectors
-from retriever.models.locations import BI_ENCODER, PASSAGES, QUERIES, QUERY_TOWER, Precision
+from retriever.models.folders import earlier_sha256, holds_two_towers, is_cross_encoder, makes_vectors
+from retriever.models.locations import BI_ENCODER, PASSAGES, QUERIES, QUERY_TOWER, Precision, find_model
 from retriever.models.towers import one_tower
 
 if TYPE_CHECKING:
@@ -95,6 +95,15 @@ class BiEncoder(Engine):
     def queries(self) -> Engine:
         """The encoder of queries: this one, or the other of two towers."""
         return self._open_queries() if self._open_queries else self
+
+    def made(self, sha256: str) -> bool:
+        """Whether vectors are this model's, by the hash of the model that made them.
+
+        Indexes of earlier versions store a hash of fewer files, which is compared as it was.
+        """
+        if sha256 == self.identity["sha256"]:
+            return True
+        return sha256 == earlier_sha256(find_model(self.location), PASSAGES)
 
     def tokenize_queries(self, texts: Sequence[str]) -> list[Tokens]:
         """Token ids of queries."""

@@ -5,16 +5,26 @@ A folder of adapters (Hu et al. 2021) holds small weights that belong to those o
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from indexer.base.errors import DamagedIndexError, InputError
 from indexer.files.hashes import combined_sha256, file_sha256
-from retriever.models.locations import ADAPTER, BI_ENCODER, PASSAGES, QUERIES, find_base
+from retriever.models.locations import (
+    ADAPTER,
+    BI_ENCODER,
+    PASSAGES,
+    QUERIES,
+    check_is_here,
+    decisive_files,
+    find_base,
+)
+from retriever.models.only_data import read_settings
 
 _TOWERS = "router_config.json"
 _HEADED = ("ForSequenceClassification", "ForCausalLM")  # the latter as sentence-transformers reads them
-_DECISIVE = {
+_ONCE_DECISIVE = {
     ADAPTER,
     _TOWERS,
     "config.json",
@@ -23,6 +33,7 @@ _DECISIVE = {
     "sentence_bert_config.json",
     "tokenizer.json",
 }
+"""The files that hashes of earlier versions covered, next to safetensors."""
 
 
 def holds_two_towers(folder: Path) -> bool:
@@ -32,13 +43,18 @@ def holds_two_towers(folder: Path) -> bool:
 
 def is_cross_encoder(folder: Path) -> bool:
     """Whether a folder's weights, or its adapters, have a head that scores pairs."""
+    if (folder / ADAPTER).is_file():
+        return bool(_setting(folder / ADAPTER, "task_type") == "SEQ_CLS")
+    architectures = _setting(folder / "config.json", "architectures")
+    return isinstance(architectures, list) and "".join(map(str, architectures[:1])).endswith(_HEADED)
+
+
+def _setting(path: Path, key: str) -> Any:
+    """None if the file is damaged: a library that opens it says what it expects."""
     try:
-        if (folder / ADAPTER).is_file():
-            return bool(json.loads((folder / ADAPTER).read_bytes()).get("task_type") == "SEQ_CLS")
-        architectures = json.loads((folder / "config.json").read_bytes()).get("architectures")
-    except (OSError, ValueError, AttributeError):
-        return False
-    return bool(architectures) and str(architectures[0]).endswith(_HEADED)
+        return read_settings(path).get(key)
+    except InputError:
+        return None
 
 
 def makes_vectors(folder: Path) -> bool:
@@ -51,18 +67,25 @@ def makes_vectors(folder: Path) -> bool:
 
 def base_name(folder: Path) -> str:
     """The name of the base of adapters. Raises `InputError` if it is missing."""
-    try:
-        name = json.loads((folder / ADAPTER).read_bytes())["base_model_name_or_path"]
-    except (OSError, ValueError, KeyError, TypeError):
-        name = None
+    name = _setting(folder / ADAPTER, "base_model_name_or_path")
     if not isinstance(name, str):
         raise InputError(f'{folder / ADAPTER}: "base_model_name_or_path" is missing', "Train it again.")
     return name
 
 
 def base_folder(folder: Path) -> Path:
-    """The folder of the base of adapters. Raises `InputError` if it is not named or not located."""
-    return find_base(base_name(folder))
+    """The folder of the base of adapters, which may be adapters again.
+
+    Raises `InputError` if a base is not named, not on this machine, or among those that need it.
+    """
+    chain = [folder.resolve()]
+    while (chain[-1] / ADAPTER).is_file():
+        name = base_name(chain[-1])
+        check_is_here(name, f"{folder}: the base of its adapters")
+        chain.append(find_base(name).resolve())
+        if chain[-1] in chain[:-1]:
+            raise InputError(f"{folder}: the base of its adapters needs them itself", "Train it again.")
+    return chain[1]
 
 
 def weights_sha256(folder: Path) -> str:
@@ -74,17 +97,28 @@ def weights_sha256(folder: Path) -> str:
 
 
 def model_sha256(folder: Path, tower: str = "") -> str:
-    """One hash of everything that decides a model's numbers: weights, tokenizer, modules and their settings.
+    """One hash of everything that may decide a model's numbers: all files except `NOT_DECISIVE`.
 
     Of adapters, also of their base. tower: of two towers, this one alone, so that vectors of passages stay
     valid when the tower of queries is trained further.
     """
+    return _sha256(folder, tower, decisive_files)
+
+
+def earlier_sha256(folder: Path, tower: str = "") -> str:
+    """The hash of a model as earlier versions stored it in indexes, of fewer files."""
+
+    def files(folder: Path) -> Iterator[str]:
+        for path in folder.rglob("*"):
+            if path.is_file() and (path.suffix == ".safetensors" or path.name in _ONCE_DECISIVE):
+                yield str(path.relative_to(folder))
+
+    return _sha256(folder, tower, files)
+
+
+def _sha256(folder: Path, tower: str, files: Callable[[Path], Iterator[str]]) -> str:
     other = {QUERIES: PASSAGES, PASSAGES: QUERIES}.get(tower)
-    names = sorted(
-        str(path.relative_to(folder))
-        for path in folder.rglob("*")
-        if path.is_file() and (path.suffix == ".safetensors" or path.name in _DECISIVE)
-    )
+    names = sorted(files(folder))
     if other and holds_two_towers(folder):
         names = [name for name in names if not name.startswith(f"{other}_")]
     try:
@@ -92,5 +126,5 @@ def model_sha256(folder: Path, tower: str = "") -> str:
     except OSError as error:
         raise DamagedIndexError(f"{folder}: {error}", "Check the model's folder.") from None
     if (folder / ADAPTER).is_file():
-        lines.append(f"base {model_sha256(base_folder(folder), tower)}")
+        lines.append(f"base {_sha256(base_folder(folder), tower, files)}")
     return combined_sha256(lines)

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from indexer.base.errors import InputError
 from retriever.models.facts import ModelFacts
-from retriever.models.locations import Kind
+from retriever.models.locations import Kind, find_model
+from retriever.models.only_data import check_only_data
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder, SentenceTransformer
+
+Opened = TypeVar("Opened")
+
+ONLY_LOCAL: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
+"""Options of the libraries' readers: no code, and no network, of the folder's choice."""
+
+_MOST_TOKENS = 1 << 17  # of models that name no length
 
 TITLE_SEPARATOR = "title_separator"
 """Among a model's prompts: the text between a title and what follows it, such as " [SEP] "; else a space."""
@@ -42,36 +50,86 @@ def first_line(error: Exception) -> str:
     return str(error).splitlines()[0] if str(error) else ""
 
 
-def load_library_model(kind: Kind, folder: Path, name: str) -> Any:
-    """A SentenceTransformer or CrossEncoder, on the CPU, in float32. Raises `InputError`."""
-    with quiet():
-        import sentence_transformers
+def from_folder(
+    reader: Callable[..., Opened], folder: Path, name: str, hint: str, *, fault: str = "", **options: Any
+) -> Opened:
+    """Have a library read a model's folder, after checking that it is only data; all are read here.
 
+    reader: such as `AutoTokenizer.from_pretrained`. name, hint, fault: for messages. Raises `InputError` if
+    the folder names code, is damaged, or holds weights that are not finite.
+    """
+    check_only_data(folder)
+    with quiet():
         try:
-            model = getattr(sentence_transformers, kind.library)(
-                str(folder),
-                device="cpu",
-                trust_remote_code=False,
-                model_kwargs={"use_safetensors": True, "dtype": "float32"},
-            )
+            opened = reader(str(folder), **options)
         except Exception as error:  # a broken folder makes transformers raise anything
             reason = f"{type(error).__name__}: {first_line(error)}"
-            raise InputError(
-                f"{kind.word} {name}: {folder} cannot be loaded ({reason})",
-                f"It must be a folder that {kind.library}(path) opens.",
-            ) from error
+            raise InputError(f"{name}: {fault or f'{folder} cannot be loaded'} ({reason})", hint) from error
+    check_finite(opened, name)
+    return opened
+
+
+def check_finite(model: Any, name: str) -> None:
+    """Raises `InputError` if a weight of a model in torch is infinite or not a number."""
+    from torch import nn
+
+    for key, weights in model.named_parameters() if isinstance(model, nn.Module) else ():
+        if not weights.isfinite().all():
+            raise InputError(f"{name}: the weights {key} are not all finite", "Train or download it again.")
+
+
+def load_library_model(kind: Kind, folder: Path, name: str) -> Any:
+    """A SentenceTransformer or CrossEncoder, on the CPU, in float32. Raises `InputError`."""
+    import sentence_transformers
+
+    model = from_folder(
+        getattr(sentence_transformers, kind.library),
+        folder,
+        f"{kind.word} {name}",
+        f"It must be a folder that {kind.library}(path) opens.",
+        device="cpu",
+        model_kwargs={"use_safetensors": True, "dtype": "float32"},
+        **ONLY_LOCAL,
+    )
     return model.eval()
+
+
+def load_tokenizer(name: str) -> Any:
+    """The tokenizer of a model, or in a folder of its own. Raises `InputError`."""
+    from transformers import AutoTokenizer
+
+    folder = Path(name) if Path(name).is_dir() else find_model(name)
+    hint = "Save it there with AutoTokenizer(...).save_pretrained(folder)."
+    return from_folder(AutoTokenizer.from_pretrained, folder, f"tokenizer {name}", hint, **ONLY_LOCAL)
 
 
 def model_facts(model: SentenceTransformer, name: str) -> ModelFacts:
     """The facts of a bi-encoder. Raises `InputError` if its tokenizer has no fast version."""
     return ModelFacts(
         dimension=int(model.get_embedding_dimension() or 0),
-        max_tokens=int(model.max_seq_length or 512),
+        max_tokens=max_tokens(model),
         pad_token=int(model.tokenizer.pad_token_id or 0),
         tokenizer=fast_tokenizer(model, f"encoder {name}"),
         **text_prompts(model),
     )
+
+
+def max_tokens(model: SentenceTransformer | CrossEncoder) -> int:
+    """How many tokens a model reads: as many as its settings say, but no more than it has positions for."""
+    from torch import nn
+
+    tokens = min(int(model.max_seq_length or 512), _MOST_TOKENS)
+    for module in model.modules():
+        positions, padding = (
+            getattr(module, "position_embeddings", None),
+            getattr(module, "padding_idx", None),
+        )
+        if isinstance(positions, nn.Embedding):
+            first = (
+                padding + 1 if isinstance(padding, int) else 0
+            )  # RoBERTa's start after that of the padding
+            tokens = min(tokens, positions.num_embeddings - first)
+    return tokens
 
 
 def text_prompts(model: SentenceTransformer | CrossEncoder) -> dict[str, Any]:
@@ -85,8 +143,19 @@ def text_prompts(model: SentenceTransformer | CrossEncoder) -> dict[str, Any]:
 
 
 def fast_tokenizer(model: Any, name: str) -> str:
-    """The tokenizer of a model as a tokenizer.json. Raises `InputError` if it has no fast version."""
+    """The tokenizer of a model as a tokenizer.json.
+
+    Raises `InputError` if it has no fast version, or words that the model has no vectors for.
+    """
     fast = getattr(model.tokenizer, "backend_tokenizer", None)
     if fast is None:
         raise InputError(f"{name}: its tokenizer has no fast version", "Save it with a tokenizer.json.")
+    words = max(fast.get_vocab(with_added_tokens=False).values(), default=-1) + 1
+    transformer = getattr(model[0], "model", None)
+    vectors = len(transformer.get_input_embeddings().weight) if transformer else words
+    if words > vectors:
+        raise InputError(
+            f"{name}: its tokenizer knows {words:,} words, the model has vectors of {vectors:,}",
+            "Save both together: save_pretrained(folder).",
+        )
     return str(fast.to_str())

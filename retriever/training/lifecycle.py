@@ -59,7 +59,7 @@ class Run:
         """The table of a card: own facts, what every run has, and its result."""
         return {
             **own,
-            "SHA-256 of the base's weights": f"`{base_sha256}`",
+            "SHA-256 of the base": f"`{base_sha256}`",
             "processes": self.accelerator.num_processes,
             "precision": "bfloat16" if self.bfloat16 else "float32",
             **result,

@@ -10,15 +10,14 @@ import numpy as np
 import torch
 from accelerate.utils import set_seed
 from torch import Tensor, nn
-from transformers import AutoTokenizer, BertConfig, BertForMaskedLM, DataCollatorForLanguageModeling
+from transformers import BertConfig, BertForMaskedLM, DataCollatorForLanguageModeling
 
 from indexer.base.errors import UsageError
 from indexer.index import Index
 from indexer.passages import PassageStore
 from indexer.store.artifacts import value_sha256
 from retriever.models.biencoder import TextFormat
-from retriever.models.library import quiet
-from retriever.models.locations import find_model
+from retriever.models.library import load_tokenizer
 from retriever.training.batches import Sample
 from retriever.training.config import BertSettings, MlmConfig
 from retriever.training.lifecycle import fingerprint, is_finished, open_run
@@ -105,10 +104,7 @@ def train_masked(config: MlmConfig) -> None:
     training, data = config.training, config.data
     index = Index.open(data.index)
     with open_run(training, config.output) as run:
-        name = config.model.tokenizer
-        with quiet():
-            folder = name if Path(name).is_dir() else str(find_model(name))
-            tokenizer: Any = AutoTokenizer.from_pretrained(folder)
+        tokenizer = load_tokenizer(config.model.tokenizer)
         tokenizer.model_max_length = config.model.max_tokens
         passages = PassageTexts(index.passages, data.title)
         chosen = np.arange(len(passages))

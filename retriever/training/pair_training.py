@@ -19,7 +19,7 @@ from indexer.files.hashes import combined_sha256, file_sha256
 from retriever.mining.pairs import read_pairs
 from retriever.models.bases import bind_adapters
 from retriever.models.biencoder import TextFormat
-from retriever.models.folders import weights_sha256
+from retriever.models.folders import model_sha256
 from retriever.models.library import TITLE_SEPARATOR, text_prompts
 from retriever.models.locations import ADAPTER, PASSAGES, find_base
 from retriever.models.towers import has_two_towers, is_normalized, tower
@@ -47,7 +47,7 @@ def train(config: TrainConfig) -> None:
     with open_run(config.training, config.output) as run:
         pairs_sha256 = combined_sha256([file_sha256(path) for path in existing(config.data.pairs)])
         dev_sha256 = [file_sha256(path) for path in existing(config.dev.pairs)]
-        base_sha256 = weights_sha256(find_base(config.model.base))
+        base_sha256 = model_sha256(find_base(config.model.base))
         task, facts = make_task(config, run, pairs_sha256)
         contents = {"pairs": pairs_sha256, "base": base_sha256, "dev_pairs": dev_sha256}
         marks = fingerprint(config, run, **contents)

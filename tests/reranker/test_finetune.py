@@ -24,7 +24,7 @@ from reranker.models.scoring import open_scorer
 from reranker.training import finetuning
 from reranker.training.config import FinetuneConfig
 from reranker.training.group_loss import LOSSES, lce
-from retriever.models.folders import weights_sha256
+from retriever.models.folders import model_sha256
 from retriever.search.runs import read_run
 from retriever.training.log import read_log
 from retriever.training.loop import train_steps
@@ -282,7 +282,7 @@ def test_adapters_of_another_base_are_refused(adapters, data, tmp_path):
     )
     with pytest.raises(InputError, match="its adapters belong to another base") as caught:
         open_scorer(str(moved))
-    assert weights_sha256(data / "normalized") in caught.value.hint
+    assert model_sha256(data / "normalized") in caught.value.hint
     # without the hash, as others write them: the same shapes are taken, others are refused
     weights = load_file(moved / "adapter_model.safetensors")
     save_file(weights, moved / "adapter_model.safetensors", metadata={"format": "pt"})

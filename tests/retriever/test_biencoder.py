@@ -19,7 +19,7 @@ from indexer.encoding.batches import encode_texts
 from indexer.index import Index
 from retriever.models.bases import load_sentence_transformer
 from retriever.models.biencoder import BiEncoder, TextFormat, open_biencoder
-from retriever.models.folders import base_folder, model_sha256
+from retriever.models.folders import base_folder, earlier_sha256, model_sha256
 from retriever.models.locations import (
     BI_ENCODER,
     DEFAULT_ENCODER,
@@ -185,6 +185,8 @@ def test_two_encoders_side_by_side_and_each_for_its_own_vectors(build, index_pat
         assert Dense(index, encoder, name).search([query], 3).scores[0, 0] == pytest.approx(1, abs=1e-2)
     with pytest.raises(MismatchError, match=r"the encoder other .*, the encoder of the queries is tiny "):
         Dense(index, encoders["tiny"], "other")
+    assert encoders["tiny"].made(earlier_sha256(tiny))  # of an index that an earlier version built
+    assert not encoders["tiny"].made(earlier_sha256(tmp_path))
 
 
 def test_without_titles_the_vectors_are_those_of_the_text_alone(tiny):
@@ -217,7 +219,7 @@ def holding(name: str, content: bytes):
         (without("modules.json"), r"not a sentence-transformers model \(modules.json is missing\)"),
         (without("config.json"), "cannot be loaded"),
         (holding("model.safetensors", b"x" * 1000), "cannot be loaded"),
-        (holding("modules.json", b"{"), "cannot be loaded"),
+        (holding("modules.json", b"{"), "not JSON"),
         (holding("config.json", b"[]"), "cannot be loaded"),
         (holding("tokenizer.json", b"nonsense"), "cannot be loaded"),
     ],

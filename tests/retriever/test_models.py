@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from indexer.base.errors import InputError
 from retriever.models import locations as models
-from retriever.models.folders import model_sha256
+from retriever.models.folders import earlier_sha256, model_sha256
 from retriever.models.locations import DEFAULT_ENCODER, find_model
 
 
@@ -39,7 +40,8 @@ def test_the_default_encoder_is_found_by_both_its_names_and_its_files_are_the_pi
 
 
 @pytest.mark.parametrize(
-    "name", ["model.safetensors", "tokenizer.json", "config.json", "modules.json", "1_Pooling/config.json"]
+    "name",
+    ["model.safetensors", "tokenizer.json", "tokenizer_config.json", "vocab.txt", "1_Pooling/config.json"],
 )
 @pytest.mark.parametrize("how", ["flip", "missing"])
 def test_an_altered_default_encoder_is_refused(tmp_path, monkeypatch, name, how):
@@ -58,6 +60,19 @@ def test_an_altered_default_encoder_is_refused(tmp_path, monkeypatch, name, how)
         find_model(DEFAULT_ENCODER)
     assert str(folder / name) in caught.value.message
     assert models._PINNED[name] in caught.value.hint
+
+
+def test_a_default_encoder_with_a_file_more_is_refused(tmp_path, monkeypatch):
+    folder = tmp_path / "model"
+    shutil.copytree(find_model(DEFAULT_ENCODER), folder, copy_function=os.symlink)
+    monkeypatch.setattr(models, "_from_package", lambda: folder)
+    for name in ("train_script.py", "pytorch_model.bin", "onnx/model.onnx", "openvino/openvino_model.xml"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).touch()  # as the Hub has them
+    assert find_model(DEFAULT_ENCODER) == folder
+    (folder / "added_tokens.json").write_text('{"hello": 5}')
+    with pytest.raises(InputError, match=r"added_tokens\.json is missing or not the known file"):
+        find_model(DEFAULT_ENCODER)
 
 
 def test_without_cache_package_and_network_the_default_encoder_is_named(monkeypatch):
@@ -114,6 +129,8 @@ def test_a_copy_has_the_same_hash_and_what_decides_nothing_does_not_count(small,
     (copy / "README.md").write_text("other")
     (copy / ".cache").mkdir()
     (copy / ".cache" / "notes.txt").touch()
+    for name in ("LICENSE", ".gitattributes", "log.jsonl", "picture.png", "events.out.tfevents.1.host"):
+        (copy / name).touch()
     assert model_sha256(copy) == model_sha256(small)
 
 
@@ -131,7 +148,60 @@ def test_every_file_that_decides_vectors_counts(small, name):
     assert model_sha256(small) == before
 
 
+@pytest.mark.parametrize(
+    "name", ["tokenizer_config.json", "vocab.txt", "2_Dense/model.safetensors", "spiece.model", "unheard.of"]
+)
+def test_so_does_every_further_file(small, name):
+    before, earlier = model_sha256(small), earlier_sha256(small)
+    (small / name).parent.mkdir(exist_ok=True)
+    (small / name).write_bytes(b"a")
+    one = model_sha256(small)
+    (small / name).write_bytes(b"b")
+    assert len({before, one, model_sha256(small)}) == 3
+    assert (earlier_sha256(small) == earlier) == (not name.endswith(".safetensors"))
+
+
 def test_a_file_that_moves_to_another_module_counts(small):
     before = model_sha256(small)
     (small / "1_Pooling").rename(small / "2_Pooling")
     assert model_sha256(small) != before
+
+
+# --- bases of adapters ---------------------------------------------------------------------------
+
+
+def adapters(folder: Path, base: object) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": base}))
+    return folder
+
+
+def test_the_base_of_adapters_counts(small, tmp_path):
+    folder = adapters(tmp_path / "adapters", str(small))
+    before = model_sha256(folder)
+    (small / "vocab.txt").write_text("other")
+    assert model_sha256(folder) != before
+
+
+def test_adapters_that_are_their_own_base(tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    with pytest.raises(InputError, match="needs them itself"):
+        model_sha256(adapters(one, str(one)))
+    adapters(two, str(one))
+    with pytest.raises(InputError, match="needs them itself"):
+        model_sha256(adapters(one, str(two)))
+
+
+@pytest.mark.parametrize(
+    ("base", "message"),
+    [
+        ("someone/evil", "base of its adapters, someone/evil, is not on this machine"),
+        ("/no/such/folder", "no such folder"),
+        (5, "is missing"),
+        ("a\0b", "not on this machine"),
+    ],
+)
+def test_a_base_that_a_file_names_is_not_downloaded(tmp_path, monkeypatch, base, message):
+    monkeypatch.setattr(models, "_from_hub", lambda *_: pytest.fail("asked the Hub"))
+    with pytest.raises(InputError, match=message):
+        model_sha256(adapters(tmp_path / "adapters", base))

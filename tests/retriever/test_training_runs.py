@@ -21,7 +21,7 @@ from indexer.base.errors import InputError, MachineError, UsageError
 from indexer.base.settings import read_settings, settings_text
 from retriever.export import main as export
 from retriever.models.biencoder import open_biencoder
-from retriever.models.folders import weights_sha256
+from retriever.models.folders import model_sha256
 from retriever.train import main
 from retriever.training import loop, pair_training
 from retriever.training.config import TrainConfig
@@ -334,7 +334,7 @@ def test_adapters_of_another_base_are_refused(data, config, tmp_path):
     path.write_text(path.read_text().replace(str(data / "normalized"), str(tmp_path / "other")))
     with pytest.raises(InputError, match="belong to another base") as caught:
         open_biencoder(str(out))
-    assert weights_sha256(data / "normalized") in caught.value.hint
+    assert model_sha256(data / "normalized") in caught.value.hint
 
 
 def test_adapters_go_on_after_an_interruption_with_a_checkpoint_an_epoch(data, config, tmp_path, monkeypatch):
