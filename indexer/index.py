@@ -200,6 +200,13 @@ class Index:
             if name not in self._dense:
                 part = f"{DENSE}/{name}"
                 self._check_in_place(part)
+                encoder = self.parts[part].get("encoder")
+                named = isinstance(encoder, dict) and map(encoder.get, ("name", "sha256", "location"))
+                if not named or not all(isinstance(text, str) for text in named):
+                    raise DamagedIndexError(
+                        f"{self.path / part}: its manifest does not say which encoder made the vectors",
+                        artifacts.rebuild_hint(self.path / part),
+                    )
                 self._dense[name] = open_faiss(self.path / part, self.parts[part], len(self.passages))
             return self._dense[name]
 

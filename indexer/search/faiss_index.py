@@ -219,10 +219,8 @@ def open_faiss(folder: Path, manifest: Manifest, passages: int) -> FaissIndex:
     path = folder / "index"
     hint = rebuild_hint(folder)
     encoder = manifest.get("encoder")
-    keys = ("name", "sha256", "location")
-    named = [encoder.get(key) for key in keys] if isinstance(encoder, dict) else [None]
-    if not all(isinstance(text, str) for text in (manifest.get("factory"), *named)):
-        raise DamagedIndexError(f"{folder}: its manifest does not name factory and encoder", hint)
+    if not isinstance(manifest.get("factory"), str) or not isinstance(encoder, dict):
+        raise DamagedIndexError(f"{folder}: its manifest names neither factory nor encoder", hint)
     plain = faiss.IO_FLAG_SKIP_PRECOMPUTE_TABLE  # which is for L2 only
     with _size_limits(path):
         try:

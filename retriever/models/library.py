@@ -30,9 +30,14 @@ TITLE_SEPARATOR = "title_separator"
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silence the libraries' loading bars, tracer warnings and deprecations."""
+    """Silence the libraries' loading bars, tracer warnings and deprecations, and keep them off the network.
+
+    peft, for example, asks the Hub for the base of adapters when it saves them.
+    """
+    from huggingface_hub import constants
     from transformers.utils import logging as transformers_logging
 
+    constants.HF_HUB_OFFLINE = True  # until `find_model` downloads a model
     verbosity = transformers_logging.get_verbosity()
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()

@@ -202,14 +202,16 @@ def _from_hub(repository: str, kind: Kind) -> Path:
     cached = _from_cache(repository) or _from_cache(f"{kind.namespace}/{repository}")
     if cached:
         return cached
-    from huggingface_hub import snapshot_download
+    from huggingface_hub import constants, snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
+    is_offline = os.environ.get("HF_HUB_OFFLINE", "").upper() in constants.ENV_VARS_TRUE_VALUES
+    constants.HF_HUB_OFFLINE = is_offline  # `retriever.models.library.quiet` keeps all else off the network
     name = repository if "/" in repository else f"{kind.namespace}/{repository}"
     try:
         return Path(snapshot_download(name, ignore_patterns=[*_OTHER_WEIGHTS, "openvino*"]))
     except (HfHubHTTPError, HFValidationError, OSError, ValueError) as error:
-        offline = " (HF_HUB_OFFLINE is set)" if os.environ.get("HF_HUB_OFFLINE") else ""
+        offline = " (HF_HUB_OFFLINE is set)" if is_offline else ""
         default = [DEFAULT_ENCODER] if kind.library == BI_ENCODER.library else []
         local = [*default, *shipped_models(kind)]
         hint = f" Available without a network: {', '.join(local)}." if local else ""

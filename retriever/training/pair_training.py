@@ -20,7 +20,7 @@ from retriever.mining.pairs import read_pairs
 from retriever.models.bases import bind_adapters
 from retriever.models.biencoder import TextFormat
 from retriever.models.folders import model_sha256
-from retriever.models.library import TITLE_SEPARATOR, text_prompts
+from retriever.models.library import TITLE_SEPARATOR, quiet, text_prompts
 from retriever.models.locations import ADAPTER, PASSAGES, find_base
 from retriever.models.towers import has_two_towers, is_normalized, tower
 from retriever.training.average_rank import AverageRank
@@ -138,6 +138,7 @@ def _check_negatives(config: TrainConfig, pairs: PairTable) -> None:
 
 
 def _save(model: Any, base_sha256: str, folder: Path) -> None:
-    model.save_pretrained(str(folder), create_model_card=False)
+    with quiet():
+        model.save_pretrained(str(folder), create_model_card=False)
     if (folder / ADAPTER).is_file():
         bind_adapters(folder, base_sha256)

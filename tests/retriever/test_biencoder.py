@@ -229,7 +229,7 @@ def test_a_broken_folder_is_named(tiny, tmp_path, spoil, message):
     spoil(folder)
     with pytest.raises(InputError, match=message) as caught:
         open_biencoder(str(folder))
-    assert f"encoder {folder}" in caught.value.message
+    assert str(folder) in caught.value.message
     assert caught.value.hint
 
 
@@ -244,7 +244,7 @@ def test_pickled_weights_are_never_read(tiny, tmp_path):
     (folder / "model.safetensors").rename(folder / "1_Pooling" / "model.safetensors")
     bad = b"cos\nsystem\n(S'touch " + str(tmp_path / "ran").encode() + b"'\ntR."
     (folder / "pytorch_model.bin").write_bytes(bad)
-    with pytest.raises(InputError, match="cannot be loaded"):
+    with pytest.raises(InputError, match=r"pytorch_model\.bin: a pickled file"):
         open_biencoder(str(folder))
     assert not (tmp_path / "ran").exists()
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from fake_encoder import FakeEncoder
 
-from indexer.base.errors import MismatchError, UsageError
+from indexer.base.errors import DamagedIndexError, MismatchError, UsageError
 from indexer.encoding.encode import encode_texts
 from indexer.index import Index
 from retriever.ranking import Query, Ranking
@@ -92,3 +94,16 @@ def test_parameters_reach_the_search(build, index_path):
     assert little.rows.tolist() != everything.rows.tolist()
     with pytest.raises(UsageError, match="no search parameter nprobes"):
         Dense(index, encoder, nprobes=8).search(QUERIES, 10)
+
+
+@pytest.mark.parametrize("location", [5, None, ["x"], {"a": 1}, ...])
+def test_vectors_whose_encoder_is_not_named_are_damaged(build, index_path, location):
+    build()
+    path = index_path / "dense" / "fake" / "manifest.json"
+    manifest = json.loads(path.read_bytes())
+    manifest["encoder"] |= {} if location is ... else {"location": location}
+    if location is ...:
+        del manifest["encoder"]["name"]
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(DamagedIndexError, match="which encoder made the vectors"):
+        Index.open(index_path).dense()
