@@ -8,6 +8,7 @@ readers, `retriever.models.library.from_folder`, applies them.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import stat
@@ -16,15 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import orjson
-
 from indexer.base.errors import InputError
 
 _HINT = "No code that a model's folder names is run. docs/security.md lists what it may hold."
 _LARGEST = 16 << 20  # bytes of settings
-_UNCHECKED = {"tokenizer.json", "vocab.json", "added_tokens.json", "trainer_state.json"}
-"""Keys of the first three are words, and the tokenizers library, which reads them, imports nothing; nobody
-reads the last."""
+_UNCHECKED = {"tokenizer.json", "vocab.json", "added_tokens.json"}
+"""Their keys are words, and the tokenizers library, which reads them, imports nothing."""
 _PICKLED = {"pytorch_model.bin": "model.safetensors", "adapter_model.bin": "adapter_model.safetensors"}
 """A library reads the former where the latter is missing."""
 
@@ -180,8 +178,9 @@ def read_settings(path: Path) -> dict[str, Any]:
             raise InputError(
                 f"{path}: expected a file of {_LARGEST:,} bytes at most", "Save the model again."
             )
-        settings = orjson.loads(path.read_bytes())
-    except (OSError, ValueError) as error:
+        settings = json.loads(path.read_text("utf-8"))  # as the libraries do
+        json.dumps(settings, ensure_ascii=False).encode()
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: not JSON ({error})", "Save the model again.") from None
     if isinstance(settings, list):
         return {str(number): item for number, item in enumerate(settings)}
