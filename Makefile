@@ -15,7 +15,7 @@ export TOKENIZERS_PARALLELISM ?= true
 .PHONY: help demo app check test lint docs bench clean
 
 help:
-	@echo "make demo    install, build an index of the bundled sample, measure three pipelines on it"
+	@echo "make demo    install, build an index of the bundled sample, measure four pipelines on it"
 	@echo "make app     open the search pages on the sample"
 	@echo "make check   before every commit: style, types, import rules and the fast tests, in 90 seconds"
 	@echo "             (a minute more the first time, until mypy has its cache)"

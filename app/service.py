@@ -24,6 +24,7 @@ from indexer.base.text import without_hidden
 from indexer.index import Index
 from indexer.store.artifacts import index_stamp, is_index
 from retriever.links.topology import Topology
+from retriever.models.locations import DEFAULT_ENCODER
 from retriever.ranking import Query, Ranking
 from retriever.search.stages import recorded_stages
 
@@ -35,6 +36,9 @@ MAX_QUESTION_CHARACTERS = 10_000
 
 DEPTH = 100
 """The ranks of a pipeline that are compared with those of others."""
+
+SAMPLE_ENCODERS = (DEFAULT_ENCODER, "hlp")
+"""Of the sample's index: one that has not learned from hyperlinks, and one that has."""
 
 SAMPLE_CORPUS = "linkseek-sample.xml.bz2"
 SAMPLE_QUESTIONS = bundled("samples/questions.jsonl")

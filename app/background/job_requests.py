@@ -15,6 +15,7 @@ from pathlib import Path
 
 from app.background.jobs import FILES, UPLOAD, Job, Jobs, Order
 from app.background.uploads import Upload, safe_path, save_files, save_uploads
+from app.service import SAMPLE_ENCODERS
 from app.testsets import all_test_sets, places
 from app.testsets.definition import TestSet
 from indexer.base.bundled import bundled
@@ -99,7 +100,8 @@ def start_sample(jobs: Jobs, index: Path) -> Job:
     corpus = bundled("samples/linkseek-sample.xml.bz2")
     if not corpus.is_file():
         raise InputError("the sample is missing", "It comes with the source code of Linkseek.")
-    command = _command(BUILD, ["--index", str(index), "--corpus", str(corpus)])
+    encoders = [word for name in SAMPLE_ENCODERS for word in ("--encoder", name)]
+    command = _command(BUILD, ["--index", str(index), "--corpus", str(corpus), *encoders])
     return jobs.start(Order(BUILD, f"index {index.name}", "Build the sample", index.name, command))
 
 

@@ -27,7 +27,7 @@ class Command(NamedTuple):
 COMMANDS = {
     "Try it": {
         "demo": Command(
-            "app.commands.demo", "build an index of the bundled sample and measure three pipelines", True
+            "app.commands.demo", "build an index of the bundled sample and measure four pipelines", True
         ),
     },
     "Index": {

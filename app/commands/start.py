@@ -6,10 +6,15 @@ Wherever it is started, Streamlit reads our settings from `.streamlit/config.tom
 from __future__ import annotations
 
 import sys
+import threading
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
+from app.background.services import SERVICES
 from app.page.context import AppOptions
+from indexer.base.errors import LinkseekError
 from indexer.base.options import parse_options
 
 PROGRAM = "streamlit run app/main.py --"
@@ -18,12 +23,23 @@ PROGRAM = "streamlit run app/main.py --"
 def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     """Start the server. Options with a dot, such as `--server.port 8600`, are Streamlit's."""
     own, streamlit = split_options(argv)
-    parse_options(AppOptions, own, program)  # so that a misspelt option ends here, and --help is ours
+    options = parse_options(AppOptions, own, program)  # a misspelt option ends here, and --help is ours
+    threading.Thread(target=warm, args=(options,), daemon=True).start()
     from streamlit.web import cli
 
     script = str(Path(__file__).parents[1] / "main.py")
     sys.argv = ["streamlit", "run", *streamlit, script, "--", *own]
     cli.main()
+
+
+def warm(options: AppOptions) -> None:
+    """Open the index and the pipelines of a first visit, once the server has started."""
+    from streamlit import runtime
+
+    while not runtime.exists():
+        time.sleep(0.05)
+    with suppress(LinkseekError):  # which the page shows
+        SERVICES.open(options.index.resolve(), options.pipelines_file, options.results)
 
 
 def split_options(argv: Sequence[str]) -> tuple[list[str], list[str]]:

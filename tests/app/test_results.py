@@ -28,6 +28,7 @@ def paths(value, prefix=()):
 EVERY = list(paths(RESULTS))
 OPEN = ("per_query", "versions", "parts_sha256", "corpus", "models")  # whose keys are anyone's
 OPTIONAL = {
+    ("answer_kind",),
     *[
         ("version",),
         ("questions",),
