@@ -7,13 +7,16 @@ import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import wait
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 from command import ROOT
 
+from app.background.services import Services
 from app.commands import linkseek, start
+from app.page.context import AppOptions
 from indexer.base.bundled import find_preset
 from indexer.base.errors import UsageError
 from indexer.base.settings import read_toml
@@ -83,6 +86,16 @@ def test_a_preset_is_found_by_its_name(tmp_path, monkeypatch):
     with pytest.raises(UsageError, match="hlp-fine: no such file or preset") as caught:
         find_preset("configs", Path("hlp-fine"))
     assert caught.value.hint == "Did you mean hlp-finetune?"
+
+
+def test_a_first_visit_finds_its_pipelines_open(built_index, word_encoder, monkeypatch):
+    services = Services()
+    monkeypatch.setattr(start, "SERVICES", services)
+    monkeypatch.setattr("streamlit.runtime.exists", lambda: True)
+    start.warm(AppOptions(index=built_index))
+    service = services.open(built_index.resolve(), None, Path("results"))
+    assert not wait(service._opened.values(), 60).not_done and word_encoder == ["words"]
+    start.warm(AppOptions(index=built_index / "none"))  # the page says so
 
 
 def test_options_of_the_pages_and_of_streamlit():

@@ -100,6 +100,43 @@ def test_why_by_keyboard_and_on_to_an_article(application, page, settled):
     page.locator("h3", has_text="Ada Lovelace").first.wait_for()
 
 
+def test_a_way_back_keeps_its_place_and_tabs_have_titles(application, page, settled):
+    page.goto(application(q=QUESTION, pipelines=["bm25"], k=20))
+    page.locator("h3").nth(19).wait_for()
+    settled(page)
+    assert page.title() == f"{QUESTION} · Linkseek"
+    main = page.locator(".stMain")
+    main.evaluate("main => main.scrollTo(0, 1500)")
+    page.wait_for_timeout(300)
+    title = page.locator("h3 a").nth(11)
+    name = title.inner_text()
+    title.evaluate("link => link.click()")  # pressed where it stands, without scrolling to it
+    page.get_by_role("heading", name=name).first.wait_for()
+    page.wait_for_function("document.title.endsWith(' · Articles · Linkseek')")
+    settled(page)
+    assert main.evaluate("main => main.scrollTop") == 0
+    page.go_back()
+    page.locator("h3").nth(19).wait_for()
+    settled(page)
+    page.wait_for_function("Math.abs(document.querySelector('.stMain').scrollTop - 1500) < 20")
+    page.get_by_role("button", name="20", exact=True).click()  # which is chosen, and stays so
+    settled(page)
+    assert page.locator("h3").count() == 20
+
+
+def test_the_graph_has_its_size_and_scrolls_on_a_phone(application, page, settled):
+    page.goto(application(q="dog", pipelines=["bm25"], why="Ada_Lovelace#2"))
+    graph = page.get_by_role("dialog").locator("svg.ls-graph")
+    for width in (1440, 390):
+        page.set_viewport_size({"width": width, "height": 844})
+        graph.wait_for()
+        settled(page)
+        assert graph.bounding_box()["width"] == pytest.approx(float(graph.get_attribute("width")), abs=1)
+    around = graph.locator("xpath=..")
+    assert around.evaluate("box => box.scrollWidth > box.clientWidth")
+    assert around.evaluate("box => getComputedStyle(box, '::-webkit-scrollbar').height") == "8px"
+
+
 @pytest.mark.parametrize("width", [1440, 390])
 def test_the_page_is_as_wide_as_the_window(application, page, settled, width):
     page.set_viewport_size({"width": width, "height": 800})
@@ -116,7 +153,8 @@ def test_the_page_is_as_wide_as_the_window(application, page, settled, width):
 def test_hostile_texts_are_only_text(application, page, settled):
     """Titles and passages with scripts, Markdown, LaTeX and an override of direction; so is the question."""
     question = "<script>alert(9)</script> [volcano](http://evil.example) $x^2$ \u202evolcano :red[x]"
-    page.goto(application(index="hostile", q=question, pipelines=["bm25"], chart=1, why="Hostile#0"))
+    two = ["bm25", "ql"]
+    page.goto(application(index="hostile", q=question, pipelines=two, chart=1, why="Hostile#0"))
     page.get_by_role("dialog").locator(".ls-reason").wait_for()
     page.locator(CHART).wait_for(state="attached")
     settled(page)
