@@ -67,9 +67,9 @@ class Steps(Commands):
 
     def run(self) -> None:
         """All of it, up to the command that makes the table, which is printed."""
-        whole = ["--passage-words", 0]
+        whole, all_ends = ["--passage-words", 0], ["--min-words", 0]
         for name, corpus, options in (
-            ("wiki", "wikispeedia", []), ("squad", "squad", whole), ("dl19", "msmarco-dl19", whole)
+            ("wiki", "wikispeedia", all_ends), ("squad", "squad", whole), ("dl19", "msmarco-dl19", whole)
         ):  # fmt: skip
             index = self._index(name)
             documents = self._documents(corpus)

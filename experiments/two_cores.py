@@ -163,7 +163,8 @@ class Steps(Commands):
         index = self.work / "index" / name
         self._python(
             None if is_slice else index,
-            "indexer/build.py", "--corpus", corpus, "--format", "jsonl", "--index", index, *options,
+            "indexer/build.py", "--corpus", corpus, "--format", "jsonl", "--min-words", 0, "--index", index,
+            *options,
         )  # fmt: skip
 
     def _slice(self) -> Iterator[dict[str, object]]:

@@ -63,6 +63,9 @@ class BuildOptions(Options):
     """do not let BM25 index and the encoder read the title before each passage"""
     passage_words: Annotated[int, Field(ge=0)] | None = None
     """words in a passage; 0: a document is a passage; default 100, or 0 for corpora of passages"""
+    min_words: Annotated[int, Field(ge=0)] | None = None
+    """a shorter last passage of a document joins the one before it; 0: never; default 20, or a fifth of
+    --passage-words"""
     limit: Annotated[int, Field(ge=1)] | None = None
     """read only this many documents"""
     on_error: Literal["stop", "skip"] = "stop"
@@ -101,7 +104,18 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
 
         return open_biencoder(name, title=title, device=options.device)
 
-    same = {"format", "passage_words", "limit", "on_error", "title", "bm25", "faiss", "processes", "fresh"}
+    same = {
+        "format",
+        "passage_words",
+        "min_words",
+        "limit",
+        "on_error",
+        "title",
+        "bm25",
+        "faiss",
+        "processes",
+        "fresh",
+    }
     plan = Plan(
         corpus,
         **options.model_dump(include=same),

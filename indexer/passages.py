@@ -3,7 +3,7 @@
 A passage's text is a slice of its document's, so the offsets of links convert by subtraction and
 no character is lost. A word is a run of non-space characters (`\\S+`), as in DPR's corpus of
 100-word passages (Karpukhin et al. 2020, section 4.1), except that the last passage of a document is
-shorter instead of being filled up from the document's start.
+shorter instead of being filled up from the document's start, or joins the one before it if it is very short.
 """
 
 from __future__ import annotations
@@ -53,19 +53,23 @@ PASSAGE_SCHEMA = pa.schema(
 )
 
 
-def split_document(document: Document, words: int) -> list[Passage]:
+def split_document(document: Document, words: int, min_words: int = 0) -> list[Passage]:
     """The passages of a document: `words` words each, the last one shorter; 0 words: one passage.
 
-    A document of white space alone has none, unless documents are passages and it has a title.
+    A last passage of fewer than `min_words` words joins the one before it. A document of white space alone
+    has none, unless documents are passages and it has a title.
     """
     text = document.text
     if words == 0:
         if not text.strip() and not document.title.strip():
             return []
         return [Passage(document.id, document.id, document.title, text, 0, len(text))]
+    spans = [match.span() for match in _words_pattern(words).finditer(text)]
+    if len(spans) > 1 and len(text[slice(*spans[-1])].split()) < min_words:
+        spans[-2:] = [(spans[-2][0], spans[-1][1])]
     return [
-        Passage(f"{document.id}#{number}", document.id, document.title, match.group(), *match.span())
-        for number, match in enumerate(_words_pattern(words).finditer(text))
+        Passage(f"{document.id}#{number}", document.id, document.title, text[start:end], start, end)
+        for number, (start, end) in enumerate(spans)
     ]
 
 
@@ -80,6 +84,7 @@ def write_passages(
     documents: DocumentStore,
     words: int,
     on_documents: Callable[[float], None] = lambda documents: None,
+    min_words: int = 0,
 ) -> dict[str, Any]:
     """Cut all documents and store their passages in an existing folder; return the manifest's entries.
 
@@ -92,7 +97,7 @@ def write_passages(
     with TableWriter(segment_path(folder, 0), PASSAGE_SCHEMA) as writer:
         for columns in documents.table.batches(["id", "title", "text"]):
             for id_, title, text in zip(*(column.to_pylist() for column in columns), strict=True):
-                for passage in split_document(Document(id_, title, text), words):
+                for passage in split_document(Document(id_, title, text), words, min_words):
                     writer.write(passage_row(passage), len(passage.text))
                     digest.update(f"{passage.id}\0{title}\0{passage.text}\0".encode())
                 row += 1

@@ -6,6 +6,7 @@ is listed with the reason.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -93,7 +94,7 @@ def describe(index: Index) -> Description:
             Vectors(name, name == manifest.get("default_encoder"), _vectors(index.parts[f"{DENSE}/{name}"]))
             for name in index.encoders
         ],
-        _origin(manifest),
+        _origin(manifest, as_sent),
         {
             reason: (count, list(map(as_sent, places)))
             for reason, (count, places) in read_skipped(manifest).items()
@@ -142,18 +143,21 @@ def listed(name: str, path: Path) -> Listed:
     )
 
 
-def _origin(manifest: Manifest) -> Facts:
+def _origin(manifest: Manifest, as_sent: Callable[[str], str]) -> Facts:
     corpus, text = _mapping(manifest, "corpus"), _mapping(manifest, "text")
     words = text.get("passage_words")
     cut = "a document is a passage" if words == 0 else f"{words} words"
+    if shortest := text.get("min_words"):
+        cut += f"; a last one under {shortest} joins the one before it"
     size, versions = corpus.get("bytes"), _mapping(manifest, "versions")
+    command = str(manifest.get("command", ""))
     return [
         ("corpus", str(corpus.get("file", ""))),
         ("format", str(corpus.get("format", ""))),
         ("size of the corpus", f"{size:,} bytes" if isinstance(size, int) else ""),
         ("SHA-256 of the corpus", str(corpus.get("sha256") or "")),
         ("built", day(str(manifest.get("created", "")))),
-        ("command", str(manifest.get("command", ""))),
+        ("command", command if as_sent(command) == command else ""),  # an upload's cannot be repeated
         ("passages of", cut if words is not None else ""),
         ("titles indexed", "yes" if text.get("title") else "no"),
         ("versions", ", ".join(f"{name} {version}" for name, version in versions.items())),

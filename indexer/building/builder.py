@@ -35,11 +35,11 @@ def build_index(index: Path, plan: Plan, open_encoder: OpenEncoder) -> Built:
     Raises `InputError` for a bad corpus, `UsageError` for options that do not fit, `BusyError` if
     another build works on the same index. After any error the finished parts are kept for next time.
     """
-    reader, words, index = _begin(index, plan)
+    reader, words, min_words, index = _begin(index, plan)
     with Workspace(index, fresh=plan.fresh) as workspace:
         stages = Stages(workspace, plan)
         documents = stages.documents(reader)
-        passages = stages.passages(documents, words)
+        passages = stages.passages(documents, words, min_words)
         links = stages.after_passages(documents, passages, open_encoder)
         parts = [DOCUMENTS, PASSAGES, LINKS, *[BM25] * plan.bm25, *map(dense_part, plan.encoders)]
         retained = workspace.reuse_others(
@@ -62,7 +62,7 @@ def build_index(index: Path, plan: Plan, open_encoder: OpenEncoder) -> Built:
                 "bytes": documents["fingerprint"]["bytes"],
                 "sha256": documents["source_sha256"],
             },
-            "text": {"title": plan.title, "passage_words": words},
+            "text": {"title": plan.title, "passage_words": words, "min_words": min_words},
             "counts": {
                 "documents": documents["documents"],
                 "redirects": documents["redirects"],
@@ -83,17 +83,20 @@ def encode_share(index: Path, plan: Plan, open_encoder: OpenEncoder, share: Shar
     Returns the shards by the name of their part. Documents and passages are built as by `build_index`, with
     the same errors, and nothing else is.
     """
-    reader, words, index = _begin(index, plan)
+    reader, words, min_words, index = _begin(index, plan)
     with Workspace(index, fresh=plan.fresh) as workspace:
         stages = Stages(workspace, plan)
-        passages = stages.passages(stages.documents(reader), words)
+        passages = stages.passages(stages.documents(reader), words, min_words)
         return {dense_part(n): stages.share(passages, n, open_encoder, share) for n in plan.encoders}
 
 
-def _begin(index: Path, plan: Plan) -> tuple[Reader, int, Path]:
-    """The reader, the words of a passage, and the index's full path."""
+def _begin(index: Path, plan: Plan) -> tuple[Reader, int, int, Path]:
+    """The reader, the words of a passage and of the last one at least, and the index's full path."""
     reader = open_reader(plan.corpus, plan.format)
     words = reader.passage_words if plan.passage_words is None else plan.passage_words
+    min_words = words // 5 if plan.min_words is None else plan.min_words
+    if min_words and min_words >= words:
+        raise UsageError(f"--min-words {min_words}: passages have {words} words", "Give fewer, or 0.")
     if len({dense_part(name) for name in plan.encoders}) < len(plan.encoders):
         raise UsageError("two encoders of the same name", "Each needs a folder name of its own.")
     corpus, index = plan.corpus.resolve(), index.resolve()
@@ -103,4 +106,4 @@ def _begin(index: Path, plan: Plan) -> tuple[Reader, int, Path]:
             f"--index {index}: the corpus {corpus} and the index are one inside the other",
             "Choose an --index outside the corpus.",
         )
-    return reader, words, index
+    return reader, words, min_words, index

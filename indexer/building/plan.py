@@ -21,6 +21,7 @@ class Plan:
     corpus: Path
     format: str | None = None
     passage_words: int | None = None
+    min_words: int | None = 0
     limit: int | None = None
     on_error: str = "stop"
     title: bool = True

@@ -141,13 +141,13 @@ class Stages:
         with self._timed(DOCUMENTS):
             return self._part(DOCUMENTS, fingerprint, build)
 
-    def passages(self, documents: Manifest, words: int) -> Manifest:
+    def passages(self, documents: Manifest, words: int, min_words: int) -> Manifest:
         """The documents cut into passages. Raises `InputError` if there are none."""
 
         def build(folder: Path) -> Manifest:
             store = self._documents()
             with progress("splitting into passages", len(store), "documents") as advance:
-                written = write_passages(folder, store, words, advance)
+                written = write_passages(folder, store, words, advance, min_words)
             if written["passages"] == 0:
                 raise InputError(
                     f"{self._plan.corpus}: none of its {len(store):,} documents has any text",
@@ -156,6 +156,7 @@ class Stages:
             return written
 
         fingerprint = {"documents": documents["content_sha256"], "words": words}
+        fingerprint |= {"min_words": min_words} if min_words else {}  # 0: as of before there was a minimum
         with self._timed(PASSAGES):
             return self._part(PASSAGES, fingerprint, build)
 

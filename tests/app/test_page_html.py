@@ -1,5 +1,7 @@
 """The HTML of articles, indexes and jobs: foreign text is text, tags are closed, figures are correct."""
 
+from pathlib import Path
+
 import pytest
 from linked_corpus import build_linked, page, topology_of
 from reading import Reader
@@ -14,7 +16,8 @@ from app.around.training_data import (
     mine_contrasts,
     pair_miners,
 )
-from app.background.jobs import Job, Order, Stage
+from app.background.jobs import Job, Jobs, Order, Stage
+from app.web import index_description
 from app.web.addresses import ArticleView
 from app.web.index_description import Description, describe, listed, outcome, read_skipped
 from app.web.rendering import render
@@ -261,3 +264,15 @@ def test_the_result_of_a_job_is_linked_when_it_is_done():
     done = job_html(job("done", began=1.0, ended=3.0), 5.0, ("index?index=a&b", "Look <at> it"))
     assert done.hrefs == ["index?index=a&b"] and "Look <at> it" in done.text
     assert job_html(job("failed", began=1.0, ended=3.0), 5.0, ("x", "y")).hrefs == []
+
+
+def test_the_command_of_an_uploaded_index_is_not_shown():
+    """It names files that are gone; that of any other can be repeated."""
+    folder = "/x/.jobs/20261122-101112/upload/files"
+    as_sent = Jobs(Path("/x/.jobs")).as_sent
+    for command, shown in (
+        (f"linkseek build --corpus {folder}/a.jsonl", ""),
+        ("linkseek build", "linkseek build"),
+    ):
+        facts = dict(index_description._origin({"command": command, "text": {"min_words": 20}}, as_sent))
+        assert facts["command"] == shown

@@ -35,7 +35,7 @@ def build(tmp_path_factory, shared_data):
 
 @pytest.fixture(scope="module")
 def wikispeedia(build) -> Path:
-    return build("wikispeedia")
+    return build("wikispeedia", "--min-words", "0")
 
 
 def evaluate(index: Path, queries: Path, output: Path, *options: object) -> dict[str, dict[str, float]]:

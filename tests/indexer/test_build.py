@@ -67,6 +67,7 @@ def test_without_arguments_it_is_the_sample_with_everything(plans):
             corpus=build_command.SAMPLE,
             encoders=["all-MiniLM-L6-v2"],
             faiss="Flat",
+            min_words=None,
             command="python indexer/build.py",
         )
     ]
@@ -76,13 +77,13 @@ def test_without_arguments_it_is_the_sample_with_everything(plans):
 def test_every_option_reaches_the_plan(plans, corpus):
     options = (
         "--index i --format jsonl --encoder a b/c --faiss HNSW32 --no-bm25 --no-title --passage-words 50 "
-        "--limit 9 --on-error skip --device cpu --processes 3 --fresh"
+        "--min-words 7 --limit 9 --on-error skip --device cpu --processes 3 --fresh"
     )
     build_command.main(["--corpus", str(corpus), *options.split()])
     assert plans == [
         Plan(
-            corpus=corpus, format="jsonl", passage_words=50, limit=9, on_error="skip", title=False,
-            bm25=False, encoders=["a", "b/c"], faiss="HNSW32", processes=3, fresh=True,
+            corpus=corpus, format="jsonl", passage_words=50, min_words=7, limit=9, on_error="skip",
+            title=False, bm25=False, encoders=["a", "b/c"], faiss="HNSW32", processes=3, fresh=True,
             command=f"python indexer/build.py --corpus {shlex.quote(str(corpus))} {options}",
         )
     ]  # fmt: skip

@@ -153,3 +153,16 @@ def test_a_truncated_store_is_named(tmp_path):
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(DamagedIndexError, match=r"passages\.arrow"):
         Table([path], PASSAGE_SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("words", "lengths"), [(3, [3]), (10, [10]), (11, [11]), (12, [10, 2]), (21, [10, 11]), (23, [10, 10, 3])]
+)
+def test_a_short_end_joins_the_passage_before(words, lengths):
+    text = " ".join(f"w{number}" for number in range(words)) + " \n"
+    passages = split_document(Document("d", "T", text), 10, 2)
+    assert [len(passage.text.split()) for passage in passages] == lengths
+    assert [passage.text for passage in passages] == [text[p.start : p.end] for p in passages]
+    assert [passage.id for passage in passages] == [f"d#{number}" for number in range(len(lengths))]
+    plain = split_document(Document("d", "T", text), 10)
+    assert len(plain) == -(-words // 10)
