@@ -46,7 +46,7 @@ GROUPS = {
 """The groups that the search page lists pipelines in, each with a sentence."""
 
 Device = Literal["auto", "cpu", "cuda"]
-Depth = Annotated[int, Field(ge=1)]
+Depth = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
 @dataclass(frozen=True)
@@ -109,9 +109,9 @@ class Bm25Entry(Entry):
     in_group = "BM25"
     searcher: Literal["bm25"]
     """the kind of the table"""
-    k1: float = 0.9
+    k1: Annotated[float, Field(ge=0, le=1e6)] = 0.9
     """how slowly repeated words saturate, 0 or above"""
-    b: float = 0.4
+    b: Annotated[float, Field(ge=0, le=1)] = 0.4
     """how much the length of a passage counts, 0 to 1"""
 
     def is_available(self, index: Index) -> bool:
@@ -131,7 +131,7 @@ class QueryLikelihoodEntry(Entry):
     in_group = "BM25"
     searcher: Literal["query-likelihood"]
     """the kind of the table"""
-    mu: float = 1000.0
+    mu: Annotated[float, Field(gt=0, le=1e9)] = 1000.0
     """how many words of the collection smooth a passage, above 0"""
 
     def is_available(self, index: Index) -> bool:
@@ -243,7 +243,7 @@ class ReciprocalRankEntry(FusionEntry):
     chosen_by = ("fusion", "reciprocal-rank")
     fusion: Literal["reciprocal-rank"]
     """the kind of the table"""
-    constant: float = 60.0
+    constant: Annotated[float, Field(ge=0, le=1e9)] = 60.0
     """a passage at rank r adds 1 / (constant + r)"""
 
     def fuse(self, rankings: Sequence[Ranking], k: int) -> Ranking:

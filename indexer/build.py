@@ -74,7 +74,7 @@ class BuildOptions(Options):
     """where to encode: on the CPU, or on all GPUs in CUDA_VISIBLE_DEVICES (not yet tested on a GPU)"""
     shard: Annotated[str, Field(pattern=r"^[1-9]\d{0,3}/[1-9]\d{0,3}$")] | None = None
     """on several machines: encode only share 2 of 4, as 2/4; linkseek join joins the shares"""
-    processes: Annotated[int, Field(ge=1)] | None = None
+    processes: Annotated[int, Field(ge=1, le=1024)] | None = None
     """processes that parse and threads that index; default one a core"""
     fresh: bool = False
     """reuse nothing of an interrupted build or of the index in use"""

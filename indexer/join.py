@@ -140,8 +140,9 @@ def _agreed(folders: Sequence[Path]) -> dict[str, Any]:
 def _fingerprint(folder: Path) -> dict[str, Any]:
     if (folder / MANIFEST).exists():
         return read_part(folder)["fingerprint"]  # type: ignore[no-any-return]
-    fingerprint = read_json(folder / BUILDING)
-    if not isinstance(fingerprint, dict) or not isinstance(fingerprint.get("shard_rows"), int):
+    fingerprint: dict[str, Any] = read_json(folder / BUILDING)
+    rows = fingerprint.get("shard_rows") if isinstance(fingerprint, dict) else None
+    if not isinstance(rows, int) or rows < 1 or "passages" not in fingerprint:
         raise DamagedIndexError(f"{folder / BUILDING}: altered", "Encode this share again.")
     return fingerprint
 
@@ -152,7 +153,10 @@ def _passages(folders: Sequence[Path], fingerprint: dict[str, Any]) -> int:
         if (folder / PASSAGES / MANIFEST).exists():
             manifest = read_part(folder / PASSAGES)
             if manifest.get("content_sha256") == fingerprint["passages"]:
-                return int(manifest["passages"])
+                passages = manifest.get("passages")
+                if not isinstance(passages, int) or passages < 1:
+                    raise DamagedIndexError(f"{folder / PASSAGES}: altered", "Copy the folder again.")
+                return passages
     raise InputError(
         f"{folders[0]}: the passages that the shards were made from are missing",
         "Copy the whole folder INDEX.linkseek-building of another machine, not its vectors alone.",

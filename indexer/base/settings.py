@@ -173,7 +173,8 @@ def validate(
             where = f" in [{tables}]" if tables else ""
             hint = nearest(key, known_keys(model, e["loc"][:-1]) - {"config"})
             raise UsageError(f'{file}: unknown {kind} "{key}"{where}', hint) from None
-        value = "" if e["type"] == "missing" or not e["loc"] else f" (given: {e['input']!r})"
+        value = "" if e["type"] == "missing" or not e["loc"] else f" (given: {e['input']!r})"[:300]
+        e["msg"] = e["msg"].removeprefix("Value error, ")
         if file is None or (given and _contains(given, e["loc"])):
             of_flags.append(f"{flag(name)}: {e['msg']}{value}")
         else:

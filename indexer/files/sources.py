@@ -73,7 +73,8 @@ class Source(io.RawIOBase):
             if path.exists() and not path.is_dir():
                 hint = "Write its content into a file first: it is read more than once."
                 raise InputError(f"{path}: a pipe or a device, not a file", hint)
-            raise InputError(f"{path}: no such file", "Check the path.")
+            problem = "a folder, not a file" if path.is_dir() else "no such file"
+            raise InputError(f"{path}: {problem}", "Check the path.")
         self.path = path
         self.name = str(path)  # also the name of a buffered stream over this one
         self.position = 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import resource
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -112,12 +113,25 @@ _JAVA_OPTIONS = (
 )
 
 
+_BESIDES_HEAP_MB = 4096  # addresses of Java's code and classes, and of Python's libraries
+
+
 def _heap_mb() -> int:
-    """A quarter of the machine's memory, between 512 MB and 4 GB."""
+    """A quarter of the machine's memory, between 512 MB and 4 GB.
+
+    Raises `MachineError` if a limit on this process leaves no room for it: Java would end the process.
+    """
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     with suppress(OSError, ValueError):  # the limit of a container, where there is one
         memory = min(memory, int(Path("/sys/fs/cgroup/memory.max").read_text()))
-    return min(max((memory >> 20) // 4, 512), 4096)
+    heap = min(max((memory >> 20) // 4, 512), 4096)
+    limit, needed = resource.getrlimit(resource.RLIMIT_AS)[0] >> 20, heap + _BESIDES_HEAP_MB
+    if 0 <= limit < needed:
+        raise MachineError(
+            f"the memory of a process is limited to {limit:,} MB here; Java, for Lucene, needs {needed:,}",
+            "Raise the limit: ulimit -v unlimited",
+        )
+    return heap
 
 
 @cache

@@ -156,6 +156,8 @@ def open_array(path: Path) -> NDArray[Any]:
         if not math.prod(shape):
             return np.empty(shape, dtype)
         return np.memmap(path, dtype, "r", head.end(), shape)
+    except PermissionError:
+        raise
     except (OSError, ValueError, TypeError) as error:
         raise DamagedIndexError(
             f"{path}: not an intact .npy file ({error})", rebuild_hint(path.parent)

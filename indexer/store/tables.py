@@ -172,6 +172,8 @@ def _open_batches(path: Path, schema: pa.Schema) -> list[pa.RecordBatch]:
                 "The file is of another version or was replaced; build the index again.",
             )
         return [reader.get_batch(number) for number in range(reader.num_record_batches)]
+    except PermissionError:
+        raise
     except (pa.ArrowException, ValueError, OSError) as error:
         raise DamagedIndexError(
             f"{path}: not an intact Arrow file ({error})", "Build the index again."

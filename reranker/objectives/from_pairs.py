@@ -39,7 +39,7 @@ class FromPairs(Objective):
     pairs: ClassVar[retriever.objectives.base.Objective]
     """The objective that makes the pairs."""
 
-    negatives: int = setting(1, "worse documents in a contrast", ge=1)
+    negatives: int = setting(1, "worse documents in a contrast", ge=1, le=1000)
 
     def candidates(self, source: Source) -> NDArray[np.int64]:
         """Its pairs, [n, 3]: the query's passage (or its document's first), the positive, and the link."""

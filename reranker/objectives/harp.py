@@ -76,7 +76,7 @@ class Harp(Objective):
     temperature: float = setting(
         1.0, "of the softmax over weights; the lower, the more often the heaviest is drawn", "1", gt=0
     )
-    mean_words: float = setting(3.0, MEAN_WORDS, "3", gt=0, le=100)
+    mean_words: float = setting(3.0, MEAN_WORDS, "3", ge=0.1, le=100)
     needs_whole: ClassVar[bool] = True
     loss = "hinge"  # equation 6
     masks_query = False

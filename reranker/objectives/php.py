@@ -50,7 +50,9 @@ _GROUPS = {
 class Stage(Objective):
     """What the three stages share: a candidate is one of the topology's links, by its place."""
 
-    negatives: int = setting(24, "worse documents in a contrast", ge=1)  # the best number (section 4.5.4)
+    negatives: int = setting(
+        24, "worse documents in a contrast", ge=1, le=1000
+    )  # the best number (section 4.5.4)
     min_for_processes: ClassVar[int] = 2000
 
     farthest_better: ClassVar[int]

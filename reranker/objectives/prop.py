@@ -58,7 +58,7 @@ class Prop(Objective):
     mu: float | None = setting(
         None, "the weight of the collection in a document's model, in words", "the mean length", gt=0
     )
-    mean_words: float = setting(3.0, MEAN_WORDS, "3", gt=0, le=100)
+    mean_words: float = setting(3.0, MEAN_WORDS, "3", ge=0.1, le=100)
     per_document: int = setting(5, "contrasts of a document", ge=1)
     collection: Collection | None = field(default=None, repr=False, compare=False)
 

@@ -14,7 +14,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from indexer.base.settings import Settings
-from retriever.training.config import Count, OutputSettings, Positive, TrainingSettings
+from retriever.training.config import Count, OutputSettings, Positive, Seed, TrainingSettings
 
 ModelKind = Literal["cross-encoder", "knrm", "conv-knrm", "drmm", "duet"]
 LossKind = Literal["lce", "pointwise", "hinge"]
@@ -69,7 +69,7 @@ class GroupSettings(Settings):
     """limit on the passages of a group that are not relevant, drawn anew each epoch"""
     shots: Positive | None = None
     """a limit on the queries; those of a smaller limit are among those of a larger one"""
-    seed: int = 1
+    seed: Seed = 1
     """of the draw of these queries, and of the folds"""
 
 

@@ -17,11 +17,11 @@ class MiningOptions(Options):
 
     index: Path
     """the index folder"""
-    seed: int = 1
+    seed: Annotated[int, Field(ge=0, lt=1 << 32)] = 1
     """of all random choices"""
     language: str = "en"
     """of the texts, for sentences and stop words: an ISO 639-1 code"""
-    processes: Annotated[int, Field(ge=1)] | None = None
+    processes: Annotated[int, Field(ge=1, le=1024)] | None = None
     """processes that read texts; default one a core"""
     stats: bool = False
     """print counts as JSON; without --output, those that need no texts"""

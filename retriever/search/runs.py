@@ -155,8 +155,9 @@ def read_qrels(path: Path) -> Qrels:
     for place, columns in _rows(path, 4, "query, 0, document, relevance", beir=True):
         query, document = decode_id(columns[0]), decode_id(columns[-2])
         value = _number(columns[-1])
-        if value is None or not value.is_integer():
-            raise InputError(f"{place}: the relevance is {columns[-1]!r}, expected a whole number", _QRELS)
+        if value is None or not value.is_integer() or abs(value) >= 1 << 31:  # trec_eval reads 32 bits
+            expected = "expected a whole number of at most 32 bits"
+            raise InputError(f"{place}: the relevance is {columns[-1]!r}, {expected}", _QRELS)
         judged = qrels.setdefault(query, {})
         if judged.setdefault(document, int(value)) != int(value):
             raise InputError(

@@ -26,6 +26,7 @@ Masking = Literal["documents", "passages", "off"]
 Precision = Literal["auto", "bfloat16", "float32"]
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
+Seed = Annotated[int, Field(ge=0, lt=1 << 32)]
 
 
 class StageSettings(Settings):
@@ -67,7 +68,7 @@ class DataSettings(Settings):
     """how many of its hard negatives; 1 by default in fine-tuning"""
     shots: Positive | None = None
     """a limit on the pairs; those of a smaller limit are among those of a larger one"""
-    seed: int = 1
+    seed: Seed = 1
     """of the draw of these pairs"""
 
 

@@ -174,5 +174,6 @@ def existing(paths: Sequence[Path]) -> list[Path]:
     """The same paths. Raises `InputError` naming the first one without a file."""
     for path in paths:
         if not path.is_file():
-            raise InputError(f"{path}: no such file", "Check the paths of [data] and [dev].")
+            problem = "a folder or a pipe, not a file" if path.exists() else "no such file"
+            raise InputError(f"{path}: {problem}", "Check the paths of [data] and [dev].")
     return list(paths)
