@@ -10,13 +10,13 @@ from fake_encoder import FakeEncoder
 from tiny_corpus import linked_rows, write_jsonl
 
 from indexer import build, join
-from indexer.base.errors import BusyError, InputError, MismatchError, UsageError
+from indexer.base.errors import BusyError, DamagedIndexError, InputError, MismatchError, UsageError
 from indexer.building.builder import build_index, encode_share
 from indexer.building.plan import Plan
 from indexer.building.workspace import Workspace
 from indexer.index import Index
 from indexer.join import Joined, join_shards
-from indexer.store.artifacts import workspace_path
+from indexer.store.artifacts import read_json, workspace_path, write_json
 
 NOISY = {"batch_noise": 0.01}
 
@@ -141,6 +141,23 @@ def test_folders_without_shards_or_passages_are_named(corpus, tmp_path):
         join_shards(tmp_path / "new", [vectors.parent])
     with Workspace(index), pytest.raises(BusyError):
         join_shards(index, [index])
+
+
+@pytest.mark.parametrize(
+    ("file", "key", "value"),
+    [
+        ("vectors/fake/building.json", "shard_rows", 0),
+        ("vectors/fake/building.json", "shard_rows", "x"),
+        ("passages/manifest.json", "passages", "x"),
+        ("passages/manifest.json", "passages", -1),
+    ],
+)
+def test_altered_numbers_of_shards_are_damage(corpus, tmp_path, file, key, value):
+    [index] = machines(corpus, tmp_path, 1)
+    path = workspace_path(index) / file
+    write_json(path, read_json(path) | {key: value})
+    with pytest.raises(DamagedIndexError, match="altered"):
+        join_shards(tmp_path / "new", [index])
 
 
 def test_a_command_without_folders_shows_how():

@@ -226,3 +226,16 @@ def test_damaged_qrels(tmp_path, text, line, message):
         read_qrels(path)
     assert str(path) + (f", line {line}:" if line else "") in caught.value.message
     assert message in caught.value.message
+
+
+@pytest.mark.parametrize("grade", ["1e300", "10000000000", "-2147483649", "inf"])
+def test_a_relevance_beyond_the_32_bits_of_trec_eval_is_refused(tmp_path, grade):
+    path = tmp_path / "qrels.txt"
+    path.write_text(f"q 0 d {grade}\n")
+    with pytest.raises(InputError, match=r"line 1: the relevance is .*whole number"):
+        read_qrels(path)
+
+
+def test_a_folder_is_not_a_missing_file(tmp_path):
+    with pytest.raises(InputError, match="a folder, not a file"):
+        read_run(tmp_path)
