@@ -15,13 +15,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from torch import Tensor
 
 from indexer.base.devices import cuda_devices
-from indexer.base.errors import InputError, LinkseekError
+from indexer.base.errors import InputError
 from indexer.encoding.batches import Parallel
 from indexer.store.artifacts import read_json, write_json
 from reranker.baselines import KIND
@@ -32,7 +31,7 @@ from reranker.baselines.shared import Baseline
 from retriever.models.engine import Opened, torch_forward
 from retriever.models.facts import ModelFacts
 from retriever.models.folders import model_sha256
-from retriever.models.library import first_line
+from retriever.models.library import from_folder
 from retriever.models.torch_engine import ModuleChain
 
 BASELINES: dict[str, type[Baseline]] = {model.kind: model for model in (Knrm, ConvKnrm, Drmm, Duet)}
@@ -54,17 +53,23 @@ def open_baseline(folder: str, device: str = "auto") -> Opened:
 
 def load_baseline(folder: Path) -> tuple[Baseline, ModelFacts]:
     """The model, ready to score, and its facts. Raises `InputError` if the folder is damaged."""
-    try:
+
+    def read(path: str) -> tuple[Baseline, ModelFacts]:
         config = read_json(folder / _CONFIG)
         weights = load_file(folder / _WEIGHTS)
-        model = BASELINES[config[KIND]](weights["embeddings.weight"], **config["options"])
+        kind, options = BASELINES[config[KIND]], config["options"]
+        with torch.device("meta"):  # sizes that are not the weights' could take all memory
+            sizes = kind(weights["embeddings.weight"].to("meta"), **options).state_dict()
+        if {name: size.shape for name, size in sizes.items()} != {
+            name: w.shape for name, w in weights.items()
+        }:
+            raise ValueError("weights of other sizes than its options")
+        model = kind(weights["embeddings.weight"], **options)
         model.load_state_dict(weights)
-        tokenizer = (folder / _TOKENIZER).read_text("utf-8")
-        facts = baseline_facts(tokenizer, int(config["max_tokens"]), bool(config.get("title", True)))
-    except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError, LinkseekError) as error:
-        reason = first_line(error) or type(error).__name__
-        raise InputError(f"re-ranker {folder}: cannot be read ({reason})", "Train it again.") from None
-    return model.eval(), facts
+        tokenizer = Tokenizer.from_file(str(folder / _TOKENIZER)).to_str()
+        return model.eval(), baseline_facts(tokenizer, config["max_tokens"], config.get("title", True))
+
+    return from_folder(read, folder, f"re-ranker {folder}", "Train it again.", fault="cannot be read")
 
 
 def save_baseline(model: Baseline, facts: ModelFacts, folder: Path) -> None:

@@ -70,17 +70,20 @@ def from_folder(
         except Exception as error:  # a broken folder makes transformers raise anything
             reason = f"{type(error).__name__}: {first_line(error)}"
             raise InputError(f"{name}: {fault or f'{folder} cannot be loaded'} ({reason})", hint) from error
-    check_finite(opened, name)
+    _check_finite(opened, name)
     return opened
 
 
-def check_finite(model: Any, name: str) -> None:
-    """Raises `InputError` if a weight of a model in torch is infinite or not a number."""
+def _check_finite(model: Any, name: str) -> None:
+    """Raises `InputError` if a weight of a model in torch, or of one in a tuple, is not a finite number."""
     from torch import nn
 
-    for key, weights in model.named_parameters() if isinstance(model, nn.Module) else ():
-        if not weights.isfinite().all():
-            raise InputError(f"{name}: the weights {key} are not all finite", "Train or download it again.")
+    for part in model if isinstance(model, tuple) else (model,):
+        for key, weights in part.named_parameters() if isinstance(part, nn.Module) else ():
+            if not weights.isfinite().all():
+                raise InputError(
+                    f"{name}: the weights {key} are not all finite", "Train or download it again."
+                )
 
 
 def load_library_model(kind: Kind, folder: Path, name: str) -> Any:

@@ -122,9 +122,10 @@ _RULES = _by_key(
         "model_kwargs processor_kwargs config_kwargs processing_kwargs": _OPTIONS,
         "weight_map": _texts("names of safetensors files", r"[\w.-]+\.safetensors"),
         # what makes no sense, and would end in a traceback or never
-        "max_seq_length model_max_length": _number(3),
+        "max_seq_length model_max_length max_tokens": _number(3),
         "truncate_dim": _number(1),
         "num_labels in_features out_features dimension": _number(1, 16_384),
+        "query_words text_words width filters longest bins hidden": _number(1, 16_384),  # our baselines'
         "num_hidden_layers n_layer n_layers num_layers encoder_layers": _number(1, 1_000),
         "prompts": _PROMPTS,
         "default_prompt_name base_model_name_or_path": _NAME,

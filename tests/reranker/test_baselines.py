@@ -254,7 +254,7 @@ def test_a_file_that_holds_no_embeddings(tmp_path, text, message):
         read_embeddings(tmp_path / "e.txt")
 
 
-@pytest.mark.parametrize("spoil", ["weights", "kind", "tokenizer"])
+@pytest.mark.parametrize("spoil", ["weights", "kind", "tokenizer", "options", "max_tokens"])
 def test_a_damaged_folder_is_named(spoil, data, tmp_path):
     from reranker.baselines.folders import baseline_facts, save_baseline
 
@@ -266,6 +266,11 @@ def test_a_damaged_folder_is_named(spoil, data, tmp_path):
         (out / "model.safetensors").write_bytes(b"x" * 100)
     elif spoil == "kind":
         (out / "config.json").write_text('{"linkseek_baseline": "other", "max_tokens": 3, "options": {}}')
+    elif spoil == "options":
+        config = {"linkseek_baseline": "conv-knrm", "max_tokens": 16, "options": {"filters": 16_000}}
+        (out / "config.json").write_text(json.dumps(config))
+    elif spoil == "max_tokens":
+        (out / "config.json").write_text('{"linkseek_baseline": "knrm", "options": {}}')
     else:
         (out / "tokenizer.json").unlink()
     with pytest.raises(InputError, match=r"re-ranker .*knrm: cannot be read"):
