@@ -77,7 +77,8 @@ def read_checkpoint(path: Path) -> tuple[Weights, Weights]:
     import torch
 
     try:
-        loaded = torch.load(path, map_location="cpu", weights_only=True)
+        with quiet():
+            loaded = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError:
         raise InputError(f"{path}: no such file", "Name the checkpoint of DPR or HLP.") from None
     except pickle.UnpicklingError as error:

@@ -59,10 +59,8 @@ def load_baseline(folder: Path) -> tuple[Baseline, ModelFacts]:
         weights = load_file(folder / _WEIGHTS)
         kind, options = BASELINES[config[KIND]], config["options"]
         with torch.device("meta"):  # sizes that are not the weights' could take all memory
-            sizes = kind(weights["embeddings.weight"].to("meta"), **options).state_dict()
-        if {name: size.shape for name, size in sizes.items()} != {
-            name: w.shape for name, w in weights.items()
-        }:
+            expected = kind(weights["embeddings.weight"].to("meta"), **options).state_dict()
+        if {n: t.shape for n, t in expected.items()} != {n: t.shape for n, t in weights.items()}:
             raise ValueError("weights of other sizes than its options")
         model = kind(weights["embeddings.weight"], **options)
         model.load_state_dict(weights)

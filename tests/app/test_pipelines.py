@@ -76,6 +76,13 @@ def test_a_pipeline_and_its_encoder_are_opened_once(built_index):
     assert pipelines.open("hybrid") is pipelines.open("hybrid")
 
 
+def test_an_encoder_that_an_index_names_is_not_downloaded(built_index, monkeypatch):
+    monkeypatch.setattr("retriever.models.locations._from_hub", lambda *_: pytest.fail("asked the Hub"))
+    with pytest.raises(InputError, match="encoder of the vectors, words, is not on this machine") as caught:
+        Pipelines(Index.open(built_index)).open("dense")
+    assert "hf download words" in caught.value.hint
+
+
 @pytest.mark.parametrize(
     ("name", "stages"),
     [
