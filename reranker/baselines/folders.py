@@ -38,6 +38,7 @@ BASELINES: dict[str, type[Baseline]] = {model.kind: model for model in (Knrm, Co
 
 _CONFIG, _WEIGHTS, _TOKENIZER = "config.json", "model.safetensors", "tokenizer.json"
 _UNKNOWN = "[UNK]"
+_LARGEST = 16_384
 
 
 def open_baseline(folder: str, device: str = "auto") -> Opened:
@@ -58,6 +59,8 @@ def load_baseline(folder: Path) -> tuple[Baseline, ModelFacts]:
         config = read_json(folder / _CONFIG)
         weights = load_file(folder / _WEIGHTS)
         kind, options = BASELINES[config[KIND]], config["options"]
+        if max(options.values(), default=0) > _LARGEST:
+            raise ValueError(f"its options are up to {_LARGEST:,}")
         with torch.device("meta"):  # sizes that are not the weights' could take all memory
             expected = kind(weights["embeddings.weight"].to("meta"), **options).state_dict()
         if {n: t.shape for n, t in expected.items()} != {n: t.shape for n, t in weights.items()}:

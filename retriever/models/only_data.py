@@ -82,11 +82,12 @@ _ROUTES = _Rule(
     lambda value: isinstance(value, dict) and _MODULE.allows(value) and _FOLDER.allows([*value]),
 )
 _MODEL = _one_of(
-    *"albert bert big_bird camembert convbert data2vec-text deberta deberta-v2 distilbert electra ernie "
-    "eurobert flaubert funnel gemma gemma2 gemma3_text gpt2 gpt_neo gpt_neox gte ibert jina_embeddings_v3 "
-    "llama longformer megatron-bert mistral mobilebert modernbert modernbert-decoder mpnet mra mt5 "
+    *"albert bert big_bird camembert convbert data2vec-text deberta deberta-v2 distilbert electra "
+    "embedding_gemma2_text ernie eurobert flaubert funnel gemma gemma2 gemma3_text gpt2 gpt_neo "
+    "gpt_neox gte ibert jina_embeddings_v3 "
+    "llama longformer longt5 megatron-bert mistral mobilebert modernbert modernbert-decoder mpnet mra mt5 "
     "nomic_bert nystromformer opt phi phi3 qwen2 qwen3 rembert roberta roberta-prelayernorm roformer "
-    "splinter squeezebert t5 umt5 xlm xlm-roberta xlm-roberta-xl xlnet xmod yoso".split(),
+    "splinter squeezebert t5 ultrabert umt5 xlm xlm-roberta xlm-roberta-xl xlnet xmod yoso".split(),
     *("SentenceTransformer", "CrossEncoder"),
 )
 
@@ -105,7 +106,6 @@ _RULES = _by_key(
         "activation_fn activation_function sbert_ce_default_activation_function": _ACTIVATION,
         "type": _MODULE,
         "types": _ROUTES,
-        "path": _FOLDER,
         "tokenizer_class": _texts("a tokenizer of transformers", r"\w*Tokenizer(Fast)?|TokenizersBackend"),
         "model_type": _MODEL,
         "architectures method_output_name module_output_name": _WORDS,
@@ -116,7 +116,7 @@ _RULES = _by_key(
         "dtype torch_dtype": _texts("a type of numbers", r"(torch\.)?(float32|float16|bfloat16|auto)"),
         # what is read instead of the folder's own safetensors, or from elsewhere
         "quantization_config compression_config transformers_weights gguf_file": _NOTHING,
-        "tokenizer_name_or_path tokenizer_file fast_tokenizer_files cache_dir": _NOTHING,
+        "tokenizer_name_or_path fast_tokenizer_files cache_dir": _NOTHING,
         "backbone backbone_config use_timm_backbone": _NOTHING,
         "model_args tokenizer_args config_args": _OPTIONS,
         "model_kwargs processor_kwargs config_kwargs processing_kwargs": _OPTIONS,
@@ -125,7 +125,6 @@ _RULES = _by_key(
         "max_seq_length model_max_length max_tokens": _number(3),
         "truncate_dim": _number(1),
         "num_labels in_features out_features dimension": _number(1, 16_384),
-        "query_words text_words width filters longest bins hidden": _number(1, 16_384),  # our baselines'
         "num_hidden_layers n_layer n_layers num_layers encoder_layers": _number(1, 1_000),
         "prompts": _PROMPTS,
         "default_prompt_name base_model_name_or_path": _NAME,
@@ -162,8 +161,9 @@ def check_only_data(folder: Path) -> None:
             )
         if path.suffix == ".json" and path.name not in _UNCHECKED:
             settings = read_settings(path)
-            is_adapters = path.name == "adapter_config.json"
-            rules = dict.fromkeys(settings, _NOTHING) | _ADAPTERS if is_adapters else {}
+            rules = {"path": _FOLDER} if path.name == "modules.json" else {}
+            if path.name == "adapter_config.json":
+                rules = dict.fromkeys(settings, _NOTHING) | _ADAPTERS
             for key, value in _entries(settings):
                 rule = rules.get(key) or _RULES.get("custom_" if key.startswith("custom_") else key)
                 if rule and value and not rule.allows(value):
