@@ -3,6 +3,7 @@
     CUDA                                torch, bfloat16             (`retriever.models.torch_engine`)
     a CPU that multiplies bfloat16      OpenVINO, bfloat16          (`retriever.models.openvino_engine`)
     any other CPU, and cross-encoders   OpenVINO, float32
+    static encoders, everywhere         token vectors               (`retriever.models.static_engine`)
 
 Bi-encoders and cross-encoders are both an `Engine`; they differ in their texts and in their rows. The backend
 runs the complete model, with its own pooling, normalisation and activation, so the numbers differ from
@@ -23,23 +24,25 @@ from numpy.typing import NDArray
 from indexer.base.devices import cuda_devices
 from indexer.encoding.batches import Parallel, Tokens
 from retriever.models.facts import ModelFacts, open_tokenizer, padded
-from retriever.models.folders import model_sha256
+from retriever.models.folders import is_static, model_sha256
 from retriever.models.locations import Kind, Precision, find_model
 
 if TYPE_CHECKING:
     from retriever.models.openvino_engine import OpenVinoForward
+    from retriever.models.static_engine import StaticForward
     from retriever.models.torch_engine import ModuleChain, TorchForward
 
 
 @dataclass(frozen=True)
 class Opened:
-    """A model that was located, loaded and placed on a device."""
+    """A model that was located, loaded and placed on a device. large_batches: whether they pay."""
 
     name: str
     sha256: str
     facts: ModelFacts
-    forward: OpenVinoForward | TorchForward
+    forward: OpenVinoForward | StaticForward | TorchForward
     parallel: Parallel
+    large_batches: bool = False
 
 
 class Engine:
@@ -53,9 +56,9 @@ class Engine:
         self.dimension = opened.facts.dimension
         self.max_tokens = opened.facts.max_tokens
         self.parallel = opened.parallel
-        on_gpu = opened.forward.execution["device"] != "cpu"
-        self.token_budget = 131_072 if on_gpu else 2_048  # on a CPU: a batch stays in a core's cache
-        self.shard_rows = 262_144 if on_gpu else 4_096
+        large = opened.large_batches or opened.forward.execution["device"] != "cpu"
+        self.token_budget = 131_072 if large else 2_048  # on a CPU: a batch stays in a core's cache
+        self.shard_rows = 262_144 if large else 4_096
         self.tokenizer = open_tokenizer(opened.facts)
         self._forward = opened.forward
 
@@ -90,6 +93,10 @@ def open_engine(
     folder = find_model(name, kind)
     sha256 = model_sha256(folder, kind.tower)
     gpus = cuda_devices(device)
+    if is_static(folder):
+        from retriever.models.static_engine import open_static
+
+        return open_static(name, folder, sha256)
     if not gpus:
         from retriever.models.openvino_engine import open_on_cpu
 

@@ -59,8 +59,17 @@ def _setting(path: Path, key: str) -> Any:
 
 def makes_vectors(folder: Path) -> bool:
     """Whether a sentence-transformers folder pools tokens into one vector."""
+    return is_static(folder) or _has_module(folder, "Pooling")
+
+
+def is_static(folder: Path) -> bool:
+    """Whether a sentence-transformers folder is a static encoder: a vector for each token, no layers."""
+    return _has_module(folder, "StaticEmbedding")
+
+
+def _has_module(folder: Path, name: str) -> bool:
     try:
-        return "Pooling" in (folder / BI_ENCODER.marker).read_text("utf-8")
+        return name in (folder / BI_ENCODER.marker).read_text("utf-8")
     except (OSError, UnicodeDecodeError):
         return False
 

@@ -126,7 +126,7 @@ def max_tokens(model: SentenceTransformer | CrossEncoder) -> int:
     """How many tokens a model reads: as many as its settings say, but no more than it has positions for."""
     from torch import nn
 
-    tokens = min(int(model.max_seq_length or 512), _MOST_TOKENS)
+    tokens = int(min(model.max_seq_length or 512, _MOST_TOKENS))  # infinite for static encoders
     for module in model.modules():
         positions, padding = (
             getattr(module, "position_embeddings", None),

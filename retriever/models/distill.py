@@ -1,0 +1,138 @@
+"""python -m retriever.models.distill: a static encoder from the token vectors of any encoder, untrained.
+
+Each entry of the vocabulary goes through the encoder alone, its vector is rotated to the axes of largest
+variance (PCA), of which `--dimension` stay, and weighted by a / (a + p), p being the share of the token among
+those of a corpus (Arora et al. 2017, a = 1e-3). A text is the mean of its tokens, scaled to length 1: the
+folder is a sentence-transformers `StaticEmbedding`, as model2vec makes it. Without an index, p is Zipf's law
+of the token's place in the vocabulary, which tokenizers order by frequency.
+"""
+
+from __future__ import annotations
+
+if __name__ == "__main__":
+    from indexer.base.errors import run_command
+
+    run_command("retriever.models.distill")
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from pydantic_settings import CliPositionalArg
+
+from indexer.base.errors import UsageError
+from indexer.base.options import Options, parse_options
+from indexer.base.progress import progress
+from indexer.encoding.batches import TokenRows, encode_texts
+from indexer.index import Index
+from retriever.models.biencoder import BiEncoder, open_biencoder
+from retriever.models.locations import DEFAULT_ENCODER
+
+PROGRAM = "python -m retriever.models.distill"
+
+_SAMPLE = 100_000  # passages whose tokens are counted
+_BLOCK = 8_192
+
+
+class DistillOptions(Options):
+    """Make a static encoder, which reads thousands of passages a second on a CPU, from any encoder."""
+
+    encoder: CliPositionalArg[str] = DEFAULT_ENCODER
+    """the encoder whose token vectors are taken: a folder or a name"""
+    output: Path
+    """the folder of the static encoder, which `linkseek build --encoder FOLDER` takes"""
+    index: Path | None = None
+    """an index whose passages say how frequent tokens are; by default their order in the vocabulary does"""
+    dimension: Annotated[int, Field(ge=1)] | None = None
+    """numbers in a vector; by default as many as the encoder's"""
+    smoothing: Annotated[float, Field(gt=0)] = 1e-3
+    """the share of tokens at which a weight is a half; smaller values weaken frequent words"""
+
+
+def main(argv: Sequence[str], program: str = PROGRAM) -> None:
+    """Run the command."""
+    options = parse_options(DistillOptions, argv, program)
+    encoder = open_biencoder(options.encoder, precision="float32")
+    dimension = options.dimension or encoder.dimension
+    if dimension > encoder.dimension:
+        raise UsageError(
+            f"--dimension {dimension}: the vectors of {encoder.name} have {encoder.dimension} numbers",
+            f"Give {encoder.dimension} or less.",
+        )
+    shares = token_shares(encoder, Index.open(options.index) if options.index else None)
+    vectors = rotated(token_vectors(encoder), dimension)
+    vectors *= (options.smoothing / (options.smoothing + shares))[:, None].astype(np.float32)
+    vectors[special_tokens(encoder)] = 0
+    _save(encoder, vectors, options)
+    print(f"{options.output}: {len(vectors):,} tokens, {dimension} numbers each", file=sys.stderr)
+
+
+def token_vectors(encoder: BiEncoder) -> NDArray[np.float32]:
+    """The vector of each entry of the vocabulary as a text of its own, float32 [V, d]."""
+    ids = encoder.tokenizer.encode("").ids  # such as [CLS] [SEP]
+    middle = len(ids) // 2
+    count = encoder.tokenizer.get_vocab_size()
+    rows = []
+    with progress("token vectors", count, "tokens") as advance:
+        for start in range(0, count, _BLOCK):
+            block = range(start, min(start + _BLOCK, count))
+            tokens = TokenRows.of([*ids[:middle], token, *ids[middle:]] for token in block)
+            rows.append(encode_texts(encoder, tokens, advance))
+    return np.concatenate(rows)
+
+
+def rotated(vectors: NDArray[np.float32], dimension: int) -> NDArray[np.float32]:
+    """Vectors [V, d] less their mean, in the axes of largest variance: float32 [V, dimension]."""
+    centred = vectors - vectors.mean(axis=0)
+    _, axes = np.linalg.eigh(centred.T.astype(np.float64) @ centred)  # ascending
+    return np.asarray(centred @ axes[:, ::-1][:, :dimension], np.float32)
+
+
+def token_shares(encoder: BiEncoder, index: Index | None) -> NDArray[np.float64]:
+    """Each token's share of the tokens of an index's passages, or by Zipf's law, float64 [V]."""
+    count = encoder.tokenizer.get_vocab_size()
+    if index is None:
+        shares = 1.0 / np.arange(1, count + 1)
+        return np.asarray(shares / shares.sum())
+    texts = index.passages
+    counts = np.zeros(count)
+    rows = np.unique(np.linspace(0, len(texts) - 1, min(_SAMPLE, len(texts))).astype(np.int64))
+    with progress("counting tokens", len(rows), "passages") as advance:
+        for start in range(0, len(rows), _BLOCK):
+            block = [texts[int(row)] for row in rows[start : start + _BLOCK]]
+            tokens = encoder.tokenize_passages([p.title for p in block], [p.text for p in block])
+            counts += np.bincount(np.concatenate([np.asarray(t, np.int64) for t in tokens]), minlength=count)
+            advance(len(block))
+    return np.asarray(counts / counts.sum())
+
+
+def special_tokens(encoder: BiEncoder) -> list[int]:
+    """The ids of tokens that stand for no text, such as [CLS] and [unused7]."""
+    added = encoder.tokenizer.get_added_tokens_decoder()
+    special = {number for number, token in added.items() if token.special}
+    vocabulary = encoder.tokenizer.get_vocab()
+    return sorted(special | {number for word, number in vocabulary.items() if word.startswith("[unused")})
+
+
+def _save(encoder: BiEncoder, vectors: NDArray[np.float32], options: DistillOptions) -> None:
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Normalize, StaticEmbedding
+    from tokenizers import Tokenizer
+
+    from retriever.export import save_model
+
+    tokenizer = Tokenizer.from_str(encoder.tokenizer.to_str())
+    tokenizer.no_truncation()
+    model = SentenceTransformer(modules=[StaticEmbedding(tokenizer, vectors), Normalize()], device="cpu")
+    frequencies = "the passages of an index" if options.index else "the order of the vocabulary"
+    card = (
+        f"# A static encoder from {encoder.name}\n\nThe vector of each token alone, rotated by PCA and "
+        f"weighted by {options.smoothing:g} / ({options.smoothing:g} + share), the shares being those of "
+        f"{frequencies}; not trained. A text is the mean of its tokens.\n\n| | |\n|---|---|\n"
+        f"| SHA-256 of {encoder.name} | `{encoder.identity['sha256']}` |\n"
+    )
+    save_model(model, options.output, text=card)

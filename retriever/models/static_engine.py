@@ -1,0 +1,81 @@
+"""Static encoders: a vector for each token, averaged over a text; sentence-transformers' StaticEmbedding.
+
+There are no layers, so a text costs little more than its tokens, thousands of times less than with a
+transformer, and a GPU would not help. Most of the time goes into tokenising, for which all cores are used.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from tokenizers import Tokenizer, processors
+from torch import Tensor
+from torch.nn import functional
+
+from indexer.base.errors import InputError
+from indexer.encoding.batches import Parallel
+from retriever.models.engine import Opened
+from retriever.models.facts import Features, ModelFacts
+from retriever.models.library import load_library_model, max_tokens, text_prompts
+from retriever.models.locations import BI_ENCODER
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+
+class StaticForward:
+    """Token ids to the mean of their vectors, float32. A text without tokens has the vector 0."""
+
+    def __init__(self, vectors: Tensor, normalized: bool) -> None:
+        """vectors: of the tokens, [V, d]. normalized: whether rows get length 1."""
+        self._vectors = vectors.detach().float().contiguous()
+        self._normalized = normalized
+        self.execution: dict[str, Any] = {
+            "backend": f"torch {torch.__version__}, token vectors",
+            "device": "cpu",
+            "precision": "float32",
+        }
+
+    def __call__(self, features: Features) -> NDArray[np.float32]:
+        """Arrays int64 [B, L] -> float32 [B, d]."""
+        mask = features["attention_mask"].astype(np.bool_)  # [B, L]
+        lengths = mask.sum(axis=1)  # [B]
+        ids = torch.from_numpy(features["input_ids"][mask])  # [T]
+        starts = torch.from_numpy(np.cumsum(lengths) - lengths)  # [B]
+        rows = functional.embedding_bag(ids, self._vectors, starts, mode="mean")  # [B, d]
+        vectors: NDArray[np.float32] = (functional.normalize(rows) if self._normalized else rows).numpy()
+        return vectors
+
+
+def open_static(name: str, folder: Path, sha256: str) -> Opened:
+    """Raises `InputError` if the model cannot be read, or has other modules than the vectors and a norm."""
+    model: SentenceTransformer = load_library_model(BI_ENCODER, folder, name)
+    modules = [type(module).__name__ for module in model]
+    if modules[:1] != ["StaticEmbedding"] or set(modules[1:]) - {"Normalize"}:
+        raise InputError(
+            f"encoder {name}: of the modules {', '.join(modules)}",
+            "A static encoder is StaticEmbedding, alone or with Normalize.",
+        )
+    embedding: Any = model[0]
+    facts = ModelFacts(
+        dimension=int(embedding.embedding_dim),
+        max_tokens=max_tokens(model),
+        pad_token=0,
+        tokenizer=_without_special_tokens(embedding.tokenizer),
+        **text_prompts(model),
+    )
+    forward = StaticForward(embedding.embedding.weight, len(modules) > 1)
+    parallel = Parallel(tokenizers=os.cpu_count() or 1)
+    return Opened(name, sha256, facts, forward, parallel, large_batches=True)
+
+
+def _without_special_tokens(tokenizer: Tokenizer) -> str:
+    """sentence-transformers adds none to the texts of static encoders."""
+    copy = Tokenizer.from_str(tokenizer.to_str())
+    copy.post_processor = processors.TemplateProcessing(single="$A", pair="$A $B", special_tokens=[])
+    return str(copy.to_str())

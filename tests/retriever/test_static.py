@@ -1,0 +1,71 @@
+"""Static encoders against sentence-transformers itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import Dense, Normalize, StaticEmbedding
+from tiny_corpus import write_jsonl
+from tiny_models import save_tiny
+from tokenizers import Tokenizer
+
+from indexer.base.errors import InputError
+from indexer.encoding.batches import encode_texts
+from indexer.index import Index
+from retriever.models.biencoder import open_biencoder
+from retriever.ranking import Query
+from retriever.search.searchers import Dense as DenseSearch
+
+TEXTS = ["", " ", "a b", "The sea. " * 400, "东京 naïve", *(f"tower {n} " * n for n in range(20))]
+
+
+def save_static(folder: Path, *more: torch.nn.Module, seed: int = 0) -> Path:
+    """A static encoder with random vectors and BERT's tokenizer, which knows [CLS] and [SEP]."""
+    tiny = save_tiny(folder.with_name(f"{folder.name}-tokenizer"))
+    tokenizer = Tokenizer.from_file(str(tiny / "tokenizer.json"))
+    vectors = torch.randn(tokenizer.get_vocab_size(), 16, generator=torch.Generator().manual_seed(seed))
+    SentenceTransformer(modules=[StaticEmbedding(tokenizer, vectors), *more]).save_pretrained(str(folder))
+    return folder
+
+
+@pytest.mark.parametrize("normalized", [False, True])
+def test_vectors_are_those_of_sentence_transformers(tmp_path, normalized):
+    folder = save_static(tmp_path / "static", *[Normalize()] * normalized)
+    encoder = open_biencoder(str(folder))
+    model = SentenceTransformer(str(folder), device="cpu")
+    tokens = encoder.tokenize_passages([""] * len(TEXTS), TEXTS)
+    np.testing.assert_allclose(encode_texts(encoder, tokens), model.encode(TEXTS), atol=1e-6)
+    np.testing.assert_allclose(encoder.encode_queries(TEXTS), model.encode(TEXTS), atol=1e-6)
+    assert len(tokens[3]) > 1_000  # no limit of a transformer's positions
+    assert not encode_texts(encoder, tokens)[0].any()
+
+
+def test_the_mean_of_token_vectors_by_hand(tmp_path):
+    encoder = open_biencoder(str(save_static(tmp_path / "static")))
+    weights = SentenceTransformer(str(tmp_path / "static"), device="cpu")[0].embedding.weight.detach().numpy()
+    rows = encoder.encode_tokens([[5, 7, 7], [9]])
+    np.testing.assert_allclose(rows, [(weights[5] + 2 * weights[7]) / 3, weights[9]], atol=1e-6)
+
+
+def test_other_modules_are_refused(tmp_path):
+    folder = save_static(tmp_path / "static", Dense(16, 8))
+    with pytest.raises(InputError, match="StaticEmbedding, Dense"):
+        open_biencoder(str(folder))
+
+
+def test_an_index_of_a_static_encoder(tmp_path, build, index_path):
+    rows = [{"id": f"d{n}", "title": f"T{n}", "text": f"words {n} of the sea", "links": []} for n in range(9)]
+    folder = save_static(tmp_path / "static", Normalize())
+    encoder = open_biencoder(str(folder))
+    corpus = write_jsonl(tmp_path / "c.jsonl", rows)
+    build(corpus=corpus, encoders=["static"], open_encoder=lambda name, title: encoder)
+    index = Index.open(index_path)
+    model = SentenceTransformer(str(folder), device="cpu")
+    passages = model.encode([f"{row['title']} {row['text']}" for row in rows])
+    [query] = model.encode(["the sea 4"])
+    ranking = DenseSearch(index, encoder, "static").search([Query("q", "the sea 4")], 9)
+    assert ranking.rows[0].tolist() == np.argsort(-(passages @ query), kind="stable").tolist()
