@@ -119,7 +119,7 @@ def test_a_way_back_keeps_its_place_and_tabs_have_titles(application, page, sett
     page.locator("h3").nth(19).wait_for()
     settled(page)
     page.wait_for_function("Math.abs(document.querySelector('.stMain').scrollTop - 1500) < 20")
-    page.get_by_role("button", name="20", exact=True).click()  # which is chosen, and stays so
+    page.locator(".st-key-k").get_by_text("20", exact=True).click()  # which is chosen, and stays so
     settled(page)
     assert page.locator("h3").count() == 20
 
