@@ -1,6 +1,6 @@
 """An open index: its documents, passages and links, and its Lucene and FAISS indexes.
 
-Opening reads manifests and maps files; it takes the same time at any size. The Lucene and FAISS
+Opening reads manifests, files of up to 1 MB and the ids, and maps everything else. The Lucene and FAISS
 parts are opened when they are first used, once for all threads.
 """
 
@@ -69,7 +69,9 @@ class Index:
 
     @classmethod
     def open(cls, path: str | Path) -> Index:
-        """Open an index folder; checks versions, sizes and counts, not hashes (see `verify`).
+        """Open an index folder; checks versions, sizes, counts, order, and the hashes of small files.
+
+        `verify` checks all hashes.
 
         Raises `DamagedIndexError` naming the part that is missing or does not fit.
         """
@@ -90,11 +92,19 @@ class Index:
     def _open(cls, path: Path) -> Index:
         manifest = artifacts.read_index_manifest(path)
         parts = {name: artifacts.read_part(path / name) for name in manifest["parts"]}
+        for name, part in parts.items():
+            artifacts.verify_small_files(path / name, part)
         for needed in (DOCUMENTS, PASSAGES, LINKS):
             if needed not in parts:
                 raise DamagedIndexError(f"{path}: the part {needed} is missing", "Build it again.")
         index = cls(path, manifest, parts)
         actual = {"documents": len(index.documents), "passages": len(index.passages)}
+        if len(index.passages.offsets) != len(index.documents) + 1:
+            raise DamagedIndexError(
+                f"{path / PASSAGES / 'offsets.npy'}: {len(index.passages.offsets):,} numbers, "
+                f"expected one more than {len(index.documents):,} documents",
+                artifacts.rebuild_hint(path / PASSAGES),
+            )
         counts = manifest.get("counts")
         if not isinstance(counts, dict) or any(counts.get(name) != actual[name] for name in actual):
             raise DamagedIndexError(f"{path}: holds {actual}, its manifest lists {counts}", "Build it again.")
@@ -102,7 +112,7 @@ class Index:
             raise DamagedIndexError(
                 f"{path}: the vectors of its default encoder are missing", "Build it again."
             )
-        len(index.links)  # opened now: a new index may replace this one later
+        len(index._links)  # opened now: a new index may replace this one later
         return index
 
     def verify(self, on_bytes: OnBytes | None = None) -> None:
@@ -118,7 +128,7 @@ class Index:
     @cached_property
     def document_ids(self) -> IdTable:
         """Document ids to rows."""
-        return IdTable.open(self.path / DOCUMENTS)
+        return IdTable.open(self.path / DOCUMENTS, len(self.documents))
 
     @cached_property
     def documents(self) -> DocumentStore:
@@ -136,9 +146,13 @@ class Index:
         return open_passages(self.path, self.document_ids, words)
 
     @cached_property
-    def links(self) -> LinkGraph:
-        """The link graph."""
+    def _links(self) -> LinkGraph:
         return LinkGraph.open(self.path / LINKS)
+
+    @cached_property
+    def links(self) -> LinkGraph:
+        """The link graph, checked when it is first used: searches do without it."""
+        return self._links.check(self.path / LINKS, len(self.documents), len(self.passages))
 
     @property
     def has_lucene(self) -> bool:
@@ -215,4 +229,6 @@ def open_passages(index: Path, document_ids: IdTable, words: int) -> PassageStor
     """The passages of an index folder, finished or being built."""
     folder = index / PASSAGES
     offsets = artifacts.open_array(folder / "offsets.npy")
-    return PassageStore(artifacts.segment_paths(folder), offsets, document_ids, words)
+    store = PassageStore(artifacts.segment_paths(folder), offsets, document_ids, words)
+    artifacts.check_offsets(folder / "offsets.npy", offsets, len(offsets) - 1, len(store))
+    return store

@@ -25,9 +25,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from indexer.base.errors import DamagedIndexError
 from indexer.documents import DocumentStore
 from indexer.passages import PassageStore
-from indexer.store.artifacts import open_array
+from indexer.store.artifacts import check_array, check_offsets, open_array, rebuild_hint
 from indexer.store.ids import IdTable, hash_ids
 from indexer.store.tables import Table
 
@@ -52,6 +53,21 @@ class LinkGraph:
     def open(cls, folder: Path) -> LinkGraph:
         """Memory-map the arrays that `build_links` wrote."""
         return cls(**{array.name: open_array(folder / f"{array.name}.npy") for array in fields(cls)})
+
+    def check(self, folder: Path, documents: int, passages: int) -> LinkGraph:
+        """This graph, if every number in it fits an index of this size. Raises `DamagedIndexError` if not."""
+        length = 1 << 31
+        links = len(self)
+        ranges = {"target": documents, "passage": passages, "start": length, "end": length, "incoming": links}
+        for name, high in ranges.items():
+            array = getattr(self, name)
+            if array.shape != (links,) or array.dtype != np.int32:
+                problem = f"altered (expected {links:,} numbers)"
+                raise DamagedIndexError(f"{folder / name}.npy: {problem}", rebuild_hint(folder))
+            check_array(folder / f"{name}.npy", array, 0, high)
+        check_offsets(folder / "offsets.npy", self.offsets, passages, links)
+        check_offsets(folder / "incoming_offsets.npy", self.incoming_offsets, documents, links)
+        return self
 
     def __len__(self) -> int:
         return len(self.target)

@@ -16,7 +16,9 @@ word), so an anchor is the occurrence of its text nearest to the word that `pos`
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -58,13 +60,14 @@ class HarpReader(Reader):
         sentence, anchors = _read(line)
         links: set[tuple[int, int, str]] = set()
         passages: dict[str, str] = {}
+        places = _Sentence(sentence, anchors)
         for anchor in anchors:
             if not anchor.text or not anchor.passage.strip():
                 yield Ignored("anchor without text or without passage")
                 continue
             id_ = _id("p", anchor.passage)
             passages[id_] = anchor.passage
-            start = _find(anchor, sentence)
+            start = places.find(anchor)
             if start >= 0:
                 links.add((start, start + len(anchor.text), id_))
             else:
@@ -117,13 +120,38 @@ def _read(line: bytes) -> tuple[str, list[_Anchor]]:
     return field_text(row, "sentence"), anchors
 
 
-def _find(anchor: _Anchor, sentence: str) -> int:
-    """Where the anchor begins, or -1: occurrences as whole words first, then the one nearest to `pos`."""
-    near = sum(len(word) + 1 for word in sentence.split(" ")[: max(anchor.word, 0)])
+_MAX_COMPARISONS = 1 << 30  # characters of the sentence, for each text of an anchor: a second
 
-    def rank(start: int) -> tuple[bool, int]:
-        around = sentence[max(start - 1, 0) : start] + sentence[start + len(anchor.text) :][:1]
-        return any(map(str.isalnum, around)), abs(start - near)
 
-    starts = (match.start() for match in re.finditer(re.escape(anchor.text), sentence))
-    return min(starts, key=rank, default=-1)
+class _Sentence:
+    """Finds anchors. Each text is searched for once, however many anchors have it."""
+
+    def __init__(self, text: str, anchors: Sequence[_Anchor]) -> None:
+        """Raises `InputError` for so many anchors of a long sentence that finding them would take minutes."""
+        self._text = text
+        self._words = list(accumulate((len(word) + 1 for word in text.split(" ")), initial=0))
+        self._places: dict[str, tuple[list[int], list[int]]] = {}
+        if len({anchor.text for anchor in anchors}) * len(text) > _MAX_COMPARISONS:
+            raise damaged(f"{len(anchors):,} anchors in a sentence of {len(text):,} characters", "record")
+
+    def find(self, anchor: _Anchor) -> int:
+        """Where the anchor begins, or -1: occurrences as whole words first, then the one nearest to `pos`."""
+        if anchor.text not in self._places:
+            self._places[anchor.text] = self._search(anchor.text)
+        near = self._words[min(max(anchor.word, 0), len(self._words) - 1)]
+        for places in self._places[anchor.text]:
+            if places:
+                at = bisect_left(places, near)
+                return min(places[max(at - 1, 0) : at + 1], key=lambda place: abs(place - near))
+        return -1
+
+    def _search(self, text: str) -> tuple[list[int], list[int]]:
+        """Where a text begins as a whole word, and where within others."""
+        words, parts = list[int](), list[int]()
+        for match in re.finditer(re.escape(text), self._text):
+            around = (
+                self._text[max(match.start() - 1, 0) : match.start()]
+                + self._text[match.end() : match.end() + 1]
+            )
+            (parts if any(map(str.isalnum, around)) else words).append(match.start())
+        return words, parts

@@ -24,9 +24,11 @@ from typing import Any, BinaryIO
 
 import orjson
 
+from indexer.base.errors import InputError
 from indexer.base.text import escaped
 from indexer.documents import Document, Link
 from indexer.files.json_stream import BLANK, read_entries
+from indexer.files.sources import AGAIN, MAX_RECORD
 from indexer.readers.folders import FolderReader
 from indexer.readers.jsonl import load_object
 from indexer.readers.reader import Ignored, Outcome, Record, damaged
@@ -52,15 +54,19 @@ class HlpReader(FolderReader):
         """One record a page: the entries of its passages, as an object again."""
         inside = f"{escaped(name)}, " if self.path.is_dir() else ""
         place, entries = "", list[bytes]()
-        title, part = "", -1
+        title, part, size = "", -1, 0
         for number, entry in enumerate(read_entries(stream, self.path_of(name)), start=1):
             before, last = title, part
             title, part = _key_of(entry)
             if entries and (title != before or part <= last):
                 yield Record(place, b"{%b}" % b",".join(entries))
-                entries = []
+                entries, size = [], 0
+            size += len(entry)
+            if size > MAX_RECORD:
+                problem = f"{place}: a page of more than {MAX_RECORD:,} bytes"
+                raise InputError(f"{self.path_of(name)}, {problem}", AGAIN)
             if not entries:
-                place = f"{inside}entry {number:,}" + f" ({title})" * bool(title)
+                place = f"{inside}entry {number:,}" + f" ({title:.255})" * bool(title)
             entries.append(entry)
         if entries:
             yield Record(place, b"{%b}" % b",".join(entries))
@@ -115,7 +121,7 @@ def _passage(key: str, row: Any) -> tuple[str, list[Any], list[Any]]:
     return text, mentions, linkouts
 
 
-_MENTION = re.compile(r"<SOE>\s*([^<]*+(?:<(?![SE]OE>)[^<]*+)*+)<EOE>")
+_MENTION = re.compile(r"<SOE>\s*+([^<]*+(?:<(?![SE]OE>)[^<]*+)*+)<EOE>")
 _MARK = re.compile(r"<[SE]OE>\s?")
 _BLANK_BEFORE_CLOSING = re.compile(r"""\s(?=[.,;:!?)\]}…”’»%]|'s\b|["'](?:[\s.,;:!?)]|\Z)|-\w)""")
 _BLANK_AFTER_OPENING = re.compile(r"""(?:[(\[{“‘«]|(?<=[\s(\[])["']|\w-)\s\Z""")
@@ -125,7 +131,9 @@ def _unwrap(
     text: str, mentions: list[Any], linkouts: list[Any]
 ) -> tuple[str, list[tuple[int, int, str]], int]:
     """(text without marks, (start, end, target) of its links, mentions without a target)."""
-    names = [_one_line(str(mention)) for mention in mentions]
+    places: dict[str, list[int]] = {}  # of each mention, the last one first
+    for place in reversed(range(len(mentions))):
+        places.setdefault(_one_line(str(mentions[place])), []).append(place)
     links: list[tuple[int, int, str]] = []
     plain, lost, following = "", 0, 0
     pieces = _MENTION.split(text.strip())  # text, mention, text, mention, ..., text
@@ -140,9 +148,12 @@ def _unwrap(
         else:
             piece = piece.rstrip()
             name, target = _one_line(piece), None
-            if name in names[following:]:
-                following = names.index(name, following) + 1
-                target = linkouts[following - 1]
+            ahead = places.get(name, [])
+            while ahead and ahead[-1] < following:
+                ahead.pop()
+            if ahead:
+                target = linkouts[ahead[-1]]
+                following = ahead.pop() + 1
             if name and isinstance(target, str) and _spaced(target):
                 links.append((len(plain), len(plain) + len(piece), _spaced(target)))
             else:

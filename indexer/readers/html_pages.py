@@ -18,7 +18,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from indexer.documents import Document, Redirect
 from indexer.readers.folders import PageReader
-from indexer.readers.html_text import check_depth, decode, heading_text, render, without
+from indexer.readers.html_text import check_cost, decode, heading_text, render, without
 from indexer.readers.layout import Blocks, Layout
 from indexer.readers.reader import Ignored, Outcome, Record
 from indexer.readers.targets import Targets, is_external, join, path_in
@@ -51,7 +51,7 @@ class HtmlReader(PageReader):
         if not self.is_page(name) and self.path.is_dir():
             return [Ignored("index of terms")]
         source = decode(record.payload)
-        check_depth(source)
+        check_cost(source)
         tree = LexborHTMLParser(source)
         address = _Address(name, self.targets(), tree)
         if other := address.refresh or address.elsewhere:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -51,21 +52,66 @@ def decode(content: bytes) -> str:
         return content.decode("windows-1252", "replace")
 
 
-_DEEPEST = 1000  # browsers stop at 512
-_BLOCK = re.compile(
-    r"<(/?)(?:div|section|article|main|nav|aside|header|footer|figure|figcaption|details|summary|center|"
-    r"blockquote|ul|ol|dl|menu|dir|pre|address|fieldset|hgroup|search|listing|table|h[1-6])(?=[\s/>])",
-    re.I,
+_MAX_DEPTH = 1000  # browsers stop at 512
+_MAX_COPIES = 200_000  # of formatting elements, and one for each character
+_MAX_STEPS = 50_000_000  # through open elements, a few nanoseconds each
+_MAX_ATTRIBUTES = 1000  # the parser compares each with all
+_BLOCKS = frozenset(
+    """div section article main nav aside header footer figure figcaption details summary center blockquote
+    ul ol dl menu dir pre address fieldset hgroup search listing table h1 h2 h3 h4 h5 h6
+    object marquee applet""".split()
 )
+_FORMATTING = frozenset("b big code em font i nobr s small strike strong tt u".split())
+# Never open for long: without content, or ended by the next one. (An <a> ends the one before it, too.)
+_ENDED = "|".join(
+    """area base br col embed hr img input link meta param source track wbr
+    p li dd dt td th tr tbody thead tfoot option optgroup colgroup rt rp html head body a""".split()
+)
+_ATTRIBUTE = r"""(?:[\s/]*+=?+[^\s/>=]++(?:\s*+=\s*+(?:"[^"]*+"?|'[^']*+'?|[^\s>"'][^\s>]*+)?+)?+)"""
+# The next tag that may stay open, or has too many attributes; before it text, comments, and all other tags.
+_TAG = re.compile(
+    rf"""(?:[^<]++|<(?:!--.*?(?:-->|\Z)|(?!/?[a-z])
+    |/?+(?:{_ENDED})(?=[\s/>]){_ATTRIBUTE}{{0,{_MAX_ATTRIBUTES}}}+(?!{_ATTRIBUTE})))*+
+    (?:<(/?)([a-z][^\s/>]*+)({_ATTRIBUTE}*+)|\Z)""",
+    re.DOTALL | re.IGNORECASE | re.VERBOSE,
+)
+_ATTRIBUTES = re.compile(_ATTRIBUTE)
 
 
-def check_depth(source: str) -> None:
-    """Raise `InputError` for blocks nested so deep that parsing takes quadratic time."""
-    depth = 0
-    for match in _BLOCK.finditer(source):
-        depth = max(0, depth - 1) if match[1] else depth + 1
-        if depth > _DEEPEST:
-            raise damaged(f"elements are nested more than {_DEEPEST:,} deep", "page")
+def check_cost(source: str) -> None:
+    """Raise `InputError` for a page that would take the HTML parser far more than its size.
+
+    It repeats each formatting element that is open (<b>, <font>; at most three times the same) in every
+    paragraph after it, and looks for a tag's element among all that are open.
+    """
+    opened: Counter[str] = Counter()
+    formatting: dict[str, list[str]] = {}
+    depth = blocks = copied = copies = steps = 0
+    for match in _TAG.finditer(source):
+        ends, name, attributes = match.groups(default="")
+        name = name.lower()
+        if copied:
+            copies += copied * source.count("<", *match.span())
+            if copies > _MAX_COPIES + match.end():
+                raise damaged(f"{copied:,} formatting elements are open at once", "page")
+        if len(attributes) > 2 * _MAX_ATTRIBUTES and len(_ATTRIBUTES.findall(attributes)) > _MAX_ATTRIBUTES:
+            raise damaged(f"a tag has more than {_MAX_ATTRIBUTES:,} attributes", "page")
+        if ends and not opened[name]:
+            steps += depth
+        elif not (source.startswith("/", match.end()) and (opened["svg"] or opened["math"])):
+            step = -1 if ends else 1
+            depth += step
+            opened[name] += step
+            blocks += step * (name in _BLOCKS)
+            if name in _FORMATTING:
+                steps += copied
+                same = formatting.setdefault(name, [])
+                tag = same.pop() if ends else attributes
+                copied += step * (same[-3:].count(tag) < 3)
+                if not ends:
+                    same.append(tag)
+        if blocks > _MAX_DEPTH or steps > _MAX_STEPS:
+            raise damaged(f"elements are nested more than {_MAX_DEPTH:,} deep", "page")
 
 
 _INVISIBLE = (

@@ -21,7 +21,7 @@ from mdit_py_plugins.footnote import footnote_plugin
 from mdit_py_plugins.front_matter import front_matter_plugin
 from selectolax.lexbor import LexborHTMLParser
 
-from indexer.readers.html_text import check_depth, render, without
+from indexer.readers.html_text import check_cost, render, without
 from indexer.readers.layout import Blocks, Layout
 from indexer.readers.reader import damaged
 from indexer.readers.targets import Targets, is_external, join, path_in
@@ -197,7 +197,7 @@ def _inline_tag(tag: str, blocks: Blocks, resolve: PageLinks) -> None:
 
 
 def _html(source: str, blocks: Blocks, resolve: PageLinks) -> None:
-    check_depth(source)
+    check_cost(source)
     body = LexborHTMLParser(source).body
     if body is not None:
         blocks.open("div")

@@ -177,6 +177,9 @@ class FaissIndex:
                     f"{self._folder / 'index'}: FAISS cannot search it ({_reason(error)})",
                     rebuild_hint(self._folder),
                 ) from None
+        if rows.size and not -1 <= rows.min() <= rows.max() < len(self):
+            problem = "its vectors have other row numbers than the passages"
+            raise DamagedIndexError(f"{self._folder / 'index'}: {problem}", rebuild_hint(self._folder))
         return padded_result(rows, scores, k)
 
     def flat_vectors(self) -> NDArray[np.float16]:

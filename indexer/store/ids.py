@@ -14,7 +14,8 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from indexer.store.artifacts import open_array
+from indexer.base.errors import DamagedIndexError
+from indexer.store.artifacts import check_array, open_array, rebuild_hint
 
 
 def hash_ids(ids: Iterable[str]) -> NDArray[np.uint64]:
@@ -45,9 +46,18 @@ class IdTable:
         return cls(hashes, rows) if first.all() else cls(hashes[first], rows[first])
 
     @classmethod
-    def open(cls, folder: Path) -> IdTable:
-        """Memory-map what `save` wrote."""
-        return cls(open_array(folder / "id_hashes.npy"), open_array(folder / "id_rows.npy"))
+    def open(cls, folder: Path, documents: int = 1 << 31) -> IdTable:
+        """Memory-map what `save` wrote. documents: their number.
+
+        Raises `DamagedIndexError` for hashes in another order, or rows of no document.
+        """
+        hashes, rows = open_array(folder / "id_hashes.npy"), open_array(folder / "id_rows.npy")
+        if hashes.dtype != np.uint64 or rows.dtype != np.int32 or hashes.shape != rows.shape:
+            problem = "altered (it does not fit id_hashes.npy)"
+            raise DamagedIndexError(f"{folder / 'id_rows.npy'}: {problem}", rebuild_hint(folder))
+        check_array(folder / "id_hashes.npy", hashes, 0, 1 << 64, ascending=True)
+        check_array(folder / "id_rows.npy", rows, 0, documents)
+        return cls(hashes, rows)
 
     def save(self, folder: Path) -> None:
         """Write two .npy files into an existing folder."""

@@ -20,7 +20,7 @@ from indexer.files import sources
 from indexer.files.sources import MAX_RECORD, open_source, read_head, read_lines
 from indexer.readers.formats import all_readers, open_reader
 from indexer.readers.mediawiki_titles import Site, titles_of
-from indexer.readers.reader import Record
+from indexer.readers.reader import Reader, Record, parse_at
 from indexer.wikitext import read_wikitext
 
 # --- decompression --------------------------------------------------------------------------------
@@ -184,3 +184,78 @@ def test_a_number_of_20_000_digits_in_front_matter_is_no_title(tmp_path: Path) -
     document, note = open_reader(tmp_path).documents()
     assert isinstance(document, Document) and document.title == "a"
     assert "front matter" in str(note)
+
+
+def parse(format_name: str, content: str) -> Callable[[], object]:
+    """A record of a format, to be parsed."""
+    reader: Reader = all_readers()[format_name](Path("a"))
+    raw: object = content.encode()
+    record = Record("a", (raw, frozenset()) if format_name == "harp" else raw)
+    return lambda: parse_at(reader, record)
+
+
+def formatting_elements(count: int) -> str:
+    return "<p>" + "".join(f"<b id={n}>" for n in range(count)) + "</p>" + "<p>x</p>" * count
+
+
+@pytest.mark.parametrize(
+    ("page", "message"),
+    [
+        (formatting_elements(4000), "[0-9]+ formatting elements are open at once"),
+        (f"<div {' '.join(f'a{n}' for n in range(80_000))}>x", "a tag has more than 1,000 attributes"),
+        (f"<p {' '.join(f'a{n}' for n in range(80_000))}>x", "a tag has more than 1,000 attributes"),
+        ("<a href='#'>x<marquee>" * 4000, "nested more than 1,000 deep"),
+        ("<x>" * 20_000 + "</y>" * 20_000, "nested more than 1,000 deep"),
+    ],
+    ids=["formatting", "attributes", "attributes of p", "links", "unknown"],
+)
+def test_a_page_that_would_take_far_more_than_its_size_is_refused_at_once(page: str, message: str) -> None:
+    def refused() -> None:
+        with pytest.raises(InputError, match=message):
+            parse("html", page)()
+
+    assert seconds(refused) < 2
+
+
+def test_what_real_pages_leave_open_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text(
+        "<!-- </b> --><b>" * 300
+        + "<a name=x>y<p title='<b>'>z<li>" * 3000
+        + "<svg>" + "<path d=''/>" * 2000 + "</svg>"
+        + "<code>x</code> <i>y</i> " * 3000
+    )  # fmt: skip
+    (document,) = open_reader(tmp_path).documents()
+    assert isinstance(document, Document) and document.text.startswith("y\n\nz")
+
+
+def harp_line(count: int) -> str:
+    words = [f"w{n}" for n in range(count)]
+    anchors = [{"text": word, "pos": [n, n], "passage": f"p {n}"} for n, word in enumerate(words)]
+    return json.dumps({"sentence": " ".join(words), "anchors": anchors})
+
+
+def test_anchors_are_found_in_linear_time_or_refused() -> None:
+    with pytest.raises(InputError, match="16,000 anchors in a sentence of "):
+        parse("harp", harp_line(16_000))()
+    anchors = [{"text": "a", "pos": [n, n], "passage": "p"} for n in range(4000)]
+    line = json.dumps({"sentence": "a " * 4000, "anchors": anchors})
+    assert seconds(parse("harp", line)) < 2
+
+
+def hlp_entry(count: int) -> str:
+    mentions = [f"m{n}" for n in range(count)]
+    page = {"text": "<SOE> q <EOE> " * count, "mentions": mentions, "linkouts": mentions}
+    return json.dumps({"A_0": page})
+
+
+def test_mentions_are_looked_up_in_linear_time() -> None:
+    assert_linear(lambda count: parse("hlp", hlp_entry(count)), 4000)
+
+
+def test_an_hlp_page_of_too_many_passages_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("indexer.readers.hlp.MAX_RECORD", 1000)
+    path = tmp_path / "wiki_00.json"
+    rows = {f"A_{n}": {"text": "x" * 100, "mentions": [], "linkouts": []} for n in range(20)}
+    path.write_text(json.dumps(rows))
+    with pytest.raises(InputError, match=r"entry 1 \(A\): a page of more than 1,000 bytes"):
+        list(open_reader(path).documents())
