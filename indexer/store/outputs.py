@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shlex
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
@@ -59,8 +58,9 @@ def _hold(lock: Path, output: Path) -> int:
             if os.fstat(handle).st_ino == lock.stat().st_ino:
                 with suppress(OSError):  # a full disk: the lock holds without words
                     os.ftruncate(handle, 0)
-                    command = shlex.join(sys.argv).encode(errors="backslashreplace")
-                    os.pwrite(handle, _MARK + b"process %d, %s" % (os.getpid(), command[:500]), 0)
+                    command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:2]])[:100]
+                    who = f"process {os.getpid()}, {command}".encode(errors="backslashreplace")
+                    os.pwrite(handle, _MARK + who, 0)
                 return handle
         except BlockingIOError:
             os.close(handle)
