@@ -59,8 +59,8 @@ def _hold(lock: Path, output: Path) -> int:
                 with suppress(OSError):  # a full disk: the lock holds without words
                     os.ftruncate(handle, 0)
                     command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:2]])[:100]
-                    who = f"process {os.getpid()}, {command}".encode(errors="backslashreplace")
-                    os.pwrite(handle, _MARK + who, 0)
+                    ours = f"process {os.getpid()}, {command}".encode(errors="backslashreplace")
+                    os.pwrite(handle, _MARK + ours, 0)
                 return handle
         except BlockingIOError:
             os.close(handle)
