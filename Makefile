@@ -9,10 +9,14 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --no-input
 # Processes of the suite, each with whole files of tests; two of them take up to 6 GB of memory.
 WORKERS ?= 2
 
+# Examples of each test of `make fuzz`; the suite tries a few of them.
+EXAMPLES ?= 1000
+FUZZ := tests/indexer/test_fuzz.py tests/indexer/test_fuzz_patterns.py
+
 export PYTHONWARNINGS ?= ignore
 export TOKENIZERS_PARALLELISM ?= true
 
-.PHONY: help demo app check test lint docs bench clean
+.PHONY: help demo app check test fuzz lint docs bench clean
 
 help:
 	@echo "make demo    install, build an index of the bundled sample, measure four pipelines on it"
@@ -21,6 +25,7 @@ help:
 	@echo "             (a minute more the first time, until mypy has its cache)"
 	@echo "make test    what continuous integration runs: the same with all tests, in 25 minutes"
 	@echo "make lint    only style, types and import rules"
+	@echo "make fuzz    damaged and odd input for readers, settings, indexes and addresses: some ten minutes"
 	@echo "make docs    the tables of settings in docs/, from the code"
 	@echo "make bench   the benchmarks; results are added to benchmarks/results/"
 	@echo "make clean   remove the sample's index and results (not $(VENV))"
@@ -57,6 +62,9 @@ check: lint
 
 test: lint
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
+
+fuzz: $(VENV)/installed-test
+	FUZZ_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest --numprocesses $(WORKERS) --timeout 3600 $(FUZZ)
 
 docs: $(VENV)/installed
 	$(BIN)/python docs/tables.py

@@ -91,12 +91,19 @@ def read_settings(model: type[T], path: Path, overrides: Sequence[str] = ()) -> 
     return validate(model, override(read_toml(path, model.hint), overrides), file=path)
 
 
+_MAX_CHARACTERS = 1_000_000
+
+
 def read_toml(path: Path, hint: str) -> Values:
     """The tables of a TOML file. Raises `UsageError` with this hint if it cannot be read."""
     try:
         if path.exists() and not path.is_file():
             raise UsageError(f"{path}: is not a regular file", hint)
-        return parse_toml(path.read_text("utf-8"), str(path))
+        with path.open(encoding="utf-8") as file:
+            text = file.read(_MAX_CHARACTERS + 1)
+        if len(text) > _MAX_CHARACTERS:
+            raise UsageError(f"{path}: more than {_MAX_CHARACTERS:,} characters", hint)
+        return parse_toml(text, str(path))
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}", hint) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import BinaryIO
 
 from indexer.base.errors import InputError
@@ -74,6 +75,8 @@ def read_entries(stream: BinaryIO, file: str) -> Iterator[bytes]:
         rest = b""
 
 
+_MAX_TOKENS = 300_000  # a tenth of a second
+
 _TOKEN = re.compile(rb"(%b)(\s*+:)?|[\[\]{}]" % _STRING, re.S)
 
 
@@ -83,7 +86,7 @@ def first_keys(head: bytes) -> set[bytes]:
     depth = 0
     if not head.lstrip(BLANK).startswith(b"{"):
         return keys
-    for token in _TOKEN.finditer(head):
+    for token in islice(_TOKEN.finditer(head), _MAX_TOKENS):
         if token[1] is None:
             depth += 1 if token[0] in b"[{" else -1
             if depth == 0:

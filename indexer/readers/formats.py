@@ -13,6 +13,8 @@ from indexer.files.listing import describe_folder
 from indexer.files.sources import read_head
 from indexer.readers.reader import Reader
 
+_LONG_LINE = 1 << 24
+
 
 @cache
 def all_readers() -> dict[str, type[Reader]]:
@@ -44,6 +46,9 @@ def open_reader(path: Path, format_name: str | None = None) -> Reader:
         return readers[format_name](path)
     head = b"" if path.is_dir() else read_head(path)
     claims = [reader for reader in readers.values() if reader.recognises(path, head)]
+    if not claims and head and b"\n" not in head:  # a first line whose last fields are further on
+        head = read_head(path, _LONG_LINE)
+        claims = [reader for reader in readers.values() if reader.recognises(path, head)]
     if len(claims) == 1:
         return claims[0](path)
     if path.is_file() and not head:

@@ -7,16 +7,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from accepted import accept
 from fake_encoder import FakeEncoder
 from tiny_corpus import linked_rows, write_jsonl
 
 from indexer.base.errors import DamagedIndexError
 from indexer.building.builder import build_index
 from indexer.building.plan import Plan
-from indexer.files.hashes import file_sha256
 from indexer.index import Index
 from indexer.search.faiss_index import import_faiss
-from indexer.store.artifacts import read_json, write_json
 from retriever.links.source import Source
 
 ARRAYS = [
@@ -40,14 +39,6 @@ def index(tmp_path: Path) -> Path:
     plan = Plan(corpus, passage_words=10, bm25=False, encoders=["fake"], processes=1, faiss="IVF2,Flat")
     build_index(tmp_path / "index", plan, lambda name, title: FakeEncoder(name, title=title))
     return tmp_path / "index"
-
-
-def accept(index: Path, file: Path) -> None:
-    """Make the hash of a file that was altered the expected one."""
-    path = next(folder for folder in file.parents if (folder / "manifest.json").exists()) / "manifest.json"
-    manifest = read_json(path)
-    manifest["files"][str(file.relative_to(path.parent))]["sha256"] = file_sha256(file)
-    write_json(path, manifest)
 
 
 def use(path: Path) -> None:
@@ -75,14 +66,14 @@ def test_numbers_that_fit_no_index_are_named(index: Path, name: str) -> None:
         array = np.load(file)
         change(array)
         np.save(file, array)
-        accept(index, file)
+        accept(file)
         try:
             use(index)
         except DamagedIndexError as error:
             assert str(index) in error.message and error.hint
             named += file.name in error.message
         file.write_bytes(whole)
-        accept(index, file)
+        accept(file)
     assert named >= (1 if name in HARMLESS else 2)
 
 
@@ -102,6 +93,6 @@ def test_row_numbers_of_vectors_that_no_passage_has_are_named(index: Path) -> No
         ids = faiss.rev_swig_ptr(vectors.invlists.get_ids(number), vectors.invlists.list_size(number))
         ids += 1_000_000
     faiss.write_index(vectors, str(file))
-    accept(index, file)
+    accept(file)
     with pytest.raises(DamagedIndexError, match="index: its vectors have other row numbers"):
         Index.open(index).dense().search(np.ones((1, 32), np.float32), 3, nprobe=2)

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from indexer.base.errors import InputError
+from indexer.base.errors import InputError, UsageError
+from indexer.base.settings import read_toml
 from indexer.building.corpus import write_documents
 from indexer.documents import Document
 from indexer.files import sources
@@ -259,3 +260,28 @@ def test_an_hlp_page_of_too_many_passages_is_refused(tmp_path: Path, monkeypatch
     path.write_text(json.dumps(rows))
     with pytest.raises(InputError, match=r"entry 1 \(A\): a page of more than 1,000 bytes"):
         list(open_reader(path).documents())
+
+
+def test_lines_are_recognised_whose_first_text_is_long(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps({"id": "a", "title": "A", "text": "x " * 100_000, "links": []}) + "\n")
+    assert open_reader(path).name == "jsonl"
+
+
+@pytest.mark.parametrize("content", ["[" * (1 << 20), "{" * (1 << 20), '{"a":[' + "[]," * (1 << 20)])
+def test_what_is_no_format_is_refused_in_little_time(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text(content)
+
+    def refused() -> None:
+        with pytest.raises(InputError, match="unknown format"):
+            open_reader(path)
+
+    assert seconds(refused) < 5
+
+
+def test_settings_have_a_largest_size(tmp_path: Path) -> None:
+    path = tmp_path / "a.toml"
+    path.write_text("a = 1\n" * 200_000)
+    with pytest.raises(UsageError, match=r"a\.toml: more than 1,000,000 characters"):
+        read_toml(path, "hint")

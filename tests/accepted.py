@@ -1,0 +1,17 @@
+"""An altered file of an index whose manifest says that it is as it should be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from indexer.files.hashes import file_sha256
+from indexer.store.artifacts import read_json, write_json
+
+
+def accept(file: Path) -> None:
+    """Make size and hash of a file the expected ones."""
+    folder = next(folder for folder in file.parents if (folder / "manifest.json").exists())
+    manifest = read_json(folder / "manifest.json")
+    entry = {"bytes": file.stat().st_size, "sha256": file_sha256(file)}
+    manifest["files"][str(file.relative_to(folder))] = entry
+    write_json(folder / "manifest.json", manifest)
