@@ -78,7 +78,7 @@ def curves_chart(results: Results, palette: Palette, size: Size) -> alt.LayerCha
         for k, value in zip(curves.ks, values, strict=True)
     ]
     ticks = [k for k in curves.ks if k in MARKED or k == last]
-    title = "k: results looked at (logarithmic scale)"
+    title = "k: number of results (logarithmic scale)"
     x = alt.X(
         "x:Q",
         scale=alt.Scale(type="log", domain=[1, max(last, 2)], nice=False),

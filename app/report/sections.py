@@ -85,15 +85,15 @@ def _verdict(results: Results, tested: list[tuple[str, bool]]) -> str:
     if outcomes == [True]:
         return f"The difference is significant{holm}."
     if outcomes == [False]:
-        return f"The difference is not significant{holm}, which does not show the two to be equal."
+        return f"The difference is not significant{holm}; this does not mean that they are equal."
     if all(outcomes):
         return f"Both differences are significant{holm}."
     if not any(outcomes):
-        return f"Neither difference is significant{holm}, which does not show the pipelines to be equal."
+        return f"Neither difference is significant{holm}; this does not mean that they are equal."
     yes, no = sorted(tested, key=lambda each: not each[1])
     return (
-        f"The difference from {yes[0]} is significant{holm}; that from {no[0]} is not, which does not "
-        "show the two to be equal."
+        f"The difference from {yes[0]} is significant{holm}; that from {no[0]} is not, which does "
+        "not mean that they are equal."
     )
 
 
@@ -224,7 +224,7 @@ def _origin(results: Results) -> dict[str, Any]:
 _SECTIONS: dict[str, tuple[str, Callable[[Results], dict[str, Any] | None]]] = {
     "scores": ("Scores", _scores),
     "significance": ("Differences between pipelines", _significance),
-    "curves": ("How deep to look", _curves),
+    "curves": ("Scores by cutoff", _curves),
     "kinds": ("Kinds of questions", _kinds),
     "latency": ("Latency", _latency),
     "differences": ("Where they differ most", _differences),

@@ -105,7 +105,7 @@ def p_equals(p: float) -> str:
 
 def first_relevant(rank: int | None, depth: int) -> str:
     """Where the first relevant result of a question stands."""
-    return f"first relevant result at rank {rank:,}" if rank else f"no relevant result among {depth:,}"
+    return f"first relevant result at rank {rank:,}" if rank else f"no relevant result in the top {depth:,}"
 
 
 def milliseconds(seconds: float) -> str:

@@ -47,17 +47,19 @@ def questions_html(results: Results, view: EvaluationView, index: str, search: s
         for name, start in (("Earlier", max(first - PAGE, 1)), ("Later", first + PAGE))
         if start != first and start <= len(rows)
     ]
-    names = list(results.scores(view.measure))
-    columns = [QUESTION, *names] + ([CHANGE] if a != b else [])
+    pair = list(dict.fromkeys(view.pair))
+    others = [name for name in results.scores(view.measure) if name not in pair]
+    columns = [QUESTION, *pair, *([CHANGE] if a != b else []), *others]
     return render(
         "questions.html",
         comparison=results.comparison(a, b, view.measure),
         first=first,
         heads=[_head(view, name, index) for name in columns],
         max_answers=_MAX_ANSWERS,
-        names=names,
         note=note,
+        others=others,
         pages=pages,
+        pair=pair,
         rows=[(row, _search(row, view.pair, search)) for row in rows[first - 1 : first - 1 + PAGE]],
         shown_of=len(rows),
         value=lambda number: _value(view.measure, number),
