@@ -158,12 +158,16 @@ def fast_tokenizer(model: Any, name: str) -> str:
     fast = getattr(model.tokenizer, "backend_tokenizer", None)
     if fast is None:
         raise InputError(f"{name}: its tokenizer has no fast version", "Save it with a tokenizer.json.")
-    words = max(fast.get_vocab(with_added_tokens=False).values(), default=-1) + 1
-    transformer = getattr(model[0], "model", None)
-    vectors = len(transformer.get_input_embeddings().weight) if transformer else words
+    if transformer := getattr(model[0], "model", None):
+        check_words(fast, len(transformer.get_input_embeddings().weight), name)
+    return str(fast.to_str())
+
+
+def check_words(tokenizer: Any, vectors: int, name: str) -> None:
+    """Raises `InputError` if a tokenizer has numbers of words beyond those of a model's vectors."""
+    words = max(tokenizer.get_vocab(with_added_tokens=False).values(), default=-1) + 1
     if words > vectors:
         raise InputError(
             f"{name}: its tokenizer knows {words:,} words, the model has vectors of {vectors:,}",
             "Save both together: save_pretrained(folder).",
         )
-    return str(fast.to_str())

@@ -21,7 +21,7 @@ from indexer.base.errors import InputError
 from indexer.encoding.batches import Parallel
 from retriever.models.engine import Opened
 from retriever.models.facts import Features, ModelFacts
-from retriever.models.library import load_library_model, max_tokens, text_prompts
+from retriever.models.library import check_words, load_library_model, max_tokens, text_prompts
 from retriever.models.locations import BI_ENCODER
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ def open_static(name: str, folder: Path, sha256: str) -> Opened:
             "A static encoder is StaticEmbedding, alone or with Normalize.",
         )
     embedding: Any = model[0]
+    check_words(embedding.tokenizer, len(embedding.embedding.weight), f"encoder {name}")
     facts = ModelFacts(
         dimension=int(embedding.embedding_dim),
         max_tokens=max_tokens(model),

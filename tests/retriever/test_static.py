@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -69,3 +70,13 @@ def test_an_index_of_a_static_encoder(tmp_path, build, index_path):
     [query] = model.encode(["the sea 4"])
     ranking = DenseSearch(index, encoder, "static").search([Query("q", "the sea 4")], 9)
     assert ranking.rows[0].tolist() == np.argsort(-(passages @ query), kind="stable").tolist()
+
+
+def test_a_tokenizer_with_more_words_than_vectors_is_refused(tmp_path):
+    folder = save_static(tmp_path / "static")
+    path = folder / "tokenizer.json"
+    tokenizer = json.loads(path.read_text())
+    tokenizer["model"]["vocab"]["one more"] = 10_000
+    path.write_text(json.dumps(tokenizer))
+    with pytest.raises(InputError, match="knows 10,001 words, the model has vectors of"):
+        open_biencoder(str(folder))
