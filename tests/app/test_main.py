@@ -241,10 +241,10 @@ def test_hostile_texts_are_text(page):
 
 def test_hostile_names(page, tmp_path):
     path = tmp_path / "pipelines.toml"
-    path.write_text('[":red[<b>x</b>]"]\nsearcher = "bm25"\n', "utf-8")
+    path.write_text('[":red[<b>x]"]\nsearcher = "bm25"\n', "utf-8")
     index = build(tmp_path / "<i>index", encoders=())
-    test = page(index, ["--pipelines-file", str(path)], q="river", pipelines=[":red[<b>x</b>]"])
-    assert columns(test)[0].all("h2") == [":red[<b>x</b>]"]
+    test = page(index, ["--pipelines-file", str(path)], q="river", pipelines=[":red[<b>x]"])
+    assert columns(test)[0].all("h2") == [":red[<b>x]"]
     assert "&lt;i&gt;index" in "".join(bodies(test))
     options = test.pills(key="pipelines: BM25").proto.options
     assert "\\:\u2060red\\[" in [option.content for option in options][-1]
