@@ -307,7 +307,7 @@ def test_letor(data):
     assert loaded.queries[0] == Query("10001", "topic 10001: café")
     assert loaded.qrels["10003"] == {"GX001-35-5894638": 2, "GX2": -1}
     assert loaded.qrels["10001"] == {"GX1": 0}  # nothing relevant: counts 0, as LETOR does
-    assert loaded.measures == ("nDCG@10", "P@10")
+    assert loaded.measures == ("LETOR-nDCG@10", "P@10")
 
 
 def test_letors_topics_come_from_nist(data, cache, monkeypatch):

@@ -347,7 +347,7 @@ def test_the_head_of_a_damaged_file_is_what_there_is(tmp_path: Path) -> None:
     assert read_head(path, 4) == b"abca"
     path.write_bytes(b"")
     assert read_head(path) == b""
-    with pytest.raises(InputError, match="no such file"):
+    with pytest.raises(InputError, match="a folder, not a file"):
         read_head(tmp_path)
 
 
