@@ -21,8 +21,8 @@ from pydantic_settings import CliPositionalArg
 from indexer.base.options import Options, parse_options
 from reranker.models.bases import CROSS_ENCODER, open_cross_encoder
 from reranker.models.mlm_heads import copy_mlm_head
-from retriever.export import save_model
 from retriever.models.locations import find_model
+from retriever.models.saving import save_model
 
 PROGRAM = "python -m reranker.export"
 

@@ -27,10 +27,10 @@ from pydantic_settings import CliPositionalArg
 
 from indexer.base.errors import InputError, UsageError
 from indexer.base.options import Options, parse_options
-from retriever.export import save_model
 from retriever.models.bases import open_base
 from retriever.models.library import TITLE_SEPARATOR, first_line, load_tokenizer, quiet
 from retriever.models.locations import DEFAULT_ENCODER
+from retriever.models.saving import save_model
 from retriever.models.towers import has_two_towers, split_towers
 
 if TYPE_CHECKING:

@@ -11,10 +11,8 @@ if __name__ == "__main__":
 
     run_command("retriever.export")
 
-import os
-import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -23,17 +21,14 @@ from pydantic_settings import CliPositionalArg
 
 from indexer.base.errors import UsageError
 from indexer.base.options import Options, parse_options
-from indexer.store.artifacts import temporary_path
-from indexer.store.outputs import locked
 from retriever.models.bases import open_base
 from retriever.models.folders import base_name
-from retriever.models.library import quiet
 from retriever.models.locations import ADAPTER, find_base
+from retriever.models.saving import save_model
 from retriever.models.towers import has_two_towers, one_tower
 
 if TYPE_CHECKING:
-    from sentence_transformers import CrossEncoder, SentenceTransformer
-    from transformers import PreTrainedModel
+    from sentence_transformers import SentenceTransformer
 
 PROGRAM = "python -m retriever.export"
 
@@ -80,34 +75,3 @@ def _shrink_change(model: SentenceTransformer, name: str, share: float) -> None:
     with torch.no_grad():
         for key, weights in model.named_parameters():
             weights.copy_(torch.lerp(before[key], weights, share))
-
-
-def save_model(
-    model: SentenceTransformer | CrossEncoder | PreTrainedModel,
-    output: Path,
-    *,
-    card: Path | None = None,
-    text: str = "",
-    add: Callable[[Path], None] = lambda folder: None,
-) -> None:
-    """Write a folder of sentence-transformers or transformers atomically.
-
-    card: a README.md to copy; text: one to write. add: writes further files into the folder. Raises
-    `UsageError` if the folder exists already, `BusyError` if another process writes it.
-    """
-    if os.path.lexists(output):
-        raise UsageError(f"{output} exists already", "Remove it, or choose another --output.")
-    temporary = temporary_path(output)
-    with locked(output):
-        shutil.rmtree(temporary, ignore_errors=True)
-        try:
-            with quiet():
-                model.save_pretrained(str(temporary), create_model_card=False)
-            add(temporary)
-            if card is not None and card.is_file():
-                shutil.copyfile(card, temporary / "README.md")
-            elif text:
-                (temporary / "README.md").write_text(text, "utf-8")
-            temporary.rename(output)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)

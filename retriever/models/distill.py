@@ -123,7 +123,7 @@ def _save(encoder: BiEncoder, vectors: NDArray[np.float32], options: DistillOpti
     from sentence_transformers.sentence_transformer.modules import Normalize, StaticEmbedding
     from tokenizers import Tokenizer
 
-    from retriever.export import save_model
+    from retriever.models.saving import save_model
 
     tokenizer = Tokenizer.from_str(encoder.tokenizer.to_str())
     tokenizer.no_truncation()

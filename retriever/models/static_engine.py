@@ -19,7 +19,6 @@ from torch.nn import functional
 
 from indexer.base.errors import InputError
 from indexer.encoding.batches import Parallel
-from retriever.models.engine import Opened
 from retriever.models.facts import Features, ModelFacts
 from retriever.models.library import check_words, load_library_model, max_tokens, text_prompts
 from retriever.models.locations import BI_ENCODER
@@ -52,8 +51,10 @@ class StaticForward:
         return vectors
 
 
-def open_static(name: str, folder: Path, sha256: str) -> Opened:
-    """Raises `InputError` if the model cannot be read, or has other modules than the vectors and a norm."""
+def open_static(name: str, folder: Path) -> tuple[ModelFacts, StaticForward, Parallel]:
+    """Facts, forward pass and parallel work of a folder.
+
+    Raises `InputError` if the model cannot be read, or has other modules than the vectors and a norm."""
     model: SentenceTransformer = load_library_model(BI_ENCODER, folder, name)
     modules = [type(module).__name__ for module in model]
     if modules[:1] != ["StaticEmbedding"] or set(modules[1:]) - {"Normalize"}:
@@ -71,8 +72,7 @@ def open_static(name: str, folder: Path, sha256: str) -> Opened:
         **text_prompts(model),
     )
     forward = StaticForward(embedding.embedding.weight, len(modules) > 1)
-    parallel = Parallel(tokenizers=os.cpu_count() or 1)
-    return Opened(name, sha256, facts, forward, parallel, large_batches=True)
+    return facts, forward, Parallel(tokenizers=os.cpu_count() or 1)
 
 
 def _without_special_tokens(tokenizer: Tokenizer) -> str:
