@@ -42,6 +42,7 @@ PAGES: dict[str, tuple[str, dict[str, Any], str]] = {
     "contrasts": ("article", ARTICLE | {"show": "pairs", "contrasts": CONTRASTS}, ".ls-side"),
     "evaluation": ("evaluation", {"index": "sample"}, "table"),
     "report": ("evaluation", {"report": "sample", "index": "sample"}, "table"),
+    "questions": ("evaluation", {"report": "sample", "index": "sample", "part": "questions"}, "table"),
     "index": ("index", {"index": "sample"}, "table"),
 }
 EMPTY = "no-index"
