@@ -2,7 +2,7 @@
 
 Each entry of the vocabulary goes through the encoder alone, its vector is rotated to the axes of largest
 variance (PCA), of which `--dimension` stay, and weighted by a / (a + p), p being the share of the token among
-those of a corpus (Arora et al. 2017, a = 1e-3). A text is the mean of its tokens, scaled to length 1: the
+those of a corpus (Arora et al. 2017, a = 1e-4). A text is the mean of its tokens, scaled to length 1: the
 folder is a sentence-transformers `StaticEmbedding`, as model2vec makes it. Without an index, p is Zipf's law
 of the token's place in the vocabulary, which tokenizers order by frequency.
 """
@@ -49,7 +49,7 @@ class DistillOptions(Options):
     """an index whose passages say how frequent tokens are; by default their order in the vocabulary does"""
     dimension: Annotated[int, Field(ge=1)] | None = None
     """numbers in a vector; by default as many as the encoder's"""
-    smoothing: Annotated[float, Field(gt=0)] = 1e-3
+    smoothing: Annotated[float, Field(gt=0)] = 1e-4
     """the share of tokens at which a weight is a half; smaller values weaken frequent words"""
 
 
