@@ -46,7 +46,7 @@ def measure(options: argparse.Namespace) -> list[Figure]:
 
 def _is_article(record: Record) -> bool:
     page = record.payload
-    return page.namespace == 0 and not page.redirect and bool(page.text.strip())
+    return page.namespace == "0" and not page.redirect and bool(page.text.strip())
 
 
 BENCHMARK = Benchmark("parsing", __doc__.partition("\n")[0], measure)

@@ -94,8 +94,9 @@ def exit_on_error(program: str, *, resumes: bool = False) -> Iterator[None]:
         raise
     except BaseException as error:
         code = _explain(program, error, resumes)
-        with suppress(Exception):  # what could not be written before cannot be written at the end
+        with suppress(Exception):
             sys.stdout.flush()
+        with suppress(Exception):  # what could not be written before cannot be written at the end
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(code)
 

@@ -46,7 +46,7 @@ class _Format(NamedTuple):
 
 _FORMATS = (
     _Format(re.compile(rb"\x1f\x8b"), lambda: zlib.decompressobj(wbits=31), 1 << 12),
-    _Format(re.compile(rb"BZh"), bz2.BZ2Decompressor, _CHUNK),
+    _Format(re.compile(rb"BZh"), bz2.BZ2Decompressor, 1 << 12),  # at most one block ends in a slice
     # Also a frame to be skipped, with which pzstd and seekable files begin; 4 bytes can become 128 kB.
     _Format(
         re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18"),

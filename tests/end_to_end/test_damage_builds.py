@@ -82,10 +82,10 @@ def test_a_bad_shard_of_an_interrupted_build_is_made_again(whole, tmp_path, how)
 
 def test_altered_vectors_in_use_are_no_source_for_another_index(index):
     """Another type of index takes the vectors out of the one in use, if that is whole."""
+    before = vectors(index)
     flip(index / "dense" / "fake" / "index", -3)
     encoder = FakeEncoder("fake")
     plan = Plan(SAMPLE, bm25=False, encoders=["fake"], processes=1, limit=30, faiss="HNSW8")
-    before = vectors(index)
     build_index(index, plan, lambda name, title: encoder)
     assert encoder.batches  # encoded again
     assert vectors(index) == before

@@ -17,7 +17,9 @@ pytestmark = [pytest.mark.realdata, pytest.mark.timeout(300)]
 def wikispeedia(tmp_path_factory, shared_data) -> Index:
     path: Path = tmp_path_factory.mktemp("wikispeedia") / "index"
     corpus = shared_data / "wikispeedia" / "docs.jsonl.zst"
-    done = run("indexer/build.py", "--corpus", corpus, "--index", path, "--no-dense", "--no-bm25")
+    done = run(
+        "indexer/build.py", "--corpus", corpus, "--index", path, "--no-dense", "--no-bm25", "--min-words", "0"
+    )
     assert done.returncode == 0, done.stderr
     return Index.open(path)
 
@@ -67,7 +69,17 @@ def test_passages_are_a_hundred_words_but_the_last(wikispeedia):
 
 def test_a_slice_of_wikipedia_keeps_its_redirects_apart(tmp_path, shared_data):
     [dump] = (shared_data / "enwiki-slice").glob("*.xml.bz2")
-    done = run("indexer/build.py", "--corpus", dump, "--index", tmp_path / "index", "--no-dense", "--no-bm25")
+    done = run(
+        "indexer/build.py",
+        "--corpus",
+        dump,
+        "--index",
+        tmp_path / "index",
+        "--no-dense",
+        "--no-bm25",
+        "--min-words",
+        "0",
+    )
     assert done.returncode == 0, done.stderr
     manifest = Index.open(tmp_path / "index").manifest
     counts = manifest["counts"]
