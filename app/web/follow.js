@@ -32,10 +32,26 @@ if (!window.linkseekFollows) {
   // How far each address was scrolled, for going back to it.
   const places = new Map();
   document.addEventListener("scroll", (event) => {
-    if (chosen === null && event.target.matches?.(".stMain")) {
+    if (chosen === null && !restoring && event.target.matches?.(".stMain")) {
       places.set(normal(location.href), event.target.scrollTop);
     }
   }, { capture: true, passive: true });
+
+  // Columns arrive one after another: the page is scrolled once it is long enough, unless somebody else does.
+  let restoring = false;
+  const restore = (place) => {
+    const main = document.querySelector(".stMain"), address = location.href, until = Date.now() + 15000;
+    restoring = true;
+    const step = () => {
+      if (restoring) main.scrollTo(0, place);
+      restoring &&= Math.abs(main.scrollTop - place) > 1 && location.href === address && Date.now() < until;
+      if (restoring) setTimeout(step, 50);
+    };
+    step();
+  };
+  ["wheel", "touchmove", "keydown"].forEach((type) => {
+    document.addEventListener(type, () => { restoring = false; }, { capture: true, passive: true });
+  });
 
   // The address that was chosen last, by a link or by going back, until a run reports it.
   let chosen = null;
@@ -57,7 +73,7 @@ if (!window.linkseekFollows) {
     const left = run.dataset.left;
     if (normal(left) !== normal(location.href)) replace({}, "", new URL(left, document.baseURI));
     const place = places.get(normal(location.href));
-    if (place !== undefined) document.querySelector(".stMain")?.scrollTo(0, place);
+    if (place !== undefined) restore(place);
   });
   window.addEventListener("popstate", () => {
     chosen = normal(location.href);
