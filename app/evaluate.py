@@ -23,8 +23,8 @@ from app.evaluation.measures import SEED
 from app.evaluation.provenance import provenance
 from app.evaluation.results import RESULTS, Results, TestSetFacts
 from app.evaluation.runner import Plan, evaluate, run_names, run_path
-from app.evaluation.table import results_console, results_table, test_sets_table
 from app.pipelines import Pipelines
+from app.report.console import results_console, results_table, test_sets_table
 from app.testsets import LoadedTestSet, open_test_set
 from app.testsets.listing import test_set_rows
 from indexer.base.errors import UsageError

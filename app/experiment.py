@@ -24,12 +24,12 @@ from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
 from app.evaluation.cells import Cell, run_experiment
-from app.evaluation.experiment_table import console_table, reasons, table_document
 from app.evaluation.experiments import Experiment, ExperimentTable, IndexSource, read_experiment
 from app.evaluation.provenance import provenance
-from app.evaluation.table import results_console
 from app.pipelines import Pipelines
-from app.report import write_document
+from app.report import write_document, write_report
+from app.report.console import results_console
+from app.report.experiment_table import console_table, reasons, table_document
 from app.testsets import open_test_set
 from indexer.base.bundled import bundled, find_preset
 from indexer.base.errors import InputError, UsageError
@@ -123,7 +123,7 @@ def _make_table(
         return Pipelines(Index.open(source.path), options.pipelines_file)
 
     open_named = partial(open_test_set, data=data, download=options.download)
-    table = run_experiment(experiment, open_index, open_named, output, log_cell)
+    table = run_experiment(experiment, open_index, open_named, output, log_cell, write_report)
     origins = {
         name: provenance(program, argv, open_index(name).index, {"experiment": file}, open_index(name).models)
         for name, source in experiment.indexes.items()

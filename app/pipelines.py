@@ -6,7 +6,7 @@ opened once and shared between them, and by `Models` between indexes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from retriever.models.biencoder import BiEncoder
 
 _MAX_MEMBERS = 50
+_PREFERRED = ("bm25", "hybrid")
 
 STANDARD = Path(__file__).with_name("pipelines.toml")
 
@@ -194,6 +195,12 @@ class Pipelines:
     def _scorer(self, name: str, device: str, precision: Precision) -> PairScorer:
         scorer = self._scorers[name] = self._models.scorer(name, device, precision)
         return scorer
+
+
+def default_pipelines(available: Sequence[str]) -> tuple[str, ...]:
+    """The pipelines of a first visit: words next to words and vectors, or the first two."""
+    preferred = tuple(name for name in _PREFERRED if name in available)
+    return preferred if len(preferred) == len(_PREFERRED) else tuple(available[:2])
 
 
 def _open_biencoder(location: str) -> BiEncoder:

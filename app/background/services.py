@@ -5,10 +5,9 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from app.evaluation.asked import AskedQuestions
-from app.pipelines import Models
+from app.pipelines import Models, default_pipelines
+from app.report.asked_questions import AskedQuestions
 from app.service import SearchService
-from app.web.addresses import default_pipelines
 from indexer.store.artifacts import index_stamp
 
 MAX_OPEN = 4

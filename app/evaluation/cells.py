@@ -29,7 +29,6 @@ from app.evaluation.measures import bootstrap_interval, mean_of, parse_measure
 from app.evaluation.results import Results, TestSetFacts
 from app.evaluation.runner import Plan, evaluate, run_path, search
 from app.pipelines import Pipelines
-from app.report import write_report
 from app.testsets import LoadedTestSet
 from indexer.base.errors import DamagedIndexError, LinkseekError, UsageError
 from indexer.files.hashes import file_sha256
@@ -59,18 +58,23 @@ def run_experiment(
     open_test_set: Callable[[str], LoadedTestSet],
     output: Path,
     on_cell: Callable[[Cell], None] = lambda cell: None,
+    on_results: Callable[[Results, Path], None] = lambda results, folder: None,
 ) -> ExperimentTable:
     """Make the missing cells, measure everything, and return the table.
 
     open_index: from a name in `experiment.indexes` to the pipelines of that index. open_test_set: from
     a name to a test set. A `LinkseekError` of either is the reason why cells are missing, except a
     `UsageError`: then the file names something unknown. on_cell: called with each cell as it ends.
-    Writes OUTPUT/TEST-SET/runs/*.trec and, for each test set with a run, its results.json and report.
+    on_results: called with the results of each test set, and their folder.
+    Writes OUTPUT/TEST-SET/runs/*.trec and, for each test set with a run, its results.json.
     """
     tables = {
         name: _test_set_table(experiment, name, open_index, open_test_set, output / name, on_cell)
         for name in dict.fromkeys(column.test_set for column in experiment.columns)
     }
+    for name, table in tables.items():
+        if table.results:
+            on_results(table.results, output / name)
     return ExperimentTable(
         title=experiment.title,
         source=experiment.source,
@@ -212,7 +216,6 @@ def _measure(
         )
     )
     results.write(folder)
-    write_report(results, folder)
     return results
 
 

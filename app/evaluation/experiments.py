@@ -28,7 +28,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import ConfigDict, Field, computed_field, model_serializer
 
 from app.evaluation.measures import parse_measure
-from app.evaluation.results import Provenance, Record
+from app.evaluation.provenance import Provenance
+from app.evaluation.records import Record
 from indexer.base.errors import UsageError
 from indexer.base.settings import Settings, nearest, read_toml, validate
 

@@ -10,14 +10,16 @@ import platform
 import shlex
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from app.evaluation.results import FileOrigin, IndexOrigin, Machine, Provenance, Revision
+from pydantic import JsonValue, field_validator
+
+from app.evaluation.records import Record, Sparse
 from indexer.files.hashes import file_sha256
 from indexer.index import Index
 from indexer.store.artifacts import value_sha256
@@ -39,6 +41,71 @@ _PACKAGES = (
 )
 _SECONDS = 10
 _CHECKOUT = Path(__file__).parents[2]
+_MAX_DEPTH = 32
+
+
+class Machine(Sparse):
+    """The machine, without its name."""
+
+    processor: str
+    cores: int
+    memory_gb: int | None = None
+    system: str
+    gpus: list[str] | None = None
+
+
+class IndexOrigin(Record):
+    """The index folder, and hashes of its manifests, which hold the hash of every file."""
+
+    path: str
+    manifest_sha256: str
+    parts_sha256: dict[str, str]
+
+
+class FileOrigin(Record):
+    """A file that was read."""
+
+    path: str
+    sha256: str
+
+
+class Revision(Record):
+    """The commit of the code, and whether files that it tracks were changed since."""
+
+    commit: str
+    changed_since: bool
+
+
+class Provenance(Sparse):
+    """Where results come from; corpus and models as manifests describe them."""
+
+    date: str
+    command: str
+    versions: dict[str, str]
+    machine: Machine
+    index: IndexOrigin
+    files: dict[str, FileOrigin]
+    revision: Revision | None = None
+    corpus: dict[str, JsonValue] | None = None
+    models: dict[str, dict[str, JsonValue]] | None = None
+    test_set: dict[str, str] | None = None
+
+    @field_validator("corpus", "models")
+    @classmethod
+    def _is_shallow(cls, value: Any) -> Any:
+        level = [value]
+        for _ in range(_MAX_DEPTH):
+            level = [item for each in level for item in _items(each)]
+        if level:
+            raise ValueError(f"nested more than {_MAX_DEPTH} deep")
+        return value
+
+
+def _items(value: Any) -> Iterable[Any]:
+    """What a value of JSON holds."""
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def provenance(

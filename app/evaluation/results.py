@@ -6,22 +6,14 @@ refused: nothing that reads it has to expect a missing value, except where a fie
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    JsonValue,
-    SerializerFunctionWrapHandler,
-    ValidationError,
-    field_validator,
-    model_serializer,
-    model_validator,
-)
+from pydantic import Field, ValidationError, model_validator
 
+from app.evaluation.provenance import Provenance
+from app.evaluation.records import Record, Sparse
 from indexer.base.errors import InputError
 from indexer.index import Level
 from indexer.store.outputs import write_output_json
@@ -43,25 +35,6 @@ def difference(a: float, b: float) -> float:
 
 
 Seconds = Annotated[float, Field(ge=0, le=1e9)]
-
-_MAX_DEPTH = 32
-
-
-class Record(BaseModel):
-    """Immutable and complete: unknown keys, other types, NaN and infinity are errors."""
-
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, validate_by_name=True,
-        validate_by_alias=True, serialize_by_alias=True,
-    )  # fmt: skip
-
-
-class _Sparse(Record):
-    """A record that is written without the keys that have no value."""
-
-    @model_serializer(mode="wrap")
-    def _without_none(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {key: value for key, value in dump(self).items() if value is not None}
 
 
 class Score(Record):
@@ -165,7 +138,7 @@ class Bin(Record):
     pipelines: dict[str, Share]
 
 
-class Binned(_Sparse):
+class Binned(Sparse):
     """Questions by a property that is a number. left_out: how many have none."""
 
     label: str
@@ -180,7 +153,7 @@ class Group(Record):
     pipelines: dict[str, dict[str, float | None]]
 
 
-class Analyses(_Sparse):
+class Analyses(Sparse):
     """The main measure over parts of the questions, and all measures over groups."""
 
     overlap: Binned | None = None
@@ -210,7 +183,7 @@ class Difference(Record):
     top_b: Top | None
 
 
-class Question(_Sparse):
+class Question(Sparse):
     """A question as it was asked. relevant: the ids that are judged relevant; None without judgements."""
 
     id: str
@@ -228,7 +201,7 @@ class TestSetFacts(Record):
     source: str
 
 
-class Counts(_Sparse):
+class Counts(Sparse):
     """How many questions and judgements there are; None without judgements."""
 
     queries: int
@@ -243,70 +216,6 @@ class Seeds(Record):
 
     bootstrap: int
     randomisation: int
-
-
-class Machine(_Sparse):
-    """The machine, without its name."""
-
-    processor: str
-    cores: int
-    memory_gb: int | None = None
-    system: str
-    gpus: list[str] | None = None
-
-
-class IndexOrigin(Record):
-    """The index folder, and hashes of its manifests, which hold the hash of every file."""
-
-    path: str
-    manifest_sha256: str
-    parts_sha256: dict[str, str]
-
-
-class FileOrigin(Record):
-    """A file that was read."""
-
-    path: str
-    sha256: str
-
-
-class Revision(Record):
-    """The commit of the code, and whether files that it tracks were changed since."""
-
-    commit: str
-    changed_since: bool
-
-
-class Provenance(_Sparse):
-    """Where results come from; corpus and models as manifests describe them."""
-
-    date: str
-    command: str
-    versions: dict[str, str]
-    machine: Machine
-    index: IndexOrigin
-    files: dict[str, FileOrigin]
-    revision: Revision | None = None
-    corpus: dict[str, JsonValue] | None = None
-    models: dict[str, dict[str, JsonValue]] | None = None
-    test_set: dict[str, str] | None = None
-
-    @field_validator("corpus", "models")
-    @classmethod
-    def _is_shallow(cls, value: Any) -> Any:
-        level = [value]
-        for _ in range(_MAX_DEPTH):
-            level = [item for each in level for item in _items(each)]
-        if level:
-            raise ValueError(f"nested more than {_MAX_DEPTH} deep")
-        return value
-
-
-def _items(value: Any) -> Iterable[Any]:
-    """What a value of JSON holds."""
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()
 
 
 class Results(Record):

@@ -18,10 +18,10 @@ from app.background.job_requests import (
 from app.background.jobs import Job, Jobs
 from app.background.uploads import Upload
 from app.evaluation.by_question import SHOWN
-from app.evaluation.reports import Report, list_reports, read_report
 from app.page.context import Context
 from app.page.elements import invite, set_title, show, show_drawing, show_error, show_no_index
 from app.page.jobs import show_jobs
+from app.report.finished import Report, list_reports, read_report
 from app.service import SearchService, list_indexes
 from app.web import navigation
 from app.web.addresses import EVALUATION, REPORT_PARTS, EvaluationView, read_evaluation_view

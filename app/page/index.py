@@ -81,7 +81,7 @@ def show_index(context: Context, service: SearchService, jobs: Jobs) -> None:
     """The description of the index, and a button that verifies its files."""
     set_title(context.name, "Indexes")
     show("section.html", title=context.name)
-    show("index.html", of=describe(service.index))
+    show("index.html", of=describe(service.index, jobs.as_sent))
     if st.button("Verify files", key="verify", help="Compares the hash of each file with the manifest’s"):
         started(lambda: start_verification(jobs, context.index))
 

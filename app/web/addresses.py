@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 from urllib.parse import urlencode
 
+from app.pipelines import default_pipelines
+
 MAX_PIPELINES = 4
 MAX_OBJECTIVES = 4
 COUNTS = (5, 10, 20)
@@ -20,7 +22,6 @@ DEFAULT_COUNT = 10
 MAX_QUESTION_IN_ADDRESS = 2_000
 """Characters; servers refuse far longer addresses."""
 
-_PREFERRED_PIPELINES = ("bm25", "hybrid")
 _PREFERRED_OBJECTIVES, _PREFERRED_CONTRASTS = ("dual-link", "co-mention"), ("prop", "php-hp")
 
 Params = Mapping[str, Sequence[str]]
@@ -95,12 +96,6 @@ def read_search_view(params: Params, available: Sequence[str]) -> SearchView:
         chart=first(params, "chart") == "1",
         why=first(params, "why"),
     )
-
-
-def default_pipelines(available: Sequence[str]) -> tuple[str, ...]:
-    """The pipelines of a first visit: words next to words and vectors, or the first two."""
-    preferred = tuple(name for name in _PREFERRED_PIPELINES if name in available)
-    return preferred if len(preferred) == len(_PREFERRED_PIPELINES) else tuple(available[:2])
 
 
 def why_address(view: SearchView, index: str, passage_id: str) -> str:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from app.background.jobs import Jobs
 from app.report.text import day
 from indexer.base.errors import LinkseekError
 from indexer.base.text import counted
@@ -75,11 +74,13 @@ class Listed:
     problem: str = ""
 
 
-def describe(index: Index) -> Description:
-    """The description of an open index."""
+def describe(index: Index, as_sent: Callable[[str], str] = str) -> Description:
+    """The description of an open index.
+
+    as_sent: gives uploaded files, in a text, the names that their sender knows.
+    """
     manifest = index.manifest
     counts = _mapping(manifest, "counts")
-    as_sent = Jobs.next_to(index.path).as_sent
     return Description(
         [
             (label, f"{counts[name]:,}")

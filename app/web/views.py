@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from app.around.article import PAGE, Article, ReadPassage
-from app.evaluation.reports import Report, Summary
 from app.evaluation.results import Results
+from app.report.finished import Report, Summary
 from app.report.render import html_sections
 from app.report.sections import opening, sections
 from app.report.text import moment, with_unit

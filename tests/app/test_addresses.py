@@ -12,7 +12,6 @@ from app.web.addresses import (
     EvaluationView,
     SearchView,
     article_address,
-    default_pipelines,
     index_address,
     link_to,
     read_article_view,
@@ -86,14 +85,6 @@ def test_a_parameter_that_is_given_twice():
 def test_a_question_that_is_too_long_for_an_address():
     assert "q" in SearchView("x" * 2_000, ("bm25",)).to_params()
     assert "q" not in SearchView("x" * 2_001, ("bm25",)).to_params()
-
-
-@pytest.mark.parametrize(
-    "available, expected",
-    [(["bm25", "ql"], ("bm25", "ql")), (["dense"], ("dense",)), (["a", "b", "c"], ("a", "b")), ([], ())],
-)
-def test_default_pipelines(available, expected):
-    assert default_pipelines(available) == expected
 
 
 # --- articles, evaluations, indexes ---------------------------------------------------------------

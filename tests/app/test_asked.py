@@ -6,9 +6,9 @@ from results_records import RESULTS
 from small_index import build
 
 from app.background.services import Services
-from app.evaluation.asked import AskedQuestions
 from app.evaluation.results import Results
 from app.evaluation.runner import Plan, evaluate
+from app.report.asked_questions import AskedQuestions
 from indexer.index import Index
 from retriever.ranking import Query
 

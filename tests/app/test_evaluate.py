@@ -17,7 +17,7 @@ from app import evaluate as command
 from app.evaluation.judgements import FIRST_UNKNOWN, Numbers, to_documents
 from app.evaluation.results import Results, parse_results
 from app.evaluation.runner import Plan, evaluate, run_names, search
-from app.evaluation.table import results_table
+from app.report.console import results_table
 from app.testsets import LoadedTestSet
 from indexer.base import progress
 from indexer.base.errors import InputError, UsageError

@@ -12,10 +12,11 @@ import pytest
 from command import ROOT, run
 
 from app.evaluation.cells import Cell, run_experiment
-from app.evaluation.experiment_table import console_table, reasons, table_document
 from app.evaluation.experiments import ExperimentTable, read_experiment
 from app.evaluation.measures import parse_measure
 from app.pipelines import Pipelines, read_pipelines
+from app.report import write_report
+from app.report.experiment_table import console_table, reasons, table_document
 from app.report.render import markdown_page
 from app.testsets import LoadedTestSet, all_test_sets
 from indexer.base.errors import InputError, UsageError
@@ -102,7 +103,7 @@ def pipelines(make_pipelines) -> Pipelines:
 
 def tables(path: Path, pipelines: Pipelines, output: Path, cells: list[Cell]) -> ExperimentTable:
     return run_experiment(
-        read_experiment(path), lambda name: pipelines, lambda name: RIVERS, output, cells.append
+        read_experiment(path), lambda n: pipelines, lambda n: RIVERS, output, cells.append, write_report
     )
 
 

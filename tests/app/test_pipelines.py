@@ -9,7 +9,7 @@ from rankings import ranking_of
 from small_index import DOCUMENTS, WordEncoder, build
 
 from app.pipeline_kinds import KINDS, Entry
-from app.pipelines import Models, Pipelines, read_pipelines
+from app.pipelines import Models, Pipelines, default_pipelines, read_pipelines
 from indexer.base.errors import InputError, MismatchError, UsageError
 from indexer.index import Index
 from retriever.ranking import Query
@@ -348,3 +348,11 @@ def test_pipelines_of_pipelines_have_a_limit(make_pipelines):
         assert "p0" not in pipelines.available()
         with pytest.raises(UsageError, match="needs more than"):
             pipelines.open("p0")
+
+
+@pytest.mark.parametrize(
+    "available, expected",
+    [(["bm25", "ql"], ("bm25", "ql")), (["dense"], ("dense",)), (["a", "b", "c"], ("a", "b")), ([], ())],
+)
+def test_default_pipelines(available, expected):
+    assert default_pipelines(available) == expected

@@ -13,8 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from app.evaluation import provenance as module
-from app.evaluation.provenance import machine, revision
-from app.evaluation.results import Revision
+from app.evaluation.provenance import Revision, machine, revision
 
 
 def provenance(*arguments):

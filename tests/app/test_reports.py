@@ -12,7 +12,7 @@ from reading import Reader
 from results_records import RESULTS, changed, comparison, pipeline, score
 
 from app.evaluation.by_question import SHOWN, compare_questions
-from app.evaluation.reports import list_reports, read_report
+from app.report.finished import list_reports, read_report
 from app.web.addresses import EvaluationView
 from app.web.question_table import fitting, questions_html
 from app.web.rendering import render, style

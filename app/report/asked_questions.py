@@ -6,7 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from app.around.known_questions import Known, KnownQuestions
-from app.evaluation.reports import newest_reports, read_report
+from app.report.finished import newest_reports, read_report
 from indexer.base.errors import LinkseekError
 from retriever.ranking import Query
 

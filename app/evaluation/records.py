@@ -1,0 +1,24 @@
+"""Records that are written to JSON and read again, checked key by key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
+
+
+class Record(BaseModel):
+    """Immutable and complete: unknown keys, other types, NaN and infinity are errors."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, allow_inf_nan=False, validate_by_name=True,
+        validate_by_alias=True, serialize_by_alias=True,
+    )  # fmt: skip
+
+
+class Sparse(Record):
+    """A record that is written without the keys that have no value."""
+
+    @model_serializer(mode="wrap")
+    def _without_none(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {key: value for key, value in dump(self).items() if value is not None}
