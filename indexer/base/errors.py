@@ -13,11 +13,13 @@ import io
 import os
 import re
 import resource
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
+from types import FrameType
 from typing import ClassVar
 
 
@@ -80,20 +82,22 @@ def exit_on_error(program: str, *, resumes: bool = False) -> Iterator[None]:
     standard output's encoding lacks are printed as question marks. resumes: whether the same command resumes
     after an interruption.
     """
+    interrupted = f"\n{program}: interrupted{'; run the same command to resume' if resumes else ''}\n"
     try:
-        _check_process()
-        if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(errors="replace")
-        try:
-            yield
-        except SystemExit:
-            sys.stdout.flush()
-            raise
-        sys.stdout.flush()  # here, since nothing can be said of an error when Python ends
+        with _ctrl_c(interrupted):
+            _check_process()
+            if isinstance(sys.stdout, io.TextIOWrapper):
+                sys.stdout.reconfigure(errors="replace")
+            try:
+                yield
+            except SystemExit:
+                sys.stdout.flush()
+                raise
+            sys.stdout.flush()  # here, since nothing can be said of an error when Python ends
     except SystemExit:
         raise
     except BaseException as error:
-        code = _explain(program, error, resumes)
+        code = _explain(program, error, interrupted)
         with suppress(Exception):
             sys.stdout.flush()
         with suppress(Exception):  # what could not be written before cannot be written at the end
@@ -105,6 +109,34 @@ def run_command(module: str, *, resumes: bool = False) -> None:
     """Run a module of ours as a script; its imports, which take time, can be interrupted as well."""
     with exit_on_error(module.rpartition(".")[2], resumes=resumes):
         import_module(module).main(sys.argv[1:])
+
+
+@contextmanager
+def _ctrl_c(interrupted: str) -> Iterator[None]:
+    """Ctrl-C raises `KeyboardInterrupt`, but ends the process at once while a library is imported.
+
+    There an exception is lost in the callbacks of Python's import system, or crashes what is half loaded.
+    Does nothing where Ctrl-C is ignored, as in the background of a shell, and in other threads.
+    """
+
+    def press(number: int, frame: FrameType | None) -> None:
+        while frame is not None:
+            if frame.f_code.co_filename.startswith("<frozen importlib"):
+                with suppress(OSError):
+                    os.write(2, interrupted.encode())
+                os._exit(130)
+            frame = frame.f_back
+        raise KeyboardInterrupt
+
+    before = signal.getsignal(signal.SIGINT)
+    with suppress(ValueError):  # of another thread than the first
+        if before is signal.default_int_handler:
+            signal.signal(signal.SIGINT, press)
+    try:
+        yield
+    finally:
+        with suppress(ValueError):
+            signal.signal(signal.SIGINT, before)
 
 
 def _check_process() -> None:
@@ -126,13 +158,12 @@ def _check_process() -> None:
         )
 
 
-def _explain(program: str, error: BaseException, resumes: bool) -> int:
+def _explain(program: str, error: BaseException, interrupted: str) -> int:
     """Print what happened, and return the exit code."""
     if isinstance(error, BrokenPipeError):
         return 141  # the reader of our output has gone
-    if _is_interrupt(error):
-        hint = "; run the same command to resume" if resumes else ""
-        print(f"\n{program}: interrupted{hint}", file=sys.stderr)
+    if isinstance(error, KeyboardInterrupt):
+        print(interrupted, end="", file=sys.stderr)
         return 130
     known = error if isinstance(error, LinkseekError) else _as_ours(error)
     if known is None:
@@ -140,13 +171,6 @@ def _explain(program: str, error: BaseException, resumes: bool) -> int:
         known = LinkseekError(f"a mistake in Linkseek itself ({name})", _report(program, error))
     _print_error(program, known.message, known.hint)
     return known.exit_code
-
-
-def _is_interrupt(error: BaseException | None) -> bool:
-    """Whether it is Ctrl-C, also within the import of a library, which then fails in its own way."""
-    while isinstance(error, ImportError | SystemError):
-        error = error.__cause__ or error.__context__
-    return isinstance(error, KeyboardInterrupt)
 
 
 def _as_ours(error: BaseException) -> LinkseekError | None:

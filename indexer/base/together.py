@@ -78,10 +78,8 @@ def _on_ctrl_c(report: Callable[[], None]) -> Iterator[None]:
     Raised at any place of this thread, it could leave a lock held that the other threads wait for, or be lost
     in the callback of a weak reference. Does nothing outside the main thread, which alone gets Ctrl-C.
     """
-    if (
-        threading.current_thread() is not threading.main_thread()
-        or signal.getsignal(signal.SIGINT) is not signal.default_int_handler
-    ):
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
         yield
         return
     pressed = False
@@ -89,14 +87,14 @@ def _on_ctrl_c(report: Callable[[], None]) -> Iterator[None]:
     def press(*_: object) -> None:
         nonlocal pressed
         pressed = True
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, before)
         report()
 
     signal.signal(signal.SIGINT, press)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, before)
     if pressed:
         raise KeyboardInterrupt
 

@@ -21,12 +21,6 @@ class SafetensorError(Exception):
     """As a library in Rust raises it, in the middle of a file."""
 
 
-def interrupted_import() -> ImportError:
-    error = ImportError("a library")
-    error.__cause__ = KeyboardInterrupt()
-    return error
-
-
 @pytest.mark.parametrize(
     ("error", "code", "words"),
     [
@@ -44,7 +38,6 @@ def interrupted_import() -> ImportError:
         (OverflowError("can't convert negative int to unsigned"), 3, "too large"),
         (UnicodeEncodeError("utf-8", "\udcff", 0, 1, "surrogates not allowed"), 3, "not UTF-8"),
         (KeyboardInterrupt(), 130, "interrupted"),
-        (interrupted_import(), 130, "interrupted"),
         (BrokenPipeError(), 141, ""),
     ],
 )
@@ -91,6 +84,35 @@ def test_ctrl_c_during_the_import_of_a_library(script, library, tmp_path):
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     assert (done.returncode, done.stderr.strip()) == (130, "search: interrupted")
+
+
+SWALLOWS = """
+import signal
+try:
+    {raised}
+except BaseException:  # as libraries do where another one is optional
+    pass
+"""
+
+
+@pytest.mark.parametrize("raised", ["signal.raise_signal(signal.SIGINT)", "from late import x"])
+def test_ctrl_c_is_not_lost_in_an_import_within_a_command(raised, tmp_path):
+    (tmp_path / "late.py").write_text("import signal; signal.raise_signal(signal.SIGINT)")
+    (tmp_path / "library.py").write_text(SWALLOWS.format(raised=raised))
+    code = """
+import signal
+from indexer.base.errors import exit_on_error
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # of a shell's background it would be ignored
+with exit_on_error("build", resumes=True):
+    import library
+    print("goes on")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, env=WITH_TESTS
+    )
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "\nbuild: interrupted; run the same command to resume\n"
 
 
 @pytest.mark.parametrize(
