@@ -36,11 +36,19 @@ _STOP_WORDS = frozenset(
 @lru_cache(maxsize=1 << 16)
 def term(word: str) -> str:
     """The form by which words are compared; empty for a stop word."""
+    plain = _plain(word)
+    return "" if plain in _STOP_WORDS else str(_OF_THREAD.stemmer.stemWord(plain))
+
+
+@lru_cache(maxsize=1 << 16)
+def _plain(word: str) -> str:
+    """Without case and accents; empty if it is too long."""
     if len(word) > _MAX_LENGTH:
         return ""
+    if word.isascii():
+        return word.lower()
     decomposed = unicodedata.normalize("NFKD", word.casefold().translate(_INVISIBLE))
-    plain = "".join(c for c in decomposed if not unicodedata.combining(c))
-    return "" if plain in _STOP_WORDS else str(_OF_THREAD.stemmer.stemWord(plain))
+    return "".join(c for c in decomposed if not unicodedata.combining(c))
 
 
 class _OfThread(threading.local):
@@ -54,9 +62,10 @@ _OF_THREAD = _OfThread()
 def matched_spans(question: str, text: str) -> list[Span]:
     """The words of `text` that the question contains: [start, end) in characters, in order."""
     wanted = {term(word) for word in _WORD.findall(question)} - {""}
+    initials = {stem[0] for stem in wanted}  # stemming is slow, and never changes the first letter
     spans: list[Span] = []
     for match in _WORD.finditer(text):
-        if term(match.group()) in wanted:
+        if _plain(match.group())[:1] in initials and term(match.group()) in wanted:
             start, end = match.span()
             if spans and spans[-1][1] == start:  # Chinese, which has no spaces
                 start = spans.pop()[0]

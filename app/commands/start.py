@@ -14,6 +14,7 @@ from pathlib import Path
 
 from app.background.services import SERVICES
 from app.page.context import AppOptions
+from app.web.rendering import compile_templates
 from indexer.base.errors import LinkseekError
 from indexer.base.options import parse_options
 
@@ -33,13 +34,14 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
 
 
 def warm(options: AppOptions) -> None:
-    """Open the index and the pipelines of a first visit, once the server has started."""
+    """Open the index, the pipelines and the templates of a first visit, once the server has started."""
     from streamlit import runtime
 
     while not runtime.exists():
         time.sleep(0.05)
     with suppress(LinkseekError):  # which the page shows
         SERVICES.open(options.index.resolve(), options.pipelines_file, options.results)
+    compile_templates()
 
 
 def split_options(argv: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-import altair as alt
+from typing import TYPE_CHECKING, Any
 
 from app.service import Answer, Hit
 from app.web.rendering import passage_number
 from indexer.base.text import harmless
+
+if TYPE_CHECKING:
+    import altair as alt
 
 SELECTION = "passage"
 """The selection that a click on a passage makes; its points have the field `id`."""
 
 _RANKS = 10
 _ROW = 26  # pixels
+_NARROW = "width < 560"  # a phone: more of the width is for labels, in two lines
 # (strong, faint, page) on light and on dark pages, as in style.css
 _LIGHT, _DARK = ("#00664f", "#5f6673", "#fff"), ("#5fd3b4", "#a3abb8", "#12161d")
 
@@ -42,10 +44,12 @@ def rank_rows(answers: Sequence[Answer]) -> list[dict[str, Any]]:
         for number, rank in enumerate(ranks):
             if not any(ranks[max(number - 1, 0) : number + 2]):
                 continue
+            label = f"{name} · {passage_number(hit.passage_id)}" if "#" in hit.passage_id else name
             rows.append(
                 {
                     "id": hit.passage_id,
-                    "label": f"{name} · {passage_number(hit.passage_id)}" if "#" in hit.passage_id else name,
+                    "label": label,
+                    "lines": _two_lines(label),
                     "column": number,
                     "rank": rank,
                     "place": rank or below,
@@ -57,15 +61,28 @@ def rank_rows(answers: Sequence[Answer]) -> list[dict[str, Any]]:
     return rows
 
 
+def _two_lines(label: str) -> str:
+    """A label with a line break at the space that is nearest to its middle."""
+    spaces = [place for place, character in enumerate(label) if character == " "]
+    if not spaces or len(label) <= 14:
+        return label
+    middle = min(spaces, key=lambda place: abs(2 * place - len(label)))
+    return f"{label[:middle]}\n{label[middle + 1 :]}"
+
+
 def rank_chart(answers: Sequence[Answer], dark: bool = False) -> alt.LayerChart | alt.FacetChart:
     """The chart of `rank_rows`; a click on a passage selects it."""
+    import altair as alt  # large, and needed for this chart alone
+
     strong, faint, paper = _DARK if dark else _LIGHT
     rows = rank_rows(answers)
     names = [harmless(answer.pipeline) for answer in answers]
     depth = max((row["place"] for row in rows), default=1)
-    margin = max((len(names) - 1) / 2, 0.5)  # columns; a quarter of the width at each side is for labels
+    last = len(names) - 1
+    margin = f"{max(last, 1)} * ({_NARROW} ? 1.1 : 0.5)"  # columns: a third or a quarter of the width, each
+    ends = [alt.ExprRef(f"-{margin}"), alt.ExprRef(f"{last} + {margin}")]
     places: dict[str, Any] = {
-        "x": alt.X("column:Q", axis=None, scale=alt.Scale(domain=[-margin, len(names) - 1 + margin])),
+        "x": alt.X("column:Q", axis=None, scale=alt.Scale(domain=ends)),
         "y": alt.Y("place:Q", axis=None, scale=alt.Scale(domain=[depth, -0.2])),
     }
     heads = [{"column": number, "place": 0, "name": name} for number, name in enumerate(names)]
@@ -81,9 +98,14 @@ def rank_chart(answers: Sequence[Answer], dark: bool = False) -> alt.LayerChart 
     )
     ranked = base.transform_filter("datum.rank !== null")
     click = alt.selection_point(name=SELECTION, fields=["id"], empty=False)
-    label: dict[str, Any] = {"fontSize": 13, "limit": alt.ExprRef("width * 0.25 - 18")}
-    left = ranked.transform_filter("datum.side === 'left'").mark_text(align="right", dx=-14, **label)
-    right = ranked.transform_filter("datum.side === 'right'").mark_text(align="left", dx=14, **label)
+    label: dict[str, Any] = {
+        "fontSize": alt.ExprRef(f"{_NARROW} ? 11 : 13"),
+        "limit": alt.ExprRef(f"width * ({_NARROW} ? 0.34 : 0.25) - 18"),
+        "lineBreak": "\n",
+    }
+    named = ranked.transform_calculate(shown=f"{_NARROW} ? datum.lines : datum.label")
+    left = named.transform_filter("datum.side === 'left'").mark_text(align="right", dx=-14, **label)
+    right = named.transform_filter("datum.side === 'right'").mark_text(align="left", dx=14, **label)
     return alt.layer(
         alt.Chart(alt.InlineData(values=heads))
         .mark_text(fontWeight=600, fontSize=13, limit=alt.ExprRef(f"width / {max(len(names), 2)}"))
@@ -91,7 +113,7 @@ def rank_chart(answers: Sequence[Answer], dark: bool = False) -> alt.LayerChart 
         lines,
         ranked.mark_circle(size=330, opacity=1, cursor="pointer").encode(color=color).add_params(click),
         ranked.mark_text(color=paper, fontSize=11, fontWeight=600).encode(text="rank:Q"),
-        *(each.encode(text="label:N", color=color) for each in (left, right)),
+        *(each.encode(text="shown:N", color=color) for each in (left, right)),
     ).properties(
         height=(depth + 1) * _ROW,
         description=f"Ranks of the first ten in {', '.join(names)}; the columns below list them",

@@ -35,6 +35,12 @@ def render(template: str, **values: Any) -> str:
     return _ENVIRONMENT.get_template(template).render(values).strip()
 
 
+def compile_templates() -> None:
+    """Compile all templates, which the first page would wait for otherwise."""
+    for name in _ENVIRONMENT.list_templates():
+        _ENVIRONMENT.get_template(name)
+
+
 @cache
 def style() -> str:
     """The style of all pages: `style.css`, and the colours of series in a report's charts."""

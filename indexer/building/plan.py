@@ -16,12 +16,16 @@ OpenEncoder = Callable[[str, bool], Encoder]
 
 @dataclass(frozen=True)
 class Plan:
-    """What to build. The names are those of the command's options, which explain them."""
+    """What to build. The names are those of the command's options, which explain them.
+
+    What is None is decided at the build: format and passage_words by the corpus, min_words as a fifth of
+    passage_words.
+    """
 
     corpus: Path
     format: str | None = None
     passage_words: int | None = None
-    min_words: int | None = 0
+    min_words: int | None = None
     limit: int | None = None
     on_error: str = "stop"
     title: bool = True

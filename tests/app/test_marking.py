@@ -50,6 +50,17 @@ def test_what_is_marked(question, text, expected):
     assert marked(question, text) == expected
 
 
+def test_all_words_of_one_stem_are_marked():
+    """Only words with the first letter of a wanted one are stemmed; here all of them are."""
+    words = set(re.findall(r"\w+", "".join(path.read_text("utf-8") for path in WIKI.rglob("*.*"))))
+    groups: dict[str, list[str]] = {}
+    for word in sorted(words | {"Élan", "elans", "ÆSIR", "Øre", "\xadsoft", "İstanbul", "ies", "yes"}):
+        groups.setdefault(term(word), []).append(word)
+    assert len(groups) > 1_000
+    for stem, alike in groups.items():
+        assert not stem or marked(alike[0], " ".join(alike)) == alike
+
+
 def test_spans_are_in_order_and_lie_apart():
     spans = matched_spans("river France", "rivers in France, a river, France")
     assert spans == sorted(spans)

@@ -67,7 +67,6 @@ def test_without_arguments_it_is_the_sample_with_everything(plans):
             corpus=build_command.SAMPLE,
             encoders=["all-MiniLM-L6-v2"],
             faiss="Flat",
-            min_words=None,
             command="python indexer/build.py",
         )
     ]

@@ -92,7 +92,7 @@ def test_the_manifest_says_what_it_is_made_from(build, index_path, corpus):
     assert manifest["corpus"]["format"] == "jsonl"
     assert manifest["corpus"]["bytes"] == corpus.stat().st_size
     assert len(manifest["corpus"]["sha256"]) == 64
-    assert manifest["text"] == {"title": True, "passage_words": 10, "min_words": 0}
+    assert manifest["text"] == {"title": True, "passage_words": 10, "min_words": 2}
     assert manifest["default_encoder"] == "fake"
     assert manifest["skipped"] == {} and manifest["deleted_rows"] == []
     assert {"format", "python", "linkseek", "numpy", "torch"} <= set(manifest["versions"])
@@ -198,12 +198,11 @@ def test_other_passages_rebuild_what_is_made_from_them_only(build, index_path):
 
 
 def test_short_ends_of_documents_join_the_passage_before(build, index_path):
-    whole = build().manifest
+    whole = build(min_words=0).manifest
     joined = build(min_words=9).manifest  # of 10
     assert joined["text"]["min_words"] == 9
     assert whole["counts"]["passages"] > joined["counts"]["passages"] >= joined["counts"]["documents"] - 1
-    assert build(min_words=None).manifest["text"]["min_words"] == 2  # a fifth
-    assert build(min_words=None, passage_words=0).manifest["text"]["min_words"] == 0
+    assert build(passage_words=0).manifest["text"]["min_words"] == 0
     with pytest.raises(UsageError, match="--min-words 10: passages have 10 words"):
         build(min_words=10)
 

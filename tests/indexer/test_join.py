@@ -174,8 +174,7 @@ def test_the_command_encodes_a_share_and_says_how_to_go_on(corpus, tmp_path, mon
     monkeypatch.setattr(
         "retriever.models.biencoder.open_biencoder", lambda name, *, title, device: open_encoder(name, title)
     )
-    common = ["--corpus", str(corpus), "--passage-words", "10", "--min-words", "0"]
-    common += ["--encoder", "fake", "--no-bm25"]
+    common = ["--corpus", str(corpus), "--passage-words", "10", "--encoder", "fake", "--no-bm25"]
     for number in (1, 2):
         build.main([*common, "--index", str(tmp_path / f"m{number}"), "--shard", f"{number}/2"])
         said = " ".join(capsys.readouterr().out.split())
