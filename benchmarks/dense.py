@@ -17,7 +17,8 @@ import numpy as np
 from benchmarks.ceilings import multiplying, reading
 from benchmarks.harness import Benchmark, Figure, compare, run
 from indexer.encoding.shards import write_shard
-from indexer.search.faiss_index import build_faiss, import_faiss, open_faiss
+from indexer.search.faiss_index import build_faiss, open_faiss
+from indexer.search.faiss_tools import import_faiss
 
 
 def measure(options: argparse.Namespace) -> list[Figure]:

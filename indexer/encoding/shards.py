@@ -9,7 +9,9 @@ A shard is written completely or not at all, so that encoding can resume.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+import mmap
+import resource
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from indexer.store.artifacts import (
     link_or_copy,
     open_array,
     read_json,
+    rebuild_hint,
     temporary_path,
     write_atomically,
     write_json,
@@ -47,6 +50,53 @@ class Shard:
         vectors = self.open()
         for start in range(0, len(vectors), rows):
             yield vectors[start : start + rows]
+
+
+class ShardRows:
+    """The vectors of all shards by row, memory-mapped when first read, without read-ahead."""
+
+    def __init__(self, shards: Sequence[Shard], dimension: int) -> None:
+        self._shards = shards
+        self._dimension = dimension
+        self._first = np.array([shard.first_row for shard in shards])
+        self._arrays: dict[int, NDArray[np.float16]] = {}
+        allow_open_files(len(shards))
+
+    def take(self, rows: NDArray[np.int64]) -> NDArray[np.float16]:
+        """The vectors of ascending rows, float16 [n, d].
+
+        Raises `DamagedIndexError` for a shard that does not fit.
+        """
+        taken = np.empty((len(rows), self._dimension), np.float16)
+        numbers = np.searchsorted(self._first, rows, side="right") - 1  # [n]
+        starts = np.flatnonzero(np.diff(numbers, prepend=-1))
+        for start, stop in zip(starts, [*starts[1:], len(rows)], strict=True):
+            number = int(numbers[start])
+            taken[start:stop] = self._array(number)[rows[start:stop] - self._first[number]]
+        return taken
+
+    def _array(self, number: int) -> NDArray[np.float16]:
+        if number not in self._arrays:
+            shard = self._shards[number]
+            array = shard.open()
+            if array.shape != (shard.rows, self._dimension) or array.dtype != np.float16:
+                problem = f"{shard.path}: not {shard.rows:,} x {self._dimension} numbers in float16"
+                raise DamagedIndexError(problem, rebuild_hint(shard.path.parent.parent))
+            mapping: Any = array.base
+            mapping.madvise(mmap.MADV_RANDOM)
+            self._arrays[number] = array
+        return self._arrays[number]
+
+
+def allow_open_files(count: int) -> None:
+    """Raise this process's limit of open files by `count`, as far as the system allows it.
+
+    A mapped file stays open, and 21 million vectors are up to 5,000 shards; the usual limit is 1,024.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 1024 + count if hard == resource.RLIM_INFINITY else min(1024 + count, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def shard_count(rows: int, shard_rows: int) -> int:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,28 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexer.base.errors import DamagedIndexError, MachineError, UsageError
-from indexer.encoding.shards import Shard, write_shard
-from indexer.store.artifacts import Manifest, rebuild_hint
+from indexer.base.progress import progress
+from indexer.encoding.shards import Shard, open_shards, write_shard
+from indexer.search.compact import CANDIDATES, COMPACT, CompactIndex, empty_codes, write_codes
+from indexer.search.faiss_tools import Hits, import_faiss, padded_result, reason, size_limits, training_sample
+from indexer.store.artifacts import VECTORS, Manifest, rebuild_hint
 
 FLAT = "Flat"
 
-Hits = tuple[NDArray[np.int64], NDArray[np.float32]]
-"""The result of a search: rows [Q, k], scores [Q, k]."""
-
 _TRAIN_VECTORS_PER_CENTROID = 64
 _MIN_TRAIN_VECTORS = 65_536
-
-
-def import_faiss() -> Any:
-    """FAISS. Raises `MachineError` that says how to install it."""
-    try:
-        import faiss
-    except ImportError as error:
-        raise MachineError(
-            f"FAISS cannot be loaded ({error})",
-            "Install one of the two extras: pip install -e '.[cpu]' or pip install -e '.[gpu]'.",
-        ) from None
-    return faiss
 
 
 def empty_index(factory: str, dimension: int, rows: int) -> Any:
@@ -52,14 +40,16 @@ def empty_index(factory: str, dimension: int, rows: int) -> Any:
         return faiss.IndexScalarQuantizer(
             dimension, faiss.ScalarQuantizer.QT_fp16, faiss.METRIC_INNER_PRODUCT
         )
+    if factory == COMPACT:
+        return empty_codes(dimension)
     try:
         if _CRASHES.search(factory):
             raise RuntimeError("a number is too small")
         index = faiss.index_factory(dimension, factory, faiss.METRIC_INNER_PRODUCT)
     except (RuntimeError, MemoryError) as error:
         raise UsageError(
-            f"--faiss {factory}: FAISS makes no index from it for {dimension} dimensions ({_reason(error)})",
-            "Examples: Flat, HNSW32, IVF1024,SQfp16, IVF1024,PQ48 "
+            f"--faiss {factory}: FAISS makes no index from it for {dimension} dimensions ({reason(error)})",
+            "Examples: auto, Flat, compact, HNSW32, IVF1024,SQfp16, IVF1024,PQ48 "
             "(the number after PQ must divide the dimension).",
         ) from None
     centroids = _centroids(factory)
@@ -75,11 +65,6 @@ def empty_index(factory: str, dimension: int, rows: int) -> Any:
 _CRASHES = re.compile(r"[A-Za-z]0+(?![0-9])|(?:HNSW|NSG)1(?![0-9])")
 
 
-def _reason(error: Exception) -> str:
-    line = str(error).strip().rpartition("\n")[2].strip()
-    return re.sub(r"^Error in .* at \S+:\d+: (Error: )?", "", line)  # without the line of FAISS's source
-
-
 def build_faiss(
     folder: Path,
     shards: list[Shard],
@@ -90,35 +75,44 @@ def build_faiss(
 ) -> dict[str, Any]:
     """Write `index` and `docid` into an existing folder; return the manifest's entries.
 
-    Trains on a sample spread over all shards, then adds shard by shard. In memory: the index itself,
-    the sample and one block of vectors. Raises `UsageError` if there are too few vectors for this type
-    of index, `MachineError` if the file cannot be written.
+    Trains on a sample spread over all shards, then adds shard by shard. In memory: the index itself (of a
+    compact one only a block), the sample and one block of vectors. Raises `UsageError` if there are too few
+    vectors for this type of index, `MachineError` if the file cannot be written.
     """
-    faiss = import_faiss()
     rows = sum(shard.rows for shard in shards)
-    index = empty_index(factory, dimension, rows)
+    write = write_codes if factory == COMPACT else partial(_write_index, factory)
     try:
-        if not index.is_trained:
-            index.train(_sample(shards, rows, _centroids(factory)))
-        for shard in shards:
-            for block in shard.blocks():
-                index.add(block.astype(np.float32))
-                on_rows(len(block))
+        made = write(folder / "index", shards, dimension, on_rows)
     except RuntimeError as error:
         raise UsageError(
-            f"--faiss {factory}: FAISS cannot put {rows:,} vectors into it ({_reason(error)})",
+            f"--faiss {factory}: FAISS cannot put {rows:,} vectors into it ({reason(error)})",
             "A PQ needs at least 256 passages, and IDMap does not fit here. For few passages use Flat.",
-        ) from None
-    try:
-        faiss.write_index(index, str(folder / "index"))
-    except RuntimeError as error:
-        raise MachineError(
-            f"{folder / 'index'}: FAISS cannot write it ({_reason(error)})",
-            "Is the disk full? Free some space and run the same command: it resumes.",
         ) from None
     with (folder / "docid").open("w", encoding="utf-8", newline="\n") as file:
         file.writelines(f"{id_}\n" for id_ in ids)
-    return {"rows": int(index.ntotal), "dimension": dimension, "metric": "inner product"}
+    return {"rows": rows, "dimension": dimension, "metric": "inner product", **made}
+
+
+def _write_index(
+    factory: str, path: Path, shards: list[Shard], dimension: int, on_rows: Callable[[float], None]
+) -> dict[str, Any]:
+    index = empty_index(factory, dimension, sum(shard.rows for shard in shards))
+    if not index.is_trained:
+        count = max(_MIN_TRAIN_VECTORS, _centroids(factory) * _TRAIN_VECTORS_PER_CENTROID)
+        with progress(f"training {factory}"):
+            index.train(training_sample(shards, count))
+    for shard in shards:
+        for block in shard.blocks():
+            index.add(block.astype(np.float32))
+            on_rows(len(block))
+    try:
+        import_faiss().write_index(index, str(path))
+    except RuntimeError as error:
+        raise MachineError(
+            f"{path}: FAISS cannot write it ({reason(error)})",
+            "Is the disk full? Free some space and run the same command: it resumes.",
+        ) from None
+    return {}
 
 
 def shards_from_flat(folder: Path, shard_rows: int, target: Path) -> list[Shard]:
@@ -133,8 +127,11 @@ def shards_from_flat(folder: Path, shard_rows: int, target: Path) -> list[Shard]
 def search_parameters(factory: str) -> dict[str, int]:
     """The default search parameters of an approximate index.
 
-    A sixteenth of the inverted lists (nprobe), or 128 candidates in an HNSW graph (efSearch).
+    A sixteenth of the inverted lists (nprobe), 128 candidates in an HNSW graph (efSearch), or 400 rows of
+    a compact index that are scored again.
     """
+    if factory == COMPACT:
+        return {"candidates": CANDIDATES}
     if centroids := _centroids(factory):
         return {"nprobe": max(1, centroids // 16)}
     return {"efSearch": 128} if "HNSW" in factory else {}
@@ -162,19 +159,20 @@ class FaissIndex:
     def search(self, vectors: NDArray[np.float32], k: int, **parameters: int) -> Hits:
         """The k best rows: (rows int64 [Q, k], scores float32 [Q, k]); -1 and -inf in place of missing hits.
 
-        vectors: float32 [Q, d]. parameters: FAISS's search parameters, such as nprobe or efSearch.
+        vectors: float32 [Q, d]. parameters: FAISS's search parameters, such as nprobe or efSearch, or the
+        candidates of a compact index; by default those of the manifest, else `search_parameters`.
         """
         vectors = np.ascontiguousarray(vectors, np.float32)  # [Q, d]
         if vectors.shape[1] != self.index.d:
             raise ValueError(f"vectors of {vectors.shape[1]} dimensions, the index has {self.index.d}")
         depth = min(k, len(self))
         with self._lock:
-            self._set(parameters)
+            values = self._set(parameters)
             try:
-                scores, rows = self.index.search(vectors, depth)  # [Q, depth]
+                scores, rows = self.index.search(vectors, depth, **values)  # [Q, depth]
             except RuntimeError as error:
                 raise DamagedIndexError(
-                    f"{self._folder / 'index'}: FAISS cannot search it ({_reason(error)})",
+                    f"{self._folder / 'index'}: FAISS cannot search it ({reason(error)})",
                     rebuild_hint(self._folder),
                 ) from None
         if rows.size and not -1 <= rows.min() <= rows.max() < len(self):
@@ -191,26 +189,25 @@ class FaissIndex:
         codes = import_faiss().rev_swig_ptr(self.index.codes.data(), size)  # uint8 [N * d * 2]
         return codes.view(np.float16).reshape(self.index.ntotal, self.index.d)  # type: ignore[no-any-return]
 
-    def _set(self, parameters: dict[str, int]) -> None:
-        values = {**search_parameters(self.manifest["factory"]), **parameters}
-        if not values:
-            return
-        faiss = import_faiss()
+    def parameters(self) -> dict[str, int]:
+        """The search parameters that hold where a search gives none."""
+        return {**search_parameters(self.manifest["factory"]), **self.manifest.get("search", {})}
+
+    def _set(self, parameters: dict[str, int]) -> dict[str, int]:
+        """Set parameters in FAISS; returns those that are arguments of the search instead."""
+        values = self.parameters() | parameters
+        arguments = {}
+        if isinstance(self.index, CompactIndex):
+            arguments["candidates"] = values.pop("candidates")
         try:
             for name, value in values.items():
-                faiss.ParameterSpace().set_index_parameter(self.index, name, value)
-        except RuntimeError as error:
+                import_faiss().ParameterSpace().set_index_parameter(self.index, name, value)
+        except (RuntimeError, TypeError) as error:
             raise UsageError(
                 f"this {self.manifest['factory']} index has no search parameter {name}",
-                "nprobe belongs to IVF indexes, efSearch to HNSW.",
+                "candidates belongs to compact indexes, nprobe to IVF, efSearch to HNSW.",
             ) from error
-
-
-def padded_result(rows: NDArray[np.int64], scores: NDArray[np.float32], k: int) -> Hits:
-    """FAISS's result [Q, depth] as k columns, with -inf for missing hits."""
-    missing = ((0, 0), (0, k - rows.shape[1]))
-    scores = np.where(rows < 0, -np.inf, scores).astype(np.float32)
-    return np.pad(rows, missing, constant_values=-1), np.pad(scores, missing, constant_values=-np.inf)
+        return arguments
 
 
 def open_faiss(folder: Path, manifest: Manifest, passages: int) -> FaissIndex:
@@ -224,15 +221,20 @@ def open_faiss(folder: Path, manifest: Manifest, passages: int) -> FaissIndex:
     encoder = manifest.get("encoder")
     if not isinstance(manifest.get("factory"), str) or not isinstance(encoder, dict):
         raise DamagedIndexError(f"{folder}: its manifest names neither factory nor encoder", hint)
+    if not _are_parameters(manifest.get("search", {})):
+        raise DamagedIndexError(f'{folder}: "search" in its manifest is damaged', hint)
+    if manifest["factory"] == COMPACT:
+        shards = open_shards(folder / VECTORS, passages)
+        return FaissIndex(CompactIndex(path, manifest.get("codes_at", 0), shards), manifest, folder)
     plain = faiss.IO_FLAG_SKIP_PRECOMPUTE_TABLE  # which is for L2 only
-    with _size_limits(path):
+    with size_limits(path):
         try:
             index = faiss.read_index(str(path), plain | faiss.IO_FLAG_MMAP_IFC)
         except (RuntimeError, MemoryError):
             try:
                 index = faiss.read_index(str(path), plain)
             except (RuntimeError, MemoryError) as error:
-                raise DamagedIndexError(f"{path}: not a FAISS index ({_reason(error)})", hint) from None
+                raise DamagedIndexError(f"{path}: not a FAISS index ({reason(error)})", hint) from None
     if index.ntotal != passages or index.metric_type != faiss.METRIC_INNER_PRODUCT:
         raise DamagedIndexError(
             f"{path}: {index.ntotal:,} vectors, expected {passages:,} by inner product", hint
@@ -242,43 +244,10 @@ def open_faiss(folder: Path, manifest: Manifest, passages: int) -> FaissIndex:
     return FaissIndex(index, manifest, folder)
 
 
-_limits = threading.Lock()
-
-
-@contextmanager
-def _size_limits(path: Path) -> Iterator[None]:
-    """Make FAISS refuse arrays larger than the file.
-
-    The size of each array is stored before it, and one altered byte can make it a terabyte, which FAISS
-    would allocate first.
-    """
-    faiss = import_faiss()
-    if not path.is_file() or not hasattr(faiss, "set_deserialization_vector_byte_limit"):  # an older FAISS
-        yield
-        return
-    size = path.stat().st_size
-    with _limits:  # they hold for all threads
-        before = faiss.get_deserialization_vector_byte_limit(), faiss.get_deserialization_loop_limit()
-        faiss.set_deserialization_vector_byte_limit(size)
-        faiss.set_deserialization_loop_limit(size)
-        try:
-            yield
-        finally:
-            faiss.set_deserialization_vector_byte_limit(before[0])
-            faiss.set_deserialization_loop_limit(before[1])
+def _are_parameters(value: Any) -> bool:
+    return isinstance(value, dict) and all(type(number) is int and number > 0 for number in value.values())
 
 
 def _centroids(factory: str) -> int:
     match = re.search(r"IVF(\d+)", factory)
     return int(match.group(1)) if match else 0
-
-
-def _sample(shards: list[Shard], rows: int, centroids: int) -> NDArray[np.float32]:
-    """A sample of the rows of all shards, drawn with a fixed seed, float32 [n, d]."""
-    count = min(rows, max(_MIN_TRAIN_VECTORS, centroids * _TRAIN_VECTORS_PER_CENTROID))
-    chosen = np.sort(np.random.default_rng(0).choice(rows, count, replace=False))
-    pieces = []
-    for shard in shards:
-        low, high = np.searchsorted(chosen, [shard.first_row, shard.first_row + shard.rows])
-        pieces.append(shard.open()[chosen[low:high] - shard.first_row].astype(np.float32))
-    return np.concatenate(pieces)

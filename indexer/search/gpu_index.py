@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from indexer.base.devices import cuda_devices
 from indexer.base.errors import LinkseekError, UsageError
 from indexer.base.log import log_line
-from indexer.search.faiss_index import FaissIndex, Hits, import_faiss, padded_result, search_parameters
+from indexer.search.faiss_index import FaissIndex
+from indexer.search.faiss_tools import Hits, import_faiss, padded_result
 
 _FAISS_MAX_DEPTH = 2048  # of FAISS on a GPU
 
@@ -71,7 +72,7 @@ class _FaissOnGpus:
         numbers = [int(gpu.partition(":")[2]) for gpu in gpus]
         self._index = faiss.index_cpu_to_gpus_list(index.index, options, numbers)
         self._parameters = faiss.GpuParameterSpace()
-        self._defaults = search_parameters(index.manifest["factory"])
+        self._defaults = index.parameters()
         self._on_cpu = index
         self._lock = threading.Lock()
         self.encoder = index.encoder

@@ -15,7 +15,7 @@ from indexer.base.errors import DamagedIndexError
 from indexer.building.builder import build_index
 from indexer.building.plan import Plan
 from indexer.index import Index
-from indexer.search.faiss_index import import_faiss
+from indexer.search.faiss_tools import import_faiss
 from retriever.links.source import Source
 
 ARRAYS = [

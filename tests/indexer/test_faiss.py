@@ -16,12 +16,12 @@ from indexer.encoding.shards import Shard, write_shard
 from indexer.search.faiss_index import (
     FLAT,
     FaissIndex,
-    _sample,
     build_faiss,
     empty_index,
     open_faiss,
     search_parameters,
 )
+from indexer.search.faiss_tools import training_sample
 
 ROWS, DIMENSION = 2000, 32
 RANDOM = np.random.default_rng(0)
@@ -181,7 +181,7 @@ def test_a_string_that_faiss_cannot_use_is_refused_with_examples(factory):
     with pytest.raises(UsageError) as caught:
         empty_index(factory, DIMENSION, 10_000)
     assert caught.value.message.startswith(f"--faiss {factory}: FAISS makes no index from it for 32 dim")
-    assert "Examples: Flat, HNSW32" in caught.value.hint
+    assert "Examples: auto, Flat, compact, HNSW32" in caught.value.hint
     assert "/project/" not in caught.value.message
 
 
@@ -209,12 +209,13 @@ def test_too_few_passages_for_a_type_are_a_usage_error(tmp_path, factory):
 def test_training_reads_a_sample_spread_over_all_shards(tmp_path, monkeypatch):
     shards = write_shards(tmp_path / "v", VECTORS)
     assert len(shards) == 3
-    np.testing.assert_array_equal(_sample(shards, ROWS, 16), VECTORS.astype(np.float16))
-    monkeypatch.setattr("indexer.search.faiss_index._MIN_TRAIN_VECTORS", 500)
-    sample = _sample(shards, ROWS, 1)
+    np.testing.assert_array_equal(training_sample(shards, ROWS), VECTORS.astype(np.float16))
+    sample = training_sample(shards, 500)
     rows = [int(np.argmax((VECTORS.astype(np.float16) == row).all(axis=1))) for row in sample]
     assert len(set(rows)) == 500 and {row // 700 for row in rows} == {0, 1, 2}
-    np.testing.assert_array_equal(_sample(shards, ROWS, 1), sample)
+    np.testing.assert_array_equal(training_sample(shards, 500), sample)
+    monkeypatch.setattr("indexer.search.faiss_tools._TRAIN_BYTES", 4 * DIMENSION * 100)
+    assert training_sample(shards, ROWS).shape == (100, DIMENSION)
 
 
 def test_a_file_that_cannot_be_written_is_the_machines_fault(tmp_path):

@@ -1,0 +1,206 @@
+"""Vectors as 4-bit codes that are scanned whole, and the best again exactly from the memory-mapped shards.
+
+    1. product quantisation (Jegou et al. 2011): two dimensions in 4 bits, so 21 million vectors of 384
+       dimensions are 2 GB; FAISS scans them with SIMD (fast scan, Andre et al. 2017)
+    2. the best few hundred of each question are scored again with their float16 vectors
+
+The file is one that raw FAISS reads (`IndexPQFastScan`, the codes at its end). Here the codes are mapped, so
+that an index opens at once and processes share them; FAISS would copy them. FAISS uses several cores only for
+several questions: the rows are cut in parts, which threads scan, so that one question has all cores.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from indexer.base.errors import DamagedIndexError
+from indexer.base.progress import progress
+from indexer.encoding.shards import Shard, ShardRows
+from indexer.search.faiss_tools import import_faiss, reason, size_limits, training_sample
+from indexer.store.artifacts import atomic_file, rebuild_hint
+
+COMPACT = "compact"
+CANDIDATES = 400
+"""The default number of rows that are scored again for the best 100."""
+
+_BLOCK = 32  # rows whose codes FAISS interleaves
+_BATCH = 65_536  # rows that are coded at a time
+_SAMPLE = 65_536  # rows to train 16 centroids for each pair of dimensions
+_QUERIES = 32  # whose candidates are in memory at a time
+_MIN_ROWS = 32_768  # of a part
+
+
+def empty_codes(dimension: int) -> Any:
+    """An untrained `PQ{d/2}x4fs` index; an odd dimension gets 4 bits for each number."""
+    faiss = import_faiss()
+    pieces = dimension // 2 if dimension % 2 == 0 else dimension
+    index = faiss.IndexPQFastScan(dimension, pieces, 4, faiss.METRIC_INNER_PRODUCT)
+    index.pq.cp.min_points_per_centroid = 1  # no warnings on stderr
+    index.pq.cp.max_points_per_centroid = _SAMPLE // 16
+    return index
+
+
+def write_codes(
+    path: Path, shards: list[Shard], dimension: int, on_rows: Callable[[float], None]
+) -> dict[str, Any]:
+    """Train, code all rows, and write a file for FAISS; in memory are the sample and one block of rows.
+
+    Returns the manifest's entries: the factory string, and where in the file the codes begin. Raises
+    `RuntimeError` of FAISS for fewer than 16 rows.
+    """
+    faiss = import_faiss()
+    rows = sum(shard.rows for shard in shards)
+    index = empty_codes(dimension)
+    with progress("training PQ"):
+        index.train(training_sample(shards, _SAMPLE))
+    size = _code_bytes(rows, index.pq.M)
+    index.ntotal, index.ntotal2 = rows, -(-rows // _BLOCK) * _BLOCK
+    head = faiss.serialize_index(index).tobytes()  # ends with the number of bytes of the codes, 0
+    with atomic_file(path) as file:
+        file.write(head[:-8] + size.to_bytes(8, "little"))
+        rest = np.empty((0, dimension), np.float32)
+        for shard in shards:
+            for block in shard.blocks(_BATCH):
+                pending = np.concatenate([rest, block], dtype=np.float32)
+                whole = len(pending) - len(pending) % _BLOCK
+                file.write(_coded(index, pending[:whole]))
+                rest = pending[whole:]
+                on_rows(len(block))
+        file.write(_coded(index, rest))
+    return {"code": f"PQ{index.pq.M}x4fs", "codes_at": len(head)}
+
+
+def _coded(index: Any, vectors: NDArray[np.float32]) -> bytes:
+    index.reset()
+    if not len(vectors):
+        return b""
+    index.add(np.ascontiguousarray(vectors))
+    content: bytes = import_faiss().rev_swig_ptr(index.codes.get(), index.codes.size()).tobytes()
+    return content
+
+
+def _code_bytes(rows: int, pieces: int) -> int:
+    return -(-rows // _BLOCK) * _BLOCK * (pieces + pieces % 2) // 2
+
+
+class CompactIndex:
+    """An open file of codes with its shards; searched like a FAISS index."""
+
+    def __init__(self, path: Path, codes_at: int, shards: list[Shard]) -> None:
+        """codes_at: as returned by `write_codes`. Raises `DamagedIndexError` for a file that does not fit."""
+        faiss = import_faiss()
+        self._path = path
+        self.ntotal = sum(shard.rows for shard in shards)
+        self.metric_type = faiss.METRIC_INNER_PRODUCT
+        self.is_trained = True
+        try:
+            with path.open("rb") as file:
+                head = np.frombuffer(file.read(codes_at)[:-8] + bytes(8), np.uint8)
+            with size_limits(path):
+                read = faiss.deserialize_index(head)
+            pieces, self.d = int(read.pq.M), int(read.d)
+            size, found = _code_bytes(self.ntotal, pieces), path.stat().st_size - codes_at
+            if type(read) is not faiss.IndexPQFastScan or read.pq.ksub != 16 or size != found:
+                raise ValueError(f"{found:,} bytes of codes, expected {size:,}")
+            centroids = faiss.vector_to_array(read.pq.centroids)  # float32 [16 * d]
+            if len(centroids) != 16 * self.d or read.metric_type != self.metric_type or self.d % pieces:
+                raise ValueError("its header was altered")
+        except (OSError, RuntimeError, MemoryError, ValueError, TypeError, AttributeError) as error:
+            problem = f"{path}: not a file of codes ({reason(error)})"
+            raise DamagedIndexError(problem, rebuild_hint(path.parent)) from None
+        self._codes = np.memmap(path, np.uint8, "r", codes_at, (size,))
+        self._vectors = ShardRows(shards, self.d)
+        threads = max(1, min(faiss.omp_get_max_threads(), self.ntotal // _MIN_ROWS))
+        bounds = [self.ntotal * part // threads // _BLOCK * _BLOCK for part in range(threads)]
+        self._parts = [
+            (start, self._part(centroids, pieces, start, stop))
+            for start, stop in zip(bounds, [*bounds[1:], self.ntotal], strict=True)
+        ]
+        self._threads = ThreadPoolExecutor(threads, "scan", faiss.omp_set_num_threads, (1,))
+
+    def _part(self, centroids: NDArray[np.float32], pieces: int, start: int, stop: int) -> Any:
+        """A FAISS index of rows [start, stop) over the mapped codes."""
+        faiss = import_faiss()
+        index = faiss.IndexPQFastScan(self.d, pieces, 4, self.metric_type)
+        faiss.copy_array_to_vector(centroids, index.pq.centroids)
+        index.is_trained, index.ntotal = True, stop - start
+        index.ntotal2 = -(-index.ntotal // _BLOCK) * _BLOCK
+        lend(self._codes[_code_bytes(start, pieces) :][: _code_bytes(stop - start, pieces)], index)
+        return index
+
+    def search(
+        self, vectors: NDArray[np.float32], k: int, candidates: int = CANDIDATES
+    ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """The k best rows as FAISS returns them: (scores float32 [Q, k], rows int64 [Q, k]).
+
+        candidates: how many rows are scored exactly for the best 100; in proportion for a larger k.
+        Raises `DamagedIndexError` for vectors that are not finite.
+        """
+        depth = min(self.ntotal, max(k, candidates * max(k, 100) // 100))
+        scores = np.empty((len(vectors), k), np.float32)
+        rows = np.empty((len(vectors), k), np.int64)
+        for start in range(0, len(vectors), _QUERIES):
+            chunk = slice(start, start + _QUERIES)
+            best = self.candidates(vectors[chunk], depth)  # [q, depth]
+            scores[chunk], rows[chunk] = self._exact(vectors[chunk], best, k)
+        return scores, rows
+
+    def candidates(self, vectors: NDArray[np.float32], depth: int) -> NDArray[np.int64]:
+        """The rows with the best scores by their codes, int64 [Q, depth], in any order.
+
+        FAISS omits rows whose rounded score is 0, the lowest possible one: -1 in their place.
+        """
+
+        def scan(part: tuple[int, Any]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+            start, index = part
+            scores, rows = index.search(vectors, min(depth, index.ntotal))
+            return scores, np.where(rows < 0, -1, rows + start)
+
+        scans = list(self._threads.map(scan, self._parts))
+        rows = np.concatenate([rows for _, rows in scans], axis=1)
+        if rows.shape[1] == depth:
+            return rows
+        scores = np.concatenate([scores for scores, _ in scans], axis=1)
+        best = np.argpartition(-scores, depth - 1, axis=1)[:, :depth]
+        return np.take_along_axis(rows, best, axis=1)
+
+    def _exact(
+        self, vectors: NDArray[np.float32], candidates: NDArray[np.int64], k: int
+    ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """The k best of the candidates by their float16 vectors; equal scores by row."""
+        candidates = np.sort(candidates, axis=1)  # [q, c]
+        rows, places = np.unique(candidates, return_inverse=True)
+        stored = self._vectors.take(np.maximum(rows, 0)).astype(np.float32)  # [u, d]
+        places = places.reshape(candidates.shape)
+        scores = np.stack([stored[at] @ query for at, query in zip(places, vectors, strict=True)])  # [q, c]
+        if not np.isfinite(scores).all():
+            problem = f"{self._path.parent}: vectors that are not finite: a shard was altered"
+            raise DamagedIndexError(problem, rebuild_hint(self._path.parent))
+        scores[candidates < 0] = -np.inf
+        order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+        return np.take_along_axis(scores, order, axis=1), np.take_along_axis(candidates, order, axis=1)
+
+
+def lend(codes: NDArray[np.uint8], index: Any) -> None:
+    """Let a FAISS index read `codes` where they are; copy them if this FAISS keeps its table differently.
+
+    FAISS holds codes in an AlignedTable: pointer, capacity, size. The three words are checked with a table of
+    one byte first. The index is never freed, since FAISS would free the codes with it: some 30 KB.
+    """
+    table, pointer_type = index.codes, ctypes.c_size_t * 3
+    table.resize(1)
+    words = pointer_type.from_address(int(table.this))
+    fits = words[0] == int(table.get()) and words[2] == 1
+    table.resize(0)
+    if not fits or any(words):
+        import_faiss().copy_array_to_AlignedTable(np.array(codes), table)
+        return
+    words[:] = [codes.ctypes.data, codes.size, codes.size]
+    index.this.disown()

@@ -1,0 +1,84 @@
+"""What all FAISS indexes share: the library, its errors, a sample to train on, and the form of a result."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from indexer.base.errors import MachineError
+from indexer.encoding.shards import Shard
+
+Hits = tuple[NDArray[np.int64], NDArray[np.float32]]
+"""The result of a search: rows [Q, k], scores [Q, k]."""
+
+_TRAIN_BYTES = 1 << 30  # of a sample in memory, as float32
+
+
+def import_faiss() -> Any:
+    """FAISS. Raises `MachineError` that says how to install it."""
+    try:
+        import faiss
+    except ImportError as error:
+        raise MachineError(
+            f"FAISS cannot be loaded ({error})",
+            "Install one of the two extras: pip install -e '.[cpu]' or pip install -e '.[gpu]'.",
+        ) from None
+    return faiss
+
+
+def reason(error: Exception) -> str:
+    """The last line of an error, which in FAISS's is the problem."""
+    line = str(error).strip().rpartition("\n")[2].strip()
+    return re.sub(r"^Error in .* at \S+:\d+: (Error: )?", "", line)  # without the line of FAISS's source
+
+
+_limits = threading.Lock()
+
+
+@contextmanager
+def size_limits(path: Path) -> Iterator[None]:
+    """Make FAISS refuse arrays larger than the file.
+
+    The size of each array is stored before it, and one altered byte can make it a terabyte, which FAISS
+    would allocate first.
+    """
+    faiss = import_faiss()
+    if not path.is_file() or not hasattr(faiss, "set_deserialization_vector_byte_limit"):  # an older FAISS
+        yield
+        return
+    size = path.stat().st_size
+    with _limits:  # they hold for all threads
+        before = faiss.get_deserialization_vector_byte_limit(), faiss.get_deserialization_loop_limit()
+        faiss.set_deserialization_vector_byte_limit(size)
+        faiss.set_deserialization_loop_limit(size)
+        try:
+            yield
+        finally:
+            faiss.set_deserialization_vector_byte_limit(before[0])
+            faiss.set_deserialization_loop_limit(before[1])
+
+
+def training_sample(shards: list[Shard], count: int) -> NDArray[np.float32]:
+    """At most `count` rows of all shards, drawn with a fixed seed, in order, float32 [n, d]; at most 1 GB."""
+    rows, width = sum(shard.rows for shard in shards), shards[0].open().shape[1]
+    count = min(rows, count, _TRAIN_BYTES // (4 * width))
+    chosen = np.sort(np.random.default_rng(0).choice(rows, count, replace=False))
+    sample = np.empty((count, width), np.float32)
+    for shard in shards:
+        low, high = np.searchsorted(chosen, [shard.first_row, shard.first_row + shard.rows])
+        sample[low:high] = shard.open()[chosen[low:high] - shard.first_row]
+    return sample
+
+
+def padded_result(rows: NDArray[np.int64], scores: NDArray[np.float32], k: int) -> Hits:
+    """FAISS's result [Q, depth] as k columns, with -inf for missing hits."""
+    missing = ((0, 0), (0, k - rows.shape[1]))
+    scores = np.where(rows < 0, -np.inf, scores).astype(np.float32)
+    return np.pad(rows, missing, constant_values=-1), np.pad(scores, missing, constant_values=-np.inf)
