@@ -10,7 +10,12 @@ from typing import Any
 
 import torch
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
+from sentence_transformers.sentence_transformer.modules import (
+    Normalize,
+    Pooling,
+    StaticEmbedding,
+    Transformer,
+)
 from transformers import BertConfig, BertModel, BertTokenizerFast
 
 WORDS = [f"{a}{b}{c}" for a in "bdfgkl" for b in "aeiou" for c in "mnrst"]
@@ -50,6 +55,15 @@ def save_normalized(folder: Path, seed: int = 0, **options: Any) -> Path:
     """A sentence-transformers folder with mean pooling and vectors of length 1, as MiniLM has."""
     bare = save_bert(folder.with_name(folder.name + "-bare"), seed, **options)
     modules = [Transformer(str(bare), max_seq_length=48), Pooling(32, pooling_mode="mean"), Normalize()]
+    SentenceTransformer(modules=modules, device="cpu").save_pretrained(str(folder))
+    return folder
+
+
+def save_static(folder: Path, seed: int = 0) -> Path:
+    """A static encoder with random vectors, scaled to length 1."""
+    tokenizer = save_tokenizer(folder.with_name(folder.name + "-tokenizer"))
+    vectors = torch.randn(len(tokenizer), 32, generator=torch.Generator().manual_seed(seed))
+    modules = [StaticEmbedding(tokenizer, vectors), Normalize()]
     SentenceTransformer(modules=modules, device="cpu").save_pretrained(str(folder))
     return folder
 

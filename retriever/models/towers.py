@@ -25,6 +25,13 @@ def is_normalized(model: SentenceTransformer) -> bool:
     return any(isinstance(module, Normalize) for module in model.modules())
 
 
+def is_static(model: SentenceTransformer) -> bool:
+    """Whether texts are means of token vectors, without layers."""
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+
+    return isinstance(model[0], StaticEmbedding)
+
+
 def has_two_towers(model: SentenceTransformer) -> bool:
     """Whether queries and passages have encoders of their own."""
     from sentence_transformers.sentence_transformer.modules import Router

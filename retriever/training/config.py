@@ -78,10 +78,10 @@ class TextSettings(Settings):
     title: bool = True
     """whether passages are read with their title, as `indexer/build.py` gives it to encoders; false by
     default in pre-training"""
-    query_tokens: Positive = 256
-    """longer queries are cut; 150 by default in pre-training"""
-    passage_tokens: Positive = 256
-    """longer passages are cut"""
+    query_tokens: Count = 256
+    """longer queries are cut; 150 by default in pre-training; 0: where the base ends, a static one nowhere"""
+    passage_tokens: Count = 256
+    """longer passages are cut; 0: as for queries"""
     separator: str | None = None
     """the text between title and passage, such as " [SEP] "; by default that of the base, else a space"""
 

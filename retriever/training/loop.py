@@ -1,14 +1,13 @@
 """The loop of every training: steps, schedule, precision, clipping, log, dev measure and checkpoints.
 
 A plain loop on accelerate, which places the model, adds up the gradients of several processes and feeds the
-trackers. AdamW is the optimiser, without weight decay on biases and norms; the learning rate rises linearly
-and falls linearly to 0. What differs between trainings is a `Task`.
+trackers. The learning rate rises linearly and falls linearly to 0. What differs between trainings is a
+`Task`.
 """
 
 from __future__ import annotations
 
 import ctypes
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ from retriever.training.checkpoints import Fingerprint, State
 from retriever.training.config import OutputSettings, TrainingSettings
 from retriever.training.lifecycle import LOG, Run
 from retriever.training.log import Log
+from retriever.training.optimizers import clip_gradients, make_optimizer
 
 Inputs = dict[str, Any]
 
@@ -83,13 +83,7 @@ def train_steps(
     resumed = checkpoints.newest_valid(folder, fingerprint)
     if resumed:
         checkpoints.load_weights(task.model, resumed)
-    optimizer: Any = torch.optim.AdamW(
-        parameter_groups(task.model, training.weight_decay),
-        lr=training.learning_rate,
-        eps=training.adam_epsilon,
-        fused=True,
-    )
-    model, optimizer = accelerator.prepare(task.model, optimizer)
+    model, optimizer = accelerator.prepare(task.model, make_optimizer(task.model, training))
     schedule = get_linear_schedule_with_warmup(optimizer, ceil(training.warmup * steps), steps)
     state = checkpoints.load_state(resumed, optimizer, schedule) if resumed else State()
     set_seed(training.seed)
@@ -107,7 +101,7 @@ def train_steps(
                 losses = task.loss(model, inputs)
                 _check_finite(losses["loss"], state.step + 1, places)
                 accelerator.backward(losses["loss"])
-                norm = accelerator.clip_grad_norm_(model.parameters(), training.clip or inf)
+                norm = clip_gradients(model.parameters(), training.clip or inf)
             optimizer.step()
             learning_rate = schedule.get_last_lr()[0]
             schedule.step()
@@ -177,23 +171,6 @@ def _measure(dev: DevMeasure, state: State) -> float:
     if state.best is None or (value > state.best if dev.higher_is_better else value < state.best):
         state.best, state.best_step = value, state.step
     return value
-
-
-_NO_DECAY = re.compile(r"bias|layernorm|rmsnorm|(?:^|[._])norm(?:$|\.)")
-
-
-def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """The trained weights with and without weight decay, chosen as in the transformers library.
-
-    Biases and the weights of norms, by their names or their modules' class, are not decayed.
-    """
-    norms = tuple(name for name, module in model.named_modules() if isinstance(module, nn.LayerNorm))
-    decayed: list[nn.Parameter] = []
-    others: list[nn.Parameter] = []
-    for name, parameter in checkpoints.trained_weights(model).items():
-        is_exempt = _NO_DECAY.search(name.lower()) or name.rpartition(".")[0] in norms
-        (others if is_exempt else decayed).append(parameter)
-    return [{"params": decayed, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
 
 
 def _multiply_in_bfloat16(model: nn.Module, device: str) -> None:

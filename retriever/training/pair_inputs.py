@@ -5,16 +5,17 @@ Texts get exactly the form in which the encoder gets them later (`retriever.mode
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from indexer.store.ids import hash_ids
-from retriever.mining.pairs import Context, Pair
+from retriever.mining.pairs import Context
 from retriever.models.biencoder import TextFormat
 from retriever.training.batches import Sample
 
@@ -27,6 +28,8 @@ QUERY, TEXT, ID, DOCUMENT = range(4)
 _BLANK = Context("", "")
 
 T = TypeVar("T")
+Q = TypeVar("Q")
+C = TypeVar("C")
 
 
 def draw(items: Sequence[T], limit: int, key: Sequence[int]) -> Sequence[T]:
@@ -42,15 +45,21 @@ def passage_keys(query: str, contexts: Sequence[Context]) -> NDArray[np.int64]:
     Only the relevant passage has a query; a blank passage has no key at all.
     """
     keys = np.zeros((len(contexts), 4), np.int64)
-    for place, context in enumerate(contexts):
-        if context is not _BLANK:
-            names = [f"{context.title}\n{context.text}", context.id, document_of(context)]
-            keys[place, TEXT:] = [_key(name) for name in names]
-    keys[0, QUERY] = _key(query)
+    keys[:, TEXT:] = [context_keys(context) for context in contexts]
+    keys[0, QUERY] = key_of(query)
     return keys
 
 
-def _key(name: str) -> int:
+def context_keys(context: Context) -> tuple[int, int, int]:
+    """The keys of a passage's text, id and document."""
+    if context is _BLANK:
+        return 0, 0, 0
+    text = f"{context.title}\n{context.text}"
+    return key_of(text), key_of(context.id), key_of(document_of(context))
+
+
+def key_of(name: str) -> int:
+    """A name's hash, 64 bits; 0 if it is empty."""
     return int(hash_ids([name]).view(np.int64)[0]) if name else 0
 
 
@@ -62,57 +71,94 @@ def document_of(context: Context) -> str:
     return context.title or context.id
 
 
-@dataclass(frozen=True)
-class PairCollator:
-    """Pairs to the inputs of one step.
+@dataclass(frozen=True, kw_only=True)
+class Collator(ABC, Generic[Q, C]):
+    """Pairs to the inputs of one step; Q and C stand for a query and for a passage.
 
-    query_tokens, passage_tokens: the limits of length. negatives, hard_negatives: how many of each join the
-    batch. seed: by which they are drawn. mini_batch: texts in a piece; 0: all.
+    negatives, hard_negatives: how many of each join the batch. seed: by which they are drawn. mini_batch:
+    texts in a piece; 0: all.
     """
 
-    model: SentenceTransformer
-    format: TextFormat
-    query_tokens: int
-    passage_tokens: int
+    blank: ClassVar[Any]
+    """Stands for a missing passage."""
+
     negatives: int = 0
     hard_negatives: int = 0
     seed: int = 0
     mini_batch: int = 0
 
-    def __call__(self, samples: Sequence[Sample[Pair]], epoch: int) -> dict[str, Any]:
+    @abstractmethod
+    def queries(self, queries: Sequence[Q]) -> dict[str, Any]:
+        """The features of some queries, as the model reads them."""
+
+    @abstractmethod
+    def passages(self, passages: Sequence[C]) -> dict[str, Any]:
+        """The features of some passages."""
+
+    @abstractmethod
+    def keys(self, query: Q, passages: Sequence[C]) -> NDArray[np.int64]:
+        """The keys of a pair's passages, as `passage_keys` has them."""
+
+    def __call__(self, samples: Sequence[Sample[Any]], epoch: int) -> dict[str, Any]:
         """`queries`, `passages`: features of B and B (1 + n) texts in pieces; `keys`: int64 [B, 1 + n, 4].
 
         Passages are in the order of the loss: the relevant ones of all pairs, then the first negative of all
         pairs, and so on.
         """
-        queries = [self.format.query(sample.record.query) for sample in samples]
+        queries: list[Q] = [sample.record.query for sample in samples]
         pairs = [self.contexts(sample, epoch) for sample in samples]  # [B][1 + n]
-        columns = zip(*pairs, strict=True)
-        passages = [self.format.passage(c.title, c.text) for column in columns for c in column]
-        keys = [passage_keys(query, pair) for query, pair in zip(queries, pairs, strict=True)]
+        passages = [context for column in zip(*pairs, strict=True) for context in column]
+        keys = [self.keys(query, pair) for query, pair in zip(queries, pairs, strict=True)]
         return {
-            "queries": self._pieces(queries, "query", self.query_tokens),
-            "passages": self._pieces(passages, "document", self.passage_tokens),
+            "queries": self._pieces(self.queries, queries),
+            "passages": self._pieces(self.passages, passages),
             "keys": torch.from_numpy(np.stack(keys)),
         }
 
-    def contexts(self, sample: Sample[Pair], epoch: int) -> list[Context]:
+    def contexts(self, sample: Sample[Any], epoch: int) -> list[C]:
         """The passages of a pair: the relevant one, then its negatives; blank ones where it has too few.
 
         Where there are more than wanted they are drawn anew for each epoch, by seed, epoch and row.
         """
         pair = sample.record
-        contexts = [pair.positive]
+        contexts: list[C] = [pair.positive]
         for number, (own, limit) in enumerate(
             ((pair.negatives, self.negatives), (pair.hard_negatives, self.hard_negatives))
         ):
             drawn = draw(own, limit, (self.seed, epoch, sample.row, number))
-            contexts += [*drawn, *[_BLANK] * (limit - len(drawn))]
+            contexts += [*drawn, *[self.blank] * (limit - len(drawn))]
         return contexts
 
-    def _pieces(self, texts: Sequence[str], task: str, limit: int) -> list[dict[str, Any]]:
-        size = self.mini_batch or len(texts)
-        return [
-            dict(self.model.preprocess(texts[n : n + size], prompt=None, task=task, max_length=limit))
-            for n in range(0, len(texts), size)
-        ]
+    def _pieces(
+        self, features: Callable[[Sequence[T]], dict[str, Any]], items: Sequence[T]
+    ) -> list[dict[str, Any]]:
+        size = self.mini_batch or len(items)
+        return [features(items[n : n + size]) for n in range(0, len(items), size)]
+
+
+@dataclass(frozen=True)
+class PairCollator(Collator[str, Context]):
+    """The inputs of a transformer. query_tokens, passage_tokens: limits of length; 0: the model's."""
+
+    blank = _BLANK
+
+    model: SentenceTransformer
+    format: TextFormat
+    query_tokens: int
+    passage_tokens: int
+
+    def queries(self, queries: Sequence[str]) -> dict[str, Any]:
+        """Padded token ids."""
+        return self._features([self.format.query(query) for query in queries], "query", self.query_tokens)
+
+    def passages(self, passages: Sequence[Context]) -> dict[str, Any]:
+        """Padded token ids."""
+        texts = [self.format.passage(context.title, context.text) for context in passages]
+        return self._features(texts, "document", self.passage_tokens)
+
+    def keys(self, query: str, passages: Sequence[Context]) -> NDArray[np.int64]:
+        """By the texts as they are read."""
+        return passage_keys(self.format.query(query), passages)
+
+    def _features(self, texts: list[str], task: str, limit: int) -> dict[str, Any]:
+        return dict(self.model.preprocess(texts, prompt=None, task=task, max_length=limit or None))

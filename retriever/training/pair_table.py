@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ from pydantic import TypeAdapter
 
 from indexer.base.errors import InputError
 from indexer.store.tables import Row
-from retriever.mining.pairs import Pair, read_pairs
+from retriever.mining.pairs import Context, Pair, read_pairs
 from retriever.training.config import Kind
 from retriever.training.sample_table import SampleTable
 
@@ -88,7 +87,19 @@ def table_rows(pairs: Iterable[tuple[Pair, str]]) -> Iterator[tuple[Row, int]]:
     """The rows of a `PairTable`, of pairs each with its place for messages."""
     for pair, place in pairs:
         contexts = (pair.positive, *pair.negatives, *pair.hard_negatives)
-        yield asdict(pair) | {"place": place}, len(pair.query) + sum(len(c.text) for c in contexts)
+        row = {
+            "place": place,
+            "query": pair.query,
+            "positive": _values(pair.positive),
+            "negatives": [_values(context) for context in pair.negatives],
+            "hard_negatives": [_values(context) for context in pair.hard_negatives],
+            "objective": pair.objective,
+        }
+        yield row, len(pair.query) + sum(len(c.text) for c in contexts)
+
+
+def _values(context: Context) -> Row:
+    return {"title": context.title, "text": context.text, "id": context.id}
 
 
 def _check_stage(pair: Pair, kind: Kind, place: str) -> None:

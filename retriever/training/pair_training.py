@@ -9,6 +9,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from accelerate.utils import set_seed
 from torch import Tensor, nn
@@ -22,15 +23,16 @@ from retriever.models.biencoder import TextFormat
 from retriever.models.folders import model_sha256
 from retriever.models.library import TITLE_SEPARATOR, quiet, text_prompts
 from retriever.models.locations import ADAPTER, PASSAGES, find_base
-from retriever.models.towers import has_two_towers, is_normalized, tower
+from retriever.models.towers import has_two_towers, is_normalized, is_static, tower
 from retriever.training.average_rank import AverageRank
 from retriever.training.card import bi_encoder_card
 from retriever.training.config import TrainConfig
 from retriever.training.in_batch_loss import pair_loss
 from retriever.training.lifecycle import Run, existing, fingerprint, is_finished, open_run
 from retriever.training.loop import DevMeasure, Task, train_steps
-from retriever.training.pair_inputs import PairCollator
+from retriever.training.pair_inputs import Collator, PairCollator
 from retriever.training.pair_table import PairTable, open_pairs
+from retriever.training.token_pairs import TokenCollator, TokenPairs
 from retriever.training.trainable_towers import open_model
 
 if TYPE_CHECKING:
@@ -71,7 +73,8 @@ def make_task(config: TrainConfig, run: Run, pairs_sha256: str) -> tuple[Task, d
     batches = run.batches(sources, training.batch, training.seed)
     set_seed(training.seed)
     with progress("opening the base"):
-        model = open_model(config.model, max(config.texts.query_tokens, config.texts.passage_tokens))
+        limits = config.texts.query_tokens, config.texts.passage_tokens
+        model = open_model(config.model, max(limits) if all(limits) else 0)
     if config.texts.separator is not None:
         model.prompts = {**(model.prompts or {}), TITLE_SEPARATOR: config.texts.separator}
     # DDP follows one forward pass at a time, and two towers have one each.
@@ -85,17 +88,20 @@ def make_task(config: TrainConfig, run: Run, pairs_sha256: str) -> tuple[Task, d
         options: dict[str, Any] = {"masking": config.loss.mask_duplicates, "fixed_passages": is_fixed}
         return {"loss": pair_loss(prepared, inputs, scale=scale, cached=is_cached, **options)}
 
-    collator = PairCollator(
-        model,
-        TextFormat(config.texts.title, **text_prompts(model)),
-        config.texts.query_tokens,
-        config.texts.passage_tokens,
-        config.data.negatives,
-        config.data.hard_negatives,
-        training.seed,
-        training.mini_batch,
-    )
-    task = Task(model, pairs, batches, "pairs", collator, loss, _dev_measure(config, model))
+    text_format = TextFormat(config.texts.title, **text_prompts(model))
+    drawing: dict[str, Any] = {
+        "negatives": config.data.negatives,
+        "hard_negatives": config.data.hard_negatives,
+        "seed": training.seed,
+        "mini_batch": training.mini_batch,
+    }
+    samples: PairTable | TokenPairs = pairs
+    collate: Collator[Any, Any] = PairCollator(model, text_format, *limits, **drawing)
+    if is_static(model):
+        rows = np.concatenate(list(sources.values())).tolist()
+        samples = TokenPairs(pairs, rows, model.tokenizer, text_format, *limits)
+        collate = TokenCollator(samples, **drawing)
+    task = Task(model, samples, batches, "pairs", collate, loss, _dev_measure(config, model))
     counts = ", ".join(f"{len(rows):,} {name or 'labelled'}" for name, rows in sources.items())
     return task, {"pairs": counts, "SHA-256 of the pairs": f"`{pairs_sha256}`", "scale of scores": scale}
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 from indexer.base.errors import UsageError
 from retriever.models.bases import open_base
 from retriever.models.locations import DEFAULT_ENCODER, PASSAGES
-from retriever.models.towers import has_two_towers, split_towers, tower, transformers_of
+from retriever.models.towers import has_two_towers, is_static, split_towers, tower, transformers_of
 from retriever.training.config import ModelSettings
+from retriever.training.token_vectors import TokenVectors
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -17,11 +18,14 @@ if TYPE_CHECKING:
 def open_model(settings: ModelSettings, max_tokens: int) -> SentenceTransformer:
     """The model as training starts, on the CPU, in float32.
 
-    max_tokens: what longer texts are cut to, later too. Raises `InputError` if the base cannot be had
-    or read, `UsageError` if it does not fit the settings.
+    max_tokens: what longer texts are cut to, later too; 0: as the base does. Raises `InputError` if the base
+    cannot be had or read, `UsageError` if it does not fit the settings.
     """
     model = open_base(settings.base)
     _set_pooling(model, settings)
+    if is_static(model):
+        _make_trainable(model, settings)
+        return model
     if settings.towers == "two" and not has_two_towers(model):
         model = split_towers(model)
     elif settings.towers == "shared" and has_two_towers(model):
@@ -40,6 +44,16 @@ def open_model(settings: ModelSettings, max_tokens: int) -> SentenceTransformer:
     elif settings.train == "query":
         tower(model, PASSAGES).requires_grad_(False)
     return model
+
+
+def _make_trainable(model: SentenceTransformer, settings: ModelSettings) -> None:
+    if settings.towers == "two" or settings.train != "all":
+        raise UsageError(
+            f"{settings.base} is a static encoder, and all of its vectors are trained, in one tower",
+            'Set model.towers = "shared" and model.train = "all".',
+        )
+    embedding: Any = model[0]
+    embedding.embedding = TokenVectors(embedding.embedding.weight)
 
 
 def _set_pooling(model: SentenceTransformer, settings: ModelSettings) -> None:
@@ -69,6 +83,8 @@ def _set_pooling(model: SentenceTransformer, settings: ModelSettings) -> None:
 
 
 def _set_length(transformer: Any, tokens: int, name: str) -> None:
+    if not tokens:
+        return
     positions = getattr(transformer.model.config, "max_position_embeddings", None)
     if positions and tokens > positions:
         raise UsageError(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from command import ROOT
-from tiny_training import pair_rows, save_bert, save_normalized, write_pairs
+from tiny_training import pair_rows, save_bert, save_normalized, save_static, write_pairs
 from tokenizers import Tokenizer
 
 from indexer.base.settings import read_settings
@@ -29,6 +29,7 @@ CONFIGS = sorted(
 def data(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("configs")
     save_bert(folder / "bert", max_position_embeddings=256)
+    save_static(folder / "static")
     save_normalized(folder / "normalized", max_position_embeddings=256)
     write_pairs(folder / "pretrain.jsonl", pair_rows(130, objectives=("dual-link",)))
     write_pairs(folder / "finetune.jsonl", pair_rows(130))
@@ -68,7 +69,8 @@ def test_a_config_takes_a_step(path, data, build, index_path, tmp_path):
         settings += [f"data.index={index_path}", f"model.tokenizer={data / 'bert'}", "model.width=64"]
         train_masked([str(path), *(word for s in settings for word in ("--set", s))])
     else:
-        base = "normalized" if "MiniLM" in values["model"]["base"] else "bert"
+        kinds = {"MiniLM": "normalized", "static": "static"}
+        base = next((base for word, base in kinds.items() if word in values["model"]["base"]), "bert")
         pairs = data / f"{values['stage']['kind']}.jsonl"
         settings += [f"model.base={data / base}", f"data.pairs=['{pairs}']", "training.batch=8"]
         settings += [f"dev.pairs=['{data / 'finetune.jsonl'}']", "dev.most=4"]

@@ -15,7 +15,7 @@ import torch
 from command import ROOT, kill_at, two_ranks
 from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
-from tiny_training import pair_rows, save_bert, save_normalized, write_pairs
+from tiny_training import pair_rows, save_bert, save_normalized, save_static, write_pairs
 
 from indexer.base.errors import InputError, MachineError, UsageError
 from indexer.base.settings import read_settings, settings_text
@@ -63,6 +63,7 @@ def data(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("data")
     save_bert(folder / "bert", hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1)
     save_normalized(folder / "normalized")
+    save_static(folder / "static")
     write_pairs(folder / "mined.jsonl", pair_rows(40, objectives=("dual-link", "co-mention")))
     write_pairs(folder / "labelled.jsonl", pair_rows(24, seed=1))
     write_pairs(folder / "dev.jsonl", pair_rows(12, seed=2))
@@ -232,7 +233,12 @@ def test_two_processes_have_the_losses_gradients_and_weights_of_one(data, tmp_pa
     # with an epsilon that large Adam's steps are proportional to the gradients, so the weights show them
     common = ["training.adam_epsilon=1.0", "training.learning_rate=0.1", "training.epochs=2"]
     two = ['model.towers="two"']
-    variants = {"shared": [], "pieces": [*two, "training.mini_batch=2"], "whole": two}
+    variants = {
+        "shared": [],
+        "pieces": [*two, "training.mini_batch=2"],
+        "whole": two,
+        "static": [f'model.base="{data / "static"}"', "training.mini_batch=3"],
+    }
     paths = {}
     for name, settings in variants.items():
         for processes in (1, 2):

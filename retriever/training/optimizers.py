@@ -1,0 +1,89 @@
+"""The optimisers of all trainings: AdamW, and for token vectors Adam of the rows that a step has read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from math import sqrt
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from retriever.training import checkpoints
+from retriever.training.config import TrainingSettings
+
+
+def make_optimizer(model: nn.Module, training: TrainingSettings) -> Any:
+    """AdamW, without weight decay on biases and norms; `RowAdam` for a model whose gradients are sparse."""
+    groups = parameter_groups(model, training.weight_decay)
+    options: dict[str, Any] = {"lr": training.learning_rate, "eps": training.adam_epsilon}
+    if any(getattr(module, "sparse", False) for module in model.modules()):
+        return RowAdam(groups, **options)
+    return torch.optim.AdamW(groups, **options, fused=True)
+
+
+_NO_DECAY = re.compile(r"bias|layernorm|rmsnorm|(?:^|[._])norm(?:$|\.)")
+
+
+def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+    """The trained weights with and without weight decay, chosen as in the transformers library.
+
+    Biases and the weights of norms, by their names or their modules' class, are not decayed.
+    """
+    norms = tuple(name for name, module in model.named_modules() if isinstance(module, nn.LayerNorm))
+    decayed: list[nn.Parameter] = []
+    others: list[nn.Parameter] = []
+    for name, parameter in checkpoints.trained_weights(model).items():
+        is_exempt = _NO_DECAY.search(name.lower()) or name.rpartition(".")[0] in norms
+        (others if is_exempt else decayed).append(parameter)
+    return [{"params": decayed, "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
+
+
+class RowAdam(torch.optim.Optimizer):
+    """AdamW whose step moves the rows with a gradient alone; the others keep their weights and moments.
+
+    The lazy Adam of sparse gradients (torch.optim.SparseAdam), with decoupled weight decay (Loshchilov and
+    Hutter 2019) of these rows.
+    """
+
+    def __init__(self, groups: Any, lr: float, eps: float, betas: tuple[float, float] = (0.9, 0.999)) -> None:
+        super().__init__(groups, {"lr": lr, "eps": eps, "betas": betas, "weight_decay": 0.0})
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> Any:
+        """Apply the gradients, sparse ones [V, d] with rows as their only sparse dimension."""
+        for group in self.param_groups:
+            for weights in group["params"]:
+                if weights.grad is not None:
+                    self._step(group, weights, weights.grad.coalesce())
+
+    def _step(self, group: dict[str, Any], weights: Tensor, gradient: Tensor) -> None:
+        rows, values = gradient.indices()[0], gradient.values()  # [U], [U, d]
+        state = self.state[weights]
+        if not state:
+            moments = {name: torch.zeros_like(weights) for name in ("exp_avg", "exp_avg_sq")}
+            state.update(moments, step=torch.zeros(()))
+        state["step"] += 1
+        (beta1, beta2), rate, step = group["betas"], group["lr"], state["step"].item()
+        mean = state["exp_avg"][rows].lerp_(values, 1 - beta1)
+        square = state["exp_avg_sq"][rows].mul_(beta2).addcmul_(values, values, value=1 - beta2)
+        state["exp_avg"][rows], state["exp_avg_sq"][rows] = mean, square
+        size = square.sqrt_().div_(sqrt(1 - beta2**step)).add_(group["eps"])
+        moved = weights[rows].mul_(1 - rate * group["weight_decay"])
+        weights[rows] = moved.addcdiv_(mean, size, value=-rate / (1 - beta1**step))
+
+
+def clip_gradients(parameters: Iterable[nn.Parameter], limit: float) -> Tensor:
+    """Scale gradients, dense or sparse, so that their norm is at most the limit; the norm before, []."""
+    gradients = []
+    for parameter in parameters:
+        if parameter.grad is not None and parameter.grad.is_sparse:
+            parameter.grad = parameter.grad.coalesce()  # the norm of a sum is not that of its parts
+            gradients.append(parameter.grad.values())
+        elif parameter.grad is not None:
+            gradients.append(parameter.grad)
+    norm = torch.nn.utils.get_total_norm(gradients)
+    for gradient in gradients:
+        gradient.mul_((limit / (norm + 1e-6)).clamp(max=1.0))
+    return norm

@@ -1,0 +1,155 @@
+"""Pairs for a static encoder: token ids, which are made once and kept for all epochs.
+
+A transformer takes so much longer than its tokenizer that the texts of each batch are tokenised anew; for a
+static encoder that would be most of the work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from indexer.base.progress import progress
+from indexer.encoding.batches import TokenRows
+from retriever.mining.pairs import Context
+from retriever.models.biencoder import TextFormat
+from retriever.training.batches import Sample
+from retriever.training.pair_inputs import QUERY, TEXT, Collator, context_keys, key_of
+from retriever.training.pair_table import PairTable
+
+_BLOCK = 4_096  # texts that are tokenised together
+
+
+class Texts:
+    """Texts that become token ids, without special tokens, as sentence-transformers reads them."""
+
+    def __init__(self, tokenizer: Tokenizer, max_tokens: int) -> None:
+        """max_tokens: longer texts are cut; 0: none."""
+        self._tokenizer = Tokenizer.from_str(tokenizer.to_str())
+        self._tokenizer.no_padding()
+        self._tokenizer.no_truncation()
+        if max_tokens:
+            self._tokenizer.enable_truncation(max_tokens)
+        self._waiting: list[str] = []
+        self._pieces: list[TokenRows] = []
+
+    def add(self, text: str) -> None:
+        """One more text."""
+        self._waiting.append(text)
+        if len(self._waiting) == _BLOCK:
+            self._tokenize()
+
+    def _tokenize(self) -> None:
+        encodings = self._tokenizer.encode_batch_fast(self._waiting, add_special_tokens=False)
+        self._pieces.append(TokenRows.of(encoding.ids for encoding in encodings))
+        self._waiting.clear()
+
+    def rows(self) -> TokenRows:
+        """The token ids of all texts, in order."""
+        self._tokenize()
+        return TokenRows.joined(self._pieces)
+
+
+def token_features(rows: TokenRows, numbers: Sequence[int]) -> dict[str, torch.Tensor]:
+    """What `StaticEmbedding` reads: input_ids int64 [T], all tokens back to back, and offsets int64 [B]."""
+    chosen = TokenRows.of(rows[number] for number in numbers)
+    return {
+        "input_ids": torch.from_numpy(chosen.ids.astype(np.int64)),
+        "offsets": torch.from_numpy(chosen.ends - chosen.lengths),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class TokenPair:
+    """A pair as row numbers of `TokenPairs.queries` and `TokenPairs.passages`."""
+
+    query: int
+    positive: int
+    negatives: Sequence[int]
+    hard_negatives: Sequence[int]
+
+
+class TokenPairs:
+    """The samples of some rows of a table. Equal passages are stored once; number 0 is the blank one.
+
+    query_keys: int64 [Q]; passage_keys: int64 [C, 3], of text, id and document.
+    """
+
+    def __init__(
+        self,
+        pairs: PairTable,
+        rows: Iterable[int],
+        tokenizer: Tokenizer,
+        text_format: TextFormat,
+        query_tokens: int,
+        passage_tokens: int,
+    ) -> None:
+        queries, passages = Texts(tokenizer, query_tokens), Texts(tokenizer, passage_tokens)
+        passages.add("")
+        query_keys: list[int] = []
+        numbers = {(0, 0, 0): 0}
+
+        def number_of(context: Context) -> int:
+            key = context_keys(context)
+            if key not in numbers:
+                numbers[key] = len(numbers)
+                passages.add(text_format.passage(context.title, context.text))
+            return numbers[key]
+
+        self._samples: dict[int, Sample[TokenPair]] = {}
+        with progress("tokenising pairs", unit="pairs") as advance:
+            for row in rows:
+                sample = pairs[row]
+                pair, query = sample.record, text_format.query(sample.record.query)
+                self._samples[row] = Sample(
+                    sample.row,
+                    sample.place,
+                    TokenPair(
+                        len(query_keys),
+                        number_of(pair.positive),
+                        [number_of(context) for context in pair.negatives],
+                        [number_of(context) for context in pair.hard_negatives],
+                    ),
+                )
+                queries.add(query)
+                query_keys.append(key_of(query))
+                advance(1)
+        self.queries, self.passages = queries.rows(), passages.rows()
+        self.query_keys = np.array(query_keys, np.int64)
+        self.passage_keys = np.array(list(numbers), np.int64)
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    def __getitem__(self, row: int) -> Sample[TokenPair]:
+        return self._samples[row]
+
+
+@dataclass(frozen=True)
+class TokenCollator(Collator[int, int]):
+    """The inputs of a static encoder."""
+
+    blank = 0
+
+    pairs: TokenPairs
+
+    def queries(self, queries: Sequence[int]) -> dict[str, Any]:
+        """Flat token ids."""
+        return token_features(self.pairs.queries, queries)
+
+    def passages(self, passages: Sequence[int]) -> dict[str, Any]:
+        """Flat token ids."""
+        return token_features(self.pairs.passages, passages)
+
+    def keys(self, query: int, passages: Sequence[int]) -> NDArray[np.int64]:
+        """As those of the texts."""
+        keys = np.zeros((len(passages), 4), np.int64)
+        keys[:, TEXT:] = self.pairs.passage_keys[passages]
+        keys[0, QUERY] = self.pairs.query_keys[query]
+        return keys

@@ -1,0 +1,204 @@
+"""Training of static encoders: gradients and steps against dense twins, token ids against the library's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from sentence_transformers import SentenceTransformer
+from tiny_training import pair_rows, save_normalized, save_static, write_pairs
+from torch import nn
+
+from indexer.base.errors import UsageError
+from retriever.models.biencoder import TextFormat, open_biencoder
+from retriever.train import main
+from retriever.training import loop
+from retriever.training.batches import Sample
+from retriever.training.log import read_log
+from retriever.training.optimizers import RowAdam, clip_gradients
+from retriever.training.pair_inputs import PairCollator
+from retriever.training.pair_table import open_pairs
+from retriever.training.token_pairs import TokenCollator, TokenPairs
+from retriever.training.token_vectors import TokenVectors
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+CONFIG = """
+[stage]
+kind = "pretrain"
+[model]
+base = "{folder}/static"
+[data]
+pairs = ["{folder}/mined.jsonl"]
+[texts]
+query_tokens = 0
+passage_tokens = 0
+[training]
+batch = 16
+epochs = 8
+learning_rate = 0.05
+[dev]
+pairs = ["{folder}/mined.jsonl"]
+[output]
+folder = "{output}/out"
+log_steps = 1
+checkpoint_steps = 3
+"""
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("static")
+    save_static(folder / "static")
+    write_pairs(folder / "mined.jsonl", pair_rows(40, objectives=("dual-link",)))
+    return folder
+
+
+@pytest.fixture
+def train(data, tmp_path):
+    def run(*settings: str, output: Path = tmp_path) -> Path:
+        output.mkdir(exist_ok=True)
+        (output / "c.toml").write_text(CONFIG.format(folder=data, output=output))
+        main([str(output / "c.toml"), *(word for setting in settings for word in ("--set", setting))])
+        return output / "out"
+
+    return run
+
+
+def some_texts(tokens: int = 60, texts: int = 7) -> tuple[torch.Tensor, torch.Tensor]:
+    draw = np.random.default_rng(3)
+    offsets = np.sort(np.append(draw.integers(0, tokens, texts - 2), [0, tokens]))  # the last text is empty
+    return torch.from_numpy(draw.integers(0, 20, tokens)), torch.from_numpy(offsets)
+
+
+def test_gradients_are_those_of_a_dense_mean():
+    ids, offsets = some_texts()
+    dense = nn.EmbeddingBag(25, 8, mode="mean", dtype=torch.float64)
+    rows = TokenVectors(dense.weight)
+    direction = torch.randn(len(offsets), 8)
+    (dense(ids, offsets) * direction).sum().backward()
+    (rows(ids, offsets) * direction).sum().backward()
+    torch.testing.assert_close(rows(ids, offsets), dense(ids, offsets).float())
+    assert rows.weight.grad.coalesce().indices()[0].tolist() == ids.unique().tolist()
+    torch.testing.assert_close(rows.weight.grad.to_dense(), dense.weight.grad.float())
+
+
+def test_steps_are_those_of_dense_adam_on_the_rows_that_were_read():
+    torch.manual_seed(0)
+    start = torch.randn(25, 8)
+    rows, library = nn.Parameter(start.clone()), nn.Parameter(start.clone())
+    ours = RowAdam([{"params": [rows], "weight_decay": 0.0}], lr=0.1, eps=1e-12)
+    theirs = torch.optim.SparseAdam([library], lr=0.1, eps=1e-12)
+    weights, mean, square = (t.double() for t in (start, torch.zeros(25, 8), torch.zeros(25, 8)))
+    for step in range(1, 6):
+        read = torch.randperm(25)[:9].repeat(2)  # each token twice: their gradients add up
+        gradient = torch.sparse_coo_tensor(read[None], torch.randn(18, 8), (25, 8))
+        rows.grad, library.grad = gradient.clone(), gradient.clone()
+        ours.step()
+        theirs.step()
+        dense, mask = gradient.to_dense().double(), torch.zeros(25, 1, dtype=torch.bool)
+        mask[read] = True
+        mean = torch.where(mask, 0.9 * mean + 0.1 * dense, mean)
+        square = torch.where(mask, 0.999 * square + 0.001 * dense**2, square)
+        moved = mean / (1 - 0.9**step) / ((square / (1 - 0.999**step)).sqrt() + 1e-12)
+        weights = torch.where(mask, weights - 0.1 * moved, weights)
+    torch.testing.assert_close(rows.detach(), weights.float())
+    torch.testing.assert_close(rows, library, atol=1e-5, rtol=1e-4)
+
+
+def test_weight_decay_of_the_rows_that_were_read():
+    rows = nn.Parameter(torch.ones(3, 2))
+    rows.grad = torch.sparse_coo_tensor([[1]], torch.zeros(1, 2), (3, 2))
+    RowAdam([{"params": [rows], "weight_decay": 0.5}], lr=0.1, eps=1e-8).step()
+    torch.testing.assert_close(rows.detach(), torch.tensor([[1.0, 1], [0.95, 0.95], [1, 1]]))
+
+
+@pytest.mark.parametrize("limit", [0.5, 100.0])
+def test_sparse_gradients_are_clipped_as_dense_ones(limit):
+    sparse, dense, other = (nn.Parameter(torch.zeros(4, 2)) for _ in range(3))
+    sparse.grad = torch.sparse_coo_tensor([[1, 3, 1]], torch.tensor([[1.0, 2], [3, 4], [5, 6]]), (4, 2))
+    dense.grad, other.grad = sparse.grad.to_dense(), torch.ones(4, 2)
+    expected = torch.nn.utils.clip_grad_norm_([dense, nn.Parameter(torch.zeros(0))], limit)
+    torch.testing.assert_close(clip_gradients([sparse], limit), expected)
+    torch.testing.assert_close(sparse.grad.to_dense(), dense.grad)
+
+
+def test_inputs_are_those_of_the_library(data, tmp_path):
+    rows = pair_rows(6, objectives=("dual-link",), negatives=3, hard=0)
+    rows[2]["negative_ctxs"] = []
+    rows[4]["positive_ctxs"] = rows[1]["positive_ctxs"]
+    pairs = open_pairs([write_pairs(tmp_path / "p.jsonl", rows)], "pretrain", tmp_path / "p.arrow")
+    model = SentenceTransformer(str(data / "static"), device="cpu")
+    text_format = TextFormat()
+    tokens = TokenPairs(pairs, range(6), model.tokenizer, text_format, 0, 0)
+    options = {"negatives": 2, "seed": 5, "mini_batch": 4}
+    ours = TokenCollator(tokens, **options)([tokens[row] for row in (4, 2, 1)], epoch=1)
+    theirs = PairCollator(model, text_format, 0, 0, **options)([pairs[row] for row in (4, 2, 1)], epoch=1)
+    assert torch.equal(ours["keys"], theirs["keys"])
+    for name in ("queries", "passages"):
+        for mine, library in zip(ours[name], theirs[name], strict=True):
+            assert mine["input_ids"].tolist() == library["input_ids"].tolist()
+            assert mine["offsets"].tolist() == library["offsets"].tolist()
+    assert len(tokens.passages) == 1 + 5 + 15  # the blank one, and each passage once
+
+
+def test_texts_are_cut_where_the_settings_say(data, tmp_path):
+    rows = pair_rows(2, objectives=("dual-link",))
+    pairs = open_pairs([write_pairs(tmp_path / "p.jsonl", rows)], "pretrain", tmp_path / "p.arrow")
+    tokenizer = SentenceTransformer(str(data / "static"), device="cpu").tokenizer
+    tokens = TokenPairs(pairs, [1], tokenizer, TextFormat(title=False), 2, 5)
+    assert tokens.queries.lengths.tolist() == [2] and max(tokens.passages.lengths) == 5
+    assert isinstance(tokens[1], Sample) and len(tokens) == 1
+
+
+def test_training_teaches_and_the_library_opens_the_folder(train, data):
+    out = train()
+    losses = [line["loss"] for line in read_log(out / "log.jsonl") if "loss" in line]
+    assert len(losses) == 24 and losses[-1] < 0.5 * losses[0]
+    model = SentenceTransformer(str(out), device="cpu")
+    encoder = open_biencoder(str(out))
+    text = pair_rows(1)[0]["question"]
+    np.testing.assert_allclose(encoder.encode_queries([text]), model.encode([text]), atol=1e-6)
+    before = SentenceTransformer(str(data / "static"), device="cpu")[0].embedding.weight
+    moved = (model[0].embedding.weight != before).any(dim=1)
+    assert moved.any() and not moved[model.tokenizer.token_to_id("[CLS]")]
+
+
+def test_an_interrupted_run_ends_with_the_same_bits(train, tmp_path, monkeypatch):
+    whole = train(output=tmp_path / "whole")
+
+    def stop(loss, step, places):
+        if step == 11:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(loop, "_check_finite", stop)
+        train()
+    assert not (tmp_path / "out").exists()
+    resumed = train()
+    weights = [load_file(out / "model.safetensors")["embedding.weight"] for out in (whole, resumed)]
+    assert torch.equal(*weights)
+
+
+def test_mini_batches_give_the_same_weights(train, tmp_path):
+    """With an epsilon that large Adam's steps are proportional to the gradients, so the weights show them."""
+    common = ("training.steps=3", "training.adam_epsilon=1.0", "training.learning_rate=1.0")
+    whole = train(*common, output=tmp_path / "whole")
+    pieces = train(*common, "training.mini_batch=5", output=tmp_path / "pieces")
+    weights = [load_file(out / "model.safetensors")["embedding.weight"] for out in (whole, pieces)]
+    torch.testing.assert_close(*weights, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("setting", ['model.towers="two"', 'model.train="lora"'])
+def test_one_tower_of_vectors_is_all_there_is(train, setting):
+    with pytest.raises(UsageError, match="is a static encoder"):
+        train(setting)
+
+
+def test_without_a_limit_a_transformer_reads_what_it_read(train, tmp_path):
+    base = save_normalized(tmp_path / "normalized")
+    out = train(f"model.base={base}", "training.steps=1")
+    assert SentenceTransformer(str(out), device="cpu").max_seq_length == 48
