@@ -160,7 +160,8 @@ class DenseEntry(Entry):
     """where vectors are searched: `auto` (on GPUs if there are any), `cpu` or `cuda`; never measured on a GPU
     so far"""
     search: dict[str, int] = Field({})
-    """FAISS's search parameters, such as `{ nprobe = 64 }` or `{ efSearch = 256 }`"""
+    """FAISS's search parameters, such as `{ nprobe = 64 }`, `{ efSearch = 256 }` or, of a compact index,
+    `{ candidates = 1000 }`"""
     from_links: bool = False
     """whether the encoder has learned from hyperlinks, as those that come with Linkseek have; the search
     page groups pipelines by it"""

@@ -31,6 +31,7 @@ from indexer.building.plan import Built, OpenEncoder, Plan
 from indexer.encoding.encode import Encoder
 from indexer.index import Index
 from indexer.readers.formats import all_readers
+from indexer.search.faiss_index import AUTO
 
 PROGRAM = "python indexer/build.py"
 SAMPLE = bundled("samples/linkseek-sample.xml.bz2")
@@ -53,8 +54,9 @@ class BuildOptions(Options):
     """the folder of the index; index/sample for the sample"""
     encoder: list[str] = Field(["all-MiniLM-L6-v2"])
     """sentence-transformers models by path or name, one or several"""
-    faiss: str = "Flat"
-    """FAISS factory string: Flat (exact, float16), HNSW32, IVF1024,SQfp16, IVF1024,PQ48, ..."""
+    faiss: str = AUTO
+    """Flat (exact, float16), compact (4-bit codes, the best scored again exactly), auto (Flat up to 512 MiB
+    of vectors, else compact), or a FAISS factory string: HNSW32, IVF1024,SQfp16, IVF1024,PQ48, ..."""
     bm25: bool = True
     """no Lucene index, and so neither BM25 nor query likelihood"""
     dense: bool = True

@@ -1,10 +1,21 @@
-"""The GPUs of this machine, without importing a torch that is built for CPUs."""
+"""The memory and the GPUs of this machine, without importing a torch that is built for CPUs."""
 
 from __future__ import annotations
 
+import os
+from contextlib import suppress
 from importlib.metadata import version
+from pathlib import Path
 
 from indexer.base.errors import UsageError
+
+
+def memory_bytes() -> int:
+    """The memory of this machine, or of this container where it has a limit."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with suppress(OSError, ValueError):
+        memory = min(memory, int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    return memory
 
 
 def cuda_devices(device: str) -> list[str]:

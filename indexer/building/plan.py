@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from indexer.encoding.encode import Encoder
-from indexer.search.faiss_index import FLAT
+from indexer.search.faiss_index import AUTO
 from indexer.store.artifacts import Manifest
 
 OpenEncoder = Callable[[str, bool], Encoder]
@@ -31,7 +31,7 @@ class Plan:
     title: bool = True
     bm25: bool = True
     encoders: Sequence[str] = ()
-    faiss: str = FLAT
+    faiss: str = AUTO
     processes: int | None = None
     fresh: bool = False
     command: str = ""

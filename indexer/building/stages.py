@@ -29,7 +29,7 @@ from indexer.index import open_passages
 from indexer.links import build_links
 from indexer.passages import PassageStore, write_passages
 from indexer.readers.reader import Reader
-from indexer.search.faiss_index import FLAT, build_faiss, empty_index, shards_from_flat
+from indexer.search.faiss_index import FLAT, build_faiss, empty_index, resolved_type, shards_from_flat
 from indexer.store.artifacts import (
     BM25,
     DOCUMENTS,
@@ -191,8 +191,10 @@ class Stages:
             return self._part(BM25, fingerprint, build, resumable=False)
 
     def _dense(self, passages: Manifest, name: str, open_encoder: OpenEncoder) -> Manifest:
-        part, factory, rows = dense_part(name), self._plan.faiss, passages["passages"]
+        part, rows = dense_part(name), passages["passages"]
         encoder = self._open(name, open_encoder)
+        factory, why = resolved_type(self._plan.faiss, rows, encoder.dimension)
+        log_line(f"{part}: --faiss {factory}, {why}")
         empty_index(factory, encoder.dimension, rows)  # a bad factory fails early
 
         def build(folder: Path) -> Manifest:

@@ -16,17 +16,36 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from indexer.base.devices import memory_bytes
 from indexer.base.errors import DamagedIndexError, MachineError, UsageError
 from indexer.base.progress import progress
+from indexer.base.text import byte_size
 from indexer.encoding.shards import Shard, open_shards, write_shard
 from indexer.search.compact import CANDIDATES, COMPACT, CompactIndex, empty_codes, write_codes
 from indexer.search.faiss_tools import Hits, import_faiss, padded_result, reason, size_limits, training_sample
 from indexer.store.artifacts import VECTORS, Manifest, rebuild_hint
 
+AUTO = "auto"
 FLAT = "Flat"
+
+_FLAT_BYTES = 512 << 20  # a question reads them all: about 20 ms of processor time
 
 _TRAIN_VECTORS_PER_CENTROID = 64
 _MIN_TRAIN_VECTORS = 65_536
+
+
+def resolved_type(factory: str, rows: int, dimension: int) -> tuple[str, str]:
+    """The factory string that `auto` stands for, and why; another one as it is.
+
+    Flat while all vectors are at most 512 MiB and a quarter of the memory, else compact.
+    """
+    if factory != AUTO:
+        return factory, "as asked for"
+    size, limit = rows * dimension * 2, min(_FLAT_BYTES, memory_bytes() // 4)
+    comparison = f"{byte_size(size)} of vectors, {'up to' if size <= limit else 'over'} {byte_size(limit)}"
+    if size <= limit:
+        return FLAT, f"exact search of {comparison}"
+    return COMPACT, f"codes of {byte_size(size // 8)} for {comparison}"
 
 
 def empty_index(factory: str, dimension: int, rows: int) -> Any:

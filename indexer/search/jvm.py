@@ -12,11 +12,11 @@ import os
 import resource
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from indexer.base.devices import memory_bytes
 from indexer.base.errors import MachineError
 
 _lock = threading.Lock()
@@ -121,10 +121,7 @@ def _heap_mb() -> int:
 
     Raises `MachineError` if a limit on this process leaves no room for it: Java would end the process.
     """
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    with suppress(OSError, ValueError):  # the limit of a container, where there is one
-        memory = min(memory, int(Path("/sys/fs/cgroup/memory.max").read_text()))
-    heap = min(max((memory >> 20) // 4, 512), 4096)
+    heap = min(max((memory_bytes() >> 20) // 4, 512), 4096)
     limit, needed = resource.getrlimit(resource.RLIMIT_AS)[0] >> 20, heap + _BESIDES_HEAP_MB
     if 0 <= limit < needed:
         raise MachineError(

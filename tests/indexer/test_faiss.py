@@ -19,6 +19,7 @@ from indexer.search.faiss_index import (
     build_faiss,
     empty_index,
     open_faiss,
+    resolved_type,
     search_parameters,
 )
 from indexer.search.faiss_tools import training_sample
@@ -167,6 +168,17 @@ def test_what_an_inverted_list_lacks_is_nothing(tmp_path):
 def test_queries_of_another_dimension_are_refused(flat):
     with pytest.raises(ValueError, match="16 dimensions, the index has 32"):
         flat[1].search(QUERIES[:, :16], 5)
+
+
+def test_auto_is_flat_while_that_fits(monkeypatch):
+    assert resolved_type("HNSW32", 10**9, 384)[0] == "HNSW32"
+    assert resolved_type("auto", 582, 384) == (FLAT, "exact search of 447.0 kB of vectors, up to 536.9 MB")
+    assert resolved_type("auto", 21_015_324, 384) == (
+        "compact",
+        "codes of 2.0 GB for 16.1 GB of vectors, over 536.9 MB",
+    )
+    monkeypatch.setattr("indexer.search.faiss_index.memory_bytes", lambda: 1 << 30)
+    assert [resolved_type("auto", rows, 384)[0] for rows in (349_525, 349_526)] == [FLAT, "compact"]
 
 
 # --- options that do not fit ---------------------------------------------------------------------
