@@ -41,7 +41,7 @@ def measure_latency(
     for query in chosen[:_WARM_UP]:
         pipeline([query], k)
     seconds: list[dict[str, float]] = []
-    with progress(f"{name}, one at a time", total=len(chosen), unit="questions") as advance:
+    with progress(f"{name}, time of each question", total=len(chosen), unit="questions") as advance:
         for query in chosen:
             began = time.perf_counter()
             with recorded_stages() as stages:

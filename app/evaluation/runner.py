@@ -152,26 +152,27 @@ def evaluate(plan: Plan) -> Results:
     )
     notes = _notes(plan.queries, runs, foreign, judgements, measures)
     order = [measure.name for measure in (*measures.accuracy, *measures.judged)]
-    return Results(
-        version=VERSION,
-        test_set=plan.test_set,
-        questions=[_question(query, plan.qrels) for query in plan.queries],
-        answer_kind=plan.answer_kind,
-        baseline=baseline,
-        pipelines={name: _scored(runs[name], of.values, plan.seed) for name, of in measured.items()},
-        measures=order,
-        main_measure=measures.main.name,
-        comparisons=compare({name: of.values for name, of in measured.items()}, order, plan.seed),
-        curves=_curves(measured, measures),
-        analyses=_analyses(plan, measured, judgements, measures.main.name),
-        differences=_differences(plan, measured, baseline, measures.main.name),
-        counts=_counts(plan.queries, judgements),
-        judged_level=None if judgements is None else judgements.level,
-        depth=plan.depth,
-        batch_size=plan.batch_size,
-        seeds=Seeds(bootstrap=plan.seed, randomisation=plan.seed),
-        notes=[*plan.notes, *measures.notes, *notes, *answer_notes],
-    )
+    with progress("intervals and tests"):
+        return Results(
+            version=VERSION,
+            test_set=plan.test_set,
+            questions=[_question(query, plan.qrels) for query in plan.queries],
+            answer_kind=plan.answer_kind,
+            baseline=baseline,
+            pipelines={name: _scored(runs[name], of.values, plan.seed) for name, of in measured.items()},
+            measures=order,
+            main_measure=measures.main.name,
+            comparisons=compare({name: of.values for name, of in measured.items()}, order, plan.seed),
+            curves=_curves(measured, measures),
+            analyses=_analyses(plan, measured, judgements, measures.main.name),
+            differences=_differences(plan, measured, baseline, measures.main.name),
+            counts=_counts(plan.queries, judgements),
+            judged_level=None if judgements is None else judgements.level,
+            depth=plan.depth,
+            batch_size=plan.batch_size,
+            seeds=Seeds(bootstrap=plan.seed, randomisation=plan.seed),
+            notes=[*plan.notes, *measures.notes, *notes, *answer_notes],
+        )
 
 
 def search(
@@ -213,7 +214,7 @@ def _run_all(plan: Plan) -> dict[str, _Run]:
     asked = {n: len(plan.queries) + (0 if n in plan.recorded else timed) for n in first}
     total = sum(first[name] * asked[name] for name in first)
     runs = {}
-    with progress(f"all of {counted(len(first), 'pipeline')}", total=100, unit="%") as advance:
+    with progress("all pipelines", total=100, unit="%") as advance:
         for number, (name, pipeline) in enumerate(plan.pipelines.items(), start=1):
             label = f"{name} ({number} of {len(first)})"
             share = 100 * first[name] / total

@@ -803,12 +803,13 @@ def test_the_remaining_time_of_all_pipelines_together(tmp_path, monkeypatch):
     run(tmp_path, latency=2)
     stages = orjson.loads((tmp_path / "progress.json").read_bytes())
     assert [stage["label"] for stage in stages] == [
-        "all of 3 pipelines",
+        "all pipelines",
         *[
             f"{name} ({n} of 3){what}"
             for n, name in enumerate(PIPELINES, 1)
-            for what in ("", ", one at a time")
+            for what in ("", ", time of each question")
         ],
         "matching answers",
+        "intervals and tests",
     ]
     assert stages[0]["done"] == pytest.approx(100)

@@ -232,15 +232,16 @@ def test_a_job_that_runs():
         Stage("encoding", "passages", 100, 0, 25, began=102.5, ended=None),
         Stage("writing", "bytes", 4000, 0, 0, began=102.5, ended=None),
         Stage("opening", "", None, 0, 0, began=102.5, ended=None),
+        Stage("all", "%", 100, 0, 50, began=102.5, ended=None),
     )
     html = job_html(job("running", began=100.0, stages=stages), now=112.5)
     assert html.all("header") == ["Build <b>x</b>running12 s"]
-    assert html.all("li bdi") == ["reading <i>a</i>", "encoding", "writing", "opening"]
-    times = ["✓ 2.5 s", "25 of 100 passages, 30 s left", "0 bytes of 4.0 kB", ""]
+    assert html.all("li bdi") == ["reading <i>a</i>", "encoding", "writing", "opening", "all"]
+    times = ["✓ 2.5 s", "25 of 100 passages, 30 s left", "0 bytes of 4.0 kB", "", "50 %, 10 s left"]
     assert html.all("li > .ls-time") == times
     bars = [bar.attributes for bar in html.tree.css("progress")]
     assert [(bar["aria-label"], bar.get("value")) for bar in bars] == [
-        ("encoding", "0.2500"), ("writing", "0.0000"), ("opening", None),
+        ("encoding", "0.2500"), ("writing", "0.0000"), ("opening", None), ("all", "0.5000"),
     ]  # fmt: skip
 
 
