@@ -103,6 +103,6 @@ def without_folders(settings: T) -> T:
             return [short(name, entry) for entry in value]
         if isinstance(value, Path):
             return Path(value.name)
-        return public_name(value) if name == "base" else value
+        return public_name(value) if name in ("base", "encoder") else value
 
     return settings.model_copy(update={name: short(name, value) for name, value in settings})

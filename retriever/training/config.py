@@ -96,6 +96,23 @@ class LossSettings(Settings):
     also other passages of the relevant one's document; off: none, as in DPR and HLP"""
 
 
+class TeacherSettings(Settings):
+    """Distillation: another encoder whose vectors or scores are followed."""
+
+    encoder: str = ""
+    """the teacher: a folder or a name; without one, pairs alone are learnt from"""
+    index: Path | None = None
+    """an index with the teacher's vectors, which are taken for its passages; other texts are encoded"""
+    vectors: Path | None = None
+    """a file that keeps the vectors of these texts for other runs; by default they go with the run"""
+    loss: Literal["scores", "vectors"] = "scores"
+    """scores: how the teacher spreads each query over the passages of the batch; vectors: its vectors"""
+    weight: Annotated[float, Field(ge=0, le=1)] = 1.0
+    """the share of this loss; that of the pairs has the rest"""
+    temperature: Annotated[float, Field(gt=0)] = 0.05
+    """the teacher's scores are divided by it"""
+
+
 class TrainingSettings(Settings):
     """Batches, steps and the optimiser (AdamW)."""
 
@@ -180,6 +197,7 @@ class TrainConfig(Settings):
     data: DataSettings
     texts: TextSettings
     loss: LossSettings
+    teacher: TeacherSettings
     training: TrainingSettings
     dev: DevSettings
     output: OutputSettings

@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from retriever.training.config import Masking
 from retriever.training.gradcache import cached_loss
 from retriever.training.pair_inputs import DOCUMENT, ID, QUERY, TEXT
+from retriever.training.teacher import Teacher
 
 
 def not_negatives(keys: Tensor, all_keys: Tensor, gold: Tensor, masking: Masking) -> Tensor:
@@ -69,11 +70,12 @@ def pair_loss(
     masking: Masking,
     cached: bool = False,
     fixed_passages: bool = False,
+    teacher: Teacher | None = None,
 ) -> Tensor:
     """The loss of one batch of `retriever.training.pair_inputs.PairCollator`.
 
     cached: with GradCache, so that one piece at a time is in memory. fixed_passages: without gradients of
-    passages.
+    passages. teacher: has its part in the loss.
     """
 
     def read(piece: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
@@ -100,7 +102,12 @@ def pair_loss(
         gold = first + torch.arange(len(queries), device=queries.device)  # [B]
         with torch.autocast(queries.device.type, enabled=False):  # a score needs more than 8 bits
             mask = not_negatives(keys, all_keys, gold, masking)  # [B, P]
-            return in_batch_loss(queries, passages, gold, mask, scale)
+            own = in_batch_loss(queries, passages, gold, mask, scale)
+            if teacher is None:
+                return own
+            text_keys = keys[:, 0, QUERY], all_keys[:, TEXT]
+            taught = teacher.loss(queries, passages, text_keys, mask, scale)
+            return (1 - teacher.weight) * own + teacher.weight * taught
 
     if cached:
         return cached_loss(model, trained, read, loss)[0]

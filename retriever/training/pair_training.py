@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -17,12 +18,13 @@ from torch import Tensor, nn
 from indexer.base.errors import InputError
 from indexer.base.progress import progress
 from indexer.files.hashes import combined_sha256, file_sha256
+from indexer.index import Index
 from retriever.mining.pairs import read_pairs
 from retriever.models.bases import bind_adapters
-from retriever.models.biencoder import TextFormat
+from retriever.models.biencoder import TextFormat, open_biencoder
 from retriever.models.folders import model_sha256
 from retriever.models.library import TITLE_SEPARATOR, quiet, text_prompts
-from retriever.models.locations import ADAPTER, PASSAGES, find_base
+from retriever.models.locations import ADAPTER, PASSAGES, find_base, find_model
 from retriever.models.towers import has_two_towers, is_normalized, is_static, tower
 from retriever.training.average_rank import AverageRank
 from retriever.training.card import bi_encoder_card
@@ -32,11 +34,15 @@ from retriever.training.lifecycle import Run, existing, fingerprint, is_finished
 from retriever.training.loop import DevMeasure, Task, train_steps
 from retriever.training.pair_inputs import Collator, PairCollator
 from retriever.training.pair_table import PairTable, open_pairs
+from retriever.training.teacher import Teacher, TeacherTexts, rotation_to, teacher_vectors
 from retriever.training.token_pairs import TokenCollator, TokenPairs
 from retriever.training.trainable_towers import open_model
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
+
+
+_SAMPLE = 8_192  # passages by which a teacher's vectors are rotated
 
 
 def train(config: TrainConfig) -> None:
@@ -51,7 +57,9 @@ def train(config: TrainConfig) -> None:
         dev_sha256 = [file_sha256(path) for path in existing(config.dev.pairs)]
         base_sha256 = model_sha256(find_base(config.model.base))
         task, facts = make_task(config, run, pairs_sha256)
-        contents = {"pairs": pairs_sha256, "base": base_sha256, "dev_pairs": dev_sha256}
+        contents: dict[str, Any] = {"pairs": pairs_sha256, "base": base_sha256, "dev_pairs": dev_sha256}
+        if config.teacher.encoder:
+            contents["taught_by"] = model_sha256(find_model(config.teacher.encoder))
         marks = fingerprint(config, run, **contents)
         state = train_steps(task, run, config.training, config.output, marks)
         if run.accelerator.is_main_process:
@@ -81,14 +89,20 @@ def make_task(config: TrainConfig, run: Run, pairs_sha256: str) -> tuple[Task, d
     is_cached = training.mini_batch > 0 or (world > 1 and has_two_towers(model))
     scale = config.loss.scale or (20.0 if is_normalized(model) else 1.0)
     is_fixed = config.model.train == "query"
+    rows = np.concatenate(list(sources.values())).tolist()
+    text_format = TextFormat(config.texts.title, **text_prompts(model))
+    teacher = None
+    if config.teacher.encoder:
+        with run.accelerator.main_process_first():
+            teacher = _teacher(config, run, model, pairs, rows, text_format)
 
     def loss(prepared: nn.Module, inputs: Mapping[str, Any]) -> dict[str, Tensor]:
         if is_fixed:
             tower(model, PASSAGES).eval()  # without dropout
         options: dict[str, Any] = {"masking": config.loss.mask_duplicates, "fixed_passages": is_fixed}
+        options["teacher"] = teacher
         return {"loss": pair_loss(prepared, inputs, scale=scale, cached=is_cached, **options)}
 
-    text_format = TextFormat(config.texts.title, **text_prompts(model))
     drawing: dict[str, Any] = {
         "negatives": config.data.negatives,
         "hard_negatives": config.data.hard_negatives,
@@ -98,12 +112,35 @@ def make_task(config: TrainConfig, run: Run, pairs_sha256: str) -> tuple[Task, d
     samples: PairTable | TokenPairs = pairs
     collate: Collator[Any, Any] = PairCollator(model, text_format, *limits, **drawing)
     if is_static(model):
-        rows = np.concatenate(list(sources.values())).tolist()
         samples = TokenPairs(pairs, rows, model.tokenizer, text_format, *limits)
         collate = TokenCollator(samples, **drawing)
     task = Task(model, samples, batches, "pairs", collate, loss, _dev_measure(config, model))
     counts = ", ".join(f"{len(rows):,} {name or 'labelled'}" for name, rows in sources.items())
     return task, {"pairs": counts, "SHA-256 of the pairs": f"`{pairs_sha256}`", "scale of scores": scale}
+
+
+def _teacher(
+    config: TrainConfig,
+    run: Run,
+    model: SentenceTransformer,
+    pairs: PairTable,
+    rows: Sequence[int],
+    text_format: TextFormat,
+) -> Teacher:
+    settings = config.teacher
+    encoder = open_biencoder(settings.encoder, title=config.texts.title)
+    texts = TeacherTexts.of((pairs[row].record for row in rows), text_format)
+    index = Index.open(settings.index) if settings.index else None
+    stored = settings.vectors or run.work / "teacher.safetensors"
+    keys, vectors = teacher_vectors(encoder, texts, index, stored)
+    teacher = Teacher(keys, vectors, settings.loss, settings.weight, settings.temperature)
+    if settings.loss == "scores":
+        return teacher
+    some = dict(islice(texts.passages.items(), _SAMPLE))
+    read = [text_format.passage(context.title, context.text) for context in some.values()]
+    own = model.encode(read, task="document", prompt="", show_progress_bar=False)  # [n, d]
+    goals = teacher.of(torch.tensor(list(some))).numpy()
+    return replace(teacher, rotation=rotation_to(own, goals))
 
 
 def _dev_measure(config: TrainConfig, model: SentenceTransformer) -> DevMeasure | None:

@@ -1,0 +1,179 @@
+"""Distillation: another encoder's vectors of the texts of training, and the losses that follow them.
+
+    vectors   1 - cosine of a text's vector with the teacher's, rotated to the student's axes; the mean of
+              queries and that of passages, in equal parts
+    scores    KL divergence of the student's scores of a batch from the teacher's: each query's distribution
+              over the passages of the batch, both as softmax (Hinton et al. 2015, section 2)
+
+The loss of a batch is (1 - w) times that of the pairs plus w times one of these. Texts are looked up by the
+keys with which passages are compared, so every kind of model can be taught.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+from torch import Tensor
+from torch.nn import functional
+
+from indexer.base.errors import InputError, MismatchError
+from indexer.base.progress import progress
+from indexer.encoding.batches import encode_texts
+from indexer.index import Index
+from indexer.store.artifacts import temporary_path
+from indexer.store.ids import IdTable
+from retriever.mining.pairs import Context, Pair
+from retriever.models.biencoder import BiEncoder, TextFormat
+from retriever.training.pair_inputs import context_keys, key_of
+
+_BLOCK = 8_192  # texts that are encoded together
+
+
+@dataclass(frozen=True)
+class Teacher:
+    """keys: of texts. vectors: float16 [T, D], by the rows of the keys. weight: its share of the loss.
+
+    rotation: [D, d] to the student's axes, for the loss of vectors.
+    """
+
+    keys: IdTable
+    vectors: NDArray[np.float16]
+    loss_kind: Literal["vectors", "scores"]
+    weight: float
+    temperature: float
+    rotation: Tensor | None = None
+
+    def of(self, keys: Tensor) -> Tensor:
+        """The vectors of texts by their keys, int64 [n] -> float32 [n, D]; 0 for the key 0."""
+        hashes = keys.cpu().numpy()
+        rows = self.keys.rows(hashes.view(np.uint64))
+        vectors = self.vectors[rows].astype(np.float32)
+        vectors[hashes == 0] = 0
+        return torch.from_numpy(vectors).to(keys.device)
+
+    def loss(
+        self, queries: Tensor, passages: Tensor, keys: tuple[Tensor, Tensor], mask: Tensor, scale: float
+    ) -> Tensor:
+        """The loss of queries [B, d] and passages [P, d].
+
+        keys: int64 [B] and [P], of their texts; mask: bool [B, P] of omitted scores; scale: of the student's.
+        """
+        goals = self.of(keys[0]), self.of(keys[1])
+        if self.loss_kind == "scores":
+            expected = (goals[0] @ goals[1].T / self.temperature).masked_fill(mask, -torch.inf).softmax(dim=1)
+            scores = (queries @ passages.T * scale).masked_fill(mask, -torch.inf).log_softmax(dim=1)
+            return functional.kl_div(scores.masked_fill(mask, 0), expected, reduction="batchmean")
+        assert self.rotation is not None
+        rotation = self.rotation.to(queries.device)
+        cosines = [
+            functional.cosine_similarity(own, goal @ rotation)[key != 0].mean()
+            for own, goal, key in zip((queries, passages), goals, keys, strict=True)
+        ]
+        return 1 - (cosines[0] + cosines[1]) / 2
+
+
+def rotation_to(student: NDArray[np.float32], teacher: NDArray[np.float32]) -> Tensor:
+    """From a teacher's vectors [n, D] to a student's of the same texts [n, d]: float32 [D, d].
+
+    The axes of the teacher that hold most, as many as the student has, in the rotation that comes nearest to
+    the student (orthogonal Procrustes, Schoenemann 1966), so that it keeps what it knows.
+    """
+    _, axes = np.linalg.eigh(teacher.T.astype(np.float64) @ teacher)  # ascending
+    axes = axes[:, ::-1][:, : student.shape[1]]  # [D, k]
+    left, _, right = np.linalg.svd((teacher @ axes).T @ student, full_matrices=False)
+    return torch.from_numpy((axes @ left @ right).astype(np.float32))
+
+
+@dataclass(frozen=True)
+class TeacherTexts:
+    """The texts of training by their keys, each once."""
+
+    queries: dict[int, str]
+    passages: dict[int, Context]
+
+    @classmethod
+    def of(cls, pairs: Iterable[Pair], text_format: TextFormat) -> TeacherTexts:
+        """All texts of some pairs; text_format: the student's."""
+        texts = cls({}, {})
+        for pair in pairs:
+            texts.queries[key_of(text_format.query(pair.query))] = pair.query
+            for context in (pair.positive, *pair.negatives, *pair.hard_negatives):
+                texts.passages[context_keys(context)[0]] = context
+        return texts
+
+
+def teacher_vectors(
+    encoder: BiEncoder, texts: TeacherTexts, index: Index | None, stored: Path
+) -> tuple[IdTable, NDArray[np.float16]]:
+    """The keys of texts and their vectors, float16 [T, D].
+
+    index: whose vectors of the same encoder are taken for its passages. stored: a file from which others are
+    read; those that it lacks are encoded and added. Raises `MismatchError` if the index or the file has
+    vectors of another encoder.
+    """
+    keys, vectors = _read(stored, encoder)
+    known = set(keys)
+    if index is not None:
+        contexts = {key: c for key, c in texts.passages.items() if key not in known and c.id}
+        rows = index.passages.rows_of([context.id for context in contexts.values()])
+        of_index = index.dense()
+        _check_encoder(encoder, of_index.encoder["sha256"], "the index")
+        keys += [key for key, row in zip(contexts, rows.tolist(), strict=True) if row >= 0]
+        vectors.append(of_index.flat_vectors()[rows[rows >= 0]])
+        known = set(keys)
+    queries = {key: query for key, query in texts.queries.items() if key not in known}
+    passages = {key: context for key, context in texts.passages.items() if key not in known}
+
+    def encode_passages(block: Sequence[Context]) -> NDArray[np.float32]:
+        tokens = encoder.tokenize_passages([c.title for c in block], [c.text for c in block])
+        return encode_texts(encoder, tokens)
+
+    vectors += _encoded(list(queries.values()), encoder.encode_queries, "the teacher reads queries")
+    vectors += _encoded(list(passages.values()), encode_passages, "the teacher reads passages")
+    keys += [*queries, *passages]
+    joined = np.concatenate(vectors)
+    hashes = np.array(keys, np.int64)
+    if queries or passages:
+        temporary = temporary_path(stored)
+        save_file({"keys": hashes, "vectors": joined}, temporary, {"sha256": encoder.identity["sha256"]})
+        temporary.replace(stored)
+    return IdTable.build(hashes.view(np.uint64), np.arange(len(hashes), dtype=np.int32)), joined
+
+
+def _encoded(
+    texts: Sequence[object], encode: Callable[..., NDArray[np.float32]], label: str
+) -> list[NDArray[np.float16]]:
+    blocks = []
+    with progress(label, len(texts), "texts") as advance:
+        for start in range(0, len(texts), _BLOCK):
+            block = texts[start : start + _BLOCK]
+            blocks.append(encode(block).astype(np.float16))
+            advance(len(block))
+    return blocks
+
+
+def _read(stored: Path, encoder: BiEncoder) -> tuple[list[int], list[NDArray[np.float16]]]:
+    if not stored.is_file():
+        return [], [np.empty((0, encoder.dimension), np.float16)]
+    try:
+        with safe_open(stored, "numpy") as file:
+            _check_encoder(encoder, (file.metadata() or {}).get("sha256", ""), str(stored))
+            return file.get_tensor("keys").tolist(), [file.get_tensor("vectors")]
+    except (OSError, SafetensorError) as error:
+        raise InputError(f"{stored}: cannot be read ({error})", "Remove it; it is made again.") from None
+
+
+def _check_encoder(encoder: BiEncoder, sha256: str, place: str) -> None:
+    if not encoder.made(sha256):
+        raise MismatchError(
+            f"{place} holds vectors of another encoder than the teacher, {encoder.name}",
+            "Give those of the teacher, or set another teacher.encoder.",
+        )

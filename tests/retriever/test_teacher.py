@@ -1,0 +1,150 @@
+"""Distillation: its losses by hand, its vectors from an index, a file and the teacher."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sentence_transformers import SentenceTransformer
+from tiny_corpus import write_jsonl
+from tiny_training import pair_rows, save_normalized, save_static, write_pairs
+
+from indexer.base.errors import InputError, MismatchError
+from indexer.index import Index
+from indexer.store.ids import IdTable
+from retriever.mining.pairs import Context, Pair
+from retriever.models.biencoder import TextFormat, open_biencoder
+from retriever.train import main
+from retriever.training.log import read_log
+from retriever.training.pair_inputs import context_keys, key_of
+from retriever.training.teacher import Teacher, TeacherTexts, rotation_to, teacher_vectors
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def teacher_of(vectors: list[list[float]], kind: str, rotation: torch.Tensor | None = None) -> Teacher:
+    """Keys 1, 2, ... of these vectors."""
+    keys = IdTable.build(
+        np.arange(1, len(vectors) + 1, dtype=np.uint64), np.arange(len(vectors), dtype=np.int32)
+    )
+    return Teacher(keys, np.array(vectors, np.float16), kind, 1.0, 0.5, rotation)
+
+
+def test_scores_by_hand():
+    """One query; the teacher's scores 1, 0 are divided by .5, the student's 0, 1 multiplied by 3."""
+    teacher = teacher_of([[1, 0], [1, 0], [0, 1], [5, 5]], "scores")
+    queries, passages = torch.tensor([[0.0, 1]]), torch.tensor([[1.0, 0], [0, 1], [9, 9]])
+    keys = torch.tensor([1]), torch.tensor([2, 3, 4])
+    mask = torch.tensor([[False, False, True]])
+    expected, own = np.exp([2, 0]) / np.exp([2, 0]).sum(), np.exp([0, 3]) / np.exp([0, 3]).sum()
+    loss = teacher.loss(queries, passages, keys, mask, 3.0)
+    assert loss.item() == pytest.approx((expected * np.log(expected / own)).sum(), rel=1e-5)
+    same = teacher.loss(torch.tensor([[1.0, 0]]), passages, keys, mask, 2.0)
+    assert same.item() == pytest.approx(0, abs=1e-6)
+
+
+def test_vectors_by_hand():
+    """Rotated by a right angle; the blank passage does not count."""
+    rotation = torch.tensor([[0.0, 1], [-1, 0]])
+    teacher = teacher_of([[1, 0], [0, 1]], "vectors", rotation)
+    queries, passages = torch.tensor([[0.0, 2]]), torch.tensor([[1.0, 0], [7, 7]])
+    keys = torch.tensor([1]), torch.tensor([2, 0])
+    loss = teacher.loss(queries, passages, keys, torch.zeros(1, 2, dtype=torch.bool), 1.0)
+    assert loss.item() == pytest.approx(1 - (1 - 1) / 2)
+
+
+def test_a_rotation_keeps_what_the_student_knows_and_the_largest_axes():
+    draw = np.random.default_rng(0)
+    teacher = (draw.normal(size=(200, 6)) * [9, 7, 5, 3, 0.01, 0.01]).astype(np.float32)
+    turned, _ = np.linalg.qr(draw.normal(size=(4, 4)))
+    student = (teacher[:, :4] @ turned).astype(np.float32)
+    rotation = rotation_to(student, teacher)
+    np.testing.assert_allclose(teacher @ rotation.numpy(), student, atol=0.1)
+    np.testing.assert_allclose(rotation.T @ rotation, np.eye(4), atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory) -> Path:
+    return save_normalized(tmp_path_factory.mktemp("teacher") / "normalized")
+
+
+def test_vectors_are_taken_from_the_index_and_the_file_and_the_others_are_encoded(
+    tiny, tmp_path, build, index_path
+):
+    encoder = open_biencoder(str(tiny))
+    rows = [{"id": "d", "title": "T", "text": "bam bem dim", "links": []}]
+    build(
+        corpus=write_jsonl(tmp_path / "c.jsonl", rows),
+        encoders=["normalized"],
+        open_encoder=lambda name, title: encoder,
+    )
+    index = Index.open(index_path)
+    # the index's vector is that of its passage, so a passage of that id with another text shows its origin
+    pair = Pair("bam", Context("", "gat git", index.passages[0].id), (Context("t", "dim dem"),))
+    texts = TeacherTexts.of([pair, pair], TextFormat())
+    assert (len(texts.queries), len(texts.passages)) == (1, 2)
+    keys, vectors = teacher_vectors(encoder, texts, index, tmp_path / "t.safetensors")
+    teacher = Teacher(keys, vectors, "scores", 1.0, 1.0)
+    own = teacher.of(torch.tensor([key_of("bam"), *(context_keys(c)[0] for c in texts.passages.values())]))
+    model = SentenceTransformer(str(tiny), device="cpu")
+    expected = model.encode(["bam", "T bam bem dim", "t dim dem"])
+    np.testing.assert_allclose(own, expected, atol=2e-3)
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("encoded again")
+
+    encoder.encode_queries = refuse
+    encoder.encode_tokens = refuse
+    _, again = teacher_vectors(encoder, texts, None, tmp_path / "t.safetensors")
+    np.testing.assert_array_equal(again, vectors)
+
+
+def test_vectors_of_another_encoder_are_refused(tiny, tmp_path):
+    texts = TeacherTexts.of([Pair("bam", Context("", "bem"))], TextFormat())
+    stored = tmp_path / "t.safetensors"
+    teacher_vectors(open_biencoder(str(tiny)), texts, None, stored)
+    other = open_biencoder(str(save_static(tmp_path / "static")))
+    with pytest.raises(MismatchError, match="holds vectors of another encoder"):
+        teacher_vectors(other, texts, None, stored)
+    stored.write_bytes(b"no vectors")
+    with pytest.raises(InputError, match="cannot be read"):
+        teacher_vectors(other, texts, None, stored)
+
+
+@pytest.mark.parametrize("kind", ["scores", "vectors"])
+@pytest.mark.parametrize("student", ["static", "bert"])
+def test_a_student_comes_nearer_to_its_teacher(tiny, tmp_path, kind, student):
+    save_static(tmp_path / "static")
+    save_normalized(tmp_path / "bert", seed=3)
+    pairs = write_pairs(tmp_path / "p.jsonl", pair_rows(48, objectives=("bfs",)))
+    (tmp_path / "c.toml").write_text(
+        f"""
+[stage]
+kind = "pretrain"
+[model]
+base = "{tmp_path / student}"
+[data]
+pairs = ["{pairs}"]
+[texts]
+query_tokens = 40
+passage_tokens = 40
+[teacher]
+encoder = "{tiny}"
+loss = "{kind}"
+vectors = "{tmp_path / "taught.safetensors"}"
+[training]
+batch = 16
+epochs = 6
+learning_rate = {0.02 if student == "static" else 0.002}
+[output]
+folder = "{tmp_path / "out"}"
+log_steps = 3
+"""
+    )
+    main([str(tmp_path / "c.toml")])
+    losses = [line["loss"] for line in read_log(tmp_path / "out" / "log.jsonl")]
+    assert losses[-1] < 0.8 * losses[0]
+    assert (tmp_path / "taught.safetensors").is_file()
+    assert str(tmp_path) not in (tmp_path / "out" / "README.md").read_text()
