@@ -11,7 +11,7 @@ WORKERS ?= 2
 
 # Examples of each test of `make fuzz`; the suite tries a few of them.
 EXAMPLES ?= 1000
-FUZZ := tests/indexer/test_fuzz.py tests/indexer/test_fuzz_patterns.py
+FUZZ := tests/indexer/test_fuzz.py tests/indexer/test_fuzz_patterns.py tests/retriever/test_fuzz_models.py
 
 export PYTHONWARNINGS ?= ignore
 export TOKENIZERS_PARALLELISM ?= true
@@ -25,7 +25,7 @@ help:
 	@echo "             (a minute more the first time, until mypy has its cache)"
 	@echo "make test    what continuous integration runs: the same with all tests, in 25 minutes"
 	@echo "make lint    only style, types and import rules"
-	@echo "make fuzz    damaged and odd input for readers, settings, indexes and addresses: some ten minutes"
+	@echo "make fuzz    damaged and odd input for readers, settings, indexes, models and addresses"
 	@echo "make docs    the tables of settings in docs/, from the code"
 	@echo "make bench   the benchmarks; results are added to benchmarks/results/"
 	@echo "make clean   remove the sample's index and results (not $(VENV))"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import errno
+import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -92,6 +93,9 @@ def read_settings(model: type[T], path: Path, overrides: Sequence[str] = ()) -> 
 
 
 _MAX_CHARACTERS = 1_000_000
+_LONG_KEY = re.compile(
+    r"""(?<![\w"'-])(?:[\w"'-]++[ \t]*+\.[ \t]*+){100}"""
+)  # Python's parser needs its square
 
 
 def read_toml(path: Path, hint: str) -> Values:
@@ -113,6 +117,8 @@ def read_toml(path: Path, hint: str) -> Values:
 def parse_toml(text: str, name: str) -> Values:
     """The tables of a text. Raises `UsageError` for what Python cannot hold, TOMLDecodeError for the rest."""
     try:
+        if _LONG_KEY.search(text):
+            raise RecursionError
         return tomllib.loads(text)
     except RecursionError:
         raise UsageError(f"{name}: nested too deeply", "Settings have fewer than ten levels.") from None

@@ -14,7 +14,7 @@ import pytest
 import zstandard
 
 from indexer.base.errors import InputError, UsageError
-from indexer.base.settings import read_toml
+from indexer.base.settings import parse_toml, read_toml
 from indexer.building.corpus import write_documents
 from indexer.documents import Document
 from indexer.files import sources
@@ -285,3 +285,15 @@ def test_settings_have_a_largest_size(tmp_path: Path) -> None:
     path.write_text("a = 1\n" * 200_000)
     with pytest.raises(UsageError, match=r"a\.toml: more than 1,000,000 characters"):
         read_toml(path, "hint")
+
+
+@pytest.mark.parametrize("text", ["[{}b]", "{}b = 1", "a = {{{}b = 1}}"])
+def test_settings_with_a_key_of_many_parts_are_refused_at_once(text: str) -> None:
+    def refused() -> None:
+        with pytest.raises(UsageError, match=r"a\.toml: nested too deeply"):
+            parse_toml(text.format("a." * 2_000), "a.toml")
+
+    tracemalloc.start()
+    assert seconds(refused) < 0.1
+    assert tracemalloc.get_traced_memory()[1] < 1 << 20  # the parser would take 16 MB
+    tracemalloc.stop()

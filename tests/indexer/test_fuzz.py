@@ -1,12 +1,11 @@
 """Damaged bytes through everything that reads a file: what comes out is sound, or it is refused by name.
 
-The examples are the same in every run. A longer search: FUZZ_EXAMPLES=20000 pytest tests/indexer/test_fuzz.py
+The examples are the same in every run. A longer search: `make fuzz`.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,8 @@ import numpy as np
 import pytest
 import test_readers
 from fake_encoder import FakeEncoder
-from hypothesis import HealthCheck, given, settings
+from fuzzing import altered, examples
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field
 from tiny_corpus import linked_rows, write_jsonl
@@ -35,19 +35,6 @@ from indexer.readers.reader import Reader
 from indexer.store.artifacts import read_json, segment_paths
 from retriever.queries import read_queries
 from retriever.search.runs import read_qrels, read_run
-
-EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "0"))
-
-
-def examples(count: int) -> Callable[[Any], Any]:
-    return settings(
-        max_examples=EXAMPLES or count,
-        deadline=None,
-        derandomize=not EXAMPLES,
-        database=None,
-        suppress_health_check=list(HealthCheck),
-    )
-
 
 # --- damage --------------------------------------------------------------------------------------
 
@@ -182,20 +169,6 @@ VALUES = st.one_of(
     st.lists(st.integers(), max_size=2),
     st.dictionaries(st.text(max_size=3), st.integers(), max_size=2),
 )
-
-
-def altered(value: Any, way: Sequence[int], new: Any, remove: bool) -> Any:
-    """The same JSON with the thing at the end of a way through it replaced or removed."""
-    if not way or not isinstance(value, dict | list) or not value:
-        return new
-    value = value.copy()
-    keys = sorted(value) if isinstance(value, dict) else list(range(len(value)))
-    key = keys[way[0] % len(keys)]
-    if remove and len(way) == 1:
-        del value[key]
-    else:
-        value[key] = altered(value[key], way[1:], new, remove)
-    return value
 
 
 @pytest.fixture(scope="module")

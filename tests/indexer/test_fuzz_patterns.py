@@ -10,52 +10,25 @@ import time
 from pathlib import Path
 
 import pytest
+from fuzzing import examples
 from hypothesis import given
 from hypothesis import strategies as st
-from test_fuzz import examples
 
 from app.web.addresses import read_article_view, read_evaluation_view, read_search_view
+from benchmarks.doubling import PIECES, read
 from indexer.base.errors import InputError
-from indexer.readers.formats import all_readers
-from indexer.readers.mediawiki_titles import Site, titles_of
-from indexer.readers.reader import Record, parse_at
-from indexer.wikitext import read_wikitext
 
 SIZE = 4_000  # characters: the square of it, at a microsecond each, would be 16 seconds
-PIECES = {
-    "mediawiki": (
-        "[[ ]] [ {{ }} { } {| |} | |- || \n = \n== '' ''' ''''' < > <ref> </ref> <!-- --> <nowiki> <b> "
-        "<table> * \n* \n; : # -{ }- http://a [http://a // & &amp; ; a File: Category: ( ) , . {{nowrap| "
-        "[[File:a| [[a|"
-    ),
-    "html": (
-        "<b> </b> <b/id=1> <p> </p> <a/href=#> </a> <div> </div> <table> <tr> <td> </table> <svg> </svg> "
-        "<math> <mi> <template> <select> <option> <button> <h1> <li> <ul> <x> </x> </y> <!-- --> "
-        "<![CDATA[ ]]> & &lt; < > x <pre>"
-    ),
-    "markdown": (
-        "[ ] ( ) * ** _ ` ``` ~~ ![ [^a] [^a]: [[ ]] | \n \n\n > - 1. # <b> < & \\ http://a --- +++ \t {#a}"
-    ),
-}  # fmt: skip
-
-
-def read(name: str, text: str) -> None:
-    if name == "mediawiki":
-        read_wikitext(text, titles_of(Site()).resolve)
-    else:
-        list(parse_at(all_readers()[name](Path("a")), Record("a", text.encode())))
 
 
 @pytest.mark.parametrize("name", PIECES)
-def test_repeated_markup_takes_little_time(name: str) -> None:
-    pieces = [*PIECES[name].split(" "), " "]
-
+def test_repeated_markup_takes_little_time(name: str, tmp_path: Path) -> None:
     @examples(20)
-    @given(st.lists(st.sampled_from(pieces), min_size=1, max_size=6).map("".join).filter(bool))
+    @given(st.lists(st.sampled_from(PIECES[name]), min_size=1, max_size=6).map("".join).filter(bool))
     def run(pattern: str) -> None:
         started = time.process_time()
         try:
-            read(name, pattern * (SIZE // len(pattern)))
+            read(name, pattern * (SIZE // len(pattern)), tmp_path / "text")
         except InputError as error:
             assert error.hint
         assert time.process_time() - started < 5, repr(pattern)

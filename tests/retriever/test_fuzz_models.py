@@ -1,0 +1,126 @@
+"""Altered settings in a model's folder: it is opened and used, or refused by name; nothing else happens.
+
+The examples are the same in every run. A longer search: `make fuzz`. What it finds becomes a case of
+`test_only_data.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fuzzing import altered, examples
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny_models import save_tiny, save_tiny_reranker
+
+from indexer.base.errors import LinkseekError
+from reranker.models.bases import CROSS_ENCODER
+from retriever.models import only_data
+from retriever.models.biencoder import PassageTokenizer, TextFormat
+from retriever.models.facts import open_tokenizer
+from retriever.models.library import load_library_model, max_tokens, model_facts
+from retriever.models.locations import BI_ENCODER
+
+CODE = "evil_module_of_a_folder"
+EVENTS = {
+    "os.system",
+    "os.exec",
+    "os.posix_spawn",
+    "subprocess.Popen",
+    "socket.connect",
+    "socket.getaddrinfo",
+}
+VALUES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**65), 2**65),
+    st.floats(),
+    st.sampled_from(
+        [
+            f"{CODE}.Model", f"os.system--{CODE}.Model", "torch.hub.list", "torch.distributed.run.main",
+            "os.system", "torch.nn.modules.activation.Tanh", "../x", "/etc/passwd", "pytorch_model.bin",
+            "a/b", "a\0b", "Transformer", "BertModel", "bert", "t5", "CLIPModel", "float16", "mean", "[CLS]",
+            "", "\ud800",
+        ]
+    ),
+    st.sampled_from(
+        [
+            {"AutoConfig": f"{CODE}.Model", "AutoTokenizer": [None, f"{CODE}.Model"]},
+            {"AutoModel": f"{CODE}.Model"},
+            {"load_in_4bit": True, "quant_method": "bitsandbytes"}, {"": "sdpa"}, {"0": "a"},
+        ]
+    ),
+    st.lists(st.integers(-2, 99), max_size=3),
+    st.dictionaries(st.text(max_size=3), st.integers(), max_size=2),
+)  # fmt: skip
+_KEYS = st.sampled_from(
+    [
+        *only_data._RULES, "name", "path", "idx", "pooling_mode", "hidden_size", "vocab_size", "modules",
+        "do_lower_case", "router", "query_encode", "layer_types", "rope_scaling", "id2label", "pad_token",
+        "unk_token", "added_tokens_decoder", "extra_special_tokens", "modality_config",
+        "max_position_embeddings",
+    ]
+)  # fmt: skip
+events: list[str] = []
+watching = False
+
+
+def _watch(event: str, arguments: tuple[Any, ...]) -> None:
+    if watching and (event in EVENTS or (event == "import" and CODE in str(arguments[:2]))):
+        events.append(f"{event} {arguments[:2]}")
+
+
+@pytest.fixture(scope="module", params=[BI_ENCODER, CROSS_ENCODER], ids=["bi-encoder", "cross-encoder"])
+def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """(kind, folder), with a module in the folder that no library may import."""
+    folder = tmp_path_factory.mktemp("models") / "model"
+    (save_tiny if request.param is BI_ENCODER else save_tiny_reranker)(folder)
+    (folder / f"{CODE}.py").write_text("raise SystemExit('code of a folder ran')")
+    (folder / "__main__.py").write_text("raise SystemExit('code of a folder ran')")
+    sys.addaudithook(_watch)
+    sys.path.append(str(folder))  # so that any import of it succeeds
+    yield request.param, folder
+    sys.path.remove(str(folder))
+
+
+def use(kind: Any, folder: Path) -> None:
+    """As far as every command goes before it encodes."""
+    library = load_library_model(kind, folder, "x")
+    if kind is BI_ENCODER:
+        tokenizer = open_tokenizer(model_facts(library, "x"))
+        assert PassageTokenizer(tokenizer, TextFormat())([""], ["abc " * 100])
+    else:
+        assert max_tokens(library) > 0
+
+
+@examples(25)
+@given(st.integers(0, 99), st.lists(st.integers(0, 99), max_size=3), st.one_of(st.just(""), _KEYS), VALUES)
+def test_any_setting_of_a_model_is_used_or_refused(
+    model: Any, which: int, way: list[int], key: str, new: Any
+) -> None:
+    """key: to be added at the end of the way; else the value there is replaced."""
+    global watching
+    kind, folder = model
+    files = sorted(
+        path for path in folder.rglob("*.json") if path.name not in ("tokenizer.json", "vocab.json")
+    )
+    path = files[which % len(files)]
+    whole = path.read_bytes()
+    settings = json.loads(whole)
+    added = bool(key) and isinstance(settings, dict)
+    settings = {**settings, key: new} if added else altered(settings, way, new, False)
+    path.write_text(json.dumps(settings))
+    watching = True
+    try:
+        use(kind, folder)
+    except LinkseekError as error:
+        assert error.hint, error.message
+    finally:
+        watching = False
+        path.write_bytes(whole)
+    assert not events
