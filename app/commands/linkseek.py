@@ -48,6 +48,7 @@ COMMANDS = {
         "mine": Command("retriever.mine", "mine training pairs from an index's links"),
         "mlm": Command("retriever.mlm", "train a small BERT on an index's passages, to start from", True),
         "train": Command("retriever.train", "pre-train or fine-tune a bi-encoder on pairs", True),
+        "sweep": Command("retriever.training.sweep", "train with several settings and choose one", True),
         "distill": Command("retriever.models.distill", "make a static encoder, for machines without a GPU"),
         "negatives": Command("retriever.negatives", "label questions and add hard negatives from a run"),
         "convert": Command("retriever.convert", "convert a checkpoint of DPR or HLP"),

@@ -1,0 +1,194 @@
+"""python -m retriever.training.sweep CONFIG: train with every combination of some settings, and choose one.
+
+Each combination is a training run of its own, in a folder named after its values, and is scored on questions
+for development: the share that has a passage with an answer among the best of an index, by exact search with
+the new encoder over all of its passages. With static encoders that takes seconds. Runs that are finished are
+kept, so the same command resumes. Never choose by questions on which you report.
+"""
+
+from __future__ import annotations
+
+if __name__ == "__main__":
+    from indexer.base.errors import run_command
+
+    run_command("retriever.training.sweep", resumes=True)
+
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pydantic import Field
+from pydantic_settings import CliPositionalArg
+
+from indexer.base.bundled import find_preset
+from indexer.base.errors import UsageError
+from indexer.base.options import Options, parse_options
+from indexer.base.progress import progress
+from indexer.base.settings import read_settings
+from indexer.encoding.batches import TokenRows, encode_texts
+from indexer.files.hashes import file_sha256
+from indexer.index import Index
+from indexer.store.artifacts import read_json, value_sha256
+from indexer.store.outputs import check_replaceable, locked, write_output_json
+from retriever.mining.labels import holds_answers
+from retriever.models.biencoder import BiEncoder, open_biencoder
+from retriever.models.folders import model_sha256
+from retriever.queries import read_queries
+from retriever.ranking import Query, Ranking
+from retriever.training.config import TrainConfig
+
+PROGRAM = "python -m retriever.training.sweep"
+
+_BLOCK = 8_192  # passages that are tokenised together
+_QUERIES = 256  # that are searched together
+_RESULTS = "sweep.json"
+
+
+class SweepOptions(Options):
+    """Train a bi-encoder with each combination of some settings, and choose the best on a development set.
+
+    Made for static encoders, which train in minutes and read an index in seconds. The table of all runs is
+    printed and written to OUTPUT/sweep.json. Started again after an interruption, the same command resumes.
+    """
+
+    training: CliPositionalArg[Path]
+    """the settings that all runs share: a file, or the name of one in configs/, such as static-pretrain"""
+    vary: Annotated[list[str], Field(min_length=1)]
+    """TABLE.KEY=VALUE,VALUE,...: the values of one setting; may be repeated, for all combinations"""
+    set: list[str] = Field(default_factory=list)
+    """TABLE.KEY=VALUE for all runs; may be repeated"""
+    index: Path
+    """the index whose passages are searched"""
+    questions: Path
+    """questions with answers to choose by, such as dpr-nq-dev's; not those of a test set"""
+    limit: Annotated[int, Field(ge=1)] | None = None
+    """only the first so many questions"""
+    depth: Annotated[int, Field(ge=1)] = 20
+    """how many passages may hold the answer"""
+    output: Path
+    """the folder of the runs, one model each, and of the table"""
+
+
+@dataclass
+class Development:
+    """Questions and an index by which encoders are compared. Passages are tokenised once a tokenizer."""
+
+    index: Index
+    queries: Sequence[Query]
+    depth: int
+    _tokens: dict[tuple[Any, ...], TokenRows] = field(default_factory=dict)
+
+    def accuracy(self, encoder: BiEncoder) -> float:
+        """The share of questions with an answer among the best passages, 0 to 1."""
+        tokens = self._tokenised(encoder)
+        with progress("encoding passages", len(tokens), "passages") as advance:
+            passages = torch.from_numpy(encode_texts(encoder, tokens, advance))  # [P, d]
+        queries = torch.from_numpy(encoder.encode_queries([query.text for query in self.queries]))  # [Q, d]
+        rows, scores = best(queries, passages, self.depth)
+        ranking = Ranking.of([query.id for query in self.queries], rows, scores)
+        return float(holds_answers(self.index, self.queries, ranking).any(axis=1).mean())
+
+    def _tokenised(self, encoder: BiEncoder) -> TokenRows:
+        key = (encoder.facts.tokenizer, encoder.max_tokens, encoder.text_format)
+        if key not in self._tokens:
+            blocks, texts = [], self.index.passages
+            with progress("tokenising passages", len(texts), "passages") as advance:
+                for start in range(0, len(texts), _BLOCK):
+                    block = [texts[row] for row in range(start, min(start + _BLOCK, len(texts)))]
+                    titles = [passage.title for passage in block]
+                    tokens = encoder.tokenize_passages(titles, [passage.text for passage in block])
+                    blocks.append(TokenRows.of(tokens))
+                    advance(len(block))
+            self._tokens = {key: TokenRows.joined(blocks)}  # of one tokenizer at a time
+        return self._tokens[key]
+
+
+def best(
+    queries: torch.Tensor, passages: torch.Tensor, depth: int
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """The rows [Q, k] and scores [Q, k] of the largest inner products of [Q, d] with [P, d]."""
+    starts = range(0, len(queries), _QUERIES)
+    blocks = [queries[start : start + _QUERIES] @ passages.T for start in starts]
+    found = [scores.topk(min(depth, len(passages))) for scores in blocks]
+    return torch.cat([f.indices for f in found]).numpy(), torch.cat([f.values for f in found]).numpy()
+
+
+def combinations(vary: Sequence[str]) -> Iterator[dict[str, str]]:
+    """Each combination of values, by setting. Raises `UsageError` for a text that names no values."""
+    axes = []
+    for text in vary:
+        key, equals, values = text.partition("=")
+        if not equals or not all(values.split(",")):
+            hint = "For example: --vary training.learning_rate=1e-3,2e-3"
+            raise UsageError(f"--vary {text}: expected TABLE.KEY=VALUE,VALUE", hint)
+        axes.append([(key.strip(), value.strip()) for value in values.split(",")])
+    yield from map(dict, product(*axes))
+
+
+def main(argv: Sequence[str], program: str = PROGRAM) -> None:
+    """Run the command."""
+    options = parse_options(SweepOptions, argv, program)
+    file = find_preset("configs", options.training)
+    runs = {folder_name(chosen): chosen for chosen in combinations(options.vary)}
+    configs = {name: _config(options, file, name, chosen) for name, chosen in runs.items()}
+    index = Index.open(options.index)
+    queries = read_queries(options.questions, options.limit)
+    if not all(query.answers for query in queries):
+        raise UsageError(
+            f"{options.questions}: questions without answers", "Each needs answers to choose by."
+        )
+    measured_on = {
+        "passages": value_sha256(index.parts["passages"]["fingerprint"]),
+        "questions": file_sha256(options.questions),
+        "count": len(queries),
+        "depth": options.depth,
+    }
+    results = options.output / _RESULTS
+    with locked(results):
+        check_replaceable(results)
+        stored = read_json(results) if results.is_file() else {}
+        rows = stored["runs"] if stored.get("measured_on") == measured_on else {}
+        development = Development(index, queries, options.depth)
+        for number, (name, config) in enumerate(configs.items(), start=1):
+            print(f"run {number} of {len(configs)}: {name}", file=sys.stderr)
+            rows[name] = {"settings": runs[name], **_measure(config, rows.get(name, {}), development)}
+            write_output_json(results, {"measured_on": measured_on, "runs": rows})
+    ranked = sorted(configs, key=lambda name: -rows[name]["accuracy"])
+    for name in ranked:
+        value = rows[name]["accuracy"]
+        error = 196 * (value * (1 - value) / len(queries)) ** 0.5
+        print(f"{100 * value:5.1f} ± {error:.1f}  {name}")
+    print(f"best accuracy@{options.depth} of {len(queries):,} questions: {options.output / ranked[0]}")
+
+
+def folder_name(chosen: dict[str, str]) -> str:
+    """A folder's name from values: learning_rate=1e-3,epochs=2."""
+    names = [f"{key.rpartition('.')[2]}={value}" for key, value in chosen.items()]
+    return re.sub(r"[^\w.,=+-]+", "-", ",".join(names))
+
+
+def _config(options: SweepOptions, file: Path, name: str, chosen: dict[str, str]) -> TrainConfig:
+    values = [f"{key}={value}" for key, value in chosen.items()]
+    return read_settings(
+        TrainConfig, file, [*options.set, *values, f"output.folder={str(options.output / name)!r}"]
+    )
+
+
+def _measure(config: TrainConfig, known: dict[str, Any], development: Development) -> dict[str, Any]:
+    """Train if need be; the hash and the accuracy of the model, measured unless it is known for this hash."""
+    from retriever.training.pair_training import train
+
+    train(config)
+    folder = config.output.folder
+    sha256 = model_sha256(folder)
+    if known.get("sha256") != sha256:
+        accuracy = development.accuracy(open_biencoder(str(folder), title=config.texts.title))
+        known = {"sha256": sha256, "accuracy": accuracy}
+    return known
