@@ -17,7 +17,8 @@ SELECTION = "passage"
 
 _RANKS = 10
 _ROW = 26  # pixels
-_NARROW = "width < 560"  # a phone: more of the width is for labels, in two lines
+_NARROW = "width < 560"  # a phone: more of the width is for labels, in two lines, and so are names of columns
+_LINE = 17  # characters of a label there
 # (strong, faint, page) on light and on dark pages, as in style.css
 _LIGHT, _DARK = ("#00664f", "#5f6673", "#fff"), ("#5fd3b4", "#a3abb8", "#12161d")
 
@@ -62,9 +63,10 @@ def rank_rows(answers: Sequence[Answer]) -> list[dict[str, Any]]:
 
 
 def _two_lines(label: str) -> str:
-    """A label with a line break at the space that is nearest to its middle."""
-    spaces = [place for place, character in enumerate(label) if character == " "]
-    if not spaces or len(label) <= 14:
+    """A long label with a line break at the space of its title that is nearest to its middle."""
+    title = label.rpartition(" · ")[0] or label
+    spaces = [place for place, character in enumerate(title) if character == " "]
+    if not spaces or len(label) <= _LINE:
         return label
     middle = min(spaces, key=lambda place: abs(2 * place - len(label)))
     return f"{label[:middle]}\n{label[middle + 1 :]}"
@@ -83,9 +85,14 @@ def rank_chart(answers: Sequence[Answer], dark: bool = False) -> alt.LayerChart 
     ends = [alt.ExprRef(f"-{margin}"), alt.ExprRef(f"{last} + {margin}")]
     places: dict[str, Any] = {
         "x": alt.X("column:Q", axis=None, scale=alt.Scale(domain=ends)),
-        "y": alt.Y("place:Q", axis=None, scale=alt.Scale(domain=[depth, -0.2])),
+        "y": alt.Y(
+            "place:Q", axis=None, scale=alt.Scale(domain=[depth, alt.ExprRef(f"{_NARROW} ? -0.8 : -0.2")])
+        ),
     }
-    heads = [{"column": number, "place": 0, "name": name} for number, name in enumerate(names)]
+    heads = [
+        {"column": number, "up": 0.6 * (number % 2) if last > 1 else 0, "name": name}
+        for number, name in enumerate(names)
+    ]
     color = alt.when("datum.strong").then(alt.value(strong)).otherwise(alt.value(faint))
     base = alt.Chart(alt.InlineData(values=rows)).encode(
         **places, tooltip=[alt.Tooltip("label:N", title="passage"), alt.Tooltip("ranks:N", title="ranks")]
@@ -103,17 +110,29 @@ def rank_chart(answers: Sequence[Answer], dark: bool = False) -> alt.LayerChart 
         "limit": alt.ExprRef(f"width * ({_NARROW} ? 0.34 : 0.25) - 18"),
         "lineBreak": "\n",
     }
-    named = ranked.transform_calculate(shown=f"{_NARROW} ? datum.lines : datum.label")
-    left = named.transform_filter("datum.side === 'left'").mark_text(align="right", dx=-14, **label)
-    right = named.transform_filter("datum.side === 'right'").mark_text(align="left", dx=14, **label)
+    named = ranked.transform_calculate(
+        shown=f"{_NARROW} ? datum.lines : datum.label", broken="indexof(datum.shown, '\\n') > 0"
+    )
+    labels = [
+        named.transform_filter(f"datum.side === '{side}' && datum.broken === {broken}")
+        .mark_text(align=align, dx=dx, dy=dy, **label)
+        .encode(text="shown:N", color=color)
+        for side, align, dx in (("left", "right", -14), ("right", "left", 14))
+        for broken, dy in (("false", 0), ("true", -6))
+    ]
     return alt.layer(
         alt.Chart(alt.InlineData(values=heads))
-        .mark_text(fontWeight=600, fontSize=13, limit=alt.ExprRef(f"width / {max(len(names), 2)}"))
+        .transform_calculate(place=f"{_NARROW} ? -datum.up : 0")
+        .mark_text(
+            fontWeight=600,
+            fontSize=alt.ExprRef(f"{_NARROW} ? 11 : 13"),
+            limit=alt.ExprRef(f"width / ({_NARROW} ? 4 : {max(len(names), 2)})"),
+        )
         .encode(**places, text="name:N", color=alt.value(faint)),
         lines,
         ranked.mark_circle(size=330, opacity=1, cursor="pointer").encode(color=color).add_params(click),
         ranked.mark_text(color=paper, fontSize=11, fontWeight=600).encode(text="rank:Q"),
-        *(each.encode(text="shown:N", color=color) for each in (left, right)),
+        *labels,
     ).properties(
         height=(depth + 1) * _ROW,
         description=f"Ranks of the first ten in {', '.join(names)}; the columns below list them",

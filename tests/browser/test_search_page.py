@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from conftest import SECONDS
+from results_records import RESULTS
 from small_index import build
 
 from benchmarks.sessions import visit
@@ -53,6 +55,23 @@ def test_comparing_and_sharing_and_going_back(application, page, settled):
     settled(other)
     assert titles(other, "bm25") == found["bm25"] and titles(other, "hybrid") == found["hybrid"]
     assert other.get_by_label("Question", exact=True).input_value() == QUESTION
+
+
+def test_questions_of_an_evaluation_are_recognised(application, page, settled):
+    """As those of an upload are, which stay in the report; with and without the question mark."""
+    report = application.results / "own"
+    report.mkdir(parents=True)
+    question = {"id": "1", "text": "Which metal was the sweat of the sun?", "answers": ["gold"]}
+    try:
+        (report / "results.json").write_text(json.dumps(RESULTS | {"questions": [question]}), "utf-8")
+        for text in (question["text"], question["text"].lower().removesuffix("?")):
+            page.goto(application(q=text, pipelines=["bm25"], k=5))
+            page.locator("mark.ls-said").first.wait_for()
+            settled(page)
+            assert page.locator("mark.ls-said").first.inner_text().lower() == "gold"
+            assert page.locator(".ls-rank :is(.ls-relevant, .ls-irrelevant)").count() == 5
+    finally:
+        shutil.rmtree(report)
 
 
 def test_a_passage_in_the_chart_opens_its_evidence(application, page, settled):
