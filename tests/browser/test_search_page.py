@@ -167,6 +167,9 @@ def test_the_page_is_as_wide_as_the_window(application, page, settled, width):
     assert len(lefts) == (4 if width == 1440 else 1)
     assert page.locator(".ls-grouped h3").first.bounding_box()["height"] < 60  # two lines at most
     assert page.evaluate("document.querySelector('.stMain').scrollWidth <= innerWidth")
+    assert not page.locator(f"{CHART} text", has_text="…").count()  # no title is cut
+    grey = "of => new Set(of.map(each => getComputedStyle(each).color)).size"
+    assert page.locator(".ls-part, .ls-part > span").evaluate_all(grey) == 1  # none is fainter
 
 
 def test_hostile_texts_are_only_text(application, page, settled):
