@@ -1,4 +1,4 @@
-"""python -m retriever.export MODEL --output FOLDER: adapters merged into a full folder, or one tower of two.
+"""python -m retriever.export MODEL --output FOLDER: adapters merged, one tower, a smaller encoder.
 
 The result is a sentence-transformers folder that needs nothing else. A bare transformer, such as
 `retriever.mlm` writes, becomes one whose vectors are those of [CLS].
@@ -13,6 +13,7 @@ if __name__ == "__main__":
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -21,11 +22,15 @@ from pydantic_settings import CliPositionalArg
 
 from indexer.base.errors import UsageError
 from indexer.base.options import Options, parse_options
+from indexer.index import Index
 from retriever.models.bases import open_base
+from retriever.models.biencoder import open_biencoder
+from retriever.models.distill import token_shares
 from retriever.models.folders import base_name
 from retriever.models.locations import ADAPTER, find_base
 from retriever.models.saving import save_model
-from retriever.models.towers import has_two_towers, one_tower
+from retriever.models.shrinking import Stored, shrunk, store_as
+from retriever.models.towers import has_two_towers, is_static, one_tower
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -34,7 +39,7 @@ PROGRAM = "python -m retriever.export"
 
 
 class ExportOptions(Options):
-    """Merge a bi-encoder's adapters into a full sentence-transformers folder, or take one tower of two."""
+    """Merge a bi-encoder's adapters into a full folder, take one tower of two, or shrink a static encoder."""
 
     model: CliPositionalArg[str]
     """a folder that retriever.train or retriever.mlm wrote, or the name of a model"""
@@ -44,6 +49,14 @@ class ExportOptions(Options):
     """only this tower of two"""
     share: Annotated[float, Field(gt=0, le=1)] = 1.0
     """how much of the adapters' change is merged; 0.5 gives the mean of the base and the trained model"""
+    dimension: Annotated[int, Field(ge=1)] | None = None
+    """of a static encoder: the first so many numbers of its vectors"""
+    vocabulary: Annotated[int, Field(ge=1)] | None = None
+    """of a static encoder: so many tokens, the most frequent ones"""
+    index: Path | None = None
+    """an index whose passages say which are; by default their order in the vocabulary does"""
+    stored: Stored = "float32"
+    """how the vectors of a static encoder are written"""
 
 
 def main(argv: Sequence[str], program: str = PROGRAM) -> None:
@@ -56,8 +69,23 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
         if not has_two_towers(model):
             raise UsageError(f"{options.model} has one tower", "Omit --tower.")
         model = one_tower(model, options.tower)
-    save_model(model, options.output, card=find_base(options.model) / "README.md")
+    if (options.dimension, options.vocabulary, options.stored) != (None, None, "float32"):
+        model = _shrunk(model, options)
+    add = partial(store_as, options.stored, model=model)
+    save_model(model, options.output, card=find_base(options.model) / "README.md", add=add)
     print(f"{options.output}: SentenceTransformer(path) opens it", file=sys.stderr)
+
+
+def _shrunk(model: SentenceTransformer, options: ExportOptions) -> SentenceTransformer:
+    if not is_static(model):
+        raise UsageError(
+            f"{options.model} is not a static encoder", "Omit --dimension, --vocabulary and --stored."
+        )
+    shares = None
+    if options.vocabulary:
+        index = Index.open(options.index) if options.index else None
+        shares = token_shares(open_biencoder(options.model), index)
+    return shrunk(model, options.dimension, shares, options.vocabulary or 0)
 
 
 def _shrink_change(model: SentenceTransformer, name: str, share: float) -> None:

@@ -94,6 +94,8 @@ class LossSettings(Settings):
     mask_duplicates: Masking = "documents"
     """which passages of a batch are not used as negatives; passages: those relevant for the query; documents:
     also other passages of the relevant one's document; off: none, as in DPR and HLP"""
+    widths: list[Positive] = Field(default_factory=list)
+    """further widths, such as 64: the first so many numbers of a vector are trained as vectors, too"""
 
 
 class TeacherSettings(Settings):

@@ -16,7 +16,7 @@ the first query are 1, 0, 1, and its loss is log(2e + 1) - 1 = 0.8620.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -62,6 +62,13 @@ def in_batch_loss(queries: Tensor, passages: Tensor, gold: Tensor, mask: Tensor,
     return nn.functional.cross_entropy(scores, gold)
 
 
+def _cut(vectors: Tensor, width: int, normalized: bool) -> Tensor:
+    """The first numbers of vectors [n, d]; [n, width]."""
+    if width == vectors.shape[1]:
+        return vectors
+    return nn.functional.normalize(vectors[:, :width]) if normalized else vectors[:, :width]
+
+
 def pair_loss(
     model: nn.Module,
     inputs: Mapping[str, Any],
@@ -71,11 +78,14 @@ def pair_loss(
     cached: bool = False,
     fixed_passages: bool = False,
     teacher: Teacher | None = None,
+    widths: Sequence[int] = (),
+    normalized: bool = False,
 ) -> Tensor:
     """The loss of one batch of `retriever.training.pair_inputs.PairCollator`.
 
     cached: with GradCache, so that one piece at a time is in memory. fixed_passages: without gradients of
-    passages. teacher: has its part in the loss.
+    passages. teacher: has its part in the loss. widths: the loss is the mean of that of the vectors and those
+    of their first numbers (Matryoshka, Kusupati et al. 2022), which get length 1 if vectors are normalized.
     """
 
     def read(piece: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
@@ -102,12 +112,16 @@ def pair_loss(
         gold = first + torch.arange(len(queries), device=queries.device)  # [B]
         with torch.autocast(queries.device.type, enabled=False):  # a score needs more than 8 bits
             mask = not_negatives(keys, all_keys, gold, masking)  # [B, P]
-            own = in_batch_loss(queries, passages, gold, mask, scale)
-            if teacher is None:
-                return own
-            text_keys = keys[:, 0, QUERY], all_keys[:, TEXT]
-            taught = teacher.loss(queries, passages, text_keys, mask, scale)
-            return (1 - teacher.weight) * own + teacher.weight * taught
+            losses = []
+            for width in (queries.shape[1], *widths):
+                q, p = (_cut(vectors, width, normalized) for vectors in (queries, passages))
+                own = in_batch_loss(q, p, gold, mask, scale)
+                if teacher is not None:
+                    text_keys = keys[:, 0, QUERY], all_keys[:, TEXT]
+                    taught = teacher.loss(q, p, text_keys, mask, scale)
+                    own = (1 - teacher.weight) * own + teacher.weight * taught
+                losses.append(own)
+            return torch.stack(losses).mean()
 
     if cached:
         return cached_loss(model, trained, read, loss)[0]

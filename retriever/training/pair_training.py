@@ -15,7 +15,7 @@ import torch
 from accelerate.utils import set_seed
 from torch import Tensor, nn
 
-from indexer.base.errors import InputError
+from indexer.base.errors import InputError, UsageError
 from indexer.base.progress import progress
 from indexer.files.hashes import combined_sha256, file_sha256
 from indexer.index import Index
@@ -89,6 +89,9 @@ def make_task(config: TrainConfig, run: Run, pairs_sha256: str) -> tuple[Task, d
     is_cached = training.mini_batch > 0 or (world > 1 and has_two_towers(model))
     scale = config.loss.scale or (20.0 if is_normalized(model) else 1.0)
     is_fixed = config.model.train == "query"
+    dimension = model.get_embedding_dimension() or 0
+    if any(width > dimension for width in config.loss.widths):
+        raise UsageError(f"loss.widths: vectors have {dimension} numbers", "Give smaller widths.")
     rows = np.concatenate(list(sources.values())).tolist()
     text_format = TextFormat(config.texts.title, **text_prompts(model))
     teacher = None
@@ -100,7 +103,7 @@ def make_task(config: TrainConfig, run: Run, pairs_sha256: str) -> tuple[Task, d
         if is_fixed:
             tower(model, PASSAGES).eval()  # without dropout
         options: dict[str, Any] = {"masking": config.loss.mask_duplicates, "fixed_passages": is_fixed}
-        options["teacher"] = teacher
+        options |= {"teacher": teacher, "widths": config.loss.widths, "normalized": is_normalized(model)}
         return {"loss": pair_loss(prepared, inputs, scale=scale, cached=is_cached, **options)}
 
     drawing: dict[str, Any] = {

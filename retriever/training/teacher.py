@@ -74,7 +74,7 @@ class Teacher:
         assert self.rotation is not None
         rotation = self.rotation.to(queries.device)
         cosines = [
-            functional.cosine_similarity(own, goal @ rotation)[key != 0].mean()
+            functional.cosine_similarity(own, goal @ rotation[:, : own.shape[1]])[key != 0].mean()
             for own, goal, key in zip((queries, passages), goals, keys, strict=True)
         ]
         return 1 - (cosines[0] + cosines[1]) / 2

@@ -213,3 +213,24 @@ def test_the_folder_of_a_bare_transformer_is_read_by_its_first_token(tmp_path: P
     [vector] = model.encode(["bam bem"], convert_to_tensor=True)
     states = model[0].model(**model.tokenizer(["bam bem"], return_tensors="pt")).last_hidden_state
     torch.testing.assert_close(vector, states[0, 0])
+
+
+@pytest.mark.parametrize("normalized", [False, True])
+def test_several_widths_by_hand(normalized):
+    """The mean of the loss of all numbers and that of the first."""
+    vectors = {"q": torch.randn(3, 4), "p": torch.randn(3, 4)}
+    vectors["q"].requires_grad_()
+    keys = torch.arange(1, 13).reshape(3, 1, 4)
+    inputs = {"queries": [{"name": "q"}], "passages": [{"name": "p"}], "keys": keys}
+
+    def model(features):
+        return {"sentence_embedding": vectors[features["name"]]}
+
+    loss = pair_loss(model, inputs, scale=2.0, masking="off", widths=[2], normalized=normalized)
+    cut = [v[:, :2] for v in vectors.values()]
+    if normalized:
+        cut = [v / v.norm(dim=1, keepdim=True) for v in cut]
+    expected = [
+        torch.nn.functional.cross_entropy(2 * q @ p.T, torch.arange(3)) for q, p in (vectors.values(), cut)
+    ]
+    torch.testing.assert_close(loss, sum(expected) / 2)

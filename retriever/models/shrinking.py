@@ -1,0 +1,104 @@
+"""Smaller static encoders: fewer numbers in a vector, fewer tokens, fewer bits on the disk.
+
+The mean of cut vectors is the cut mean, so the first numbers of all vectors are an encoder of its own; PCA
+(`linkseek distill`) and losses at several widths (Matryoshka, Kusupati et al. 2022) put most into them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors.numpy import save_file
+from tokenizers import Tokenizer
+
+from indexer.base.errors import UsageError
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+Stored = Literal["float32", "float16", "int8"]
+
+WEIGHTS = "model.safetensors"
+
+
+def shrunk(
+    model: SentenceTransformer, dimension: int | None, shares: NDArray[np.float64] | None, vocabulary: int
+) -> SentenceTransformer:
+    """A static encoder with vectors of this dimension, and with so many tokens, the most frequent by shares.
+
+    Raises `UsageError` for a larger dimension or vocabulary, and for a tokenizer that cannot do with less.
+    """
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+
+    embedding: Any = model[0]
+    tokenizer: Tokenizer = embedding.tokenizer
+    vectors = embedding.embedding.weight.detach().float()  # [V, d]
+    if dimension:
+        _check_limit("--dimension", dimension, vectors.shape[1], "numbers")
+        vectors = vectors[:, :dimension]
+    if shares is not None:
+        _check_limit("--vocabulary", vocabulary, len(vectors), "tokens")
+        kept = kept_tokens(tokenizer, shares, vocabulary)
+        tokenizer, vectors = with_tokens(tokenizer, kept), vectors[torch.tensor(kept)]
+    modules: list[Any] = [StaticEmbedding(tokenizer, vectors.contiguous()), *list(model.children())[1:]]
+    prompts: Any = model.prompts
+    return SentenceTransformer(
+        modules=modules, device="cpu", prompts=prompts, similarity_fn_name=model.similarity_fn_name
+    )
+
+
+def _check_limit(option: str, value: int, limit: int, unit: str) -> None:
+    if value > limit:
+        raise UsageError(f"{option} {value:,}: there are {limit:,} {unit}", f"Give {limit:,} or less.")
+
+
+def kept_tokens(tokenizer: Tokenizer, shares: NDArray[np.float64], count: int) -> list[int]:
+    """The ids of special tokens and single characters, by which any word can be spelled, and of the most
+    frequent others, up to a count in all; ascending."""
+    added = tokenizer.get_added_tokens_decoder()
+    vocabulary = tokenizer.get_vocab()
+    needed = {
+        number for word, number in vocabulary.items() if number in added or len(word.removeprefix("##")) == 1
+    }
+    by_share = [number for number in np.argsort(-shares, kind="stable").tolist() if number not in needed]
+    return sorted([*needed, *by_share[: max(count - len(needed), 0)]])
+
+
+def with_tokens(tokenizer: Tokenizer, kept: Sequence[int]) -> Tokenizer:
+    """A WordPiece tokenizer with a part of its vocabulary, renumbered in order.
+
+    It takes the longest piece that it knows, so a text whose pieces are all kept is read as before.
+    """
+    settings = json.loads(tokenizer.to_str())
+    if settings["model"]["type"] != "WordPiece":
+        kind = settings["model"]["type"]
+        raise UsageError(f"its tokenizer is {kind}, which needs all of its pieces", "Omit --vocabulary.")
+    new = {old: number for number, old in enumerate(kept)}
+    words = settings["model"]["vocab"].items()
+    settings["model"]["vocab"] = {word: new[number] for word, number in words if number in new}
+    settings["added_tokens"] = [t | {"id": new[t["id"]]} for t in settings["added_tokens"]]
+    settings["post_processor"] = None  # static encoders add no special tokens
+    return Tokenizer.from_str(json.dumps(settings))
+
+
+def store_as(stored: Stored, folder: Path, *, model: SentenceTransformer) -> None:
+    """Write the vectors of a saved folder again with fewer bits: float16, or int8 and a scale for each token.
+
+    sentence-transformers reads both, as it reads the folders of model2vec, and computes in float32.
+    """
+    if stored == "float32":
+        return
+    embedding: Any = model[0]
+    vectors = embedding.embedding.weight.detach().numpy()  # [V, d]
+    scales = np.ones(len(vectors), np.float32)
+    if stored == "int8":
+        scales = np.maximum(np.abs(vectors).max(axis=1), 1e-30).astype(np.float32) / 127
+    values = np.round(vectors / scales[:, None]) if stored == "int8" else vectors
+    save_file({"embeddings": values.astype(stored), "weights": scales}, folder / WEIGHTS)

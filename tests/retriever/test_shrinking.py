@@ -1,0 +1,83 @@
+"""Smaller static encoders: the same vectors cut short, the same tokens, nearly the same numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import load_file
+from sentence_transformers import SentenceTransformer
+from tiny_training import WORDS, save_normalized, save_static
+from tokenizers import Tokenizer
+from tokenizers.models import BPE
+
+from indexer.base.errors import UsageError
+from retriever.export import main
+from retriever.models.biencoder import open_biencoder
+from retriever.models.shrinking import kept_tokens, with_tokens
+
+TEXTS = [" ".join(WORDS[n : n + 4]) for n in range(0, 40, 4)]
+
+
+@pytest.fixture
+def export(tmp_path):
+    save_static(tmp_path / "static")
+
+    def run(*options: str, base: str = "static") -> SentenceTransformer:
+        out = tmp_path / "-".join(["out", *options])
+        main([str(tmp_path / base), "--output", str(out), *options])
+        model = SentenceTransformer(str(out), device="cpu")
+        np.testing.assert_allclose(
+            open_biencoder(str(out)).encode_queries(TEXTS), model.encode(TEXTS), atol=1e-6
+        )
+        return model
+
+    return run
+
+
+def test_the_first_numbers_scaled_to_length_1(export, tmp_path):
+    whole = SentenceTransformer(str(tmp_path / "static"), device="cpu")
+    expected = whole.encode(TEXTS, truncate_dim=8, normalize_embeddings=True)
+    np.testing.assert_allclose(export("--dimension", "8").encode(TEXTS), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(("stored", "error"), [("float16", 1e-3), ("int8", 1e-2)])
+def test_fewer_bits_on_the_disk(export, tmp_path, stored, error):
+    whole = SentenceTransformer(str(tmp_path / "static"), device="cpu")
+    small = export("--stored", stored)
+    assert small[0].embedding.weight.dtype == torch.float32
+    np.testing.assert_allclose(small.encode(TEXTS), whole.encode(TEXTS), atol=error)
+    weights = load_file(tmp_path / f"out---stored-{stored}" / "model.safetensors")
+    assert weights["embeddings"].dtype == stored
+
+
+def test_texts_of_frequent_tokens_are_read_as_before(export, tmp_path):
+    whole = SentenceTransformer(str(tmp_path / "static"), device="cpu")
+    small = export("--vocabulary", "130")
+    assert len(small[0].embedding.weight) == 130 == small.tokenizer.get_vocab_size()
+    np.testing.assert_allclose(small.encode(TEXTS[:8]), whole.encode(TEXTS[:8]), atol=1e-6)
+    [rare] = small.tokenizer.encode_batch([WORDS[-1]], add_special_tokens=False)
+    assert len(rare.ids) == len(WORDS[-1]) and "[UNK]" not in rare.tokens
+
+
+def test_the_tokens_that_stay_are_the_most_frequent(tmp_path):
+    tokenizer = SentenceTransformer(str(save_static(tmp_path / "static")), device="cpu").tokenizer
+    shares = np.zeros(tokenizer.get_vocab_size())
+    frequent = tokenizer.token_to_id(WORDS[-1])
+    shares[frequent] = 1.0
+    fewest = len(kept_tokens(tokenizer, shares, 1))
+    kept = kept_tokens(tokenizer, shares, fewest + 1)
+    assert len(kept) == fewest + 1 and frequent in kept and kept == sorted(kept)
+    assert tokenizer.token_to_id("[SEP]") in kept and tokenizer.token_to_id("##a") in kept
+
+
+def test_what_does_not_fit_is_refused(export, tmp_path):
+    save_normalized(tmp_path / "normalized")
+    with pytest.raises(UsageError, match="is not a static encoder"):
+        export("--dimension", "8", base="normalized")
+    with pytest.raises(UsageError, match="--dimension 99: there are 32 numbers"):
+        export("--dimension", "99")
+    with pytest.raises(UsageError, match="--vocabulary 9,999: there are"):
+        export("--vocabulary", "9999")
+    with pytest.raises(UsageError, match="its tokenizer is BPE"):
+        with_tokens(Tokenizer(BPE()), [])
