@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from indexer.base.errors import InputError
+from indexer.base.errors import InputError, LinkseekError
 from retriever.models.facts import ModelFacts
 from retriever.models.locations import Kind, find_model
 from retriever.models.only_data import check_only_data
@@ -64,14 +64,22 @@ def from_folder(
     the folder names code, is damaged, or holds weights that are not finite.
     """
     check_only_data(folder)
-    with quiet():
-        try:
-            opened = reader(str(folder), **options)
-        except Exception as error:  # a broken folder makes transformers raise anything
-            reason = f"{type(error).__name__}: {first_line(error)}"
-            raise InputError(f"{name}: {fault or f'{folder} cannot be loaded'} ({reason})", hint) from error
+    with _usable(f"{name}: {fault or f'{folder} cannot be loaded'}", hint):
+        opened = reader(str(folder), **options)
     _check_finite(opened, name)
     return opened
+
+
+@contextmanager
+def _usable(problem: str, hint: str) -> Iterator[None]:
+    """Raises `InputError` for whatever a library raises: settings of a folder make it raise anything."""
+    with quiet():
+        try:
+            yield
+        except LinkseekError:
+            raise
+        except Exception as error:
+            raise InputError(f"{problem} ({type(error).__name__}: {first_line(error)})", hint) from error
 
 
 def _check_finite(model: Any, name: str) -> None:
@@ -112,14 +120,18 @@ def load_tokenizer(name: str) -> Any:
 
 
 def model_facts(model: SentenceTransformer, name: str) -> ModelFacts:
-    """The facts of a bi-encoder. Raises `InputError` if its tokenizer has no fast version."""
-    return ModelFacts(
-        dimension=int(model.get_embedding_dimension() or 0),
-        max_tokens=max_tokens(model),
-        pad_token=int(model.tokenizer.pad_token_id or 0),
-        tokenizer=fast_tokenizer(model, f"encoder {name}"),
-        **text_prompts(model),
-    )
+    """The facts of a bi-encoder; its dimension is measured, since its settings may name another.
+
+    Raises `InputError` if it encodes nothing, or its tokenizer has no fast version.
+    """
+    with _usable(f"encoder {name}: it cannot encode", "Save it again with SentenceTransformer.save."):
+        return ModelFacts(
+            dimension=len(model.encode("a", show_progress_bar=False)),
+            max_tokens=max_tokens(model),
+            pad_token=int(model.tokenizer.pad_token_id or 0),
+            tokenizer=fast_tokenizer(model, f"encoder {name}"),
+            **text_prompts(model),
+        )
 
 
 def max_tokens(model: SentenceTransformer | CrossEncoder) -> int:

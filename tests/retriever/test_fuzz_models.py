@@ -1,7 +1,7 @@
 """Altered settings in a model's folder: it is opened and used, or refused by name; nothing else happens.
 
-The examples are the same in every run. A longer search: `make fuzz`. What it finds becomes a case of
-`test_only_data.py`.
+The examples are the same in every run. A longer search: `make fuzz`. What it finds becomes a case
+of `test_only_data.py`, or stands below.
 """
 
 from __future__ import annotations
@@ -92,8 +92,9 @@ def use(kind: Any, folder: Path) -> None:
     """As far as every command goes before it encodes."""
     library = load_library_model(kind, folder, "x")
     if kind is BI_ENCODER:
-        tokenizer = open_tokenizer(model_facts(library, "x"))
-        assert PassageTokenizer(tokenizer, TextFormat())([""], ["abc " * 100])
+        facts = model_facts(library, "x")
+        [tokens] = PassageTokenizer(open_tokenizer(facts), TextFormat())([""], ["abc " * 100])
+        assert len(tokens) <= facts.max_tokens and facts.dimension > 0
     else:
         assert max_tokens(library) > 0
 
@@ -124,3 +125,11 @@ def test_any_setting_of_a_model_is_used_or_refused(
         watching = False
         path.write_bytes(whole)
     assert not events
+
+
+@pytest.mark.parametrize("named", ["a text", 64])
+def test_the_dimension_is_that_of_the_vectors(tmp_path: Path, named: Any) -> None:
+    path = save_tiny(tmp_path / "model") / "1_Pooling" / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"embedding_dimension": named}))
+    library = load_library_model(BI_ENCODER, tmp_path / "model", "x")
+    assert model_facts(library, "x").dimension == 32
