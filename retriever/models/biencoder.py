@@ -24,6 +24,7 @@ from retriever.models.facts import ModelFacts
 from retriever.models.folders import earlier_sha256, holds_two_towers, is_cross_encoder, makes_vectors
 from retriever.models.locations import BI_ENCODER, PASSAGES, QUERIES, QUERY_TOWER, Precision, find_model
 from retriever.models.towers import one_tower
+from retriever.models.words import Words
 
 if TYPE_CHECKING:
     from retriever.models.torch_engine import ModuleChain
@@ -56,12 +57,14 @@ class TextFormat:
 class PassageTokenizer:
     """(titles, texts) -> token ids of passages. Can be sent to another process."""
 
-    tokenizer: Tokenizer
+    tokenizer: Tokenizer | Words
     text_format: TextFormat
 
-    def __call__(self, titles: Sequence[str], texts: Sequence[str]) -> list[Tokens]:
+    def __call__(self, titles: Sequence[str], texts: Sequence[str]) -> Sequence[Tokens]:
         """Special tokens included, at most as many as the model reads."""
         both = [self.text_format.passage(*pair) for pair in zip(titles, texts, strict=True)]
+        if isinstance(self.tokenizer, Words):
+            return self.tokenizer(both)
         return _token_ids(self.tokenizer, both)
 
 
@@ -83,7 +86,8 @@ class BiEncoder(Engine):
         facts = opened.facts
         self._open_queries = open_queries
         self.text_format = TextFormat(title, facts.passage_prompt, facts.query_prompt, facts.title_separator)
-        self.tokenize_passages = PassageTokenizer(self.tokenizer, self.text_format)
+        tokenizer = Words(self.tokenizer) if Words.fits(self.tokenizer) else self.tokenizer
+        self.tokenize_passages = PassageTokenizer(tokenizer, self.text_format)
         self.identity: dict[str, Any] = {
             "name": self.name,
             "sha256": opened.sha256,

@@ -68,14 +68,14 @@ def open_static(name: str, folder: Path) -> tuple[ModelFacts, StaticForward, Par
         dimension=int(embedding.embedding_dim),
         max_tokens=max_tokens(model),
         pad_token=0,
-        tokenizer=_without_special_tokens(embedding.tokenizer),
+        tokenizer=without_special_tokens(embedding.tokenizer),
         **text_prompts(model),
     )
     forward = StaticForward(embedding.embedding.weight, len(modules) > 1)
     return facts, forward, Parallel(tokenizers=os.cpu_count() or 1)
 
 
-def _without_special_tokens(tokenizer: Tokenizer) -> str:
+def without_special_tokens(tokenizer: Tokenizer) -> str:
     """sentence-transformers adds none to the texts of static encoders."""
     copy = Tokenizer.from_str(tokenizer.to_str())
     copy.post_processor = processors.TemplateProcessing(single="$A", pair="$A $B", special_tokens=[])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,11 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from indexer.base.progress import progress
-from indexer.encoding.batches import TokenRows
+from indexer.encoding.batches import TokenRows, Tokens
 from retriever.mining.pairs import Context
 from retriever.models.biencoder import TextFormat
+from retriever.models.static_engine import without_special_tokens
+from retriever.models.words import Words
 from retriever.training.batches import Sample
 from retriever.training.pair_inputs import QUERY, TEXT, Collator, context_keys, key_of
 from retriever.training.pair_table import PairTable
@@ -31,11 +34,12 @@ class Texts:
 
     def __init__(self, tokenizer: Tokenizer, max_tokens: int) -> None:
         """max_tokens: longer texts are cut; 0: none."""
-        self._tokenizer = Tokenizer.from_str(tokenizer.to_str())
-        self._tokenizer.no_padding()
-        self._tokenizer.no_truncation()
+        copy = Tokenizer.from_str(without_special_tokens(tokenizer))
+        copy.no_padding()
+        copy.no_truncation()
         if max_tokens:
-            self._tokenizer.enable_truncation(max_tokens)
+            copy.enable_truncation(max_tokens)
+        self._tokenize_texts = Words(copy) if Words.fits(copy) else partial(_ids, copy)
         self._waiting: list[str] = []
         self._pieces: list[TokenRows] = []
 
@@ -46,14 +50,17 @@ class Texts:
             self._tokenize()
 
     def _tokenize(self) -> None:
-        encodings = self._tokenizer.encode_batch_fast(self._waiting, add_special_tokens=False)
-        self._pieces.append(TokenRows.of(encoding.ids for encoding in encodings))
+        self._pieces.append(TokenRows.of(self._tokenize_texts(self._waiting)))
         self._waiting.clear()
 
     def rows(self) -> TokenRows:
         """The token ids of all texts, in order."""
         self._tokenize()
         return TokenRows.joined(self._pieces)
+
+
+def _ids(tokenizer: Tokenizer, texts: list[str]) -> Sequence[Tokens]:
+    return [encoding.ids for encoding in tokenizer.encode_batch_fast(texts)]
 
 
 def token_features(rows: TokenRows, numbers: Sequence[int]) -> dict[str, torch.Tensor]:

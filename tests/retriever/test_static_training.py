@@ -95,7 +95,7 @@ def test_steps_are_those_of_dense_adam_on_the_rows_that_were_read():
     weights, mean, square = (t.double() for t in (start, torch.zeros(25, 8), torch.zeros(25, 8)))
     for step in range(1, 6):
         read = torch.randperm(25)[:9].repeat(2)  # each token twice: their gradients add up
-        gradient = torch.sparse_coo_tensor(read[None], torch.randn(18, 8), (25, 8))
+        gradient = torch.sparse_coo_tensor(read[None], torch.randn(18, 8), (25, 8), check_invariants=True)
         rows.grad, library.grad = gradient.clone(), gradient.clone()
         ours.step()
         theirs.step()
