@@ -10,7 +10,7 @@ from benchmarks.harness import Benchmark
 
 ON_CPU = (
     "parsing", "encoding", "scoring", "dense", "lucene", "question", "sessions", "mining", "training",
-    "memory", "scale",
+    "memory", "scale", "large",
 )  # fmt: skip
 ON_GPU = ("gpu_encoding", "gpu_search")
 

@@ -185,7 +185,12 @@ class Index:
 
     def _check_in_place(self, part: str) -> None:
         """Raises `DamagedIndexError` if a new index with another such part has replaced this one."""
-        if artifacts.read_part(self.path / part) != self.parts[part]:
+        measured = ("recall", "search")  # `indexer.recall` may add them to an index that is open
+        in_place, opened = (
+            {**manifest, **dict.fromkeys(measured)}
+            for manifest in (artifacts.read_part(self.path / part), self.parts[part])
+        )
+        if in_place != opened:
             raise DamagedIndexError(
                 f"{self.path}: a new index has replaced it since it was opened",
                 "Open it again: start this program again.",

@@ -33,6 +33,7 @@ COMMANDS = {
     "Index": {
         "build": Command("indexer.build", "build an index from a corpus, or add to one", True),
         "join": Command("indexer.join", "put shards together that several machines have encoded"),
+        "recall": Command("indexer.recall", "compare an index with the exact search, choose its settings"),
     },
     "Search": {
         "search": Command("app.search", "ask an index a question"),

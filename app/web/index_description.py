@@ -175,10 +175,22 @@ def _vectors(part: Manifest) -> Facts:
         ("vectors", f"{_number(part.get('rows')):,} of {_number(part.get('dimension')):,} dimensions"),
         ("similarity", part.get("metric")),
         ("FAISS", part.get("factory")),
+        ("recall of its searches", _recall(part)),
         ("tokens read of a passage", encoder.get("max_tokens")),
         ("encoded with", ", ".join(how)),
     ]
     return [(name, f"{value:,}" if isinstance(value, int) else str(value)) for name, value in known if value]
+
+
+def _recall(part: Manifest) -> str:
+    """What `linkseek recall` has measured; empty before."""
+    facts = _mapping(part, "recall")
+    chosen = _mapping(facts, "chosen")
+    share, depth, questions = chosen.get("recall"), facts.get("depth"), facts.get("questions")
+    if not isinstance(share, float):
+        return ""
+    settings = ", ".join(f"{value} {name}" for name, value in _mapping(chosen, "setting").items())
+    return f"{share:.4f} of the exact top {depth} ({settings or 'no settings'}; {questions} questions)"
 
 
 def _mapping(manifest: Manifest, name: str) -> dict[str, Any]:

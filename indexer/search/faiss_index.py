@@ -156,6 +156,16 @@ def search_parameters(factory: str) -> dict[str, int]:
     return {"efSearch": 128} if "HNSW" in factory else {}
 
 
+def search_grid(factory: str) -> tuple[str, list[int]]:
+    """The search parameter that decides between recall and time, and its values worth trying, ascending."""
+    doubling = [1 << power for power in range(32)]
+    if factory == COMPACT:
+        return "candidates", [100 * value for value in doubling[:7]]
+    if centroids := _centroids(factory):
+        return "nprobe", [value for value in doubling if value < centroids] + [centroids]
+    return "efSearch", doubling[5:11] if "HNSW" in factory else []
+
+
 class FaissIndex:
     """An open FAISS index over the passages, with the manifest of its part."""
 

@@ -171,6 +171,19 @@ def test_vectors_are_described(built_index):
     facts = dict(vectors.facts)
     assert vectors.default and facts["vectors"] == "6 of 64 dimensions"
     assert facts["similarity"] == "inner product" and facts["FAISS"] == "Flat"
+    assert "recall of its searches" not in facts
+
+
+def test_the_recall_of_vectors_is_described(built_index):
+    from indexer.index import Index
+
+    index = Index.open(built_index)
+    chosen = {"setting": {"candidates": 400}, "recall": 0.99613, "milliseconds": 3.0}
+    name = f"dense/{index.encoders[0]}"
+    index.parts[name] = index.parts[name] | {"recall": {"depth": 100, "questions": 500, "chosen": chosen}}
+    [vectors] = describe(index).encoders
+    expected = "0.9961 of the exact top 100 (400 candidates; 500 questions)"
+    assert dict(vectors.facts)["recall of its searches"] == expected
 
 
 def test_skipped_records_are_listed_with_their_places():

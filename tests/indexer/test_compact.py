@@ -68,12 +68,18 @@ def test_with_all_rows_as_candidates_it_is_the_exact_search(tmp_path, dimension)
 
 def test_candidates_are_those_of_a_scan_of_the_codes_and_of_raw_faiss(index):
     raw = faiss.read_index(str(index._folder / "index"))
-    assert (type(raw), raw.ntotal, raw.d) == (faiss.IndexPQFastScan, ROWS, DIMENSION)
+    assert (type(raw), raw.ntotal, raw.d) == (faiss.IndexPreTransform, ROWS, DIMENSION)
+    rotation = faiss.vector_to_array(faiss.downcast_VectorTransform(raw.chain.at(0)).A).reshape(DIMENSION, -1)
+    np.testing.assert_allclose(rotation @ rotation.T, np.eye(DIMENSION), atol=1e-5)
     halves = VECTORS.astype(np.float16).astype(np.float32)
-    centroids = faiss.vector_to_array(raw.pq.centroids).reshape(DIMENSION // 2, 16, 2)  # [m, c, 2]
-    pieces = halves.reshape(ROWS, -1, 1, 2)  # [N, m, 1, 2]
+    centroids = faiss.vector_to_array(faiss.downcast_index(raw.index).pq.centroids).reshape(
+        DIMENSION // 2, 16, 2
+    )  # [m, c, 2]
+    pieces = (halves @ rotation.T).reshape(ROWS, -1, 1, 2)  # [N, m, 1, 2]
     codes = np.square(pieces - centroids).sum(axis=3).argmin(axis=2)  # [N, m]
-    tables = np.einsum("mcd,qmd->qmc", centroids, QUERIES.reshape(len(QUERIES), -1, 2))  # [Q, m, c]
+    tables = np.einsum(
+        "mcd,qmd->qmc", centroids, (QUERIES @ rotation.T).reshape(len(QUERIES), -1, 2)
+    )  # [Q, m, c]
     scores = np.stack([table[np.arange(DIMENSION // 2), codes].sum(axis=1) for table in tables])  # [Q, N]
     expected = np.argsort(-scores, axis=1)[:, :200]
     ours = index.index.candidates(QUERIES, 200)
@@ -98,6 +104,16 @@ def test_rows_that_faiss_omits_are_missing_results(tmp_path):
     kept = np.where(rows < 0, 0, rows)
     expected = VECTORS[:, 0].astype(np.float16).astype("f")[kept] * QUERIES[:, :1]
     np.testing.assert_allclose(scores[rows >= 0], expected[rows >= 0], rtol=1e-6)
+
+
+def test_unequal_variances_are_paired(tmp_path):
+    """Static encoders have them: without the pairs, codes of small variance would waste their bits."""
+    spread = VECTORS * np.geomspace(1, 0.01, DIMENSION, dtype="f")
+    index = build(tmp_path, spread)
+    variances = np.var(spread @ index.index._rotation.T, axis=0).reshape(-1, 2)  # [pairs, 2]
+    assert (np.diff(variances[:, 0]) <= 0).all() and (np.diff(variances[:, 1]) >= 0).all()
+    expected = np.argsort(-(QUERIES @ spread.T), axis=1)[:, :50]
+    assert shared(index.search(QUERIES, 50, candidates=50)[0], expected) > 0.85
 
 
 @pytest.mark.parametrize("parts", [2, 3])

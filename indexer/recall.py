@@ -1,0 +1,164 @@
+"""python -m indexer.recall: how many of the exact best passages an approximate index returns.
+
+The exact search reads all vectors once, for all questions together. The approximate one is tried with a grid
+of its search parameter (candidates of `compact`, nprobe of IVF, efSearch of HNSW). Results are written into
+the manifest of the vectors, with the cheapest setting that reaches .99, which searches use from then on.
+"""
+
+from __future__ import annotations
+
+if __name__ == "__main__":
+    from indexer.base.errors import run_command
+
+    run_command("indexer.recall")
+
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+from pydantic import Field
+from rich.console import Console
+from rich.table import Table
+
+from indexer.base.errors import UsageError
+from indexer.base.options import Options, parse_options
+from indexer.base.progress import progress
+from indexer.encoding.shards import open_shards
+from indexer.index import Index
+from indexer.search.exhaustive import exhaustive_search, recall
+from indexer.search.faiss_index import FaissIndex, search_grid
+from indexer.store.artifacts import MANIFEST, VECTORS, Manifest, dense_part, read_part, write_json
+from indexer.store.outputs import locked
+
+PROGRAM = "python -m indexer.recall"
+ENOUGH = 0.99
+_DEPTH = 100
+_TIMED = 30  # questions, one at a time
+_BLOCK = 8_192  # rows
+
+
+class RecallOptions(Options):
+    """Compare the searches of an index with the exact search over its vectors.
+
+    Prints recall and time for a grid of search settings, and makes the cheapest that reaches .99 the default
+    of this index (the best, if none does).
+    """
+
+    index: Path | None = None
+    """the folder of the index"""
+    encoder: str | None = None
+    """which vectors: a name under dense/ in the index; default the first"""
+    queries: Path | None = None
+    """questions in any format that evaluations read"""
+    limit: Annotated[int, Field(ge=1)] = 1000
+    """read only this many questions"""
+    json_: bool = Field(False, alias="json")
+    """print JSON instead of a table"""
+
+
+def main(argv: Sequence[str], program: str = PROGRAM) -> None:
+    """Run the command."""
+    options = parse_options(RecallOptions, argv, program)
+    if options.index is None or options.queries is None:
+        raise UsageError(
+            "--index or --queries is missing",
+            f"For example: {program} --index index/wiki --queries questions.jsonl",
+        )
+    from retriever.models.biencoder import open_biencoder
+    from retriever.queries import read_queries
+
+    texts = [query.text for query in read_queries(options.queries, options.limit)]
+    index = Index.open(options.index)
+    dense = index.dense(options.encoder)
+    encoder = open_biencoder(dense.encoder["location"])
+    if not encoder.made(dense.encoder["sha256"]):
+        raise UsageError(
+            f"{dense.encoder['location']}: not the encoder that made the vectors",
+            "Put the model back, or build the index again.",
+        )
+    queries = encoder.encode_queries(texts)  # [Q, d]
+    folder = options.index / dense_part(options.encoder or index.encoders[0])
+    measured = measure(dense, _blocks(dense, folder), queries)
+    with locked(options.index):
+        write_json(folder / MANIFEST, read_part(folder) | measured)
+    if options.json_:
+        print(orjson.dumps(measured).decode())
+    else:
+        _print(measured)
+
+
+def measure(
+    index: FaissIndex, blocks: Iterator[NDArray[np.float16]], queries: NDArray[np.float32]
+) -> Manifest:
+    """Recall and time of each setting: the entries `recall` and `search` of the manifest.
+
+    blocks: all vectors, float16 [b, d] each. queries: float32 [Q, d].
+    """
+    depth = min(_DEPTH, len(index))
+    with progress("exact search", len(index), "vectors") as advance:
+        expected, _ = exhaustive_search(blocks, queries, depth, advance)
+    grid = settings(index.manifest["factory"], len(index))
+    tried: list[dict[str, Any]] = []
+    with progress("trying settings", len(grid), "settings") as advance:
+        for setting in grid:
+            search = _searching(index, depth, setting)
+            found = search(queries)
+            seconds = [_seconds(search, queries[at : at + 1]) for at in range(min(_TIMED, len(queries)))]
+            shares = {"recall": recall(found, expected), "milliseconds": 1000 * statistics.median(seconds)}
+            tried.append({"setting": setting, **shares})
+            advance(1)
+    enough = [row for row in tried if row["recall"] >= ENOUGH]
+    chosen = enough[0] if enough else max(tried, key=lambda row: row["recall"])
+    facts = {"depth": depth, "questions": len(queries), "chosen": chosen, "tried": tried}
+    return {"recall": facts, "search": chosen["setting"]}
+
+
+def settings(factory: str, rows: int) -> list[dict[str, int]]:
+    """The grid for a type of index of so many rows, the cheapest first."""
+    name, values = search_grid(factory)
+    return [{name: value} for value in sorted({min(value, rows) for value in values})] or [{}]
+
+
+def _searching(
+    index: FaissIndex, depth: int, setting: dict[str, int]
+) -> Callable[[NDArray[np.float32]], NDArray[np.int64]]:
+    return lambda vectors: index.search(vectors, depth, **setting)[0]
+
+
+def _seconds(search: Callable[[NDArray[np.float32]], object], vectors: NDArray[np.float32]) -> float:
+    started = time.perf_counter()
+    search(vectors)
+    return time.perf_counter() - started
+
+
+def _blocks(index: FaissIndex, folder: Path) -> Iterator[NDArray[np.float16]]:
+    if (folder / VECTORS).is_dir():
+        for shard in open_shards(folder / VECTORS, len(index)):
+            yield from shard.blocks(_BLOCK)
+    else:
+        vectors = index.flat_vectors()
+        for start in range(0, len(vectors), _BLOCK):
+            yield vectors[start : start + _BLOCK]
+
+
+def _print(measured: Manifest) -> None:
+    facts = measured["recall"]
+    table = Table("setting", f"recall@{facts['depth']}", "ms a question", box=None, padding=(0, 2))
+    for row in facts["tried"]:
+        default = "  <- default from now on" if row is facts["chosen"] else ""
+        table.add_row(
+            described(row["setting"]), f"{row['recall']:.4f}", f"{row['milliseconds']:.1f}{default}"
+        )
+    Console(highlight=False).print(table)
+    if facts["chosen"]["recall"] < ENOUGH:
+        print(f"No setting reaches {ENOUGH}: this is the best. --faiss compact or Flat has more.")
+
+
+def described(setting: dict[str, int]) -> str:
+    """A setting in words."""
+    return ", ".join(f"{value:,} {name}" for name, value in setting.items()) or "as it is"

@@ -1,0 +1,44 @@
+"""The exact best rows of many questions at once, in one pass over all vectors: what recall is measured by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from indexer.search.faiss_tools import Hits
+
+
+def exhaustive_search(
+    blocks: Iterable[NDArray[np.float16]],
+    queries: NDArray[np.float32],
+    k: int,
+    on_rows: Callable[[float], None] = lambda rows: None,
+) -> Hits:
+    """The k best rows by inner product in float32: (rows int64 [Q, k], scores float32 [Q, k]), best first.
+
+    blocks: all vectors in order, float16 [b, d] each; at least k in all. queries: float32 [Q, d]. Of equal
+    scores the lower row wins.
+    """
+    best = [(np.empty(0, np.int64), np.empty(0, np.float32)) for _ in queries]
+    first = 0
+    for block in blocks:
+        scores = queries @ block.astype(np.float32).T  # [Q, b]
+        for number, (rows, kept) in enumerate(best):
+            worst = kept[-1] if len(kept) == k else -np.inf
+            better = np.flatnonzero(scores[number] > worst)
+            if len(better):
+                rows = np.concatenate([rows, better + first])
+                kept = np.concatenate([kept, scores[number, better]])
+                order = np.argsort(-kept, kind="stable")[:k]
+                best[number] = rows[order], kept[order]
+        first += len(block)
+        on_rows(len(block))
+    return np.stack([rows for rows, _ in best]), np.stack([scores for _, scores in best])
+
+
+def recall(found: NDArray[np.int64], expected: NDArray[np.int64]) -> float:
+    """The share of the expected rows that was found, [Q, k] each; the mean over the questions."""
+    shares = [np.isin(wanted, rows).mean() for rows, wanted in zip(found, expected, strict=True)]
+    return float(np.mean(shares))

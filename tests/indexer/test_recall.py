@@ -1,0 +1,102 @@
+"""The recall of an approximate index, and the settings that it chooses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from indexer import recall as recall_command
+from indexer.base.errors import UsageError
+from indexer.index import Index
+from indexer.recall import measure, settings
+from indexer.search.exhaustive import exhaustive_search, recall
+from indexer.search.faiss_index import FLAT, build_faiss, open_faiss
+from tests.fake_encoder import FakeEncoder
+from tests.indexer.test_compact import QUERIES, ROWS, VECTORS, write_shards
+
+HALVES = VECTORS.astype(np.float16)
+EXACT = np.argsort(-(QUERIES @ HALVES.astype("f").T), axis=1, kind="stable")
+
+
+def measured(folder: Path, factory: str) -> dict:
+    built = build_faiss(
+        folder, write_shards(folder / "v", VECTORS), factory, VECTORS.shape[1], map(str, range(ROWS))
+    )
+    if factory == "compact":
+        (folder / "v").rename(folder / "vectors")
+    index = open_faiss(folder, {**built, "factory": factory, "encoder": {}}, ROWS)
+    return measure(index, iter([HALVES[:1000], HALVES[1000:]]), QUERIES)
+
+
+def test_an_exhaustive_search_is_a_sort_of_all_scores():
+    rows, scores = exhaustive_search([HALVES[:7], HALVES[7:1500], HALVES[1500:]], QUERIES, 50)
+    assert recall(rows, EXACT[:, :50]) > 0.999
+    np.testing.assert_allclose(scores, np.sort(QUERIES @ HALVES.astype("f").T)[:, ::-1][:, :50], rtol=1e-5)
+    same = np.zeros((9, 4), np.float16)
+    assert exhaustive_search([same, same], QUERIES[:1, :4], 12)[0].tolist() == [list(range(12))]
+
+
+def test_recall_is_the_share_of_the_expected_rows():
+    assert recall(np.array([[1, 2], [3, -1]]), np.array([[2, 1], [4, 3]])) == 0.75
+
+
+@pytest.mark.parametrize(
+    ("factory", "grid"),
+    [
+        ("compact", [{"candidates": n} for n in (100, 200, 400, 800, 1600, ROWS)]),
+        ("IVF6,SQfp16", [{"nprobe": n} for n in (1, 2, 4, 6)]),
+        ("HNSW32", [{"efSearch": n} for n in (32, 64, 128, 256, 512, 1024)]),
+        (FLAT, [{}]),
+        ("SQ8", [{}]),
+    ],
+)
+def test_each_type_has_its_grid(factory, grid):
+    assert settings(factory, ROWS) == grid
+
+
+def test_the_cheapest_setting_that_reaches_99_percent_is_chosen(tmp_path):
+    for factory in ("compact", "IVF16,SQfp16"):
+        (tmp_path / factory).mkdir()
+        result = measured(tmp_path / factory, factory)
+        rows = result["recall"]["tried"]
+        recalls = [row["recall"] for row in rows]
+        assert recalls == sorted(recalls) and recalls[0] < 0.99 <= recalls[-1]
+        chosen = next(row for row in rows if row["recall"] >= 0.99)
+        assert (result["search"], result["recall"]["chosen"]) == (chosen["setting"], chosen)
+        assert (result["recall"]["depth"], result["recall"]["questions"]) == (100, len(QUERIES))
+        assert all(row["milliseconds"] > 0 for row in rows)
+
+
+def test_the_best_is_chosen_where_none_reaches_it(tmp_path, capsys):
+    result = measured(tmp_path, "PQ4x4")
+    assert result["recall"]["chosen"]["recall"] < 0.99 and result["search"] == {}
+    recall_command._print(result)
+    assert "No setting reaches 0.99" in capsys.readouterr().out
+
+
+def test_the_command_writes_the_default_of_later_searches(build, index_path, tmp_path, monkeypatch, capsys):
+    build(faiss="compact")
+    monkeypatch.setattr(
+        "retriever.models.biencoder.open_biencoder", lambda location: FakeEncoder("fake", title=True)
+    )
+    questions = tmp_path / "questions.tsv"
+    questions.write_text("1\twho was first\n2\twhat is it\n")
+    opened = Index.open(index_path)  # before the manifest changes, its vectors not yet opened
+    recall_command.main(["--index", str(index_path), "--queries", str(questions), "--json"])
+    printed = json.loads(capsys.readouterr().out)
+    dense = Index.open(index_path).dense()
+    assert dense.parameters() == {"candidates": 400} | printed["search"]
+    assert dense.manifest["recall"] == printed["recall"] and printed["recall"]["chosen"]["recall"] >= 0.99
+    assert len(opened.dense("fake")) == len(dense)
+    assert build(faiss="compact").reused  # and it stays
+    assert Index.open(index_path).dense().manifest["recall"] == printed["recall"]
+    recall_command.main(["--index", str(index_path), "--queries", str(questions)])
+    assert "default from now on" in capsys.readouterr().out
+
+
+def test_index_and_queries_are_needed():
+    with pytest.raises(UsageError, match="--index or --queries is missing"):
+        recall_command.main(["--index", "x"])
