@@ -1,13 +1,13 @@
 """Vectors as 4-bit codes that are scanned whole, and the best again exactly from the memory-mapped shards.
 
-    1. rotation to the principal axes, the one of the largest variance paired with that of the smallest, and so
-       on, so that all codes have about the same amount to say (Ge et al. 2013, section 3.2)
+    1. rotation to the principal axes, that of the largest variance next to that of the smallest, and so on,
+       so that no code wastes its bits (Ge et al. 2013, section 3.2)
     2. product quantisation (Jegou et al. 2011): each pair in 4 bits, so 21 million vectors of 384 dimensions
        are 2 GB; FAISS scans them with SIMD (fast scan, Andre et al. 2017)
     3. the best few hundred of each question are scored again with their float16 vectors
 
-The file is one that raw FAISS reads (`IndexPreTransform` of `IndexPQFastScan`, the codes at its end). Here the codes are mapped, so
-that an index opens at once and processes share them; FAISS would copy them. FAISS uses several cores only for
+The file is one that raw FAISS reads (`IndexPreTransform` of `IndexPQFastScan`, the codes at its end). Here
+the codes are mapped, so that an index opens at once and processes share them; FAISS would copy them. FAISS uses several cores only for
 several questions: the rows are cut in parts, which threads scan, so that one question has all cores.
 """
 
