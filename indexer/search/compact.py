@@ -7,8 +7,9 @@
     3. the best few hundred of each question are scored again with their float16 vectors
 
 The file is one that raw FAISS reads (`IndexPreTransform` of `IndexPQFastScan`, the codes at its end). Here
-the codes are mapped, so that an index opens at once and processes share them; FAISS would copy them. FAISS uses several cores only for
-several questions: the rows are cut in parts, which threads scan, so that one question has all cores.
+the codes are mapped, so that an index opens at once and processes share them; FAISS would copy them. FAISS
+uses several cores only for several questions: the rows are cut in parts, which threads scan, so that one
+question has all cores.
 """
 
 from __future__ import annotations
