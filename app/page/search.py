@@ -165,7 +165,8 @@ def suggest_questions(context: Context, service: SearchService, available: list[
     show(
         "groups.html",
         groups=[(group, GROUPS[group], names) for group, names in groups.items()],
-        one_of_each=one_of_each.address(context.name),
+        of_each=one_of_each.pipelines,
+        address=one_of_each.address(context.name),
     )
 
 
