@@ -18,6 +18,7 @@ list of rows in INDEX/manifest.json without another format.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import itertools
 import math
@@ -88,6 +89,10 @@ def vectors_part(part: str) -> str:
     return f"{VECTORS}/{part.removeprefix(f'{DENSE}/')}"
 
 
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Errors of writing to an open file, which name no file."""
+
+
 @contextmanager
 def atomic_file(path: Path) -> Iterator[BinaryIO]:
     """A file to write completely or not at all, even if the power fails."""
@@ -98,6 +103,10 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
+    except OSError as error:
+        if error.errno in _NO_SPACE and error.filename is None:
+            error.filename = str(path)
+        raise
     finally:
         temporary.unlink(missing_ok=True)
 

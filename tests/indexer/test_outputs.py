@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -61,6 +62,14 @@ def test_an_interrupted_write_leaves_the_old_file_and_no_other(tmp_path):
         file.write(b"new")
         raise KeyboardInterrupt
     assert (names(tmp_path), path.read_text()) == ([".linkseek.json", "a.txt"], "old")
+
+
+def test_a_full_disk_is_told_with_the_file(tmp_path):
+    with (
+        pytest.raises(OSError, match=r"No space left on device: '.*/a\.txt'"),
+        output_file(tmp_path / "a.txt"),
+    ):
+        raise OSError(errno.ENOSPC, "No space left on device")  # as write() does
 
 
 def test_a_second_writer_is_refused_by_name(tmp_path):
