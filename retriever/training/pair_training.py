@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import chain, islice
@@ -19,7 +19,7 @@ from indexer.base.errors import InputError, UsageError
 from indexer.base.progress import progress
 from indexer.files.hashes import combined_sha256, file_sha256
 from indexer.index import Index
-from retriever.mining.pairs import read_pairs
+from retriever.mining.pairs import Pair, read_pairs
 from retriever.models.bases import bind_adapters
 from retriever.models.biencoder import TextFormat, open_biencoder
 from retriever.models.folders import model_sha256
@@ -27,6 +27,7 @@ from retriever.models.library import TITLE_SEPARATOR, quiet, text_prompts
 from retriever.models.locations import ADAPTER, PASSAGES, find_base, find_model
 from retriever.models.towers import has_two_towers, is_normalized, is_static, tower
 from retriever.training.average_rank import AverageRank
+from retriever.training.batches import Sample
 from retriever.training.card import bi_encoder_card
 from retriever.training.config import TrainConfig
 from retriever.training.in_batch_loss import pair_loss
@@ -92,12 +93,12 @@ def make_task(config: TrainConfig, run: Run, pairs_sha256: str) -> tuple[Task, d
     dimension = model.get_embedding_dimension() or 0
     if any(width > dimension for width in config.loss.widths):
         raise UsageError(f"loss.widths: vectors have {dimension} numbers", "Give smaller widths.")
-    rows = np.concatenate(list(sources.values())).tolist()
+    used = partial(_used, config, pairs, np.concatenate(list(sources.values())).tolist())
     text_format = TextFormat(config.texts.title, **text_prompts(model))
     teacher = None
     if config.teacher.encoder:
         with run.accelerator.main_process_first():
-            teacher = _teacher(config, run, model, pairs, rows, text_format)
+            teacher = _teacher(config, run, model, used(), text_format)
 
     def loss(prepared: nn.Module, inputs: Mapping[str, Any]) -> dict[str, Tensor]:
         if is_fixed:
@@ -115,24 +116,32 @@ def make_task(config: TrainConfig, run: Run, pairs_sha256: str) -> tuple[Task, d
     samples: PairTable | TokenPairs = pairs
     collate: Collator[Any, Any] = PairCollator(model, text_format, *limits, **drawing)
     if is_static(model):
-        samples = TokenPairs(pairs, rows, model.tokenizer, text_format, *limits)
+        samples = TokenPairs(used(), model.tokenizer, text_format, *limits)
         collate = TokenCollator(samples, **drawing)
     task = Task(model, samples, batches, "pairs", collate, loss, _dev_measure(config, model))
     counts = ", ".join(f"{len(rows):,} {name or 'labelled'}" for name, rows in sources.items())
     return task, {"pairs": counts, "SHA-256 of the pairs": f"`{pairs_sha256}`", "scale of scores": scale}
 
 
+def _used(config: TrainConfig, pairs: PairTable, rows: Iterable[int]) -> Iterator[Sample[Pair]]:
+    """The samples of rows, without the kinds of negatives that never join a batch."""
+    kinds = ("negatives", "hard_negatives")
+    unused: dict[str, Any] = {kind: () for kind in kinds if not getattr(config.data, kind)}
+    for row in rows:
+        sample = pairs[row]
+        yield replace(sample, record=replace(sample.record, **unused))
+
+
 def _teacher(
     config: TrainConfig,
     run: Run,
     model: SentenceTransformer,
-    pairs: PairTable,
-    rows: Sequence[int],
+    samples: Iterable[Sample[Pair]],
     text_format: TextFormat,
 ) -> Teacher:
     settings = config.teacher
     encoder = open_biencoder(settings.encoder, title=config.texts.title)
-    texts = TeacherTexts.of((pairs[row].record for row in rows), text_format)
+    texts = TeacherTexts.of((sample.record for sample in samples), text_format)
     index = Index.open(settings.index) if settings.index else None
     stored = settings.vectors or run.work / "teacher.safetensors"
     keys, vectors = teacher_vectors(encoder, texts, index, stored)

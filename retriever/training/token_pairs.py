@@ -18,13 +18,12 @@ from tokenizers import Tokenizer
 
 from indexer.base.progress import progress
 from indexer.encoding.batches import TokenRows, Tokens
-from retriever.mining.pairs import Context
+from retriever.mining.pairs import Context, Pair
 from retriever.models.biencoder import TextFormat
 from retriever.models.static_engine import without_special_tokens
 from retriever.models.words import Words
 from retriever.training.batches import Sample
 from retriever.training.pair_inputs import QUERY, TEXT, Collator, context_keys, key_of
-from retriever.training.pair_table import PairTable
 
 _BLOCK = 4_096  # texts that are tokenised together
 
@@ -83,15 +82,14 @@ class TokenPair:
 
 
 class TokenPairs:
-    """The samples of some rows of a table. Equal passages are stored once; number 0 is the blank one.
+    """Samples by the rows of their table. Equal passages are stored once; number 0 is the blank one.
 
     query_keys: int64 [Q]; passage_keys: int64 [C, 3], of text, id and document.
     """
 
     def __init__(
         self,
-        pairs: PairTable,
-        rows: Iterable[int],
+        pairs: Iterable[Sample[Pair]],
         tokenizer: Tokenizer,
         text_format: TextFormat,
         query_tokens: int,
@@ -111,10 +109,9 @@ class TokenPairs:
 
         self._samples: dict[int, Sample[TokenPair]] = {}
         with progress("tokenising pairs", unit="pairs") as advance:
-            for row in rows:
-                sample = pairs[row]
+            for sample in pairs:
                 pair, query = sample.record, text_format.query(sample.record.query)
-                self._samples[row] = Sample(
+                self._samples[sample.row] = Sample(
                     sample.row,
                     sample.place,
                     TokenPair(

@@ -15,7 +15,7 @@ from torch import nn
 from indexer.base.errors import UsageError
 from retriever.models.biencoder import TextFormat, open_biencoder
 from retriever.train import main
-from retriever.training import loop
+from retriever.training import loop, pair_training
 from retriever.training.batches import Sample
 from retriever.training.log import read_log
 from retriever.training.optimizers import RowAdam, clip_gradients
@@ -133,7 +133,7 @@ def test_inputs_are_those_of_the_library(data, tmp_path):
     pairs = open_pairs([write_pairs(tmp_path / "p.jsonl", rows)], "pretrain", tmp_path / "p.arrow")
     model = SentenceTransformer(str(data / "static"), device="cpu")
     text_format = TextFormat()
-    tokens = TokenPairs(pairs, range(6), model.tokenizer, text_format, 0, 0)
+    tokens = TokenPairs(map(pairs.__getitem__, range(6)), model.tokenizer, text_format, 0, 0)
     options = {"negatives": 2, "seed": 5, "mini_batch": 4}
     ours = TokenCollator(tokens, **options)([tokens[row] for row in (4, 2, 1)], epoch=1)
     theirs = PairCollator(model, text_format, 0, 0, **options)([pairs[row] for row in (4, 2, 1)], epoch=1)
@@ -149,9 +149,22 @@ def test_texts_are_cut_where_the_settings_say(data, tmp_path):
     rows = pair_rows(2, objectives=("dual-link",))
     pairs = open_pairs([write_pairs(tmp_path / "p.jsonl", rows)], "pretrain", tmp_path / "p.arrow")
     tokenizer = SentenceTransformer(str(data / "static"), device="cpu").tokenizer
-    tokens = TokenPairs(pairs, [1], tokenizer, TextFormat(title=False), 2, 5)
+    tokens = TokenPairs([pairs[1]], tokenizer, TextFormat(title=False), 2, 5)
     assert tokens.queries.lengths.tolist() == [2] and max(tokens.passages.lengths) == 5
     assert isinstance(tokens[1], Sample) and len(tokens) == 1
+
+
+def test_negatives_that_join_no_batch_are_not_read(train, monkeypatch):
+    counts = []
+
+    def count(*arguments):
+        tokens = TokenPairs(*arguments)
+        counts.append(len(tokens.passages))
+        return tokens
+
+    monkeypatch.setattr(pair_training, "TokenPairs", count)
+    train("training.steps=1", "data.negatives=0")
+    assert counts == [1 + 40]  # the blank one and those of the pairs
 
 
 def test_training_teaches_and_the_library_opens_the_folder(train, data):
