@@ -122,7 +122,8 @@ def _recall(
             np.save(kept, exhaustive_search(blocks, queries, _K, advance)[0])
     for candidates in _CANDIDATES:
         found, _ = index.search(queries, _K, candidates=candidates)
-        yield Figure(f"recall@{_K}, {candidates} candidates", "", recall(found, np.load(kept)))
+        share = recall(found, np.load(kept))
+        yield Figure(f"recall@{_K}, {candidates} candidates", "per 1,000", 1000 * share)
 
 
 def _times(index: FaissIndex, queries: NDArray[np.float32]) -> Iterator[Figure]:

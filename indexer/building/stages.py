@@ -6,6 +6,7 @@ run at the same time; one that fails stops the others when they next advance the
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -14,9 +15,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from indexer.base.errors import DamagedIndexError, InputError
+from indexer.base.errors import DamagedIndexError, InputError, MachineError
 from indexer.base.log import log_line
 from indexer.base.progress import progress
+from indexer.base.text import byte_size
 from indexer.base.together import Stop, run_together
 from indexer.building.corpus import default_processes, write_documents
 from indexer.building.plan import OpenEncoder, Plan
@@ -29,7 +31,15 @@ from indexer.index import open_passages
 from indexer.links import build_links
 from indexer.passages import PassageStore, write_passages
 from indexer.readers.reader import Reader
-from indexer.search.faiss_index import FLAT, build_faiss, empty_index, resolved_type, shards_from_flat
+from indexer.search.compact import COMPACT
+from indexer.search.faiss_index import (
+    FLAT,
+    build_faiss,
+    disk_bytes,
+    empty_index,
+    resolved_type,
+    shards_from_flat,
+)
 from indexer.store.artifacts import (
     BM25,
     DOCUMENTS,
@@ -198,6 +208,7 @@ class Stages:
         empty_index(factory, encoder.dimension, rows)  # a bad factory fails early
 
         def build(folder: Path) -> Manifest:
+            self._check_disk(part, factory, rows, encoder.dimension)
             with self._timed(f"encoding {part.partition('/')[2]}"):
                 vectors = self._vectors(passages, part, encoder)
             shards = open_shards(self._folder / vectors_part(part), rows)
@@ -216,6 +227,23 @@ class Stages:
 
         fingerprint = {**_inputs(passages, encoder), "title": self._plan.title, "factory": factory}
         return self._part(part, fingerprint, build)
+
+    def _check_disk(self, part: str, factory: str, rows: int, dimension: int) -> None:
+        """Raises `MachineError` before hours of encoding if the vectors cannot fit on the disk."""
+        shards = self._folder / vectors_part(part)
+        finished = sum(file.stat().st_size for file in shards.glob("*.npy"))
+        free = shutil.disk_usage(self._folder).free
+        needed = disk_bytes(factory, rows, dimension) - finished
+        if needed > free:
+            smaller = disk_bytes(COMPACT, rows, dimension) - finished
+            hint = (
+                f"--faiss compact needs {byte_size(smaller)}." if smaller < needed and smaller <= free else ""
+            )
+            raise MachineError(
+                f"{self._folder}: {rows:,} vectors with --faiss {factory} need {byte_size(needed)}, "
+                f"{byte_size(free)} are free on this disk",
+                f"Free some space and run the same command: it resumes. {hint}".strip(),
+            )
 
     def share(self, passages: Manifest, name: str, open_encoder: OpenEncoder, share: Share) -> list[Shard]:
         """Encode one share of the shards, and nothing else of this part."""

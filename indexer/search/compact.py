@@ -67,7 +67,12 @@ def write_codes(
         faiss.copy_array_to_vector(_rotation(sample).ravel(), rotation.A)
         rotation.is_trained = True
         index = faiss.IndexPreTransform(rotation, codes)
-        index.train(sample)
+        threads = faiss.omp_get_max_threads()
+        faiss.omp_set_num_threads(1)  # several wait for each other: 192 codebooks of two numbers
+        try:
+            index.train(sample)
+        finally:
+            faiss.omp_set_num_threads(threads)
     size = _code_bytes(rows, codes.pq.M)
     index.ntotal = codes.ntotal = rows
     codes.ntotal2 = -(-rows // _BLOCK) * _BLOCK

@@ -48,6 +48,15 @@ def resolved_type(factory: str, rows: int, dimension: int) -> tuple[str, str]:
     return COMPACT, f"codes of {byte_size(size // 8)} for {comparison}"
 
 
+def disk_bytes(factory: str, rows: int, dimension: int) -> int:
+    """The disk that a build needs for float16 shards and the index of a type, at least.
+
+    Of types other than `Flat` and `compact` only the shards are counted.
+    """
+    vectors = rows * dimension * 2
+    return vectors + {FLAT: vectors, COMPACT: vectors // 8}.get(factory, 0)
+
+
 def empty_index(factory: str, dimension: int, rows: int) -> Any:
     """An untrained FAISS index by factory string; `Flat` stores float16 (the shards' own precision).
 

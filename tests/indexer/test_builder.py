@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import faiss
@@ -19,6 +20,7 @@ from fake_encoder import FakeEncoder
 from tiny_corpus import linked_rows, write_jsonl
 
 from indexer.base.errors import BusyError, DamagedIndexError, InputError, MachineError, UsageError
+from indexer.base.text import byte_size
 from indexer.base.together import Stop
 from indexer.building import stages
 from indexer.building.builder import build_index
@@ -285,6 +287,27 @@ def test_another_type_of_index_is_made_of_the_same_vectors_without_encoding(buil
         if factory not in ("Flat", "auto"):
             assert sum(s.rows for s in open_shards(index_path / "dense/fake/vectors", count)) == count
     assert len(hashes) == 1
+
+
+def test_vectors_that_cannot_fit_on_the_disk_are_refused_before_encoding(build, index_path, monkeypatch):
+    rows = build(encoders=[]).manifest["counts"]["passages"]
+    vectors = rows * 32 * 2
+    for factory, free, hint in (
+        ("Flat", 2 * vectors - 1, f"--faiss compact needs {byte_size(vectors * 9 // 8)}."),
+        ("Flat", vectors, "it resumes."),
+        ("compact", vectors, "it resumes."),
+        ("HNSW8", vectors - 1, "it resumes."),
+    ):
+        usage = SimpleNamespace(free=free)
+        monkeypatch.setattr("indexer.building.stages.shutil.disk_usage", lambda folder, u=usage: u)
+        opener = Opener()
+        with pytest.raises(MachineError, match=f"vectors with --faiss {factory} need") as caught:
+            build(faiss=factory, open_encoder=opener)
+        assert caught.value.hint.endswith(hint) and opener.encoded() == {"fake": 0}
+    monkeypatch.setattr(
+        "indexer.building.stages.shutil.disk_usage", lambda f: SimpleNamespace(free=2 * vectors)
+    )
+    assert build(faiss="Flat").manifest["default_encoder"] == "fake"
 
 
 @pytest.mark.slow
