@@ -29,7 +29,7 @@ from indexer.encoding.shards import Shard, open_shards, read_shard, write_shard
 from indexer.search.compact import COMPACT
 from indexer.search.exhaustive import exhaustive_search, recall
 from indexer.search.faiss_index import FaissIndex, build_faiss, open_faiss
-from indexer.store.artifacts import MANIFEST, VECTORS, Manifest, read_json, read_part, write_json
+from indexer.store.artifacts import MANIFEST, VECTORS, Manifest, open_array, read_json, read_part, write_json
 
 _SHARD = 65_536  # rows
 _K = 100
@@ -122,7 +122,7 @@ def _recall(
             np.save(kept, exhaustive_search(blocks, queries, _K, advance)[0])
     for candidates in _CANDIDATES:
         found, _ = index.search(queries, _K, candidates=candidates)
-        share = recall(found, np.load(kept))
+        share = recall(found, open_array(kept))
         yield Figure(f"recall@{_K}, {candidates} candidates", "per 1,000", 1000 * share)
 
 
