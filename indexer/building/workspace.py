@@ -1,6 +1,7 @@
 """The folder next to an index in which the next one is built, part by part, and then replaces it.
 
     INDEX.linkseek-building/    finished parts, and the unfinished one (its building.json has the fingerprint)
+        .linkseek.json          says that the folder is ours
 
 A part with the same fingerprint in the index in use, or in an interrupted build, is reused instead of being
 built again: its files are linked, not copied, since no file of an index is ever altered. One rename
@@ -33,6 +34,7 @@ from indexer.store.artifacts import (
     MANIFEST,
     PASSAGES,
     TEMPORARY,
+    VECTORS,
     Manifest,
     inventory,
     link_or_copy,
@@ -43,7 +45,7 @@ from indexer.store.artifacts import (
     workspace_path,
     write_json,
 )
-from indexer.store.outputs import locked
+from indexer.store.outputs import RECORD, locked
 
 
 class Workspace:
@@ -66,9 +68,11 @@ class Workspace:
         with ExitStack() as stack:
             stack.enter_context(locked(self.index))
             check_place(self.index)
+            _check_workspace(self.folder)
             if self._fresh:
-                _remove(self.folder)
+                _clear(self.folder)
             self.folder.mkdir(exist_ok=True)
+            write_json(self.folder / RECORD, {})
             self._lock = stack.pop_all()
         return self
 
@@ -171,7 +175,7 @@ class Workspace:
         write_json(self.folder / MANIFEST, {"format_version": FORMAT_VERSION, "parts": parts, **manifest})
         check_place(self.index)  # again, after hours perhaps
         _exchange(self.folder, self.index)
-        _remove(self.folder)
+        _clear(self.folder)
 
 
 def _as_json(fingerprint: Mapping[str, Any]) -> Any:
@@ -194,6 +198,32 @@ def check_place(index: Path) -> None:
         raise UsageError(
             f"--index {index}: is not an index (it holds {place}), and the new index would replace it", hint
         )
+
+
+def _check_workspace(folder: Path) -> None:
+    """Raises `UsageError` if a folder with the name of a workspace holds files of the user.
+
+    A workspace without the record was copied, is of an earlier version, or is the last index, half deleted.
+    """
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        raise UsageError(f"{folder}: not a folder of a build", "Move it away.")
+    names = {path.name.removesuffix(TEMPORARY) for path in folder.glob("*")} - {RECORD, MANIFEST}
+    ours = names <= {DOCUMENTS, PASSAGES, LINKS, BM25, DENSE, VECTORS}
+    known = (folder / RECORD, *folder.rglob(MANIFEST), *folder.rglob(BUILDING))
+    if not ours or (names and not any(path.is_file() for path in known)):
+        raise UsageError(
+            f"{folder}: holds files that are not of a build", "Move them away, or choose another --index."
+        )
+
+
+def _clear(folder: Path) -> None:
+    """Delete a workspace, its record last."""
+    if folder.exists():
+        write_json(folder / RECORD, {})
+        for path in folder.iterdir():
+            if path.name != RECORD:
+                _remove(path)
+        _remove(folder)
 
 
 def _strange_file(index: Path) -> Path | None:
@@ -264,6 +294,7 @@ def _exchange(new: Path, place: Path) -> None:
     if _rename_exchange(new, place):
         return
     old = temporary_path(place)
+    check_place(old)
     _remove(old)
     place.rename(old)
     new.rename(place)

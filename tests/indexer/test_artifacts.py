@@ -322,6 +322,46 @@ def test_there_is_an_index_at_every_moment(tmp_path, monkeypatch, system):
         assert numbers == sorted(numbers) and len(set(numbers)) > 1
 
 
+@pytest.mark.parametrize("fresh", [False, True])
+@pytest.mark.parametrize("path", ["notes.txt", "documents/mine.txt", "dense/mine/a.npy"])
+def test_a_folder_of_the_user_with_the_name_of_a_workspace_is_kept(tmp_path, fresh, path):
+    file = tmp_path / "index.linkseek-building" / path
+    file.parent.mkdir(parents=True)
+    file.write_text("mine")
+    with pytest.raises(UsageError, match="holds files that are not of a build"):
+        Workspace(tmp_path / "index", fresh=fresh).__enter__()
+    assert file.read_text() == "mine"
+
+
+def test_files_of_the_user_in_a_workspace_are_kept(tmp_path):
+    with pytest.raises(KeyboardInterrupt), Workspace(tmp_path / "index") as workspace:
+        workspace.begin("documents", {})
+        raise KeyboardInterrupt
+    (tmp_path / "index.linkseek-building" / "notes.txt").write_text("mine")
+    with pytest.raises(UsageError, match="holds files that are not of a build"):
+        publish(tmp_path / "index", "0")
+    assert (tmp_path / "index.linkseek-building" / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("last", ["documents", "manifest.json"])
+def test_a_deletion_that_was_interrupted_is_resumed(tmp_path, monkeypatch, last):
+    """last: what is deleted, of the index that was replaced."""
+    publish(tmp_path / "index", "0")
+    remove = workspace_module._remove
+
+    def interrupted(path: Path) -> None:
+        remove(path)
+        if path == tmp_path / "index.linkseek-building" / last:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(workspace_module, "_remove", interrupted)
+        publish(tmp_path / "index", "1")
+    publish(tmp_path / "index", "2")
+    assert (tmp_path / "index" / "documents" / "a").read_text() == "2"
+    assert names(tmp_path) == ["index"]
+
+
 def _hold(index: Path, held: Any, release: Any) -> None:
     with Workspace(index):
         held.set()
