@@ -144,8 +144,10 @@ def _read_arguments(command: type[BaseSettings], argv: Sequence[str], program: s
         unknown = message.partition("unrecognized arguments: ")[2].split()
         if unknown and unknown[0].startswith("--"):
             name = unknown[0].partition("=")[0]
+            words = {flag(field) for field in _positional(command)}
             known = [flag(field) for field, _ in _flat(command)]
-            message = f"unknown option {name}. {nearest(name, known)}"
+            hint = f"Leave {name} out, and give its value alone." if name in words else nearest(name, known)
+            message = f"unknown option {name}. {hint}"
         raise UsageError(message, f"See {program} --help.") from None
 
 
@@ -156,6 +158,12 @@ def _flat(model: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield from _flat(field.annotation, f"{prefix}{name}.")
         else:
             yield prefix + (field.alias or name), field.annotation
+
+
+def _positional(command: Any) -> list[str]:
+    """The fields that are words of the command line, without a flag."""
+    mark = get_args(CliPositionalArg[str])[1]
+    return [name for name, field in command.model_fields.items() if mark in field.metadata]
 
 
 def _numbered_texts(command: Any, argv: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -169,8 +177,7 @@ def _numbered_texts(command: Any, argv: Sequence[str]) -> tuple[list[str], list[
         name for name, field in fields.items() if get_origin(field) is list and get_args(field)[0] in _TEXTS
     }
     switches = {name for name, field in fields.items() if field is bool}
-    mark = get_args(CliPositionalArg[str])[1]
-    positional = any(flag(n) in lists and mark in field.metadata for n, field in command.model_fields.items())
+    positional = any(flag(name) in lists for name in _positional(command))
     out: list[str] = []
     texts: list[str] = []
     current = ""  # the flag whose values we are reading

@@ -66,14 +66,24 @@ def test_an_unknown_command_suggests_the_nearest():
     assert caught.value.hint == "Did you mean build?"
 
 
-def test_errors_name_the_command(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["linkseek", "evaluate", "--indx", "i"])
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["evaluate", "--indx", "i"], "unknown option --indx. Did you mean --index?"),
+        (
+            ["convert", "--checkpoint", "c", "--output", "o"],
+            "unknown option --checkpoint. Leave --checkpoint out, and give its value alone.",
+        ),
+    ],
+)
+def test_errors_name_the_command(words, told, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["linkseek", *words])
     with pytest.raises(SystemExit) as caught:
         linkseek.run()
     assert caught.value.code == 2
     error = capsys.readouterr().err
-    assert error.startswith("evaluate: error: unknown option --indx. Did you mean --index?")
-    assert "linkseek evaluate --help" in error
+    assert error.startswith(f"{words[0]}: error: {told}")
+    assert f"linkseek {words[0]} --help" in error
 
 
 def test_a_preset_is_found_by_its_name(tmp_path, monkeypatch):

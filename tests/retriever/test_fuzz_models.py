@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from tiny_models import save_tiny, save_tiny_reranker
 
 from indexer.base.errors import LinkseekError
 from reranker.models.bases import CROSS_ENCODER
+from retriever.models import library as library_module
 from retriever.models import only_data
 from retriever.models.biencoder import PassageTokenizer, TextFormat
 from retriever.models.facts import open_tokenizer
@@ -66,6 +68,15 @@ _KEYS = st.sampled_from(
         "max_position_embeddings",
     ]
 )  # fmt: skip
+_CODE_AT_ITS_PLACE = st.sampled_from(
+    [
+        ("type", f"{CODE}.Model"),
+        ("auto_map", {"AutoConfig": f"{CODE}.Model", "AutoModel": f"{CODE}.Model"}),
+        ("activation_fn", "torch.distributed.run.main"),
+        ("activation_function", f"{CODE}.Model"),
+        ("tokenizer_class", f"{CODE}.Model"),
+    ]
+)
 events: list[str] = []
 watching = False
 
@@ -100,31 +111,64 @@ def use(kind: Any, folder: Path) -> None:
 
 
 @examples(25)
-@given(st.integers(0, 99), st.lists(st.integers(0, 99), max_size=3), st.one_of(st.just(""), _KEYS), VALUES)
+@given(
+    st.integers(0, 99),
+    st.lists(st.integers(0, 99), max_size=3),
+    st.one_of(st.tuples(st.one_of(st.just(""), _KEYS), VALUES), _CODE_AT_ITS_PLACE),
+)
 def test_any_setting_of_a_model_is_used_or_refused(
-    model: Any, which: int, way: list[int], key: str, new: Any
+    model: Any, which: int, way: list[int], change: tuple[str, Any]
 ) -> None:
-    """key: to be added at the end of the way; else the value there is replaced."""
-    global watching
+    """change: a key that every table gets, and its value; without a key, the value at the end of the way."""
     kind, folder = model
+    key, new = change
     files = sorted(
         path for path in folder.rglob("*.json") if path.name not in ("tokenizer.json", "vocab.json")
     )
     path = files[which % len(files)]
+    settings = json.loads(path.read_text())
+    settings = planted(settings, key, new) if key else altered(settings, way, new, False)
+    with changed(path, settings):
+        try:
+            use(kind, folder)
+        except LinkseekError as error:
+            assert error.hint, error.message
+    assert not events
+
+
+@pytest.mark.parametrize("model", [CROSS_ENCODER], ids=["cross-encoder"], indirect=True)
+def test_without_the_check_code_would_run_and_be_seen(model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    kind, folder = model
+    monkeypatch.setattr(library_module, "check_only_data", lambda folder: None)
+    path = folder / "config_sentence_transformers.json"
+    settings = json.loads(path.read_text()) | {"activation_fn": "torch.utils.collect_env.main"}
+    with changed(path, settings), suppress(LinkseekError):
+        use(kind, folder)
+    assert any("subprocess" in event for event in events)
+    events.clear()
+
+
+def planted(settings: Any, key: str, new: Any) -> Any:
+    """The same JSON with a key in every table."""
+    if isinstance(settings, list):
+        return [planted(item, key, new) for item in settings]
+    if isinstance(settings, dict):
+        return {name: planted(value, key, new) for name, value in settings.items()} | {key: new}
+    return settings
+
+
+@contextmanager
+def changed(path: Path, settings: Any) -> Iterator[None]:
+    """Other settings for a while, watched."""
+    global watching
     whole = path.read_bytes()
-    settings = json.loads(whole)
-    added = bool(key) and isinstance(settings, dict)
-    settings = {**settings, key: new} if added else altered(settings, way, new, False)
     path.write_text(json.dumps(settings))
     watching = True
     try:
-        use(kind, folder)
-    except LinkseekError as error:
-        assert error.hint, error.message
+        yield
     finally:
         watching = False
         path.write_bytes(whole)
-    assert not events
 
 
 @pytest.mark.parametrize("named", ["a text", 64])
