@@ -49,8 +49,9 @@ class NegativesOptions(Options):
     qrels: Path | None = None
     """judgements of passages or documents; of a document, the passage with an answer if questions have
     answers"""
-    positives: Literal["all", "one"] = "all"
-    """of several relevant passages of --qrels: a pair for each, or for one of them, drawn at random"""
+    positives: Literal["all", "one", "ranked"] = "all"
+    """of several relevant passages of --qrels: a pair for each, or for one of them, drawn at random;
+    ranked: a pair for each of the --depth best passages of the run, relevant or not, for a teacher"""
     seed: Annotated[int, Field(ge=0)] = 1
     """of that draw"""
     pairs: Path | None = None
@@ -72,6 +73,8 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
         raise UsageError("--qrels and --pairs are both given", "Give one of them.")
     if options.positives == "one" and not options.qrels:
         raise UsageError("--positives one: draws from the passages of --qrels", "Give --qrels.")
+    if options.positives == "ranked" and options.pairs:
+        raise UsageError("--positives ranked: takes the passages of the run", "Leave --pairs out.")
     if not options.output.name.endswith((".jsonl", ".jsonl.zst")):
         raise UsageError(f"--output {options.output}: not JSONL", "Use a name in .jsonl or .jsonl.zst.")
     check_replaceable(options.output)
@@ -98,6 +101,9 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
 def _pairs(
     index: Index, queries: list[Query], ranking: Ranking, options: NegativesOptions, counts: Counter[str]
 ) -> Iterator[Pair]:
+    if options.positives == "ranked":
+        nothing = np.zeros(ranking.rows.shape, np.bool_)
+        return RankedQuestions(index, queries, ranking, nothing, 0, counts).pairs_from_ranking()
     earlier = list(read_pairs(options.pairs)) if options.pairs else []
     if earlier:  # the answers of a question may be in the pairs only
         answers = {pair.query: pair.answers for pair in earlier}

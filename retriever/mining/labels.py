@@ -1,12 +1,13 @@
 """Labelled pairs from questions: a relevant passage for each, and hard negatives from any ranking.
 
-Relevance comes from one of three sources:
+Relevance comes from one of four sources:
 
     judgements   each relevant passage, or one of them drawn at random (HotpotQA in HLP, section 5.4); of a
                  relevant document its best-ranked passage, or its first; where the question has answers, the
                  document's best-ranked passage that holds one
     answers      the best-ranked passage that holds one (DPR, Karpukhin et al. 2020, section 5)
     pairs        an earlier file, for a second round with the ranking of a better model
+    ranking      the best-ranked passages themselves, without hard negatives, for a teacher (distillation)
 
 Hard negatives are the best-ranked passages that are not relevant, not of a relevant document, and hold no
 answer where the questions have answers.
@@ -103,6 +104,12 @@ class RankedQuestions:
             best = int(self.ranking.rows[place, np.argmax(answering)])
             positive = passage_context(self.index.passages, best)
             yield Pair(query.text, positive, hard_negatives=hard, answers=query.answers)
+
+    def pairs_from_ranking(self) -> Iterator[Pair]:
+        """A pair for each passage of the ranking."""
+        for query, rows in zip(self.queries, self.ranking.rows, strict=True):
+            for row in rows[rows >= 0].tolist():
+                yield Pair(query.text, passage_context(self.index.passages, row), answers=query.answers)
 
     def pairs_again(self, earlier: Iterable[Pair]) -> Iterator[Pair]:
         """Earlier pairs, looked up by the text of the question, with the hard negatives of this ranking.

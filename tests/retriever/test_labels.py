@@ -90,6 +90,19 @@ def test_one_of_several_relevant_passages_is_drawn_and_the_others_are_no_negativ
     assert drawn == {"c#0", "d#0"}
 
 
+def test_every_ranked_passage_is_a_pair_for_a_teacher(label):
+    assert ids(label("--positives", "ranked", "--depth", 2, queries="bare.jsonl")) == [
+        ("what runs", "b#0", []),
+        ("what runs", "a#0", []),
+        ("what swims", "c#0", []),
+        ("what swims", "b#0", []),
+        ("which", "a#0", []),
+        ("which", "d#0", []),
+    ]
+    with pytest.raises(UsageError, match="takes the passages of the run"):
+        label("--positives", "ranked", "--pairs", "x.jsonl")
+
+
 def test_a_passage_with_an_answer_is_no_hard_negative_of_a_judged_one(label, tmp_path):
     qrels = write_qrels(tmp_path / "q.txt", "q1 0 c#0 1")
     assert ids(label("--qrels", qrels)) == [("what runs", "c#0", ["b#0", "a#1"])]
