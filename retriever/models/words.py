@@ -13,8 +13,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
@@ -48,6 +46,9 @@ class Words:
 
     def __call__(self, texts: Sequence[str]) -> list[NDArray[np.int32]]:
         """The token ids of each text."""
+        import pyarrow as pa  # here, because transformers need none of it
+        import pyarrow.compute as pc
+
         if not texts:
             return []
         array = pa.array(texts, pa.large_string())

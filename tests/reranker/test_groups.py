@@ -126,7 +126,9 @@ def test_counts_on_a_real_corpus(shared_data, tmp_path) -> None:
     from indexer.building.builder import Plan, build_index
 
     build_index(
-        tmp_path / "i", Plan(shared_data / "archwiki/docs.jsonl.zst", bm25=False), lambda name, title: None
+        tmp_path / "i",
+        Plan(shared_data / "archwiki/docs.jsonl.zst", bm25=False, min_words=0),
+        lambda name, title: None,
     )
     source = Source(Index.open(tmp_path / "i"))
     graph, offsets = source.index.links, np.asarray(source.index.passages.offsets)

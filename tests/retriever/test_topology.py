@@ -142,7 +142,9 @@ def test_counts_on_real_corpora(shared_data, tmp_path, corpus, counts) -> None:
     from retriever.mining.miner import count_topologies
 
     build_index(
-        tmp_path / "i", Plan(shared_data / corpus / "docs.jsonl.zst", bm25=False), lambda name, title: None
+        tmp_path / "i",
+        Plan(shared_data / corpus / "docs.jsonl.zst", bm25=False, min_words=0),
+        lambda name, title: None,
     )
     found = count_topologies(Source(Index.open(tmp_path / "i")).topology)
     assert tuple(found[name] for name in ("dual_link", "co_mention", "co_mention_only", "k")) == counts
