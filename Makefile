@@ -10,7 +10,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check --no-input
 WORKERS ?= 2
 
 # Examples of each test of `make fuzz`; the suite tries a few of them.
-EXAMPLES ?= 1000
+EXAMPLES ?= 3000
 FUZZ := tests/indexer/test_fuzz.py tests/indexer/test_fuzz_patterns.py tests/retriever/test_fuzz_models.py
 
 export PYTHONWARNINGS ?= ignore
