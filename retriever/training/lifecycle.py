@@ -11,7 +11,7 @@ import logging
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from accelerate.tracking import get_available_trackers
 from accelerate.utils import LoggerType
 
 from indexer.base.errors import InputError, UsageError
-from indexer.base.settings import Settings, nearest, settings_text
+from indexer.base.settings import Settings, nearest, read_settings, settings_text
 from indexer.store.artifacts import beside
 from indexer.store.outputs import locked
 from retriever.models.library import quiet
@@ -88,10 +88,13 @@ def is_finished(settings: Settings, folder: Path) -> bool:
     """
     if not folder.exists():
         return False
-    made_with = folder / SETTINGS
-    if not made_with.is_file() or made_with.read_text("utf-8") != settings_text(settings):
+    made_with, made = folder / SETTINGS, None
+    with suppress(UsageError):  # settings that an earlier version lacked have their defaults
+        made = read_settings(type(settings), made_with)
+    if made is None or settings_text(made) != settings_text(settings):
+        fault = "has other settings" if made_with.is_file() else "is not a model that a training made"
         raise UsageError(
-            f"{folder} exists already, and has other settings",
+            f"{folder} exists already, and {fault}",
             "Remove it, or choose another output.folder (--set output.folder=DIR).",
         )
     print(f"{folder} is finished; remove it to train it again", file=sys.stderr)

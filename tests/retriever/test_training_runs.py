@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -214,7 +215,20 @@ def test_a_finished_model_is_left_as_it_is(undisturbed, capfd):
     assert "out is finished" in capfd.readouterr().err
     with pytest.raises(UsageError, match="out exists already, and has other settings"):
         train(undisturbed / "c.toml", "training.seed=8")
+    made_with = undisturbed / "out" / "training.toml"
+    whole = made_with.read_text()
+    older = re.sub(r"\[teacher\]\n(.+\n)*", "", whole)
+    made_with.write_text(older)
+    train(undisturbed / "c.toml")  # settings that did not exist at the time have their defaults
+    assert "out is finished" in capfd.readouterr().err
+    made_with.write_text(whole)
+    assert older != whole
     assert (undisturbed / "out" / "model.safetensors").stat().st_mtime_ns == before
+
+
+def test_a_folder_that_no_training_made_is_told_so(undisturbed, tmp_path):
+    with pytest.raises(UsageError, match="exists already, and is not a model that a training made"):
+        train(undisturbed / "c.toml", f"output.folder={str(tmp_path)!r}")
 
 
 def test_lines_that_will_be_written_again_are_removed(tmp_path):
