@@ -150,7 +150,7 @@ def read_article_view(
         passage=first(params, "passage"),
         find=first(params, "find"),
         show=PAIRS if first(params, "show") == PAIRS else TEXT,
-        first=_number(first(params, "first"), 1),
+        first=max(_number(first(params, "first"), 1), 1),
         objectives=pairs,
         contrasts=others[: MAX_OBJECTIVES - len(pairs)],
     )

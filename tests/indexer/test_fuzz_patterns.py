@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from fuzzing import examples
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.web.addresses import read_article_view, read_evaluation_view, read_search_view
@@ -52,6 +52,7 @@ _PARAMS = st.dictionaries(
 
 @examples(150)
 @given(_PARAMS)
+@example({"first": ["0"]})
 def test_any_address_of_a_page_is_a_view(params: dict[str, list[str]]) -> None:
     view = read_search_view(params, ["bm25", "dense"])
     assert set(view.pipelines) <= {"bm25", "dense"} and view.k > 0
