@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,20 +12,20 @@ from indexer.search.faiss_tools import Hits
 
 
 def exhaustive_search(
-    blocks: Iterable[NDArray[np.float16]],
+    blocks: Iterable[NDArray[np.floating[Any]]],
     queries: NDArray[np.float32],
     k: int,
     on_rows: Callable[[float], None] = lambda rows: None,
 ) -> Hits:
     """The k best rows by inner product in float32: (rows int64 [Q, k], scores float32 [Q, k]), best first.
 
-    blocks: all vectors in order, float16 [b, d] each; at least k in all. queries: float32 [Q, d]. Of equal
-    scores the lower row wins.
+    blocks: all vectors in order, float16 or float32 [b, d] each; at least k in all. queries: float32 [Q, d].
+    Of equal scores the lower row wins.
     """
     best = [(np.empty(0, np.int64), np.empty(0, np.float32)) for _ in queries]
     first = 0
     for block in blocks:
-        scores = queries @ block.astype(np.float32).T  # [Q, b]
+        scores = queries @ block.astype(np.float32, copy=False).T  # [Q, b]
         for number, (rows, kept) in enumerate(best):
             worst = kept[-1] if len(kept) == k else -np.inf
             better = np.flatnonzero(scores[number] > worst)

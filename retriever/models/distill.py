@@ -2,9 +2,9 @@
 
 Each entry of the vocabulary goes through the encoder alone, its vector is rotated to the axes of largest
 variance (PCA), of which `--dimension` stay, and weighted by a / (a + p), p being the share of the token among
-those of a corpus (Arora et al. 2017, a = 1e-4). A text is the mean of its tokens, scaled to length 1: the
-folder is a sentence-transformers `StaticEmbedding`, as model2vec makes it. Without an index, p is Zipf's law
-of the token's place in the vocabulary, which tokenizers order by frequency.
+those of a corpus and a being `--smoothing` (Arora et al. 2017). A text is the mean of its tokens, scaled to
+length 1: the folder is a sentence-transformers `StaticEmbedding`, as model2vec makes it. Without an index, p
+is Zipf's law of the token's place in the vocabulary, which tokenizers order by frequency.
 """
 
 from __future__ import annotations

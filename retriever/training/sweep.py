@@ -21,9 +21,6 @@ from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
-import torch
-from numpy.typing import NDArray
 from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
@@ -35,6 +32,7 @@ from indexer.base.settings import read_settings
 from indexer.encoding.batches import TokenRows, encode_texts
 from indexer.files.hashes import file_sha256
 from indexer.index import Index
+from indexer.search.exhaustive import exhaustive_search
 from indexer.store.artifacts import read_json, value_sha256
 from indexer.store.outputs import check_replaceable, locked, write_output_json
 from retriever.mining.labels import holds_answers
@@ -46,8 +44,7 @@ from retriever.training.config import TrainConfig
 
 PROGRAM = "python -m retriever.training.sweep"
 
-_BLOCK = 8_192  # passages that are tokenised together
-_QUERIES = 256  # that are searched together
+_BLOCK = 8_192  # passages that are tokenised, and searched, together
 _RESULTS = "sweep.json"
 
 
@@ -89,9 +86,10 @@ class Development:
         """The share of questions with an answer among the best passages, 0 to 1."""
         tokens = self._tokenised(encoder)
         with progress("encoding passages", len(tokens), "passages") as advance:
-            passages = torch.from_numpy(encode_texts(encoder, tokens, advance))  # [P, d]
-        queries = torch.from_numpy(encoder.encode_queries([query.text for query in self.queries]))  # [Q, d]
-        rows, scores = best(queries, passages, self.depth)
+            passages = encode_texts(encoder, tokens, advance)  # [P, d]
+        queries = encoder.encode_queries([query.text for query in self.queries])  # [Q, d]
+        blocks = (passages[start : start + _BLOCK] for start in range(0, len(passages), _BLOCK))
+        rows, scores = exhaustive_search(blocks, queries, min(self.depth, len(passages)))
         ranking = Ranking.of([query.id for query in self.queries], rows, scores)
         return float(holds_answers(self.index, self.queries, ranking).any(axis=1).mean())
 
@@ -108,16 +106,6 @@ class Development:
                     advance(len(block))
             self._tokens = {key: TokenRows.joined(blocks)}  # of one tokenizer at a time
         return self._tokens[key]
-
-
-def best(
-    queries: torch.Tensor, passages: torch.Tensor, depth: int
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """The rows [Q, k] and scores [Q, k] of the largest inner products of [Q, d] with [P, d]."""
-    starts = range(0, len(queries), _QUERIES)
-    blocks = [queries[start : start + _QUERIES] @ passages.T for start in starts]
-    found = [scores.topk(min(depth, len(passages))) for scores in blocks]
-    return torch.cat([f.indices for f in found]).numpy(), torch.cat([f.values for f in found]).numpy()
 
 
 def combinations(vary: Sequence[str]) -> Iterator[dict[str, str]]:

@@ -6,7 +6,6 @@ import json
 
 import numpy as np
 import pytest
-import torch
 from sentence_transformers import SentenceTransformer
 from tiny_corpus import write_jsonl
 from tiny_training import WORDS, pair_rows, save_static, write_pairs
@@ -15,7 +14,7 @@ from indexer.base.errors import UsageError
 from indexer.index import Index
 from retriever.queries import read_queries
 from retriever.training import pair_training
-from retriever.training.sweep import best, combinations, folder_name, main
+from retriever.training.sweep import combinations, folder_name, main
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -52,15 +51,6 @@ def test_combinations_of_values():
 def test_values_that_are_missing(text):
     with pytest.raises(UsageError, match="expected TABLE"):
         list(combinations([text]))
-
-
-def test_the_largest_inner_products():
-    draw = np.random.default_rng(0)
-    queries, passages = draw.normal(size=(600, 8)), draw.normal(size=(30, 8))
-    rows, scores = best(torch.from_numpy(queries), torch.from_numpy(passages), 4)
-    expected = np.argsort(-(queries @ passages.T), axis=1)[:, :4]
-    np.testing.assert_array_equal(rows, expected)
-    np.testing.assert_allclose(scores, np.take_along_axis(queries @ passages.T, expected, 1))
 
 
 @pytest.fixture
