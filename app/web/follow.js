@@ -22,11 +22,12 @@ if (!window.linkseekFollows) {
     if (folder(target.pathname) !== folder(location.pathname)) return;
     event.preventDefault();
     if (target.href === location.href) return;
-    const isOtherPage = target.pathname !== location.pathname;
+    const isOtherPage = target.pathname !== location.pathname, main = document.querySelector(".stMain");
+    if (main) places.set(normal(location.href), main.scrollTop);
     push({}, "", target);
     if (isOtherPage) places.delete(normal(location.href));
     window.dispatchEvent(new PopStateEvent("popstate"));
-    if (isOtherPage) document.querySelector(".stMain")?.scrollTo(0, 0);
+    if (isOtherPage) main?.scrollTo(0, 0);
   });
 
   // How far each address was scrolled, for going back to it.
@@ -37,19 +38,24 @@ if (!window.linkseekFollows) {
     }
   }, { capture: true, passive: true });
 
-  // Columns arrive one after another: the page is scrolled once it is long enough, unless somebody else does.
+  // Columns arrive one after another, and what an earlier page left may lie below them for a while:
+  // the place is kept until the run has ended and the page is long enough, unless the reader moves.
   let restoring = false;
   const restore = (place) => {
-    const main = document.querySelector(".stMain"), address = location.href, until = Date.now() + 15000;
+    const main = document.querySelector(".stMain"), address = location.href;
+    let until;
     restoring = true;
     const step = () => {
       if (restoring) main.scrollTo(0, place);
-      restoring &&= Math.abs(main.scrollTop - place) > 1 && location.href === address && Date.now() < until;
+      const running = app.dataset.testScriptState !== "notRunning";
+      if (running) until = Date.now() + 15000;
+      const reached = !running && Math.abs(main.scrollTop - place) <= 1;
+      restoring &&= !reached && location.href === address && !(Date.now() > until);
       if (restoring) setTimeout(step, 50);
     };
     step();
   };
-  ["wheel", "touchmove", "keydown"].forEach((type) => {
+  ["wheel", "touchmove", "keydown", "pointerdown"].forEach((type) => {
     document.addEventListener(type, () => { restoring = false; }, { capture: true, passive: true });
   });
 

@@ -126,9 +126,11 @@ def test_a_way_back_keeps_its_place_and_tabs_have_titles(application, page, sett
     assert page.title() == f"{QUESTION} · Linkseek"
     main = page.locator(".stMain")
     main.evaluate("main => main.scrollTo(0, 1500)")
+    page.get_by_role("textbox", name="Question").wait_for()  # widgets grow when their code arrives
     page.wait_for_timeout(300)
     title = page.locator("h3 a").nth(11)
     name = title.inner_text()
+    place = main.evaluate("main => main.scrollTop")
     title.evaluate("link => link.click()")  # pressed where it stands, without scrolling to it
     page.get_by_role("heading", name=name).first.wait_for()
     page.wait_for_function("document.title.endsWith(' · Articles · Linkseek')")
@@ -137,7 +139,7 @@ def test_a_way_back_keeps_its_place_and_tabs_have_titles(application, page, sett
     page.go_back()
     page.locator("h3").nth(19).wait_for()
     settled(page)
-    page.wait_for_function("Math.abs(document.querySelector('.stMain').scrollTop - 1500) < 20")
+    page.wait_for_function(f"Math.abs(document.querySelector('.stMain').scrollTop - {place}) < 20")
     page.locator(".st-key-k").get_by_text("20", exact=True).click()  # which is chosen, and stays so
     settled(page)
     assert page.locator("h3").count() == 20
