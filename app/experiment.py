@@ -12,8 +12,6 @@ if __name__ == "__main__":
     run_command("app.experiment", resumes=True)
 
 import os
-import shlex
-import subprocess
 import sys
 from collections.abc import Sequence
 from functools import cache, partial
@@ -25,7 +23,9 @@ from pydantic_settings import CliPositionalArg
 
 from app.evaluation.cells import Cell, run_experiment
 from app.evaluation.experiments import Experiment, ExperimentTable, IndexSource, read_experiment
+from app.evaluation.making import make_models, run_linkseek, show_plan
 from app.evaluation.provenance import provenance
+from app.evaluation.steps import Steps
 from app.pipelines import Pipelines
 from app.report import write_document, write_report
 from app.report.console import results_console
@@ -40,7 +40,6 @@ from indexer.store.outputs import check_replaceable, locked, write_output_json
 
 PROGRAM = "python app/experiment.py"
 _EXPERIMENT = "experiment.json"
-BUILD = Path(__file__).parents[1] / "indexer" / "build.py"
 
 
 class ExperimentOptions(Options):
@@ -59,6 +58,12 @@ class ExperimentOptions(Options):
     """an index to use instead of the one in the file"""
     data: Path | None = None
     """the folder with your own corpora and test sets; default: $LINKSEEK_DATA"""
+    train: bool = False
+    """first make the models of all rows, by the steps of the file; those that are made are kept"""
+    plan: bool = False
+    """print what --train would make, with time and disk, and end"""
+    scale: str = "small"
+    """with --train: the size of the models, such as small (for two cores) or paper (the papers' settings)"""
     download: bool = False
     """download missing test sets, where that is possible"""
     pipelines_file: Path | None = None
@@ -84,6 +89,12 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     output = options.output or Path("results", name)
     if output.exists() and not output.is_dir():
         raise UsageError(f"--output {output}: is a file", "Name a folder.")
+    if (options.train or options.plan) and not experiment.steps:
+        hint = "docs/evaluation.md says how models get their rows."
+        raise UsageError(f"{file}: this table has no steps that make its models", hint)
+    if options.plan:
+        show_plan(Steps(experiment, options.scale, _data(options), output / "steps"), experiment, output)
+        return
     with locked(output / _EXPERIMENT):
         table = _make_table(options, experiment, file, output, argv, program)
     if options.json_:
@@ -113,14 +124,18 @@ def _make_table(
 ) -> ExperimentTable:
     """Make the missing cells and write the table's files; returns the table."""
     check_replaceable(*(output / name for name in (_EXPERIMENT, "table.html", "table.md")))
-    data = options.data or (Path(os.environ["LINKSEEK_DATA"]) if os.environ.get("LINKSEEK_DATA") else None)
+    data, pipelines_file = _data(options), options.pipelines_file
+    if options.train:
+        steps = Steps(experiment, options.scale, data, output / "steps")
+        show_plan(steps, experiment, output)
+        pipelines_file = make_models(steps, experiment, partial(build_index, data=data), output)
 
     @cache
     def open_index(name: str) -> Pipelines:
         source = experiment.indexes[name]
         if source.build and not (source.path / "manifest.json").exists():
             build_index(source, data)
-        return Pipelines(Index.open(source.path), options.pipelines_file)
+        return Pipelines(Index.open(source.path), pipelines_file)
 
     open_named = partial(open_test_set, data=data, download=options.download)
     table = run_experiment(experiment, open_index, open_named, output, log_cell, write_report)
@@ -135,6 +150,11 @@ def _make_table(
     return table
 
 
+def _data(options: ExperimentOptions) -> Path | None:
+    """The folder of the user's own data."""
+    return options.data or (Path(os.environ["LINKSEEK_DATA"]) if os.environ.get("LINKSEEK_DATA") else None)
+
+
 def build_index(source: IndexSource, data: Path | None) -> None:
     """Build an index with the options in the experiment's file, in a process of its own.
 
@@ -147,11 +167,7 @@ def build_index(source: IndexSource, data: Path | None) -> None:
         )
     arguments = [option.replace("{data}", str(data)) for option in source.build]
     arguments = [str(bundled(a)) if a.startswith("samples/") else a for a in arguments]
-    command = [str(BUILD), "--index", str(source.path), *arguments]
-    print(f"building {source.path}: linkseek build {shlex.join(command[1:])}", file=sys.stderr)
-    done = subprocess.run([sys.executable, *command], stdout=sys.stderr, check=False)
-    if done.returncode:
-        raise InputError(f"{source.path}: the index could not be built", "See the message of the build.")
+    run_linkseek(["build", "--index", str(source.path), *arguments], f"the index {source.path}")
 
 
 def log_cell(cell: Cell) -> None:

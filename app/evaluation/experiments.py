@@ -7,6 +7,8 @@
     [[columns]]              test_set, measures; index: where there are several; label; group: a subset
                              of the test set; limit: for this set; fill
     [[rows]]                 name, pipeline, group; expected: for each column a list, one number a measure
+    [words], [scales.NAME], [steps.NAME], [pipelines.NAME]: how the models of rows are made, for --train;
+                             see `app.evaluation.steps`
 
 A pipeline is a name in pipelines.toml. "{seed}" in it is replaced by each seed, and the row shows the
 mean; other words in braces are replaced by the column's `fill`, such as the set that it was trained on.
@@ -39,6 +41,15 @@ class IndexSource(Settings):
 
     path: Path
     build: list[str] = Field([])
+    cost_of_encoder: tuple[float, float] = (0.0, 0.0)
+    """minutes and megabytes that each further encoder takes: its vectors, and their runs"""
+
+
+class StepTable(Settings):
+    """A command that makes a part of a model; costs: minutes and megabytes, by scale."""
+
+    command: str
+    costs: dict[str, tuple[float, float]] = Field({})
 
 
 class Column(Settings):
@@ -79,6 +90,10 @@ class Row(Settings):
         return [name] if name else []
 
 
+Words = str | int | float | list[str | int | float]
+"""The values of a word."""
+
+
 class Experiment(Settings):
     """The content of a file; see the description of the module."""
 
@@ -94,6 +109,10 @@ class Experiment(Settings):
     baseline: str = ""
     columns: Annotated[list[Column], Field(min_length=1)]
     rows: Annotated[list[Row], Field(min_length=1)]
+    words: dict[str, Words] = Field({})
+    scales: dict[str, dict[str, Words]] = Field({"small": {}})
+    steps: dict[str, StepTable] = Field({})
+    pipelines: dict[str, dict[str, Any]] = Field({})
 
     def index_of(self, column: Column) -> str:
         """The name of the index that a column is evaluated on."""

@@ -3,7 +3,8 @@
 Each combination is a training run of its own, in a folder named after its values, and is scored on questions
 for development: the share that has a passage with an answer among the best of an index, by exact search with
 the new encoder over all of its passages. With static encoders that takes seconds. Runs that are finished are
-kept, so the same command resumes. Never choose by questions on which you report.
+kept, so the same command resumes. OUTPUT/best.toml has the settings of the best run, for others like it, such
+as with other seeds. Never choose by questions on which you report.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ from indexer.base.bundled import find_preset
 from indexer.base.errors import UsageError
 from indexer.base.options import Options, parse_options
 from indexer.base.progress import progress
-from indexer.base.settings import read_settings
+from indexer.base.settings import read_settings, settings_text
 from indexer.encoding.batches import TokenRows, encode_texts
 from indexer.files.hashes import file_sha256
 from indexer.index import Index
 from indexer.search.exhaustive import exhaustive_search
 from indexer.store.artifacts import read_json, value_sha256
-from indexer.store.outputs import check_replaceable, locked, write_output_json
+from indexer.store.outputs import check_replaceable, locked, write_output, write_output_json
 from retriever.mining.labels import holds_answers
 from retriever.models.biencoder import BiEncoder, open_biencoder
 from retriever.models.folders import model_sha256
@@ -46,13 +47,15 @@ PROGRAM = "python -m retriever.training.sweep"
 
 _BLOCK = 8_192  # passages that are tokenised, and searched, together
 _RESULTS = "sweep.json"
+_BEST = "best.toml"
 
 
 class SweepOptions(Options):
     """Train a bi-encoder with each combination of some settings, and choose the best on a development set.
 
     Made for static encoders, which train in minutes and read an index in seconds. The table of all runs is
-    printed and written to OUTPUT/sweep.json. Started again after an interruption, the same command resumes.
+    printed and written to OUTPUT/sweep.json, the settings of the best to OUTPUT/best.toml. After an
+    interruption, the same command resumes.
     """
 
     training: CliPositionalArg[Path]
@@ -138,9 +141,9 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
         "count": len(queries),
         "depth": options.depth,
     }
-    results = options.output / _RESULTS
+    results, best = options.output / _RESULTS, options.output / _BEST
     with locked(results):
-        check_replaceable(results)
+        check_replaceable(results, best)
         stored = read_json(results) if results.is_file() else {}
         rows = stored["runs"] if stored.get("measured_on") == measured_on else {}
         development = Development(index, queries, options.depth)
@@ -148,7 +151,8 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
             print(f"run {number} of {len(configs)}: {name}", file=sys.stderr)
             rows[name] = {"settings": runs[name], **_measure(config, rows.get(name, {}), development)}
             write_output_json(results, {"measured_on": measured_on, "runs": rows})
-    ranked = sorted(configs, key=lambda name: -rows[name]["accuracy"])
+        ranked = sorted(configs, key=lambda name: -rows[name]["accuracy"])
+        write_output(best, settings_text(configs[ranked[0]]).encode())
     for name in ranked:
         value = rows[name]["accuracy"]
         error = 196 * (value * (1 - value) / len(queries)) ** 0.5

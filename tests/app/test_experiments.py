@@ -24,7 +24,7 @@ from retriever.ranking import Query
 
 FILES = sorted((ROOT / "experiments").glob("*.toml"))
 # Questions asked on another corpus than their own.
-OWN = {"wikispeedia", "two-cores", "two-cores-minilm", "contrasts"}
+OWN = {"wikispeedia", "hlp-static", "two-cores", "two-cores-minilm", "contrasts"}
 
 TOML = """
 title = "A | table"

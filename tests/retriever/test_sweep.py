@@ -11,9 +11,11 @@ from tiny_corpus import write_jsonl
 from tiny_training import WORDS, pair_rows, save_static, write_pairs
 
 from indexer.base.errors import UsageError
+from indexer.base.settings import read_settings
 from indexer.index import Index
 from retriever.queries import read_queries
 from retriever.training import pair_training
+from retriever.training.config import TrainConfig
 from retriever.training.sweep import combinations, folder_name, main
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -83,6 +85,8 @@ def test_runs_are_measured_over_all_passages_and_kept(sweep, tmp_path, index_pat
     ranked = sorted(results["runs"], key=lambda name: -results["runs"][name]["accuracy"])
     assert said.index(ranked[0]) < said.index(ranked[1])
     assert f"best accuracy@2 of 40 questions: {tmp_path / 'out' / ranked[0]}" in said
+    best = read_settings(TrainConfig, tmp_path / "out" / "best.toml")
+    assert best.output.folder == tmp_path / "out" / ranked[0] and best.training.epochs == 3
     passages = list(Index.open(index_path).passages)
     queries = read_queries(tmp_path / "questions.jsonl")
     for name, row in results["runs"].items():

@@ -1,0 +1,138 @@
+"""Making what the rows of an experiment need: the plan with time and disk, then step after step."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean
+
+from app.evaluation.experiments import Experiment, IndexSource
+from app.evaluation.steps import Step, Steps
+from indexer.base.errors import InputError, MachineError
+from indexer.base.log import log_line
+from indexer.store.artifacts import read_json
+from indexer.store.outputs import write_output, write_output_json
+
+_ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRow:
+    """What is still to be made for a row, without what rows above it make. minutes, megabytes: estimates."""
+
+    name: str
+    steps: Sequence[Step]
+    shared: int
+    minutes: float
+    megabytes: float
+
+
+def plan_rows(steps: Steps, experiment: Experiment) -> list[PlannedRow]:
+    """All rows with steps. A step takes what finished ones of its pattern took, else what the file says."""
+    planned = []
+    seen: set[str] = set()
+    encoded: set[Path] = set()
+    per_encoder = next(iter(experiment.indexes.values())).cost_of_encoder
+    for row in experiment.rows:
+        own, encoders = steps.of_row(row), set(steps.encoders(row)) - encoded
+        new = [step for name, step in own.items() if name not in seen and not step.is_made]
+        costs = [*map(_cost, new), *[per_encoder] * len(encoders)]
+        minutes, megabytes = (sum(cost[i] for cost in costs) for i in range(2))
+        if own:
+            name = f"{row.group}: {row.name}" if row.group else row.name
+            planned.append(PlannedRow(name, new, len(own) - len(new), minutes, megabytes))
+        seen |= own.keys()
+        encoded |= encoders
+    return planned
+
+
+def show_plan(steps: Steps, experiment: Experiment, output: Path) -> None:
+    """Log what each row takes. Raises `MachineError` if the disk has less room than all of them need."""
+    planned = plan_rows(steps, experiment)
+    for row in planned:
+        log_line(
+            f"{row.name}: {len(row.steps)} steps, {row.shared} finished or shared with rows above; "
+            f"about {row.minutes:,.0f} min and {row.megabytes:,.0f} MB"
+        )
+    minutes, megabytes = sum(row.minutes for row in planned), sum(row.megabytes for row in planned)
+    folder = next(path for path in [output, *output.absolute().parents] if path.exists())
+    free = shutil.disk_usage(folder).free / 1e6
+    log_line(f"all rows: about {minutes / 60:,.1f} hours and {megabytes:,.0f} MB; {free:,.0f} MB are free")
+    if megabytes > free:
+        raise MachineError(
+            f"{output}: the rows need about {megabytes:,.0f} MB, {free:,.0f} MB are free",
+            "Free some space, or choose another --output.",
+        )
+
+
+def make_models(
+    steps: Steps, experiment: Experiment, build_index: Callable[[IndexSource], None], output: Path
+) -> Path:
+    """Run all steps that are not finished, and add the encoders to the indexes; returns the pipelines' file.
+
+    Raises `InputError` for the first step that fails.
+    """
+    encoders: dict[Path, None] = {}
+    for row in experiment.rows:
+        for step in steps.of_row(row).values():
+            _make(step)
+        encoders |= dict.fromkeys(steps.encoders(row))
+    for name, source in experiment.indexes.items():
+        more = [word for path in encoders for word in ("--encoder", str(path))]
+        whole = source.model_copy(update={"build": [*source.build, *more]})
+        record, made_from = output / "steps" / f"index.{name}.json", {"build": whole.build}
+        is_built = record.is_file() and read_json(record) == made_from
+        if not (is_built and (source.path / "manifest.json").exists()):
+            build_index(whole)
+            write_output_json(record, made_from)
+    pipelines = output / "pipelines.toml"
+    write_output(pipelines, steps.pipelines().encode())
+    return pipelines
+
+
+def _make(step: Step) -> None:
+    """Run a step unless it is finished."""
+    if step.is_made:
+        return
+    step.result.parent.mkdir(parents=True, exist_ok=True)
+    started = time.monotonic()
+    run_linkseek(step.words, f'the step "{step.name}"')
+    files = step.files()
+    if not files:
+        raise InputError(f'the step "{step.name}" wrote nothing', "Give its command <> as its output.")
+    record = {
+        "pattern": step.pattern,
+        "command": f"linkseek {shlex.join(step.words)}",
+        "seconds": time.monotonic() - started,
+        "bytes": sum(file.stat().st_size for file in files),
+    }
+    write_output_json(step.record, record)
+
+
+def run_linkseek(words: Sequence[str], what: str) -> None:
+    """Run a command of ours in a process of its own, which prints among our messages.
+
+    Raises `InputError` if it fails; it says why itself.
+    """
+    log_line(f"linkseek {shlex.join(words)}")
+    path = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))
+    command = [sys.executable, "-m", "app.commands.linkseek", *words]
+    done = subprocess.run(command, stdout=sys.stderr, check=False, env=os.environ | {"PYTHONPATH": path})
+    if done.returncode:
+        raise InputError(f"{what} could not be made", "See the message above; the same command resumes.")
+
+
+def _cost(step: Step) -> tuple[float, float]:
+    """Minutes and megabytes: the mean of finished steps of the same pattern, else what the file says."""
+    records = [read_json(path) for path in step.result.parent.glob("*.step.json")]
+    records = [record for record in records if record["pattern"] == step.pattern]
+    if not records:
+        return step.minutes, step.megabytes
+    return mean(r["seconds"] / 60 for r in records), mean(r["bytes"] / 1e6 for r in records)

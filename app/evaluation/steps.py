@@ -1,0 +1,211 @@
+"""The steps of an experiment: commands that make the models of its rows, each once.
+
+    [words]            values for words in braces; [scales.NAME] replaces some of them
+    [steps.NAME]       command: of linkseek; costs: by scale, minutes and megabytes
+    [pipelines.NAME]   an entry of pipelines.toml
+
+A NAME with words in braces stands for a table for each combination of their values; a table with fewer words
+in its name wins. In a command, <NAME> is the result of another step, <> its own, and {data} the folder of
+--data. Results are in FOLDER/NAME-KEY, where KEY is the hash of the command, the keys of the results that it
+reads, its preset in configs/ and the sizes of its files of {data}: rows share what they have in common, and a
+step with other settings has another result. NAME-KEY.step.json says that a step is finished.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from app.evaluation.experiments import Experiment, Row, StepTable
+from indexer.base.bundled import bundled
+from indexer.base.errors import InputError, UsageError
+from indexer.base.settings import nearest, toml_value
+from indexer.store.artifacts import value_sha256
+
+_WORD = re.compile(r"\{(\w+)\}")
+_RESULT = re.compile(r"<([^<>]*)>")
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One command. pattern: its name in the file; words: of `linkseek`; result: how its files begin."""
+
+    name: str
+    pattern: str
+    words: tuple[str, ...]
+    needs: tuple[str, ...]
+    result: Path
+    minutes: float
+    megabytes: float
+
+    @property
+    def record(self) -> Path:
+        """The file that says that the step is finished."""
+        return self.result.with_name(self.result.name + ".step.json")
+
+    @property
+    def is_made(self) -> bool:
+        """Whether it is finished, and its result still there."""
+        return self.record.is_file() and bool(self.files())
+
+    def files(self) -> list[Path]:
+        """All files of its result."""
+        paths = [path for path in self.result.parent.glob(self.result.name + "*") if path != self.record]
+        return [file for path in paths for file in [path, *path.rglob("*")] if file.is_file()]
+
+
+class _Table(NamedTuple, Generic[T]):
+    """A table of the file under a full name: words have one value each."""
+
+    pattern: str
+    content: T
+    words: Mapping[str, str]
+
+
+class Steps:
+    """The steps and pipelines of an experiment at one scale."""
+
+    def __init__(self, experiment: Experiment, scale: str, data: Path | None, folder: Path) -> None:
+        """Raises `UsageError` for an unknown scale or word."""
+        if scale not in experiment.scales:
+            hint = nearest(scale, experiment.scales)
+            raise UsageError(f"--scale {scale}: this experiment has no such scale", hint)
+        words = experiment.words | experiment.scales[scale] | {"seed": experiment.seeds}
+        self._values = {word: [str(v) for v in _listed(values)] for word, values in words.items()}
+        self._experiment, self._scale, self._data, self._folder = experiment, scale, data, folder
+        self._tables = self._expanded(experiment.steps)
+        self._entries = self._expanded(experiment.pipelines)
+        self._steps: dict[str, Step] = {}
+
+    def of_row(self, row: Row) -> dict[str, Step]:
+        """The steps of a row by name, each after those that it needs."""
+        found: dict[str, Step] = {}
+
+        def add(name: str) -> None:
+            step = self.step(name)
+            for need in step.needs:
+                add(need)
+            found.setdefault(name, step)
+
+        for entry in self._entries_of(row):
+            for name in _RESULT.findall(_fill(str(entry.content), entry.words)):
+                add(name)
+        return found
+
+    def encoders(self, row: Row) -> list[Path]:
+        """The encoders whose vectors a row searches."""
+        values = [_fill(str(e.content.get("encoder", "")), e.words) for e in self._entries_of(row)]
+        return list(dict.fromkeys(self.step(name).result for name in _RESULT.findall(" ".join(values))))
+
+    def pipelines(self) -> str:
+        """The entries of all rows, as a file for --pipelines-file; an encoder has its folder's name."""
+        tables = {}
+        for row in self._experiment.rows:
+            for name, entry in self._named_entries(self._pipelines_of(row)):
+                lines = [f"[{toml_value(name)}]"]
+                for key, value in entry.content.items():
+                    if isinstance(value, str):
+                        value = self._placed(_fill(value, entry.words), short=key == "encoder")
+                    lines.append(f"{key} = {toml_value(value)}")
+                tables[name] = "\n".join([*lines, ""])
+        return "\n".join(tables.values())
+
+    def step(self, name: str) -> Step:
+        """A step by its full name. Raises `UsageError` for an unknown one."""
+        if name not in self._steps:
+            if name not in self._tables:
+                raise UsageError(f'no step "{name}", or it needs itself', nearest(name, self._tables))
+            self._steps[name] = self._resolved(name, self._tables.pop(name))
+        return self._steps[name]
+
+    def _resolved(self, name: str, table: _Table[StepTable]) -> Step:
+        words = shlex.split(_fill(table.content.command, table.words))
+        needs = tuple(dict.fromkeys(need for word in words for need in _RESULT.findall(word) if need))
+        made_from = [self._placed(word, short=True) for word in words]
+        key = value_sha256([made_from, [self._input(word) for word in words]])[:8]
+        result = self._folder / f"{name}-{key}"
+        placed = [str(self._path(word) or self._placed(word, own=result)) for word in words]
+        minutes, megabytes = table.content.costs.get(self._scale, (0.0, 0.0))
+        return Step(name, table.pattern, tuple(placed), needs, result, minutes, megabytes)
+
+    def _placed(self, text: str, *, own: Path | None = None, short: bool = False) -> str:
+        """A text with the paths of results, or with their names alone."""
+
+        def place(found: re.Match[str]) -> str:
+            path = self.step(found[1]).result if found[1] else own
+            return "" if path is None else path.name if short else str(path.absolute())
+
+        return _RESULT.sub(place, text)
+
+    def _path(self, word: str) -> Path | None:
+        """The file of a word that begins with {data} or samples/; None for another word."""
+        if word.startswith("samples/"):
+            return bundled(word)
+        if not word.startswith("{data}"):
+            return None
+        if self._data is None:
+            raise InputError(f"{word}: no folder with data", "Say where: --data DIR, or LINKSEEK_DATA.")
+        path = Path(word.replace("{data}", str(self._data.absolute())))
+        if not path.exists():
+            raise InputError(f"{path}: no such file", "A step of this experiment reads it.")
+        return path
+
+    def _input(self, word: str) -> str | int | None:
+        """The size of a file of data, or what a preset holds; None for all other words."""
+        if path := self._path(word):
+            return path.stat().st_size if path.is_file() else None
+        preset = bundled(f"configs/{word}.toml")
+        return preset.read_text("utf-8") if re.fullmatch(r"[\w-]+", word) and preset.is_file() else None
+
+    def _pipelines_of(self, row: Row) -> list[str]:
+        columns = self._experiment.columns
+        return [name for column in columns for name in row.pipelines(column, self._experiment.seeds)]
+
+    def _entries_of(self, row: Row) -> list[_Table[dict[str, Any]]]:
+        return [entry for _, entry in self._named_entries(self._pipelines_of(row))]
+
+    def _named_entries(self, names: Iterable[str]) -> Iterator[tuple[str, _Table[dict[str, Any]]]]:
+        """The entries of pipelines that the experiment makes, and of their members."""
+        for name in names:
+            if name in self._entries:
+                entry = self._entries[name]
+                yield name, entry
+                yield from self._named_entries(
+                    _fill(m, entry.words) for m in _listed(entry.content.get("of", []))
+                )
+
+    def _expanded(self, tables: Mapping[str, T]) -> dict[str, _Table[T]]:
+        """Tables by their full names, with the values of all words that have only one there."""
+        single = {word: values[0] for word, values in self._values.items() if len(values) == 1}
+        expanded = {}
+        for pattern in sorted(tables, key=lambda name: -len(_WORD.findall(name))):
+            names = list(dict.fromkeys(_WORD.findall(pattern)))
+            unknown = next((name for name in names if name not in self._values), None)
+            if unknown:
+                raise UsageError(f"[{pattern}]: no word {{{unknown}}}", nearest(unknown, self._values))
+            for values in product(*(self._values[name] for name in names)):
+                words = single | dict(zip(names, values, strict=True))
+                expanded[_fill(pattern, words)] = _Table(pattern, tables[pattern], words)
+        return expanded
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _fill(text: str, words: Mapping[str, str]) -> str:
+    """A text with its words replaced. Raises `UsageError` for a word without one value."""
+
+    def value(found: re.Match[str]) -> str:
+        if found[1] != "data" and found[1] not in words:
+            raise UsageError(f"{text}: no single value for {{{found[1]}}}", nearest(found[1], words))
+        return words.get(found[1], found[0])
+
+    return _WORD.sub(value, text)

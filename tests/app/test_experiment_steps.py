@@ -1,0 +1,258 @@
+"""Steps of experiments: which a row needs, what they share, and that each is run once."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command import ROOT
+
+from app.evaluate import EvaluateOptions
+from app.evaluation import making
+from app.evaluation.experiments import Experiment, read_experiment
+from app.evaluation.making import make_models, plan_rows, show_plan
+from app.evaluation.steps import Steps
+from app.experiment import main
+from app.pipelines import read_pipelines
+from indexer.base.errors import InputError, MachineError, UsageError
+from indexer.base.options import parse_config, parse_options
+from indexer.base.settings import read_toml
+from indexer.build import BuildOptions
+from retriever.mine import MineOptions
+from retriever.models.distill import DistillOptions
+from retriever.negatives import NegativesOptions
+from retriever.training.config import TrainConfig
+from retriever.training.sweep import SweepOptions
+
+TOML = """
+title = "t"
+source = "s"
+seeds = [1, 2]
+
+[indexes.tiny]
+path = "index"
+cost_of_encoder = [1, 100]
+
+[[columns]]
+test_set = "rivers"
+measures = ["nDCG@5"]
+
+[words]
+kind = ["ict", "wlp"]
+corpus = "{data}/corpus.jsonl"
+
+[scales.small]
+pairs = 10
+
+[scales.paper]
+pairs = 20_000_000
+
+[steps.corpus]
+command = "build --corpus {corpus} --index <>"
+costs = { small = [1, 10], paper = [60, 10_000] }
+
+[steps."pairs-{kind}"]
+command = "mine --index <corpus> --objective {kind} --pairs {pairs} --output <>.jsonl"
+costs.small = [2, 20]
+
+[steps.pairs-wlp]
+command = "mine --index <corpus> --objective wlp --pairs 3 --output <>.jsonl"
+
+[steps."model-{kind}-{seed}"]
+command = "train small-pretrain --data.pairs <pairs-{kind}>.jsonl --training.seed {seed} --output.folder <>"
+costs.small = [4, 40]
+
+[pipelines."dense-{kind}-{seed}"]
+searcher = "dense"
+encoder = "<model-{kind}-{seed}>"
+
+[[rows]]
+name = "ICT"
+pipeline = "dense-ict-{seed}"
+
+[[rows]]
+name = "WLP"
+pipeline = "dense-wlp-{seed}"
+
+[[rows]]
+name = "BM25"
+pipeline = "bm25"
+"""
+
+
+@pytest.fixture
+def steps_of(tmp_path: Path) -> Any:
+    """The experiment and its steps, of a file that may be changed."""
+    (tmp_path / "corpus.jsonl").write_text("{}\n")
+
+    def read(text: str = TOML, scale: str = "small") -> tuple[Experiment, Steps]:
+        (tmp_path / "e.toml").write_text(text)
+        experiment = read_experiment(tmp_path / "e.toml")
+        return experiment, Steps(experiment, scale, tmp_path, tmp_path / "out" / "steps")
+
+    return read
+
+
+@pytest.fixture
+def commands(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The commands that are run, which write a file each; one whose words hold "fails" fails."""
+    commands: list[str] = []
+
+    def run_linkseek(words: list[str], what: str) -> None:
+        commands.append(shlex.join(words))
+        if "fails" in words:
+            raise InputError("failed", "")
+        if words[0] != "build" or "--encoder" not in words:
+            Path(words[-1]).write_text("result")
+
+    monkeypatch.setattr(making, "run_linkseek", run_linkseek)
+    return commands
+
+
+def test_a_row_has_its_steps_in_order_and_the_table_with_fewer_words_wins(steps_of, tmp_path):
+    experiment, steps = steps_of()
+    ict, wlp, bm25 = (steps.of_row(row) for row in experiment.rows)
+    assert [*ict] == ["corpus", "pairs-ict", "model-ict-1", "model-ict-2"]
+    assert ict["corpus"] is wlp["corpus"] and not bm25
+    assert "--pairs 10 " in shlex.join(ict["pairs-ict"].words)
+    assert "--pairs 3 " in shlex.join(wlp["pairs-wlp"].words)
+    model = ict["model-ict-2"]
+    assert f"{ict['pairs-ict'].result}.jsonl" in model.words and model.words[-1] == str(model.result)
+    assert model.words[5] == "2"
+    assert str(tmp_path / "corpus.jsonl") in ict["corpus"].words
+
+
+def test_a_change_renames_a_result_and_those_that_are_made_of_it(steps_of, tmp_path):
+    def results() -> dict[str, str]:
+        experiment, steps = steps_of(text, scale)
+        return {name: step.result.name for row in experiment.rows for name, step in steps.of_row(row).items()}
+
+    text, scale = TOML, "small"
+    before = results()
+    assert results() == before
+    text = TOML.replace("--pairs 3", "--pairs 4")
+    changed = {name for name, result in results().items() if result != before[name]}
+    assert changed == {"pairs-wlp", "model-wlp-1", "model-wlp-2"}
+    text, scale = TOML, "paper"
+    changed = {name for name, result in results().items() if result != before[name]}
+    assert changed == {"pairs-ict", "model-ict-1", "model-ict-2"}
+    scale = "small"
+    (tmp_path / "corpus.jsonl").write_text("another corpus\n")
+    assert not set(results().values()) & set(before.values())
+
+
+def test_the_plan_counts_what_rows_share_once_and_what_is_made_not_at_all(steps_of, commands, tmp_path):
+    experiment, steps = steps_of()
+    ict, wlp = plan_rows(steps, experiment)
+    assert (ict.minutes, ict.megabytes) == (1 + 2 + 4 * 2 + 2, 10 + 20 + 40 * 2 + 200)
+    assert (wlp.minutes, wlp.megabytes) == (4 * 2 + 2, 40 * 2 + 200) and wlp.shared == 1
+    make_models(steps, experiment, lambda source: None, tmp_path / "out")
+    ict, wlp = plan_rows(steps, experiment)
+    assert not ict.steps and not wlp.steps and ict.shared == 4
+    seven = TOML.replace("seeds = [1, 2]", "seeds = [1, 2, 3]")
+    ict, wlp = plan_rows(steps_of(seven)[1], steps_of(seven)[0])
+    assert [step.name for step in ict.steps] == ["model-ict-3"]
+    assert ict.megabytes == pytest.approx(300, abs=0.1)  # as large as the two before, and three encoders
+
+
+def test_rows_that_do_not_fit_the_disk_are_refused(steps_of, tmp_path):
+    experiment, steps = steps_of(TOML.replace("[2, 20]", "[2, 1e12]"))
+    with pytest.raises(MachineError, match=r"need about 1,000,000,000,\d+ MB"):
+        show_plan(steps, experiment, tmp_path / "out")
+
+
+def test_each_step_is_run_once_and_after_an_interruption_only_the_others(steps_of, commands, tmp_path):
+    experiment, steps = steps_of(TOML.replace("train small-pretrain", "train fails"))
+    with pytest.raises(InputError, match="failed"):
+        make_models(steps, experiment, lambda source: None, tmp_path / "out")
+    assert [line.split()[0] for line in commands] == ["build", "mine", "train"]
+    commands.clear()
+    experiment, steps = steps_of()
+    built = []
+    file = make_models(steps, experiment, built.append, tmp_path / "out")
+    assert [line.split()[0] for line in commands] == ["train", "train", "mine", "train", "train"]
+    folders = [step.result for row in experiment.rows for step in steps.of_row(row).values()]
+    models = [folder for folder in folders if folder.name.startswith("model")]
+    assert built[0].build == [word for folder in models for word in ("--encoder", str(folder))]
+    entries = {name: entry for name, entry in read_toml(file, "").items() if name in read_pipelines(file)}
+    assert {entry["encoder"] for entry in entries.values()} == {folder.name for folder in models}
+    commands.clear()
+    make_models(*reversed(steps_of()), built.append, tmp_path / "out")
+    assert not commands
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        ("<corpus>", "<corpse>", 'no step "corpse"'),
+        ("build --corpus {corpus}", "build --corpus <model-ict-1>", "needs itself"),
+        ("--pairs {pairs}", "--pairs {pears}", "no single value for {pears}"),
+        ("--pairs {pairs}", "--pairs {seed}", "no single value for {seed}"),
+        ('"pairs-{kind}"', '"pairs-{kin}"', "no word {kin}"),
+    ],
+)
+def test_mistakes_in_a_file_are_named(steps_of, before, after, message):
+    with pytest.raises(UsageError, match=re.escape(message)):
+        experiment, steps = steps_of(TOML.replace(before, after, 1))
+        steps.of_row(experiment.rows[0])
+
+
+def test_an_unknown_scale_and_a_table_without_steps(steps_of, tmp_path):
+    with pytest.raises(UsageError, match="no such scale"):
+        steps_of(scale="large")
+    with pytest.raises(UsageError, match="no steps that make its models"):
+        main(["wikispeedia", "--plan"])
+
+
+def test_data_that_is_missing_is_named(steps_of, tmp_path):
+    experiment, steps = steps_of()
+    (tmp_path / "corpus.jsonl").unlink()
+    with pytest.raises(InputError, match=r"corpus\.jsonl: no such file"):
+        steps.of_row(experiment.rows[0])
+
+
+OPTIONS = {
+    "build": BuildOptions,
+    "distill": DistillOptions,
+    "mine": MineOptions,
+    "sweep": SweepOptions,
+    "evaluate": EvaluateOptions,
+    "negatives": NegativesOptions,
+}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "experiments").glob("*.toml")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("small", [True, False])
+def test_the_steps_of_a_bundled_table_are_commands_that_their_programs_understand(path, small, tmp_path):
+    if "\n[steps" not in path.read_text():
+        assert not read_experiment(path).steps
+        return
+    for word in re.findall(r'"(\{data\}/[^"]+)"', path.read_text()):
+        file = Path(word.replace("{data}", str(tmp_path)))
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    experiment = read_experiment(path, small=small)
+    settings = tmp_path / "best.toml"
+    for scale in experiment.scales:
+        steps = Steps(experiment, scale, tmp_path, tmp_path / "steps")
+        rows = [row for row in experiment.rows if row.pipeline]
+        found = {name: step for row in rows for name, step in steps.of_row(row).items()}
+        for step in found.values():
+            word, *words = step.words
+            if word in OPTIONS:
+                parse_options(OPTIONS[word], words, word)
+                continue
+            assert word == "train"
+            if words[0].endswith("best.toml"):  # which a sweep writes
+                settings.write_text(
+                    '[stage]\nkind = "finetune"\n[data]\npairs = ["x"]\n[output]\nfolder = "x"\n'
+                )
+                words[0] = str(settings)
+            assert parse_config(TrainConfig, words, word).output.folder == step.result
+        asked = {p for row in rows for c in experiment.columns for p in row.pipelines(c, experiment.seeds)}
+        file = tmp_path / "pipelines.toml"
+        file.write_text(steps.pipelines())
+        assert asked <= read_pipelines(file).keys()
