@@ -32,6 +32,8 @@ COMMANDS = {
     },
     "Index": {
         "build": Command("indexer.build", "build an index from a corpus, or add to one", True),
+        "update": Command("indexer.update", "add documents to an index and remove some", True),
+        "compact": Command("indexer.building.compaction", "merge the files that updates have left"),
         "join": Command("indexer.join", "put shards together that several machines have encoded"),
         "recall": Command("indexer.recall", "compare an index with the exact search, choose its settings"),
     },

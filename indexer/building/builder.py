@@ -25,7 +25,7 @@ from indexer.encoding.encode import Share
 from indexer.encoding.shards import Shard
 from indexer.readers.formats import open_reader
 from indexer.readers.reader import Reader
-from indexer.store.artifacts import BM25, DOCUMENTS, FORMAT_VERSION, LINKS, PASSAGES, dense_part
+from indexer.store.artifacts import BM25, DOCUMENTS, FORMAT_VERSION, LINKS, PASSAGES, Manifest, dense_part
 
 
 def build_index(index: Path, plan: Plan, open_encoder: OpenEncoder) -> Built:
@@ -38,6 +38,7 @@ def build_index(index: Path, plan: Plan, open_encoder: OpenEncoder) -> Built:
     reader, words, min_words, index = _begin(index, plan)
     with Workspace(index, fresh=plan.fresh) as workspace:
         stages = Stages(workspace, plan)
+        _check_not_updated(workspace)
         documents = stages.documents(reader)
         passages = stages.passages(documents, words, min_words)
         links = stages.after_passages(documents, passages, open_encoder)
@@ -50,12 +51,8 @@ def build_index(index: Path, plan: Plan, open_encoder: OpenEncoder) -> Built:
             but=parts,
         )
         dense = [part for part in parts + retained if part.startswith("dense/")]
-        packages = ("linkseek", "numpy", "pyarrow", "torch", "sentence-transformers", "openvino", "pyserini")
-        versions = {"format": str(FORMAT_VERSION), "python": platform.python_version()}
         manifest = {
-            "created": datetime.now(UTC).isoformat(timespec="seconds"),
-            "command": plan.command,
-            "versions": versions | {name: version(name) for name in packages},
+            **described(plan, documents, passages, links),
             "corpus": {
                 "file": plan.corpus.name or plan.corpus.resolve().name,
                 "format": reader.name,
@@ -63,18 +60,29 @@ def build_index(index: Path, plan: Plan, open_encoder: OpenEncoder) -> Built:
                 "sha256": documents["source_sha256"],
             },
             "text": {"title": plan.title, "passage_words": words, "min_words": min_words},
-            "counts": {
-                "documents": documents["documents"],
-                "redirects": documents["redirects"],
-                "passages": passages["passages"],
-                **links["counts"],
-            },
-            "skipped": documents["skipped"],
             "default_encoder": dense[0].partition("/")[2] if dense else None,
-            "deleted_rows": [],
         }
         workspace.publish(manifest, parts + retained)
     return Built(manifest, stages.times, workspace.reused, retained)
+
+
+def described(plan: Plan, documents: Manifest, passages: Manifest, links: Manifest) -> Manifest:
+    """The entries of an index's manifest that say how it was made and what it holds."""
+    packages = ("linkseek", "numpy", "pyarrow", "torch", "sentence-transformers", "openvino", "pyserini")
+    versions = {"format": str(FORMAT_VERSION), "python": platform.python_version()}
+    return {
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": plan.command,
+        "versions": versions | {name: version(name) for name in packages},
+        "counts": {
+            "documents": documents["documents"],
+            "redirects": documents["redirects"],
+            "passages": passages["passages"],
+            **links["counts"],
+        },
+        "skipped": documents["skipped"],
+        "deleted_rows": [],
+    }
 
 
 def encode_share(index: Path, plan: Plan, open_encoder: OpenEncoder, share: Share) -> dict[str, list[Shard]]:
@@ -86,8 +94,18 @@ def encode_share(index: Path, plan: Plan, open_encoder: OpenEncoder, share: Shar
     reader, words, min_words, index = _begin(index, plan)
     with Workspace(index, fresh=plan.fresh) as workspace:
         stages = Stages(workspace, plan)
+        _check_not_updated(workspace)
         passages = stages.passages(stages.documents(reader), words, min_words)
         return {dense_part(n): stages.share(passages, n, open_encoder, share) for n in plan.encoders}
+
+
+def _check_not_updated(workspace: Workspace) -> None:
+    """Raises `UsageError` for an index whose later updates a build of the corpus would undo."""
+    if workspace.updates():
+        raise UsageError(
+            f"{workspace.index}: was updated since it was built, and a build of the corpus would undo that",
+            "Add an encoder by linkseek update --index DIR --encoder NAME; start again by --fresh.",
+        )
 
 
 def _begin(index: Path, plan: Plan) -> tuple[Reader, int, int, Path]:

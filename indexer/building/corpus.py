@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from indexer.base.errors import DamagedIndexError, InputError, MachineError
 from indexer.base.together import ProcessPool
@@ -124,11 +125,7 @@ def write_documents(
             f"{reader.path}: no documents in it" + (f" ({reasons})" if reasons else ""),
             f"It was read as {reader.name}; another format can be named with --format.",
         )
-    hashes = [np.empty(0, np.uint64)]
-    for (ids,) in Table(segment_paths(folder), DOCUMENT_SCHEMA).batches(["id"]):
-        hashes.append(hash_ids(ids.to_pylist()))
-    joined = np.concatenate(hashes)
-    IdTable.build(joined, np.arange(len(joined), dtype=np.int32)).save(folder)
+    write_ids(folder)
     return {
         "documents": writer.documents,
         "redirects": writer.redirects,
@@ -137,6 +134,18 @@ def write_documents(
         "source_sha256": None if writer.at_limit else source[0].sha256(),
         "skipped": writer.skipped.to_json(),
     }
+
+
+def write_ids(folder: Path) -> None:
+    """Write the id table of the documents in a folder."""
+    hashes = hashes_of(Table(segment_paths(folder), DOCUMENT_SCHEMA))
+    IdTable.build(hashes, np.arange(len(hashes), dtype=np.int32)).save(folder)
+
+
+def hashes_of(table: Table) -> NDArray[np.uint64]:
+    """The hashes of the ids of documents or redirects, uint64 [rows]."""
+    hashes = [hash_ids(ids.to_pylist()) for (ids,) in table.batches(["id"])]
+    return np.concatenate([np.empty(0, np.uint64), *hashes])
 
 
 _PROGRESS = "progress.json"

@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from indexer.encoding.encode import Encoder
 from indexer.search.faiss_index import AUTO
-from indexer.store.artifacts import Manifest
+from indexer.store.artifacts import Manifest, dense_part
 
 OpenEncoder = Callable[[str, bool], Encoder]
 """(name, whether passages are read with their titles) -> the encoder."""
+
+
+class Vectors(NamedTuple):
+    """The part of an encoder's vectors, the encoder's name or path, and the type of its FAISS index."""
+
+    part: str
+    encoder: str
+    factory: str
 
 
 @dataclass(frozen=True)
@@ -35,6 +44,14 @@ class Plan:
     processes: int | None = None
     fresh: bool = False
     command: str = ""
+    reused: Sequence[Vectors] = ()
+    """of an update: the vectors that the index has already"""
+
+    @property
+    def vectors(self) -> list[Vectors]:
+        """All vectors of the new index, each part once."""
+        added = [Vectors(dense_part(name), name, self.faiss) for name in self.encoders]
+        return list({vectors.part: vectors for vectors in [*added, *self.reused]}.values())
 
 
 @dataclass

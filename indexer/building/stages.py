@@ -21,10 +21,18 @@ from indexer.base.progress import progress
 from indexer.base.text import byte_size
 from indexer.base.together import Stop, run_together
 from indexer.building.corpus import default_processes, write_documents
-from indexer.building.plan import OpenEncoder, Plan
+from indexer.building.plan import OpenEncoder, Plan, Vectors
 from indexer.building.workspace import Workspace, link_tree
 from indexer.documents import REDIRECT_SCHEMA, DocumentStore
-from indexer.encoding.encode import ALL, Encoder, Share, encode_passages, rows_of_share, shards_of_share
+from indexer.encoding.encode import (
+    ALL,
+    Encoder,
+    OnRows,
+    Share,
+    encode_passages,
+    rows_of_share,
+    shards_of_share,
+)
 from indexer.encoding.shards import Shard, open_shards
 from indexer.files.sources import Reading
 from indexer.index import open_passages
@@ -71,13 +79,13 @@ class Stages:
         """Everything that is built from passages, at the same time; the manifest of the links."""
 
         def encode() -> None:
-            for name in self._plan.encoders:
-                self._dense(passages, name, open_encoder)
+            for vectors in self._plan.vectors:
+                self._dense(passages, vectors, open_encoder)
 
         tasks: list[Callable[[], Any]] = [lambda: self._links(documents, passages)]
         if self._plan.bm25:
             tasks.append(lambda: self._bm25(passages))
-        if self._plan.encoders:
+        if self._plan.vectors:
             tasks.append(encode)
         links: Manifest = run_together(tasks, self._stop)[0]
         return links
@@ -112,44 +120,45 @@ class Stages:
     def documents(self, reader: Reader) -> Manifest:
         """Documents, redirects and their ids, from the corpus."""
         plan = self._plan
-        state = reader.state()
         fingerprint = {
             "linkseek": version("linkseek"),  # another version may read the same file differently
             "format": reader.name,
             "corpus": str(plan.corpus.resolve()),
-            **state,
+            **reader.state(),
             "limit": plan.limit,
             "on_error": plan.on_error,
         }
+
+        with self._timed(DOCUMENTS):
+            return self._part(DOCUMENTS, fingerprint, lambda folder: self._read(reader, folder))
+
+    def _read(self, reader: Reader, folder: Path) -> Manifest:
+        """Write all documents of a corpus into a folder; the entries of their manifest."""
 
         def on_start(records: int) -> None:
             if records:
                 log_line(f"documents: resuming after {records:,} finished records")
 
-        def build(folder: Path) -> Manifest:
-            sources: list[Reading] = []
-            with progress(f"reading {plan.corpus.name}", state["bytes"], "bytes") as advance:
-                shown = 0
+        sources: list[Reading] = []
+        shown = 0
+        with progress(f"reading {reader.path.name}", reader.state()["bytes"], "bytes") as advance:
 
-                def on_record() -> None:
-                    nonlocal shown
-                    if sources and sources[0].position != shown:
-                        advance(sources[0].position - shown)
-                        shown = sources[0].position
+            def on_record() -> None:
+                nonlocal shown
+                if sources and sources[0].position != shown:
+                    advance(sources[0].position - shown)
+                    shown = sources[0].position
 
-                return write_documents(
-                    reader,
-                    folder,
-                    limit=plan.limit,
-                    on_error=plan.on_error,
-                    processes=plan.processes or default_processes(),
-                    on_source=sources.append,
-                    on_start=on_start,
-                    on_record=on_record,
-                )
-
-        with self._timed(DOCUMENTS):
-            return self._part(DOCUMENTS, fingerprint, build)
+            return write_documents(
+                reader,
+                folder,
+                limit=self._plan.limit,
+                on_error=self._plan.on_error,
+                processes=self._plan.processes or default_processes(),
+                on_source=sources.append,
+                on_start=on_start,
+                on_record=on_record,
+            )
 
     def passages(self, documents: Manifest, words: int, min_words: int) -> Manifest:
         """The documents cut into passages. Raises `InputError` if there are none."""
@@ -184,33 +193,38 @@ class Stages:
 
     def _bm25(self, passages: Manifest) -> Manifest:
         def build(folder: Path) -> Manifest:
-            from indexer.search.lucene_index import build_lucene, passage_texts
-
             with self._progress("Lucene index", passages["passages"], "passages") as advance:
-                count = build_lucene(
-                    passage_texts(self._passages(passages)),
-                    folder,
-                    index_title=self._plan.title,
-                    threads=self._plan.processes or default_processes(),
-                    on_rows=advance,
-                )
-            return {"passages": count}
+                return {"passages": self._lucene(folder, self._passages(passages), advance)}
 
-        fingerprint = {"passages": passages["content_sha256"], "title": self._plan.title}
         with self._timed(BM25):
-            return self._part(BM25, fingerprint, build, resumable=False)
+            return self._part(BM25, self._bm25_inputs(passages), build, resumable=False)
 
-    def _dense(self, passages: Manifest, name: str, open_encoder: OpenEncoder) -> Manifest:
-        part, rows = dense_part(name), passages["passages"]
+    def _bm25_inputs(self, passages: Manifest) -> Manifest:
+        return {"passages": passages["content_sha256"], "title": self._plan.title}
+
+    def _lucene(self, folder: Path, passages: PassageStore, on_rows: OnRows) -> int:
+        """Fill a new folder with a Lucene index; the number of its passages."""
+        from indexer.search.lucene_index import build_lucene, passage_texts
+
+        return build_lucene(
+            passage_texts(passages),
+            folder,
+            index_title=self._plan.title,
+            threads=self._plan.processes or default_processes(),
+            on_rows=on_rows,
+        )
+
+    def _dense(self, passages: Manifest, vectors: Vectors, open_encoder: OpenEncoder) -> Manifest:
+        (part, name, factory), rows = vectors, passages["passages"]
         encoder = self._open(name, open_encoder)
-        factory, why = resolved_type(self._plan.faiss, rows, encoder.dimension)
+        factory, why = resolved_type(factory, rows, encoder.dimension)
         log_line(f"{part}: --faiss {factory}, {why}")
         empty_index(factory, encoder.dimension, rows)  # a bad factory fails early
 
         def build(folder: Path) -> Manifest:
             self._check_disk(part, factory, rows, encoder.dimension)
             with self._timed(f"encoding {part.partition('/')[2]}"):
-                vectors = self._vectors(passages, part, encoder)
+                encoded = self._vectors(passages, part, encoder)
             shards = open_shards(self._folder / vectors_part(part), rows)
             ids = self._passages(passages).table.column("id")
             with self._timed(f"FAISS {name}"), self._progress(f"FAISS {factory}", rows, "vectors") as advance:
@@ -221,7 +235,7 @@ class Stages:
                 "encoder": {**encoder.identity, "location": encoder.location},
                 "execution": encoder.execution,
                 "factory": factory,
-                "vectors_sha256": vectors["vectors_sha256"],
+                "vectors_sha256": encoded["vectors_sha256"],
                 **built,
             }
 
@@ -280,13 +294,7 @@ class Stages:
         self._recover_vectors(passages, part, encoder, folder)
         rows = rows_of_share(passages["passages"], encoder.shard_rows, share)
         with self._progress(f"encoding {part.partition('/')[2]}", rows, "passages") as advance:
-
-            def on_start(finished: int, total: int, rows: int) -> None:
-                if finished:
-                    log_line(f"{part}: {finished} of {total} shards are finished, resuming at the next")
-                    advance(rows)
-
-            store = self._passages(passages)
+            store, on_start = self._passages(passages), log_resumed(part, advance)
             return encode_passages(encoder, store, folder, share=share, on_start=on_start, on_rows=advance)
 
     def _recover_vectors(self, passages: Manifest, part: str, encoder: Encoder, folder: Path) -> None:
@@ -304,6 +312,17 @@ class Stages:
 
     def _passages(self, manifest: Manifest) -> PassageStore:
         return open_passages(self._folder, IdTable.open(self._folder / DOCUMENTS), manifest["words"])
+
+
+def log_resumed(part: str, advance: OnRows) -> Callable[[int, int, int], None]:
+    """`on_start` of `encode_passages`: logs how many shards an earlier run had finished."""
+
+    def on_start(finished: int, total: int, rows: int) -> None:
+        if finished:
+            log_line(f"{part}: {finished} of {total} shards are finished, resuming at the next")
+            advance(rows)
+
+    return on_start
 
 
 def _inputs(passages: Manifest, encoder: Encoder) -> Manifest:

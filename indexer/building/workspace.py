@@ -148,6 +148,14 @@ class Workspace:
         except DamagedIndexError:
             return None
 
+    def updates(self) -> list[Manifest]:
+        """The updates of the index in use (`indexer.building.growth`); none for a fresh build."""
+        try:
+            updates = [] if self._fresh else read_index_manifest(self.index).get("updates", [])
+        except DamagedIndexError:
+            return []
+        return updates if isinstance(updates, list) else []
+
     def reuse_others(self, fits: Callable[[Mapping[str, Any]], bool], but: Sequence[str]) -> list[str]:
         """Reuse the other Lucene and dense parts of the index in use whose fingerprint fits."""
         reused = []

@@ -17,6 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from indexer.base.errors import MachineError
 from indexer.base.together import ProcessPool, StoppedError
 from indexer.encoding.batches import BatchModel, Tokens, encode_texts
@@ -60,15 +63,20 @@ class Encoder(BatchModel, Protocol):
 
 @dataclass(frozen=True)
 class PassageTexts:
-    """Titles and texts of passages, for `indexer.encoding.tokenizing`."""
+    """Titles and texts of passages, for `indexer.encoding.tokenizing`; `rows`: of these alone."""
 
     table: Table
+    rows: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
-        return len(self.table)
+        return len(self.table if self.rows is None else self.rows)
 
     def read(self, start: int, stop: int) -> tuple[list[str], list[str]]:
         """(titles, texts) of rows [start, stop)."""
+        if self.rows is not None:
+            rows = self.rows[start:stop].tolist()
+            titles, texts = ([self.table.value(name, row) for row in rows] for name in ("title", "text"))
+            return titles, texts
         return list(self.table.column("title", start, stop)), list(self.table.column("text", start, stop))
 
 
@@ -78,16 +86,19 @@ def encode_passages(
     folder: Path,
     *,
     share: Share = ALL,
+    only: NDArray[np.int64] | None = None,
     on_start: Callable[[int, int, int], None] = lambda finished, shards, rows: None,
     on_rows: OnRows = lambda rows: None,
 ) -> list[Shard]:
     """Encode all passages into shards in `folder`, skipping those that are finished and intact.
 
-    share: only these of the shards. on_start: gets the number of shards that were finished before, of all
-    shards, and the rows of the former; on_rows: the number of rows finished since the last call.
-    Raises `InputError` if a vector is not finite, `MachineError` if the process of a device died.
+    share: only these of the shards. only: rows of passages, encoded as if there were no others. on_start:
+    gets the number of shards that were finished before, of all shards, and the rows of the former; on_rows:
+    the number of rows finished since the last call. Raises `InputError` if a vector is not finite,
+    `MachineError` if the process of a device died.
     """
-    size, rows = encoder.shard_rows, len(passages)
+    texts = PassageTexts(passages.table, only)
+    size, rows = encoder.shard_rows, len(texts)
     numbers = shards_of_share(shard_count(rows, size), share)
     finished = {}
     for number in numbers:
@@ -96,7 +107,6 @@ def encode_passages(
             finished[number] = shard
     on_start(len(finished), len(numbers), sum(shard.rows for shard in finished.values()))
     missing = [number for number in numbers if number not in finished]
-    texts = PassageTexts(passages.table)
     with _Devices(encoder, texts, folder, missing, on_rows) as others:
         for shard in _encode_shards(encoder, texts, folder, others.claims(), others.on_rows):
             finished[shard.first_row // size] = shard

@@ -9,6 +9,7 @@ A shard is written completely or not at all, so that encoding can resume.
 from __future__ import annotations
 
 import io
+import itertools
 import mmap
 import resource
 from collections.abc import Iterator, Sequence
@@ -70,7 +71,7 @@ class ShardRows:
         taken = np.empty((len(rows), self._dimension), np.float16)
         numbers = np.searchsorted(self._first, rows, side="right") - 1  # [n]
         starts = np.flatnonzero(np.diff(numbers, prepend=-1))
-        for start, stop in zip(starts, [*starts[1:], len(rows)], strict=True):
+        for start, stop in itertools.pairwise([*starts, len(rows)]):
             number = int(numbers[start])
             taken[start:stop] = self._array(number)[rows[start:stop] - self._first[number]]
         return taken

@@ -55,40 +55,41 @@ def build_lucene(
     index_title: bool,
     threads: int,
     on_rows: Callable[[float], None] = lambda rows: None,
+    removed: Iterable[str] | None = None,
+    merge: bool = False,
 ) -> int:
     """Write a Lucene index of (id, title, text) and return its number of passages.
 
     A passage of white space alone is skipped, as by `IndexCollection`. folder: new; after an error or a kill
     it must be deleted. threads: indexing threads, at most one per core; there will be about as many segments.
-    on_rows: gets the number of passages finished since the last call, in this thread. Memory: a batch of
+    on_rows: gets the number of passages finished since the last call, in this thread. removed: ids to delete
+    from an index that `folder` holds, before adding to it. merge: into one segment. Memory: a batch of
     1,000 passages (or 2 MB) for each thread, and Java's. Raises `InputError` for an id that Lucene cannot
     hold, `MachineError` where Lucene cannot write.
     """
     pool = java_threads()
-    writer = pool.submit(_Writer, folder).result()
-    count = 0
+    writer = pool.submit(_Writer, folder, removed is not None).result()
     working: deque[Future[int]] = deque()
 
     def finish_one() -> None:
-        nonlocal count
         done = working[0].result()
         working.popleft()
-        count += done
         on_rows(done)
 
     try:
+        if removed is not None:
+            pool.submit(writer.delete, removed).result()
         for batch in _batches(passages, index_title):  # made while Java indexes earlier ones
             working.append(pool.submit(writer.add, batch))
             if len(working) > threads:
                 finish_one()
         while working:
             finish_one()
-        pool.submit(writer.close).result()
+        return pool.submit(writer.close, merge).result()
     except BaseException:
         wait(working)  # before the writer is abandoned
         pool.submit(writer.abandon).result()
         raise
-    return count
 
 
 def _batches(passages: Iterable[tuple[str, str, str]], index_title: bool) -> Iterator[list[str]]:
@@ -112,9 +113,10 @@ def _batches(passages: Iterable[tuple[str, str, str]], index_title: bool) -> Ite
 class _Writer:
     """Anserini's `SimpleIndexer`. Every method runs in the pool."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, append: bool) -> None:
         self._folder = folder
         arguments = ["-input", "", "-collection", "JsonCollection", "-index", str(folder)]
+        arguments += ["-append"] * append
         level = java_class("org.apache.logging.log4j.Level").ERROR  # else it prints its settings
         java_class("org.apache.logging.log4j.core.config.Configurator").setRootLevel(level)
         # Its `close` only logs errors, and its buffer is 2 GB: hence we use the Lucene writer in it.
@@ -136,11 +138,34 @@ class _Writer:
             raise self._error(reason)
         return len(batch)
 
-    def close(self) -> None:
-        """Commit, wait for merges, release the folder."""
+    def delete(self, ids: Iterable[str]) -> None:
+        """Delete passages by id."""
+        term = java_class("org.apache.lucene.index.Term")
+        query = java_class("org.apache.lucene.search.TermQuery")  # pyjnius finds no overload for terms
         try:
+            for id_ in ids:
+                self._writer.deleteDocuments(query(term("id", id_)))
+        except java_error() as error:
+            raise self._error(java_reason(error)) from None
+
+    def close(self, merge: bool) -> int:
+        """Write segments with deleted passages anew, or all as one; commit, and release the folder.
+
+        Returns the number of passages.
+        """
+        from jnius import cast
+
+        try:
+            # Lucene counts deleted passages in its statistics as long as their segment lasts.
+            policy = self._writer.getConfig().getMergePolicy()
+            cast("org.apache.lucene.index.TieredMergePolicy", policy).setForceMergeDeletesPctAllowed(0.0)
+            self._writer.forceMergeDeletes()
+            if merge:
+                self._writer.forceMerge(1)
             self._writer.commit()
+            count = int(self._writer.getDocStats().numDocs)
             self._writer.close()
+            return count
         except java_error() as error:
             raise self._error(java_reason(error)) from None
 

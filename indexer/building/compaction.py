@@ -1,0 +1,54 @@
+"""linkseek compact: merge the files that updates of an index have left.
+
+Every `linkseek update` adds a file of documents and a segment of Lucene, and hundreds slow searches down.
+This has nothing to do with `--faiss compact`, a type of vectors.
+"""
+
+from __future__ import annotations
+
+if __name__ == "__main__":
+    from indexer.base.errors import run_command
+
+    run_command("indexer.building.compaction")
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from indexer.base.errors import UsageError
+from indexer.base.options import Options, parse_options
+from indexer.base.text import printable
+from indexer.building.growth import Changes, update_index
+from indexer.building.plan import Plan
+from indexer.encoding.encode import Encoder
+from indexer.store.artifacts import read_index_manifest
+
+PROGRAM = "python -m indexer.building.compaction"
+
+
+class CompactOptions(Options):
+    """Merge the files that `linkseek update` has left in an index; what searches return stays the same.
+
+    For smaller vectors, build with --faiss compact instead.
+    """
+
+    index: Path | None = None
+    """the index"""
+
+
+def main(argv: Sequence[str], program: str = PROGRAM) -> None:
+    """Run the command."""
+    options = parse_options(CompactOptions, argv, program)
+    if options.index is None:
+        raise UsageError("--index is missing", f"For example: {program} --index index/wiki")
+    shown = printable(str(options.index))
+    if not read_index_manifest(options.index).get("updates"):
+        print(f"{shown}: has not been updated, so there is nothing to merge")
+        return
+    command = shlex.join([*program.split(), *argv]).encode("utf-8", "replace").decode()
+    update_index(options.index, Changes(merge=True), Plan(options.index, command=command), _no_encoder)
+    print(f"{shown}: its files are merged")
+
+
+def _no_encoder(name: str, title: bool) -> Encoder:
+    raise AssertionError("no passage changes")

@@ -1,0 +1,316 @@
+"""Growing an index: a build of the final corpus that encodes nothing twice.
+
+The final corpus is the index's documents without the removed and replaced ones, in their order, followed by
+the added ones. All parts are made from it in the workspace of a build, so an update is as safe as a build,
+and its rankings are those of an index that was built from that corpus:
+
+    documents        files of which all rows stay are linked; the added documents are new files
+    passages, links  made anew from the documents: linear, and little next to encoding
+    bm25             Lucene deletes and adds in a linked copy, and writes segments with deleted passages anew,
+                     since its statistics would count those
+    dense/NAME       vectors of passages that stay are copied, others encoded; the FAISS index is filled anew
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from indexer.base.errors import InputError, MismatchError
+from indexer.base.progress import progress
+from indexer.building.builder import described
+from indexer.building.corpus import SEGMENT_RECORDS, Skipped, default_processes, hashes_of, write_ids
+from indexer.building.plan import Built, OpenEncoder, Plan, Vectors
+from indexer.building.stages import Stages, log_resumed
+from indexer.building.workspace import Workspace
+from indexer.documents import DOCUMENT_SCHEMA, REDIRECT_SCHEMA
+from indexer.encoding.encode import ALL, Encoder, OnRows, Share, encode_passages
+from indexer.encoding.shards import Shard, ShardRows, open_shards, write_shard
+from indexer.files.hashes import combined_sha256
+from indexer.index import Index
+from indexer.passages import PassageStore
+from indexer.readers.reader import Reader
+from indexer.search.faiss_index import FLAT
+from indexer.search.lucene_index import build_lucene
+from indexer.store.artifacts import (
+    BM25,
+    DENSE,
+    DOCUMENTS,
+    LINKS,
+    PASSAGES,
+    VECTORS,
+    Manifest,
+    dense_part,
+    link_or_copy,
+    segment_path,
+    segment_paths,
+    value_sha256,
+)
+from indexer.store.ids import hash_ids
+from indexer.store.tables import Table, copy_segments
+
+_NEW = "new"
+_SCHEMAS = {"": DOCUMENT_SCHEMA, "redirects-": REDIRECT_SCHEMA}
+"""Of the segments of the documents, by the prefix of their names."""
+
+
+@dataclass(frozen=True)
+class Changes:
+    """The changes to an index: documents and redirects to add, and ids of some to remove.
+
+    An added id that the index holds replaces its document or redirect. merge: join the files that earlier
+    updates left.
+    """
+
+    added: Reader | None = None
+    removed: Sequence[str] = ()
+    merge: bool = False
+
+    @property
+    def documents(self) -> bool:
+        """Whether any document changes."""
+        return bool(self.added or self.removed)
+
+
+def update_index(index: Path, changes: Changes, plan: Plan, open_encoder: OpenEncoder) -> Built:
+    """Change the documents of an index, and replace it by the result, which all of its parts follow.
+
+    plan: of its fields only encoders (to be added), faiss (of these), on_error, processes and command count.
+    Raises `DamagedIndexError` if there is no index, `InputError` for a damaged record or an unknown id (with
+    on_error "skip" both are skipped), `MismatchError` if a model has changed since it encoded the index,
+    `BusyError` if another build works on the index. After any error the index is as it was.
+    """
+    Index.open(index)  # before a workspace is made next to nothing
+    with Workspace(index.resolve()) as workspace:
+        old = Index.open(workspace.index)
+        plan = _full_plan(plan, old)
+        stages = _UpdateStages(workspace, plan, old, changes)
+        stages.verify()
+        documents = stages.all_documents()
+        cut = old.parts[PASSAGES]["fingerprint"]
+        passages = stages.passages(documents, cut["words"], cut.get("min_words", 0))
+        links = stages.after_passages(documents, passages, open_encoder)
+        dense = [vectors.part for vectors in plan.vectors]
+        default = old.manifest.get("default_encoder") or next(iter(dense), None)
+        manifest: Manifest = {
+            **described(plan, documents, passages, links),
+            **{name: old.manifest[name] for name in ("corpus", "text") if name in old.manifest},
+            "default_encoder": default and default.removeprefix(f"{DENSE}/"),
+            "updates": [*workspace.updates(), *[documents.get("update")] * changes.documents],
+        }
+        workspace.publish(manifest, [DOCUMENTS, PASSAGES, LINKS, *[BM25] * plan.bm25, *dense])
+    return Built(manifest, stages.times, workspace.reused)
+
+
+def _full_plan(plan: Plan, old: Index) -> Plan:
+    """The plan with everything that an index decides for its updates."""
+    ours = [
+        Vectors(f"{DENSE}/{name}", part["encoder"]["location"], part["factory"])
+        for name, part in ((name, old.parts[f"{DENSE}/{name}"]) for name in old.encoders)
+    ]
+    names = {vectors.part for vectors in ours}
+    return Plan(
+        corpus=old.path,
+        title=bool(old.manifest.get("text", {}).get("title", True)),
+        on_error=plan.on_error,
+        bm25=old.has_lucene,
+        encoders=[name for name in plan.encoders if dense_part(name) not in names],
+        faiss=plan.faiss,
+        processes=plan.processes,
+        command=plan.command,
+        reused=ours,
+    )
+
+
+class _UpdateStages(Stages):
+    """The stages of an update, which take from the index in use all that stays."""
+
+    def __init__(self, workspace: Workspace, plan: Plan, old: Index, changes: Changes) -> None:
+        super().__init__(workspace, plan)
+        self._old = old
+        self._changes = changes
+        self._same = np.empty(0, np.int64)  # [P], the row of each passage in the old index, or -1
+
+    def verify(self) -> None:
+        """Compare the hashes of the index in use. Raises `DamagedIndexError` for a damaged file."""
+        old = self._old
+        with self._timed("verifying"), progress(f"verifying {old.path}", old.bytes, "bytes") as advance:
+            old.verify(advance)
+
+    def all_documents(self) -> Manifest:
+        """The documents of the final corpus."""
+        changes, fingerprint = self._changes, self._old.parts[DOCUMENTS]["fingerprint"]
+        if changes != Changes():
+            fingerprint = {
+                "linkseek": version("linkseek"),
+                "updated": self._old.parts[DOCUMENTS]["content_sha256"],
+                "removed": value_sha256(changes.removed),
+                "on_error": self._plan.on_error,
+                "merge": changes.merge,
+            }
+        if changes.added:
+            corpus = {"corpus": str(changes.added.path.resolve()), **changes.added.state()}
+            fingerprint |= {"format": changes.added.name, **corpus}
+        with self._timed(DOCUMENTS):
+            return self._part(DOCUMENTS, fingerprint, self._write_documents)
+
+    def _write_documents(self, folder: Path) -> Manifest:
+        changes, old, part = self._changes, self._old, self._old.parts[DOCUMENTS]
+        new = folder / _NEW
+        added = Manifest(documents=0, records=0, content_sha256="", skipped={})
+        if changes.added:
+            new.mkdir(exist_ok=True)
+            added = self._read(changes.added, new)
+        for leftover in folder.glob("*.arrow"):  # of an interrupted update
+            leftover.unlink()
+        removed = hash_ids(changes.removed)
+        replaced = np.concatenate([hashes_of(_table(new, prefix)) for prefix in _SCHEMAS])
+        documents, redirects = (hashes_of(_table(old.path / DOCUMENTS, prefix)) for prefix in _SCHEMAS)
+        known = np.isin(removed, documents) | np.isin(removed, redirects)
+        unknown = [id_ for id_, is_known in zip(changes.removed, known, strict=True) if not is_known]
+        if unknown and self._plan.on_error == "stop":
+            raise InputError(
+                f"{old.path}: holds no document {unknown[0]!r} (of {len(unknown):,} unknown ids)",
+                "Check the ids, or use --on-error skip to skip unknown ids.",
+            )
+        gone = np.concatenate([removed, replaced])
+        joined = SEGMENT_RECORDS if changes.merge else 0
+        for prefix, ids in ("", documents), ("redirects-", redirects):
+            paths, target = segment_paths(old.path / DOCUMENTS, prefix), partial(_segment, folder, prefix)
+            count = copy_segments(paths, _SCHEMAS[prefix], ~np.isin(ids, gone), target, joined)
+            for number, path in enumerate(segment_paths(new, prefix), count):
+                link_or_copy(path, target(number))
+        shutil.rmtree(new, ignore_errors=True)
+        write_ids(folder)
+        skipped = Skipped.from_json(part["skipped"] | added["skipped"])
+        for id_ in unknown:
+            skipped.add("unknown id to remove", id_)
+        contents = [part["content_sha256"], value_sha256(changes.removed), added["content_sha256"]]
+        return {
+            "documents": len(_table(folder, "")),
+            "redirects": len(_table(folder, "redirects-")),
+            "records": part["records"] + added["records"],
+            "content_sha256": combined_sha256(contents) if changes.documents else part["content_sha256"],
+            "source_sha256": part["source_sha256"],
+            "skipped": skipped.to_json(),
+            "update": {
+                "file": changes.added and changes.added.path.name,
+                "sha256": added.get("source_sha256"),
+                "added": added["documents"],
+                "replaced": int(np.isin(documents, replaced).sum()),
+                "removed": int(np.isin(documents, removed).sum()),
+            },
+        }
+
+    def passages(self, documents: Manifest, words: int, min_words: int) -> Manifest:
+        """The passages of the final corpus, and which of them the index in use holds."""
+        passages = super().passages(documents, words, min_words)
+        self._same = same_passages(self._old.passages, self._passages(passages))
+        return passages
+
+    def _bm25_inputs(self, passages: Manifest) -> Manifest:
+        return super()._bm25_inputs(passages) | ({"merged": True} if self._changes.merge else {})
+
+    def _lucene(self, folder: Path, passages: PassageStore, on_rows: OnRows) -> int:
+        old = self._old
+        for name in old.parts[BM25]["files"]:
+            if name != "write.lock":  # each index has its own
+                link_or_copy(old.path / BM25 / name, folder / name)
+        stays = np.zeros(len(old.passages), np.bool_)
+        stays[self._same[self._same >= 0]] = True
+        added = (passages[row] for row in np.flatnonzero(self._same < 0).tolist())
+        on_rows(int(stays.sum()))
+        return build_lucene(
+            ((passage.id, passage.title, passage.text) for passage in added),
+            folder,
+            index_title=self._plan.title,
+            threads=self._plan.processes or default_processes(),
+            on_rows=on_rows,
+            removed=old.passages.ids(np.flatnonzero(~stays)),
+            merge=self._changes.merge,
+        )
+
+    def _dense(self, passages: Manifest, vectors: Vectors, open_encoder: OpenEncoder) -> Manifest:
+        old = self._old.parts.get(vectors.part)
+        if old and passages["content_sha256"] == self._old.parts[PASSAGES]["content_sha256"]:
+            reused = self._workspace.reuse(vectors.part, old["fingerprint"])
+            if reused:
+                return reused
+        return super()._dense(passages, vectors, open_encoder)
+
+    def _encode(
+        self, passages: Manifest, part: str, encoder: Encoder, folder: Path, share: Share = ALL
+    ) -> list[Shard]:
+        if part not in self._old.parts:
+            return super()._encode(passages, part, encoder, folder, share)
+        self._check_encoder(part, encoder)
+        new, dimension = self._same < 0, encoder.dimension
+        rows = np.flatnonzero(new)
+        (folder / _NEW).mkdir(exist_ok=True)
+        with self._progress(f"encoding {part.partition('/')[2]}", len(rows), "passages") as advance:
+            store, on_start = self._passages(passages), log_resumed(part, advance)
+            encoded = encode_passages(
+                encoder, store, folder / _NEW, only=rows, on_start=on_start, on_rows=advance
+            )
+        stored, fresh = self._stored(part), ShardRows(encoded, dimension)
+        place = np.cumsum(new) - 1  # [P], the place of a new passage among these
+        shards = []
+        for number, start in enumerate(range(0, len(new), encoder.shard_rows)):
+            block = slice(start, start + encoder.shard_rows)
+            vectors = np.empty((len(new[block]), dimension), np.float16)
+            vectors[new[block]] = fresh.take(place[block][new[block]])
+            vectors[~new[block]] = stored(self._same[block][~new[block]])
+            shards.append(write_shard(folder, number, start, vectors))
+        shutil.rmtree(folder / _NEW)
+        return shards
+
+    def _check_encoder(self, part: str, encoder: Encoder) -> None:
+        recorded = self._old.parts[part]["encoder"]
+        now = {name: recorded.get(name) for name in encoder.identity}
+        if value_sha256(now) != value_sha256(encoder.identity):
+            raise MismatchError(
+                f"{encoder.location}: another model than the one that made the vectors of {part}",
+                "Put that model back, or build the index again with --fresh.",
+            )
+
+    def _stored(self, part: str) -> Callable[[NDArray[np.int64]], NDArray[np.float16]]:
+        """A function from rows of the index in use to their vectors."""
+        old, manifest = self._old, self._old.parts[part]
+        if manifest["factory"] == FLAT:
+            vectors = old.dense(part.removeprefix(f"{DENSE}/")).flat_vectors()
+            return lambda rows: vectors[rows]
+        shards = open_shards(old.path / part / VECTORS, len(old.passages))
+        return ShardRows(shards, manifest["dimension"]).take
+
+
+def same_passages(old: PassageStore, new: PassageStore) -> NDArray[np.int64]:
+    """The rows in `old` of the passages of `new`, int64 [P]; -1 without the same id, title and text."""
+    before = np.concatenate([np.empty(0, np.uint64), *(hashes for _, hashes in _contents(old))])
+    rows = [np.empty(0, np.int64)]
+    for ids, hashes in _contents(new):
+        row = old.rows_of(ids)
+        same = (row >= 0) & (before[row] == hashes)
+        rows.append(np.where(same, row, -1))
+    return np.concatenate(rows)
+
+
+def _contents(passages: PassageStore) -> Iterator[tuple[list[str], NDArray[np.uint64]]]:
+    """The ids of passages, and the hashes of their titles and texts, batch by batch."""
+    for columns in passages.table.batches(["id", "title", "text"]):
+        ids, titles, texts = (column.to_pylist() for column in columns)
+        yield ids, hash_ids(f"{title}\0{text}" for title, text in zip(titles, texts, strict=True))
+
+
+def _segment(folder: Path, prefix: str, number: int) -> Path:
+    return segment_path(folder, number, prefix)
+
+
+def _table(folder: Path, prefix: str) -> Table:
+    return Table(segment_paths(folder, prefix), _SCHEMAS[prefix])

@@ -1,0 +1,106 @@
+"""linkseek update: add documents to an index and remove some.
+
+Entry script: it reads the options, supplies the encoder, calls `indexer.building.growth`, and prints what
+came out.
+"""
+
+from __future__ import annotations
+
+if __name__ == "__main__":
+    from indexer.base.errors import run_command
+
+    run_command("indexer.update", resumes=True)
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from indexer.base.errors import InputError, UsageError
+from indexer.base.options import MoreHelp, Options, parse_options
+from indexer.base.text import printable
+from indexer.building.growth import Changes, update_index
+from indexer.building.plan import Plan
+from indexer.encoding.encode import Encoder
+from indexer.readers.formats import all_readers, open_reader
+from indexer.search.faiss_index import AUTO
+
+PROGRAM = "python -m indexer.update"
+
+
+class UpdateOptions(Options):
+    """Add documents to an index and remove some, without encoding the others again.
+
+    Documents, passages, links, BM25 and all vectors follow; rankings are those of an index that was built
+    from the final corpus. The index stays intact until the new one replaces it; after an interruption, the
+    same command resumes.
+    """
+
+    index: Path | None = None
+    """the index to change"""
+    add: Path | None = None
+    """a corpus of documents to add, as of linkseek build; one with the id of another replaces it"""
+    remove: list[str] = Field([])
+    """ids of documents or redirects to remove, separated by commas, or @FILE with an id a line"""
+    format: Annotated[str | None, MoreHelp(lambda: ", ".join(all_readers()))] = None
+    """the format of --add, recognised by looking at it if not given"""
+    on_error: Literal["stop", "skip"] = "stop"
+    """at a damaged record or an unknown id: stop, or skip and count it"""
+    encoder: list[str] = Field([])
+    """further sentence-transformers models, by path or name, whose vectors to add"""
+    faiss: str = AUTO
+    """the type of FAISS index of their vectors; that of the others stays"""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """where to encode"""
+    processes: Annotated[int, Field(ge=1, le=1024)] | None = None
+    """processes that parse and threads that index; default one a core"""
+
+
+def main(argv: Sequence[str], program: str = PROGRAM) -> None:
+    """Run the command."""
+    options = parse_options(UpdateOptions, argv, program)
+    if options.index is None or not (options.add or options.remove or options.encoder):
+        raise UsageError(
+            "--index, or what to change, is missing",
+            f"For example: {program} --index index/wiki --add new.jsonl --remove Alan_Turing",
+        )
+
+    def open_encoder(name: str, title: bool) -> Encoder:
+        from retriever.models.biencoder import open_biencoder
+
+        return open_biencoder(name, title=title, device=options.device)
+
+    changes = Changes(
+        open_reader(options.add, options.format) if options.add else None,
+        sorted({id_ for text in options.remove for id_ in _ids(text)}),
+    )
+    plan = Plan(
+        options.index,
+        **options.model_dump(include={"on_error", "faiss", "processes"}),
+        encoders=options.encoder,
+        command=shlex.join([*program.split(), *argv]).encode("utf-8", "replace").decode(),
+    )
+    built = update_index(options.index, changes, plan, open_encoder)
+    if changes.documents:
+        update = built.manifest["updates"][-1]
+        print(
+            f"{printable(str(options.index))}: {update['added']:,} documents added, of which "
+            f"{update['replaced']:,} replaced others, {update['removed']:,} removed"
+        )
+    counts = built.manifest["counts"]
+    print(f"It holds {counts['documents']:,} documents and {counts['passages']:,} passages.")
+    print("time: " + ", ".join(f"{name} {s:.1f} s" for name, s in built.seconds.items() if s >= 0.05))
+
+
+def _ids(text: str) -> list[str]:
+    """The ids that a value of --remove names."""
+    if not text.startswith("@"):
+        return [text]
+    try:
+        lines = Path(text[1:]).read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        problem = f"--remove {text}: cannot be read ({error})"
+        raise InputError(problem, "Give a file with an id a line.") from None
+    return [line for line in lines if line]
