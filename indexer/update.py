@@ -24,6 +24,7 @@ from indexer.base.text import printable
 from indexer.building.growth import Changes, update_index
 from indexer.building.plan import Plan
 from indexer.encoding.encode import Encoder
+from indexer.index import Index
 from indexer.readers.formats import all_readers, open_reader
 from indexer.search.faiss_index import AUTO
 
@@ -43,7 +44,7 @@ class UpdateOptions(Options):
     add: Path | None = None
     """a corpus of documents to add, as of linkseek build; one with the id of another replaces it"""
     remove: list[str] = Field([])
-    """ids of documents or redirects to remove, separated by commas, or @FILE with an id a line"""
+    """ids of documents or redirects to remove, also several between commas, or @FILE with an id a line"""
     format: Annotated[str | None, MoreHelp(lambda: ", ".join(all_readers()))] = None
     """the format of --add, recognised by looking at it if not given"""
     on_error: Literal["stop", "skip"] = "stop"
@@ -74,7 +75,7 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
 
     changes = Changes(
         open_reader(options.add, options.format) if options.add else None,
-        sorted({id_ for text in options.remove for id_ in _ids(text)}),
+        sorted(_ids(options.remove, Index.open(options.index))),
     )
     plan = Plan(
         options.index,
@@ -94,13 +95,20 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     print("time: " + ", ".join(f"{name} {s:.1f} s" for name, s in built.seconds.items() if s >= 0.05))
 
 
-def _ids(text: str) -> list[str]:
-    """The ids that a value of --remove names."""
-    if not text.startswith("@"):
-        return [text]
+def _ids(values: Sequence[str], index: Index) -> set[str]:
+    """The ids that --remove names: each value is an id, several between commas, or @FILE."""
+    ids: set[str] = set()
+    for value in values:
+        if value.startswith("@"):
+            ids |= set(_lines(Path(value[1:])))
+        else:
+            ids |= {value} if index.document_ids.row(value) >= 0 else set(value.split(","))
+    return ids - {""}
+
+
+def _lines(path: Path) -> list[str]:
     try:
-        lines = Path(text[1:]).read_text("utf-8").splitlines()
+        return path.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        problem = f"--remove {text}: cannot be read ({error})"
+        problem = f"--remove @{path}: cannot be read ({error})"
         raise InputError(problem, "Give a file with an id a line.") from None
-    return [line for line in lines if line]

@@ -49,9 +49,8 @@ class Plan:
 
     @property
     def vectors(self) -> list[Vectors]:
-        """All vectors of the new index, each part once."""
-        added = [Vectors(dense_part(name), name, self.faiss) for name in self.encoders]
-        return list({vectors.part: vectors for vectors in [*added, *self.reused]}.values())
+        """All vectors of the new index."""
+        return [*self.reused, *(Vectors(dense_part(name), name, self.faiss) for name in self.encoders)]
 
 
 @dataclass

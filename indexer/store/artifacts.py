@@ -12,8 +12,8 @@
 Each folder of an index is a "part" with a manifest.json of its own, written last: the inputs that it was
 made from (its fingerprint), counts, and size and SHA-256 of every file.
 
-Tables are numbered segments, so that documents can be added later as new segments and deleted as a
-list of rows in INDEX/manifest.json without another format.
+Tables are numbered segments: an update adds some, and rewrites those with documents that it removes
+(`indexer.building.growth`).
 """
 
 from __future__ import annotations
