@@ -121,6 +121,12 @@ class Index:
             artifacts.verify_part(self.path / name, on_bytes)
 
     @property
+    def updates(self) -> list[Manifest]:
+        """The updates since the index was built from its corpus (`indexer.building.growth`)."""
+        updates = self.manifest.get("updates")
+        return updates if isinstance(updates, list) else []
+
+    @property
     def bytes(self) -> int:
         """The size of all files."""
         return sum(f["bytes"] for part in self.parts.values() for f in part["files"].values())

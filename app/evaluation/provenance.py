@@ -124,8 +124,8 @@ def provenance(
     for part, keys in (("corpus", ("file", "sha256")), ("counts", ("documents", "passages"))):
         values = index.manifest.get(part)
         corpus |= {key: values[key] for key in keys if isinstance(values, dict) and key in values}
-    if updates := index.manifest.get("updates"):
-        corpus["updates"] = len(updates)
+    if index.updates:
+        corpus["updates"] = len(index.updates)
     encoders = [part.get("encoder") for part in index.parts.values()]
     identities = {_path(name): model for name, model in (models or {}).items()}
     identities |= {str(encoder.get("name")): encoder for encoder in encoders if isinstance(encoder, dict)}

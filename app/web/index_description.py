@@ -95,7 +95,7 @@ def describe(index: Index, as_sent: Callable[[str], str] = str) -> Description:
             Vectors(name, name == manifest.get("default_encoder"), _vectors(index.parts[f"{DENSE}/{name}"]))
             for name in index.encoders
         ],
-        _origin(manifest, as_sent),
+        _origin(manifest, len(index.updates), as_sent),
         {
             reason: (count, list(map(as_sent, places)))
             for reason, (count, places) in read_skipped(manifest).items()
@@ -144,7 +144,7 @@ def listed(name: str, path: Path) -> Listed:
     )
 
 
-def _origin(manifest: Manifest, as_sent: Callable[[str], str]) -> Facts:
+def _origin(manifest: Manifest, updates: int, as_sent: Callable[[str], str]) -> Facts:
     corpus, text = _mapping(manifest, "corpus"), _mapping(manifest, "text")
     words = text.get("passage_words")
     cut = "a document is a passage" if words == 0 else f"{words} words"
@@ -157,6 +157,7 @@ def _origin(manifest: Manifest, as_sent: Callable[[str], str]) -> Facts:
         ("format", str(corpus.get("format", ""))),
         ("size of the corpus", f"{size:,} bytes" if isinstance(size, int) else ""),
         ("SHA-256 of the corpus", str(corpus.get("sha256") or "")),
+        ("updates since", f"{updates:,}" if updates else ""),
         ("built", day(str(manifest.get("created", "")))),
         ("command", command if as_sent(command) == command else ""),  # an upload's cannot be repeated
         ("passages of", cut if words is not None else ""),

@@ -101,7 +101,7 @@ def encode_share(index: Path, plan: Plan, open_encoder: OpenEncoder, share: Shar
 
 def _check_not_updated(workspace: Workspace) -> None:
     """Raises `UsageError` for an index whose later updates a build of the corpus would undo."""
-    if workspace.updates():
+    if workspace.is_updated():
         raise UsageError(
             f"{workspace.index}: was updated since it was built, and a build of the corpus would undo that",
             "Add an encoder by linkseek update --index DIR --encoder NAME; start again by --fresh.",

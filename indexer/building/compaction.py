@@ -21,7 +21,7 @@ from indexer.base.text import printable
 from indexer.building.growth import Changes, update_index
 from indexer.building.plan import Plan
 from indexer.encoding.encode import Encoder
-from indexer.store.artifacts import read_index_manifest
+from indexer.index import Index
 
 PROGRAM = "python -m indexer.building.compaction"
 
@@ -42,7 +42,7 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     if options.index is None:
         raise UsageError("--index is missing", f"For example: {program} --index index/wiki")
     shown = printable(str(options.index))
-    if not read_index_manifest(options.index).get("updates"):
+    if not Index.open(options.index).updates:
         print(f"{shown}: has not been updated, so there is nothing to merge")
         return
     command = shlex.join([*program.split(), *argv]).encode("utf-8", "replace").decode()

@@ -103,7 +103,7 @@ def update_index(index: Path, changes: Changes, plan: Plan, open_encoder: OpenEn
             **described(plan, documents, passages, links),
             **{name: old.manifest[name] for name in ("corpus", "text") if name in old.manifest},
             "default_encoder": default and default.removeprefix(f"{DENSE}/"),
-            "updates": [*workspace.updates(), *[documents.get("update")] * changes.documents],
+            "updates": [*old.updates, *[documents.get("update")] * changes.documents],
         }
         workspace.publish(manifest, [DOCUMENTS, PASSAGES, LINKS, *[BM25] * plan.bm25, *dense])
     return Built(manifest, stages.times, workspace.reused)

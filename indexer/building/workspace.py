@@ -148,13 +148,11 @@ class Workspace:
         except DamagedIndexError:
             return None
 
-    def updates(self) -> list[Manifest]:
-        """The updates of the index in use (`indexer.building.growth`); none for a fresh build."""
-        try:
-            updates = [] if self._fresh else read_index_manifest(self.index).get("updates", [])
-        except DamagedIndexError:
-            return []
-        return updates if isinstance(updates, list) else []
+    def is_updated(self) -> bool:
+        """Whether a build would undo updates of the index in use (`indexer.building.growth`)."""
+        with suppress(DamagedIndexError):
+            return not self._fresh and bool(read_index_manifest(self.index).get("updates"))
+        return False
 
     def reuse_others(self, fits: Callable[[Mapping[str, Any]], bool], but: Sequence[str]) -> list[str]:
         """Reuse the other Lucene and dense parts of the index in use whose fingerprint fits."""
