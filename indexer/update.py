@@ -21,7 +21,8 @@ from pydantic import Field
 from indexer.base.errors import InputError, UsageError
 from indexer.base.options import MoreHelp, Options, parse_options
 from indexer.base.text import printable
-from indexer.building.growth import Changes, update_index
+from indexer.building.changes import Changes
+from indexer.building.growth import update_index
 from indexer.building.plan import Plan
 from indexer.encoding.encode import Encoder
 from indexer.index import Index

@@ -14,29 +14,26 @@ and its rankings are those of an index that was built from that corpus:
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Iterator
+from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.base.errors import InputError, MismatchError
+from indexer.base.errors import MismatchError
 from indexer.base.progress import progress
 from indexer.building.builder import described
-from indexer.building.corpus import SEGMENT_RECORDS, Skipped, default_processes, hashes_of, write_ids
+from indexer.building.changes import Changes, change_documents, entry
+from indexer.building.corpus import default_processes
 from indexer.building.plan import Built, OpenEncoder, Plan, Vectors
 from indexer.building.stages import Stages, log_resumed
 from indexer.building.workspace import Workspace
-from indexer.documents import DOCUMENT_SCHEMA, REDIRECT_SCHEMA
 from indexer.encoding.encode import ALL, Encoder, OnRows, Share, encode_passages
 from indexer.encoding.shards import Shard, ShardRows, open_shards, write_shard
-from indexer.files.hashes import combined_sha256
 from indexer.index import Index
 from indexer.passages import PassageStore
-from indexer.readers.reader import Reader
 from indexer.search.faiss_index import FLAT
 from indexer.search.lucene_index import build_lucene
 from indexer.store.artifacts import (
@@ -49,34 +46,9 @@ from indexer.store.artifacts import (
     Manifest,
     dense_part,
     link_or_copy,
-    segment_path,
-    segment_paths,
     value_sha256,
 )
 from indexer.store.ids import hash_ids
-from indexer.store.tables import Table, copy_segments
-
-_NEW = "new"
-_SCHEMAS = {"": DOCUMENT_SCHEMA, "redirects-": REDIRECT_SCHEMA}
-"""Of the segments of the documents, by the prefix of their names."""
-
-
-@dataclass(frozen=True)
-class Changes:
-    """The changes to an index: documents and redirects to add, and ids of some to remove.
-
-    An added id that the index holds replaces its document or redirect. merge: join the files that earlier
-    updates left.
-    """
-
-    added: Reader | None = None
-    removed: Sequence[str] = ()
-    merge: bool = False
-
-    @property
-    def documents(self) -> bool:
-        """Whether any document changes."""
-        return bool(self.added or self.removed)
 
 
 def update_index(index: Path, changes: Changes, plan: Plan, open_encoder: OpenEncoder) -> Built:
@@ -94,8 +66,8 @@ def update_index(index: Path, changes: Changes, plan: Plan, open_encoder: OpenEn
         stages = _UpdateStages(workspace, plan, old, changes)
         stages.verify()
         documents = stages.all_documents()
-        cut = old.parts[PASSAGES]["fingerprint"]
-        passages = stages.passages(documents, cut["words"], cut.get("min_words", 0))
+        min_words = old.parts[PASSAGES]["fingerprint"].get("min_words", 0)
+        passages = stages.passages(documents, old.parts[PASSAGES]["words"], int(min_words))
         links = stages.after_passages(documents, passages, open_encoder)
         dense = [vectors.part for vectors in plan.vectors]
         default = old.manifest.get("default_encoder") or next(iter(dense), None)
@@ -111,11 +83,11 @@ def update_index(index: Path, changes: Changes, plan: Plan, open_encoder: OpenEn
 
 def _full_plan(plan: Plan, old: Index) -> Plan:
     """The plan with everything that an index decides for its updates."""
+    names = [f"{DENSE}/{name}" for name in old.encoders]
     ours = [
-        Vectors(f"{DENSE}/{name}", part["encoder"]["location"], part["factory"])
-        for name, part in ((name, old.parts[f"{DENSE}/{name}"]) for name in old.encoders)
+        Vectors(name, entry(old, name, "encoder", dict).get("location", ""), entry(old, name, "factory", str))
+        for name in names
     ]
-    names = {vectors.part for vectors in ours}
     return Plan(
         corpus=old.path,
         title=bool(old.manifest.get("text", {}).get("title", True)),
@@ -146,11 +118,15 @@ class _UpdateStages(Stages):
 
     def all_documents(self) -> Manifest:
         """The documents of the final corpus."""
+
+        def build(folder: Path) -> Manifest:
+            return change_documents(self._old, changes, folder, self._read, self._plan.on_error)
+
         changes, fingerprint = self._changes, self._old.parts[DOCUMENTS]["fingerprint"]
         if changes != Changes():
             fingerprint = {
                 "linkseek": version("linkseek"),
-                "updated": self._old.parts[DOCUMENTS]["content_sha256"],
+                "updated": entry(self._old, DOCUMENTS, "content_sha256", str),
                 "removed": value_sha256(changes.removed),
                 "on_error": self._plan.on_error,
                 "merge": changes.merge,
@@ -159,55 +135,7 @@ class _UpdateStages(Stages):
             corpus = {"corpus": str(changes.added.path.resolve()), **changes.added.state()}
             fingerprint |= {"format": changes.added.name, **corpus}
         with self._timed(DOCUMENTS):
-            return self._part(DOCUMENTS, fingerprint, self._write_documents)
-
-    def _write_documents(self, folder: Path) -> Manifest:
-        changes, old, part = self._changes, self._old, self._old.parts[DOCUMENTS]
-        new = folder / _NEW
-        added = Manifest(documents=0, records=0, content_sha256="", skipped={})
-        if changes.added:
-            new.mkdir(exist_ok=True)
-            added = self._read(changes.added, new)
-        for leftover in folder.glob("*.arrow"):  # of an interrupted update
-            leftover.unlink()
-        removed = hash_ids(changes.removed)
-        replaced = np.concatenate([hashes_of(_table(new, prefix)) for prefix in _SCHEMAS])
-        documents, redirects = (hashes_of(_table(old.path / DOCUMENTS, prefix)) for prefix in _SCHEMAS)
-        known = np.isin(removed, documents) | np.isin(removed, redirects)
-        unknown = [id_ for id_, is_known in zip(changes.removed, known, strict=True) if not is_known]
-        if unknown and self._plan.on_error == "stop":
-            raise InputError(
-                f"{old.path}: holds no document {unknown[0]!r} (of {len(unknown):,} unknown ids)",
-                "Check the ids, or use --on-error skip to skip unknown ids.",
-            )
-        gone = np.concatenate([removed, replaced])
-        joined = SEGMENT_RECORDS if changes.merge else 0
-        for prefix, ids in ("", documents), ("redirects-", redirects):
-            paths, target = segment_paths(old.path / DOCUMENTS, prefix), partial(_segment, folder, prefix)
-            count = copy_segments(paths, _SCHEMAS[prefix], ~np.isin(ids, gone), target, joined)
-            for number, path in enumerate(segment_paths(new, prefix), count):
-                link_or_copy(path, target(number))
-        shutil.rmtree(new, ignore_errors=True)
-        write_ids(folder)
-        skipped = Skipped.from_json(part["skipped"] | added["skipped"])
-        for id_ in unknown:
-            skipped.add("unknown id to remove", id_)
-        contents = [part["content_sha256"], value_sha256(changes.removed), added["content_sha256"]]
-        return {
-            "documents": len(_table(folder, "")),
-            "redirects": len(_table(folder, "redirects-")),
-            "records": part["records"] + added["records"],
-            "content_sha256": combined_sha256(contents) if changes.documents else part["content_sha256"],
-            "source_sha256": part["source_sha256"],
-            "skipped": skipped.to_json(),
-            "update": {
-                "file": changes.added and changes.added.path.name,
-                "sha256": added.get("source_sha256"),
-                "added": added["documents"],
-                "replaced": int(np.isin(documents, replaced).sum()),
-                "removed": int(np.isin(documents, removed).sum()),
-            },
-        }
+            return self._part(DOCUMENTS, fingerprint, build)
 
     def passages(self, documents: Manifest, words: int, min_words: int) -> Manifest:
         """The passages of the final corpus, and which of them the index in use holds."""
@@ -253,12 +181,13 @@ class _UpdateStages(Stages):
         self._check_encoder(part, encoder)
         new, dimension = self._same < 0, encoder.dimension
         rows = np.flatnonzero(new)
-        (folder / _NEW).mkdir(exist_ok=True)
+        added = (
+            folder / sha256(rows.tobytes()).hexdigest()[:16]
+        )  # a resumed update finds the shards of the same rows
+        added.mkdir(exist_ok=True)
         with self._progress(f"encoding {part.partition('/')[2]}", len(rows), "passages") as advance:
             store, on_start = self._passages(passages), log_resumed(part, advance)
-            encoded = encode_passages(
-                encoder, store, folder / _NEW, only=rows, on_start=on_start, on_rows=advance
-            )
+            encoded = encode_passages(encoder, store, added, only=rows, on_start=on_start, on_rows=advance)
         stored, fresh = self._stored(part), ShardRows(encoded, dimension)
         place = np.cumsum(new) - 1  # [P], the place of a new passage among these
         shards = []
@@ -268,11 +197,12 @@ class _UpdateStages(Stages):
             vectors[new[block]] = fresh.take(place[block][new[block]])
             vectors[~new[block]] = stored(self._same[block][~new[block]])
             shards.append(write_shard(folder, number, start, vectors))
-        shutil.rmtree(folder / _NEW)
+        for leftover in folder.glob("*/"):
+            shutil.rmtree(leftover)
         return shards
 
     def _check_encoder(self, part: str, encoder: Encoder) -> None:
-        recorded = self._old.parts[part]["encoder"]
+        recorded = entry(self._old, part, "encoder", dict)
         now = {name: recorded.get(name) for name in encoder.identity}
         if value_sha256(now) != value_sha256(encoder.identity):
             raise MismatchError(
@@ -306,11 +236,3 @@ def _contents(passages: PassageStore) -> Iterator[tuple[list[str], NDArray[np.ui
     for columns in passages.table.batches(["id", "title", "text"]):
         ids, titles, texts = (column.to_pylist() for column in columns)
         yield ids, hash_ids(f"{title}\0{text}" for title, text in zip(titles, texts, strict=True))
-
-
-def _segment(folder: Path, prefix: str, number: int) -> Path:
-    return segment_path(folder, number, prefix)
-
-
-def _table(folder: Path, prefix: str) -> Table:
-    return Table(segment_paths(folder, prefix), _SCHEMAS[prefix])

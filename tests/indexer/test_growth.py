@@ -18,7 +18,8 @@ from indexer import update as update_command
 from indexer.base.errors import DamagedIndexError, InputError, LinkseekError, MismatchError, UsageError
 from indexer.building import compaction
 from indexer.building.builder import build_index
-from indexer.building.growth import Changes, update_index
+from indexer.building.changes import Changes
+from indexer.building.growth import update_index
 from indexer.building.plan import Built, Plan
 from indexer.index import Index
 from indexer.readers.formats import open_reader
@@ -97,13 +98,14 @@ def test_after_any_updates_an_index_is_that_of_the_final_corpus(build_rows, upda
         removed = draw.sample([row["id"] for row in rows], 0 if step == 1 else 6)
         before = {(p.id, p.title, p.text) for p in index.passages}
         encoder.batches.clear()
+        added.append(next(row for row in rows if row["id"] not in {r["id"] for r in added}))  # unchanged
         built = update(index, added, removed)
         rows = final(rows, added, removed)
         replaced = {row["id"] for row in added} & {d.id for d in index.documents}
         assert built.manifest["updates"][-1] | {"sha256": ""} == {
             "file": "added.jsonl",
             "sha256": "",
-            "added": 12,
+            "added": 13,
             "replaced": len(replaced),
             "removed": len(removed),
         }

@@ -1,0 +1,127 @@
+"""The documents of an index after an update: what stays is linked or copied, what is added is read."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from indexer.base.errors import DamagedIndexError, InputError
+from indexer.building.corpus import SEGMENT_RECORDS, Skipped, hashes_of, write_ids
+from indexer.documents import DOCUMENT_SCHEMA, REDIRECT_SCHEMA
+from indexer.files.hashes import combined_sha256
+from indexer.index import Index
+from indexer.readers.reader import Reader
+from indexer.store.artifacts import (
+    DOCUMENTS,
+    Manifest,
+    link_or_copy,
+    rebuild_hint,
+    segment_path,
+    segment_paths,
+    value_sha256,
+)
+from indexer.store.ids import hash_ids
+from indexer.store.tables import Table, copy_segments
+
+T = TypeVar("T")
+
+_NEW = "new"
+_SCHEMAS = {"": DOCUMENT_SCHEMA, "redirects-": REDIRECT_SCHEMA}
+"""Of the segments of the documents, by the prefix of their names."""
+
+
+@dataclass(frozen=True)
+class Changes:
+    """The changes to an index: documents and redirects to add, and ids of some to remove.
+
+    An added id that the index holds replaces its document or redirect. merge: join the files that earlier
+    updates left.
+    """
+
+    added: Reader | None = None
+    removed: Sequence[str] = ()
+    merge: bool = False
+
+    @property
+    def documents(self) -> bool:
+        """Whether any document changes."""
+        return bool(self.added or self.removed)
+
+
+def change_documents(
+    old: Index, changes: Changes, folder: Path, read: Callable[[Reader, Path], Manifest], on_error: str
+) -> Manifest:
+    """Fill `folder` with the documents and redirects of the final corpus; return the manifest's entries.
+
+    read: writes the documents of a corpus into a folder. Files of which all rows stay are linked. Raises
+    `InputError` for unknown ids to remove, unless `on_error` is "skip".
+    """
+    new = folder / _NEW
+    added = Manifest(documents=0, records=0, content_sha256="", skipped={})
+    if changes.added:
+        new.mkdir(exist_ok=True)
+        added = read(changes.added, new)
+    for leftover in folder.glob("*.arrow"):  # of an interrupted update
+        leftover.unlink()
+    removed = hash_ids(changes.removed)
+    replaced = np.concatenate([hashes_of(_table(new, prefix)) for prefix in _SCHEMAS])
+    documents, redirects = (hashes_of(_table(old.path / DOCUMENTS, prefix)) for prefix in _SCHEMAS)
+    known = np.isin(removed, documents) | np.isin(removed, redirects)
+    unknown = [id_ for id_, is_known in zip(changes.removed, known, strict=True) if not is_known]
+    if unknown and on_error == "stop":
+        raise InputError(
+            f"{old.path}: holds no document {unknown[0]!r} (of {len(unknown):,} unknown ids)",
+            "Check the ids, or use --on-error skip to skip unknown ids.",
+        )
+    gone = np.concatenate([removed, replaced])
+    joined = SEGMENT_RECORDS if changes.merge else 0
+    for prefix, ids in ("", documents), ("redirects-", redirects):
+        paths, target = segment_paths(old.path / DOCUMENTS, prefix), partial(_segment, folder, prefix)
+        count = copy_segments(paths, _SCHEMAS[prefix], ~np.isin(ids, gone), target, joined)
+        for number, path in enumerate(segment_paths(new, prefix), count):
+            link_or_copy(path, target(number))
+    shutil.rmtree(new, ignore_errors=True)
+    write_ids(folder)
+    skipped = Skipped.from_json(entry(old, DOCUMENTS, "skipped", dict) | added["skipped"])
+    for id_ in unknown:
+        skipped.add("unknown id to remove", id_)
+    content = entry(old, DOCUMENTS, "content_sha256", str)
+    contents = [content, value_sha256(changes.removed), added["content_sha256"]]
+    return {
+        "documents": len(_table(folder, "")),
+        "redirects": len(_table(folder, "redirects-")),
+        "records": entry(old, DOCUMENTS, "records", int) + added["records"],
+        "content_sha256": combined_sha256(contents) if changes.documents else content,
+        "source_sha256": old.parts[DOCUMENTS].get("source_sha256"),
+        "skipped": skipped.to_json(),
+        "update": {
+            "file": changes.added and changes.added.path.name,
+            "sha256": added.get("source_sha256"),
+            "added": added["documents"],
+            "replaced": int(np.isin(documents, replaced).sum()),
+            "removed": int(np.isin(documents, removed).sum()),
+        },
+    }
+
+
+def _segment(folder: Path, prefix: str, number: int) -> Path:
+    return segment_path(folder, number, prefix)
+
+
+def _table(folder: Path, prefix: str) -> Table:
+    return Table(segment_paths(folder, prefix), _SCHEMAS[prefix])
+
+
+def entry(index: Index, part: str, name: str, kind: type[T]) -> T:
+    """An entry of a part's manifest. Raises `DamagedIndexError` if it is missing or of another type."""
+    value = index.parts[part].get(name)
+    if not isinstance(value, kind):
+        folder = index.path / part
+        raise DamagedIndexError(f'{folder}: "{name}" in its manifest is damaged', rebuild_hint(folder))
+    return value
