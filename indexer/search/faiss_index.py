@@ -175,6 +175,14 @@ def search_grid(factory: str) -> tuple[str, list[int]]:
     return "efSearch", doubling[5:11] if "HNSW" in factory else []
 
 
+class _Owned:
+    """An array of memory that belongs to an object, which stays as long as views of the array do."""
+
+    def __init__(self, array: NDArray[np.uint8], owner: object) -> None:
+        self.__array_interface__ = array.__array_interface__
+        self.owner = owner
+
+
 class FaissIndex:
     """An open FAISS index over the passages, with the manifest of its part."""
 
@@ -219,12 +227,15 @@ class FaissIndex:
         return padded_result(rows, scores, k)
 
     def flat_vectors(self) -> NDArray[np.float16]:
-        """The vectors of a `Flat` index, float16 [N, d], memory-mapped. Raises `UsageError` for others."""
+        """The vectors of a `Flat` index, float16 [N, d], memory-mapped; they keep the index open.
+
+        Raises `UsageError` for other indexes.
+        """
         if self.manifest["factory"] != FLAT:
             factory = self.manifest["factory"]
             raise UsageError(f"a {factory} index does not hold its vectors as they are", "Build a Flat one.")
         size = self.index.ntotal * self.index.d * 2
-        codes = import_faiss().rev_swig_ptr(self.index.codes.data(), size)  # uint8 [N * d * 2]
+        codes = np.asarray(_Owned(import_faiss().rev_swig_ptr(self.index.codes.data(), size), self))
         return codes.view(np.float16).reshape(self.index.ntotal, self.index.d)  # type: ignore[no-any-return]
 
     def parameters(self) -> dict[str, int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from pathlib import Path
 
 import faiss
@@ -80,6 +82,18 @@ def test_the_vectors_of_a_flat_index_are_mapped_as_they_are(flat, tmp_path):
     np.testing.assert_array_equal(vectors, VECTORS)
     with pytest.raises(UsageError, match="HNSW8 index does not hold its vectors"):
         build(tmp_path / "other", "HNSW8").flat_vectors()
+
+
+def test_vectors_keep_their_index_open(tmp_path):
+    index = build(tmp_path / "dense", "Flat")
+    vectors, alive = index.flat_vectors()[3:], weakref.ref(index)
+    del index
+    gc.collect()
+    assert alive() is not None
+    np.testing.assert_array_equal(vectors, VECTORS[3:])
+    del vectors
+    gc.collect()
+    assert alive() is None
 
 
 @pytest.mark.parametrize("device", ["auto", "cuda"])
