@@ -26,6 +26,8 @@ from reranker.reranking import DEPTH, Long, Reranker
 from retriever.models.locations import Precision, shipped_models
 from retriever.ranking import Query, Ranking
 from retriever.search import fusion
+from retriever.search.boosted_trees import read_trees
+from retriever.search.learned import LearnedFusion
 from retriever.search.searchers import Bm25, Dense, QueryLikelihood, RecordedRun
 from retriever.search.stages import stage
 
@@ -223,6 +225,10 @@ class FusionEntry(Entry):
     def members(self) -> Sequence[str]:
         return self.of
 
+
+class SumEntry(FusionEntry):
+    """Several pipelines joined by adding up what each gives a passage."""
+
     @abstractmethod
     def fuse(self, rankings: Sequence[Ranking], k: int) -> Ranking:
         """The k best of rankings of the same queries."""
@@ -238,7 +244,7 @@ class FusionEntry(Entry):
         return search
 
 
-class ReciprocalRankEntry(FusionEntry):
+class ReciprocalRankEntry(SumEntry):
     """Several pipelines joined by the ranks of their results."""
 
     chosen_by = ("fusion", "reciprocal-rank")
@@ -254,7 +260,7 @@ class ReciprocalRankEntry(FusionEntry):
         return f"{' and '.join(self.of)}, fused by rank"
 
 
-class WeightedEntry(FusionEntry):
+class WeightedEntry(SumEntry):
     """Several pipelines joined by the weighted sum of their scores, scaled to 0..1 for each question."""
 
     chosen_by = ("fusion", "weighted")
@@ -275,6 +281,34 @@ class WeightedEntry(FusionEntry):
             counts = f"{len(self.of)} pipelines, {len(self.weights)} weights"
             raise UsageError(f"[{name}]: {counts}", "Give one weight for each.")
         return super().open(parts, name)
+
+
+class LearnedEntry(FusionEntry):
+    """Several pipelines joined by a model that `linkseek train-fusion` has trained."""
+
+    chosen_by = ("fusion", "learned")
+    fusion: Literal["learned"]
+    """the kind of the table"""
+    model: Path
+    """the model's file, relative to the one that names it; it was trained on as many pipelines, in the order
+    of `of`"""
+
+    def located(self, folder: Path) -> Self:
+        return self.model_copy(update={"model": folder / self.model})
+
+    def is_available(self, index: Index) -> bool:
+        return self.model.is_file()
+
+    def fingerprint(self) -> dict[str, Any]:
+        sha256 = {"model_sha256": file_sha256(self.model)} if self.model.is_file() else {}
+        return super().fingerprint() | sha256
+
+    def describe(self, index: Index) -> str:
+        return f"{' and '.join(self.of)}, fused by the model {self.model.stem}"
+
+    def open(self, parts: Parts, name: str) -> Pipeline:
+        members = [parts.pipeline(member) for member in self.of]
+        return LearnedFusion(parts.index, members, read_trees(self.model), self.depth, self.model)
 
 
 class Reranking:
@@ -361,5 +395,6 @@ KINDS: tuple[type[Entry], ...] = (
     RunEntry,
     ReciprocalRankEntry,
     WeightedEntry,
+    LearnedEntry,
     RerankEntry,
 )

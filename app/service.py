@@ -15,7 +15,6 @@ import numpy as np
 
 from app.around.evidence import Evidence, LinkEvidence
 from app.around.known_questions import Known, KnownQuestions
-from app.around.query_words import Span, matched_spans
 from app.pipeline_kinds import Pipeline, RerankEntry, Reranking
 from app.pipelines import Models, Pipelines
 from indexer.base.bundled import bundled
@@ -26,6 +25,8 @@ from indexer.store.artifacts import index_stamp, is_index
 from retriever.links.topology import Topology
 from retriever.models.locations import DEFAULT_ENCODER
 from retriever.ranking import Query, Ranking
+from retriever.search.learned import LearnedFusion, Share
+from retriever.search.query_words import Span, matched_spans
 from retriever.search.stages import recorded_stages
 
 if TYPE_CHECKING:
@@ -122,10 +123,14 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """The evidence for a passage: the passage as a hit, and the hyperlinks around it."""
+    """The evidence for a passage: the passage as a hit, the hyperlinks around it, and its features.
+
+    features: of each learned fusion that was asked for and has the passage among its candidates.
+    """
 
     hit: Hit
     links: LinkEvidence
+    features: Mapping[str, Sequence[Share]] = field(default_factory=dict)
 
 
 class SearchService:
@@ -233,8 +238,11 @@ class SearchService:
                 del stages[name]
             yield answer
 
-    def why(self, question: str, passage_id: str) -> Reason:
-        """The evidence for a passage. Raises `UsageError` for a bad question, `InputError` for no passage."""
+    def why(self, question: str, passage_id: str, pipelines: Sequence[str] = ()) -> Reason:
+        """The evidence for a passage. pipelines: those that have answered the question.
+
+        Raises `UsageError` for a bad question, `InputError` for no passage.
+        """
         question = checked_question(question)
         row = int(self.index.passages.rows_of([passage_id])[0])
         if row < 0:
@@ -243,7 +251,13 @@ class SearchService:
                 "The index may have been built again since this address was shared.",
             )
         hit = self._hit(0, row, 0.0, question, self._known(question))
-        return Reason(hit, self.evidence.of(question, row))
+        opened = {name: self._open(name) for name in pipelines}
+        features = {
+            name: pipeline.explain(Query("question", question), row)
+            for name, pipeline in opened.items()
+            if isinstance(pipeline, LearnedFusion)
+        }
+        return Reason(hit, self.evidence.of(question, row), features)
 
     @cached_property
     def evidence(self) -> Evidence:

@@ -62,6 +62,11 @@ class Ranking:
         """The first k columns."""
         return Ranking(self.query_ids, self.rows[:, :k], self.scores[:, :k])
 
+    def part(self, queries: NDArray[np.bool_]) -> Ranking:
+        """Some of the queries, by a mask bool [Q]."""
+        query_ids = tuple(id_ for id_, keep in zip(self.query_ids, queries, strict=True) if keep)
+        return Ranking(query_ids, self.rows[queries], self.scores[queries])
+
     def results(self, query: int) -> list[tuple[int, float]]:
         """(row, score) of one query, best first, without the empty places."""
         mask = self.rows[query] >= 0

@@ -19,12 +19,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from app.around.article import Anchor
-from app.around.query_words import term
 from app.around.titles import ArticleName, article_name
 from indexer.index import Index
 from indexer.store.ids import hash_ids
 from retriever.links.neighbourhood import around_passage
 from retriever.links.topology import Topology
+from retriever.search.query_words import term
 
 _WORD = re.compile(r"\w+")
 _MAX_NAME_WORDS = 6  # of the question that may be one article's id

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from app.around.query_words import Span
 from indexer.base.errors import LinkseekError
 from indexer.passages import Passage
 from retriever.answers import AnswerKind, AnswerMatcher, PatternMatcher, answer_spans
 from retriever.queries import read_queries
 from retriever.ranking import Query
+from retriever.search.query_words import Span
 from retriever.search.runs import Qrels, read_qrels
 
 _MARKS = " ?.!\u2026\u061f\uff1f"  # with which a question may end

@@ -57,6 +57,11 @@ COMMANDS = {
         "convert": Command("retriever.convert", "convert a checkpoint of DPR or HLP"),
         "export": Command("retriever.export", "merge adapters into a full model, or take one tower"),
     },
+    "Train a fusion": {
+        "train-fusion": Command(
+            "app.commands.train_fusion", "learn to join pipelines, from questions or hyperlinks"
+        ),
+    },
     "Train a re-ranker": {
         "mine-contrasts": Command("reranker.mine", "mine contrasts from an index's texts and links"),
         "pretrain": Command("reranker.pretrain", "pre-train a cross-encoder on contrasts", True),

@@ -17,13 +17,13 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from app.around.query_words import term
 from app.evaluation.judgements import FIRST_UNKNOWN, Judgements
 from app.evaluation.measured import Measured
 from app.evaluation.measures import SEED, Values, bootstrap_interval, mean_of
 from app.evaluation.results import Bin, Binned, Difference, Group, Share, Top, difference
 from indexer.passages import PassageStore
 from retriever.ranking import Query
+from retriever.search.query_words import term
 
 OVERLAP_BINS = 5
 LENGTH_BINS = 5

@@ -255,7 +255,7 @@ def show_why(context: Context, service: SearchService, view: SearchView, answers
     @st.dialog("Why this passage?", width="large", on_dismiss=close_why)
     def dialog() -> None:
         try:
-            reason = service.why(view.question, view.why)
+            reason = service.why(view.question, view.why, [answer.pipeline for answer in answers])
         except LinkseekError as error:
             show_error(error.message, error.hint)
             return

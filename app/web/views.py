@@ -18,6 +18,7 @@ from app.web.rendering import render
 _WIDE_CHARACTERS, _NARROW_CHARACTERS = 2_000, 420
 """The part of a passage that is shown in one or two columns, and in more."""
 _REASON_CHARACTERS = 4_000
+_SHOWN_FEATURES = 12  # of the pipeline that explains its scores
 _MAX_LISTED = 12
 
 
@@ -55,14 +56,23 @@ def answer_html(
 
 
 def why_html(reason: Reason, answers: Sequence[Answer], index: str) -> str:
-    """A passage with its links, and its rank and score in every pipeline."""
+    """A passage with its links, its rank and score in every pipeline, and what a learned score is made of."""
     text = reason.hit.text[:_REASON_CHARACTERS]
     anchors = [
         (anchor.start, anchor.end, article_address(anchor.target.id, index))
         for anchor in reason.links.anchors
         if anchor.end <= len(text)
     ]
-    return render("why.html", answers=answers, anchors=anchors, hit=reason.hit, index=index, text=text)
+    features = {name: shares[:_SHOWN_FEATURES] for name, shares in reason.features.items() if shares}
+    return render(
+        "why.html",
+        answers=answers,
+        anchors=anchors,
+        features=features,
+        hit=reason.hit,
+        index=index,
+        text=text,
+    )
 
 
 def evidence_html(reason: Reason, index: str) -> str:

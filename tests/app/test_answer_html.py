@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from reading import Reader
 from small_index import HOSTILE_TEXT, HOSTILE_TITLE
 
-from app.around.query_words import matched_spans
 from app.service import Answer, Hit, Place
 from app.web import views
 from app.web.addresses import SearchView
 from app.web.rank_chart import rank_chart, rank_rows
 from app.web.rendering import moved
+from retriever.search.query_words import matched_spans
 
 
 def hit(title="A title", text="A text.", url="", question="", document_id="d", **more):

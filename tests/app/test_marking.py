@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from small_index import build
 
-from app.around.query_words import matched_spans, term
 from indexer.index import Index
 from retriever.ranking import Query
+from retriever.search.query_words import matched_spans, term
 from retriever.search.searchers import Bm25
 
 WIKI = Path(__file__).resolve().parents[2] / "samples" / "wiki"

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reading import Reader
 
-from app.around.query_words import matched_spans
 from app.web.rendering import excerpt, linked, marked, plain_label, render, web_address
+from retriever.search.query_words import matched_spans
 
 
 def part(call, **values):

@@ -1,4 +1,4 @@
-"""The words of a passage that a question contains, for marking them on a page or in a terminal.
+"""The words of a passage that a question contains, for marking and comparing them.
 
 Words are compared by their stems (Porter 1980), as BM25 does, and without case and accents. Stop words
 are not marked. As for Lucene, a mark above or below a letter belongs to its word, a Chinese
@@ -59,9 +59,14 @@ class _OfThread(threading.local):
 _OF_THREAD = _OfThread()
 
 
+def terms(text: str) -> frozenset[str]:
+    """The different words of a text in the form by which they are compared, without stop words."""
+    return frozenset(term(word) for word in _WORD.findall(text)) - {""}
+
+
 def matched_spans(question: str, text: str) -> list[Span]:
     """The words of `text` that the question contains: [start, end) in characters, in order."""
-    wanted = {term(word) for word in _WORD.findall(question)} - {""}
+    wanted = terms(question)
     initials = {stem[0] for stem in wanted}  # stemming is slow, and never changes the first letter
     spans: list[Span] = []
     for match in _WORD.finditer(text):

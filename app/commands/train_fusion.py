@@ -1,0 +1,216 @@
+"""python -m app.commands.train_fusion: a learned fusion of several pipelines, from questions or from links.
+
+Entry script: reads options and questions, runs the pipelines, calls `retriever.search.fusion_training`.
+"""
+
+from __future__ import annotations
+
+if __name__ == "__main__":
+    from indexer.base.errors import run_command
+
+    run_command("app.commands.train_fusion")
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+from pydantic import Field, NonNegativeInt, PositiveInt
+
+from app.evaluation.judgements import Numbers, document_numbers
+from app.pipelines import Pipelines
+from app.testsets import LoadedTestSet, open_test_set
+from indexer.base.errors import UsageError
+from indexer.base.options import Options, parse_options
+from indexer.base.progress import progress
+from indexer.index import Index
+from indexer.store.outputs import check_replaceable, write_output
+from retriever.answers import find_answers
+from retriever.links.questions import LinkQuestion, link_questions
+from retriever.queries import read_queries
+from retriever.ranking import Query, Ranking
+from retriever.search.boosted_trees import TreeFile
+from retriever.search.features import FeatureReader, feature_names, union
+from retriever.search.fusion_training import CUTOFFS, Examples, accuracy, train
+
+PROGRAM = "python -m app.commands.train_fusion"
+
+_BATCH = 256
+
+
+class TrainFusionOptions(Options):
+    """Train a fusion of pipelines: trees over their scores and ranks, titles, articles and hyperlinks.
+
+    Relevant passages are those that contain an answer, or that the test set judges; with --mined they are
+    those of the article that a hyperlink leads to. Prints the accuracy for questions that were held back,
+    and writes a JSON file that `model` in a table of pipelines names.
+    """
+
+    index: Path
+    """the index folder"""
+    pipeline: Annotated[list[str], Field(min_length=1)]
+    """the pipelines to fuse, by name"""
+    pipelines_file: Path | None = None
+    """a TOML file with pipelines of your own"""
+    queries: list[Path] = Field([])
+    """questions with answers: JSONL, TSV (MS MARCO) or CSV (DPR), also compressed"""
+    test_set: list[str] = Field([])
+    """test sets by name; do not measure on the same ones later"""
+    data: Path | None = None
+    """the folder with your own test sets; default: $LINKSEEK_DATA"""
+    mined: NonNegativeInt = 0
+    """so many questions from the index's own hyperlinks"""
+    depth: PositiveInt = 100
+    """results of each pipeline that are candidates"""
+    links: bool = True
+    """no features of hyperlinks"""
+    folds: Annotated[int, Field(ge=2, le=20)] = 5
+    """parts of the questions, each of which is held back once"""
+    seed: NonNegativeInt = 1
+    """of the division into folds, of the questions that are mined, and of LightGBM"""
+    output: Path
+    """the file to write: a name in .json"""
+
+
+def main(argv: Sequence[str], program: str = PROGRAM) -> None:
+    """Run the command."""
+    options = parse_options(TrainFusionOptions, argv, program)
+    if not (options.queries or options.test_set or options.mined):
+        raise UsageError("there are no questions to learn from", "Give --queries, --test-set or --mined.")
+    if options.output.suffix != ".json":
+        raise UsageError(f"--output {options.output}: not JSON", "Use a name in .json.")
+    check_replaceable(options.output)
+    sets = [LoadedTestSet(str(p), read_queries(p), None, "tokens", {}, (), {}) for p in options.queries]
+    sets += [open_test_set(name, options.data) for name in options.test_set]
+    index = Index.open(options.index)
+    collected = _Collected(index, options)
+    for test_set in sets:
+        collected.add_test_set(test_set)
+    if options.mined:
+        collected.add_mined(link_questions(index, options.mined, options.seed))
+    examples = collected.examples()
+    with progress("training", options.folds + 1, "trainings") as advance:
+        trained = train(examples, options.folds, options.seed, advance)
+    accuracies = collected.accuracies() | {options.output.stem: trained.accuracies}
+    figures = {
+        name: (values.sum(axis=0) / collected.questions).round(4).tolist()
+        for name, values in accuracies.items()
+    }
+    model = TreeFile(
+        format="linkseek fusion 1",
+        pipelines=options.pipeline,
+        links=options.links,
+        features=feature_names(options.pipeline, options.links),
+        trained={
+            "questions": {Path(test_set.name).name: len(test_set.queries) for test_set in sets}
+            | ({"mined": options.mined} if options.mined else {}),
+            "with a relevant candidate": len(examples.sizes),
+            "corpus": index.manifest.get("corpus", {}).get("sha256", ""),
+            "depth": options.depth,
+            "seed": options.seed,
+            "accuracy at 1, 5, 20 of held-back questions": figures,
+        },
+        trees=trained.trees,
+    )
+    text = orjson.dumps(model.model_dump() | {"trees": []}, option=orjson.OPT_INDENT_2).decode()
+    trees = ",\n".join(orjson.dumps(tree.model_dump()).decode() for tree in model.trees)
+    write_output(options.output, text.replace('"trees": []', f'"trees": [\n{trees}\n]').encode() + b"\n")
+    for name, values in figures.items():
+        at = "  ".join(f"@{k} {100 * value:5.2f}" for k, value in zip(CUTOFFS, values, strict=True))
+        print(f"{name:<24} {at}")
+    print(f"{options.output}: {len(trained.trees)} trees", file=sys.stderr)
+
+
+class _Collected:
+    """Candidates of questions, with features and relevance, batch by batch.
+
+    questions: how many there were, also those without a relevant candidate, which are not among the examples.
+    """
+
+    def __init__(self, index: Index, options: TrainFusionOptions) -> None:
+        pipelines = Pipelines(index, options.pipelines_file)
+        self._index, self._depth, self._names = index, options.depth, options.pipeline
+        self._open = [pipelines.open(name) for name in options.pipeline]
+        self._reader = FeatureReader(index, options.links)
+        self._parts: list[Examples] = []
+        self.questions = 0
+
+    def add_test_set(self, test_set: LoadedTestSet) -> None:
+        """Relevant is what contains an answer; without answers, what the test set judges so."""
+        relevance, level = None, "passages"
+        if test_set.qrels is not None and not any(query.answers for query in test_set.queries):
+            judged = Numbers(self._index).judgements(
+                test_set.qrels, [query.id for query in test_set.queries], test_set.name
+            )
+            relevance, level = judged.relevance, judged.level
+
+        def label(queries: Sequence[Query], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+            if relevance is None:
+                texts = self._index.passages.table
+                return find_answers(
+                    [query.answers for query in queries],
+                    rows,
+                    lambda row: str(texts.value("text", row)),
+                    test_set.answer_kind,
+                )
+            if level == "documents":
+                rows = document_numbers(rows, self._index.passages)
+            relevant = [{n for n, v in relevance.get(q.id, {}).items() if v > 0} for q in queries]
+            return np.array([np.isin(row, list(of)) for row, of in zip(rows, relevant, strict=True)])
+
+        self._add(test_set.name, test_set.queries, label)
+
+    def add_mined(self, questions: Sequence[LinkQuestion]) -> None:
+        """Relevant is a passage of the article that the link leads to; the link's own passage is none."""
+        of = {question.query.id: question for question in questions}
+
+        def label(queries: Sequence[Query], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+            targets = np.array([of[query.id].document for query in queries])
+            return np.asarray(document_numbers(rows, self._index.passages) == targets[:, None])
+
+        own = {question.query.id: question.passage for question in questions}
+        self._add("hyperlinks", [question.query for question in questions], label, own)
+
+    def _add(
+        self, name: str, queries: Sequence[Query], label: _Label, skipped: Mapping[str, int] = {}
+    ) -> None:
+        """skipped: the row that is no candidate of a question, by its id."""
+        with progress(f"searching for {name}", len(queries), "questions") as advance:
+            for start in range(0, len(queries), _BATCH):
+                batch = queries[start : start + _BATCH]
+                own = np.array([skipped.get(query.id, -1) for query in batch])[:, None]  # [Q, 1]
+                rankings = [
+                    Ranking.of(r.query_ids, np.where(r.rows == own, -1, r.rows), r.scores)
+                    for r in (pipeline(batch, self._depth) for pipeline in self._open)
+                ]
+                relevant = label(batch, union(rankings))
+                answered = np.asarray(
+                    relevant.any(axis=1)
+                )  # the others teach nothing: their features are not read
+                batch = [query for query, keep in zip(batch, answered, strict=True) if keep]
+                candidates = self._reader.read(batch, [ranking.part(answered) for ranking in rankings])
+                held = candidates.rows >= 0  # [Q, m]
+                values = candidates.values[held].astype(np.float32)
+                relevant = relevant[answered, : held.shape[1]][held]
+                self._parts.append(Examples(values, relevant, held.sum(axis=1)))
+                self.questions += len(answered)
+                advance(len(answered))
+
+    def examples(self) -> Examples:
+        """All that were added."""
+        columns = ("values", "relevant", "sizes")
+        return Examples(*(np.concatenate([getattr(part, name) for part in self._parts]) for name in columns))
+
+    def accuracies(self) -> dict[str, NDArray[np.bool_]]:
+        """Those of each pipeline alone, and of all by reciprocal rank, of the questions that were added."""
+        examples, names = self.examples(), feature_names(self._names, False)
+        ranks = {name: -examples.values[:, names.index(f"{name}: rank")] for name in self._names}
+        ranks["reciprocal rank"] = examples.values[:, names.index("fused rank")]
+        return {name: accuracy(examples, scores) for name, scores in ranks.items()}
+
+
+_Label = Callable[[Sequence[Query], NDArray[np.int64]], NDArray[np.bool_]]
+"""Which candidates [Q, m] of questions are relevant, bool [Q, m]."""

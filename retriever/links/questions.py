@@ -1,0 +1,48 @@
+"""Questions from hyperlinks, for training without labels: what a link says about the article it leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from indexer.base.errors import InputError
+from indexer.index import Index
+from retriever.links.source import Source
+from retriever.ranking import Query
+
+_TRIES = 3  # of a link that gives no question
+
+
+@dataclass(frozen=True, slots=True)
+class LinkQuestion:
+    """A question, the document that it is about, and the passage that it was taken from."""
+
+    query: Query
+    document: int
+    passage: int
+
+
+def link_questions(index: Index, count: int, seed: int) -> Sequence[LinkQuestion]:
+    """At most so many questions, from links drawn at random: every second one is the sentence around the
+    anchor, without the anchor; the others are the anchor alone.
+
+    Raises `InputError` if the index has no links between documents.
+    """
+    source, links = Source(index), index.links
+    if source.missing_links:
+        raise InputError(f"{index.path}: {source.missing_links}", "Give questions with answers instead.")
+    drawn = np.random.default_rng(seed).permutation(len(links))[: count * _TRIES]
+    owner = index.passages.document_rows(np.asarray(links.passage[drawn], np.int64))
+    questions: list[LinkQuestion] = []
+    for link, document in zip(drawn.tolist(), owner.tolist(), strict=True):
+        target, passage = int(links.target[link]), int(links.passage[link])
+        anchor = source.text(passage)[int(links.start[link]) : int(links.end[link])].strip()
+        if target == document or not anchor or len(questions) == count:
+            continue
+        text = source.anchor_sentence(link).replace(anchor, " ") if len(questions) % 2 else anchor
+        if text.strip():
+            query = Query(f"link-{link}", " ".join(text.split()))
+            questions.append(LinkQuestion(query, target, passage))
+    return questions

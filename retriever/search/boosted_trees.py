@@ -1,0 +1,134 @@
+"""A sum of decision trees over named features, in a JSON file that people can read.
+
+    {"format": "linkseek fusion 1", "pipelines": ["bm25", "dense"], "links": true,
+     "features": ["bm25: score", ...], "trained": {...}, "trees": [{...}, ...]}
+
+A tree lists its nodes, the root first and children after their parents: at node i, a value of `feature[i]`
+of at most `threshold[i]` leads to node `left[i]`, a larger one to `right[i]`; a leaf has the feature -1.
+`value[i]` is a leaf's value, or the mean of the leaves below over the training data. A score is the sum of
+the values of the leaves that are reached.
+
+The file is data alone: everything in it is checked, and nothing is imported, called or evaluated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, model_validator
+
+from indexer.base.errors import InputError, LinkseekError
+from indexer.base.settings import Settings, validate
+from retriever.models.only_data import read_settings
+
+_MAX_TREES = 2_000
+_MAX_NODES = 511
+_HINT = "Train it again with linkseek train-fusion."
+_LARGEST = 1e12
+
+Node = Annotated[int, Field(ge=-1, lt=_MAX_NODES)]
+Value = Annotated[float, Field(ge=-_LARGEST, le=_LARGEST)]
+
+
+class Tree(Settings):
+    """The nodes of a tree, 1 to 511."""
+
+    feature: Annotated[list[Node], Field(min_length=1, max_length=_MAX_NODES)]
+    threshold: list[Value]
+    left: list[Node]
+    right: list[Node]
+    value: list[Value]
+
+    @model_validator(mode="after")
+    def _is_tree(self) -> Self:
+        nodes = len(self.feature)
+        if any(len(column) != nodes for column in (self.threshold, self.left, self.right, self.value)):
+            raise ValueError("its lists differ in length")
+        for node, (feature, *children) in enumerate(zip(self.feature, self.left, self.right, strict=True)):
+            if feature >= 0 and not all(node < child < nodes for child in children):
+                raise ValueError(f"node {node} leads to a node that does not follow it")
+        return self
+
+
+class TreeFile(Settings):
+    """The content of a file. trained: how it was trained, for people; not used."""
+
+    format: Literal["linkseek fusion 1"]
+    pipelines: Annotated[list[str], Field(min_length=1, max_length=50)]
+    links: bool
+    features: Annotated[list[str], Field(min_length=1, max_length=1_000)]
+    trained: dict[str, Any]
+    trees: Annotated[list[Tree], Field(min_length=1, max_length=_MAX_TREES)]
+
+    @model_validator(mode="after")
+    def _has_features(self) -> Self:
+        if max(max(tree.feature) for tree in self.trees) >= len(self.features):
+            raise ValueError("a tree reads a feature that is not in the list")
+        return self
+
+
+def read_trees(path: Path) -> TreeFile:
+    """The checked content of a file. Raises `InputError` for anything else than `TreeFile` describes."""
+    try:
+        return validate(TreeFile, read_settings(path), file=path)
+    except LinkseekError as error:
+        raise InputError(error.message, _HINT) from None
+
+
+class BoostedTrees:
+    """Scores of rows of features. T trees of at most n nodes, F features."""
+
+    def __init__(self, file: TreeFile) -> None:
+        """Take the content of a file."""
+        nodes = max(len(tree.feature) for tree in file.trees)
+
+        def columns(name: str, missing: float) -> NDArray[Any]:
+            rows = [getattr(tree, name) for tree in file.trees]
+            return np.array([row + [missing] * (nodes - len(row)) for row in rows])  # [T, n]
+
+        self._first = np.arange(len(file.trees)) * nodes  # [T], the roots
+        self._feature = columns("feature", -1).ravel()  # [T * n]
+        self._threshold, self._value = columns("threshold", 0.0).ravel(), columns("value", 0.0).ravel()
+        own = np.arange(len(self._feature))
+        leaf, shift = self._feature < 0, own // nodes * nodes
+        # a leaf leads to itself
+        self._left = np.where(leaf, own, columns("left", 0).ravel() + shift)
+        self._right = np.where(leaf, own, columns("right", 0).ravel() + shift)
+
+    def scores(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The scores of N rows of features [N, F]: float64 [N]."""
+        *_, node = self._paths(values)
+        return np.asarray(self._value[node].sum(axis=1))
+
+    def contributions(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """What each feature adds to the scores of N rows [N, F]: float64 [N, F].
+
+        The change of the mean value at each node on the path counts for the feature that the node reads
+        (Saabas 2014), so a row's contributions add up to its score less `bias`.
+        """
+        added = np.zeros(values.shape)  # [N, F]
+        rows = np.arange(len(values))[:, None]  # [N, 1]
+        for node, following in pairwise(self._paths(values)):
+            change = self._value[following] - self._value[node]  # [N, T], 0 at leaves
+            np.add.at(added, (rows, self._feature[node]), change)
+        return added
+
+    @property
+    def bias(self) -> float:
+        """The mean score over the training data."""
+        return float(self._value[self._first].sum())
+
+    def _paths(self, values: NDArray[np.float64]) -> Iterator[NDArray[np.int64]]:
+        """The nodes that N rows reach in all trees, level by level: int64 [N, T], the leaves last."""
+        node = np.broadcast_to(self._first, (len(values), len(self._first)))
+        rows = np.arange(len(values))[:, None]
+        yield node
+        while (self._feature[node] >= 0).any():
+            smaller = values[rows, self._feature[node]] <= self._threshold[node]
+            node = np.where(smaller, self._left[node], self._right[node])
+            yield node

@@ -1,0 +1,85 @@
+"""Learned fusion: a model of trees ranks the candidates of several pipelines by their features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from indexer.base.errors import MismatchError
+from indexer.index import Index
+from retriever.ranking import Query, Ranking
+from retriever.search.boosted_trees import BoostedTrees, TreeFile
+from retriever.search.features import FeatureReader, feature_names, meaning
+from retriever.search.stages import stage
+
+Pipeline = Callable[[Sequence[Query], int], Ranking]
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A feature's value for one passage, and what it adds to the passage's score."""
+
+    feature: str
+    meaning: str
+    value: float
+    added: float
+
+
+class LearnedFusion:
+    """The fusion of some pipelines by a model that was trained on the same number of them."""
+
+    def __init__(
+        self, index: Index, members: Sequence[Pipeline], model: TreeFile, depth: int, path: Path
+    ) -> None:
+        """depth: results of each member that are candidates. path: of the model, for messages.
+
+        Raises `MismatchError` if the model was trained for other features than these.
+        """
+        if len(model.pipelines) != len(members):
+            raise MismatchError(
+                f"{path}: fuses {len(model.pipelines)} pipelines ({', '.join(model.pipelines)}), not "
+                f"{len(members)}",
+                "Name as many in `of`, in the same order.",
+            )
+        if model.features != feature_names(model.pipelines, model.links):
+            raise MismatchError(
+                f"{path}: its features are not those of this version of Linkseek",
+                "Train it again with linkseek train-fusion.",
+            )
+        self._members, self._depth, self._features = members, depth, model.features
+        self._trees = BoostedTrees(model)
+        self._reader = FeatureReader(index, model.links)
+
+    def __call__(self, queries: Sequence[Query], k: int) -> Ranking:
+        """The k best passages of each query among the candidates."""
+        rankings = self._search(queries, k)
+        with stage("fuse"):
+            candidates = self._reader.read(queries, rankings)
+            held = candidates.rows >= 0  # [Q, m]
+            scores = np.full(held.shape, -np.inf)  # [Q, m]
+            scores[held] = self._trees.scores(candidates.values[held])
+            missing = ((0, 0), (0, max(k - held.shape[1], 0)))
+            rows = np.pad(candidates.rows, missing, constant_values=-1)
+            return Ranking.of(candidates.query_ids, rows, np.pad(scores, missing), k)
+
+    def explain(self, query: Query, row: int) -> list[Share]:
+        """What each feature adds to the score of a passage, the largest shares first.
+
+        Empty if the passage is not among the candidates.
+        """
+        candidates = self._reader.read([query], self._search([query], self._depth))
+        place = np.flatnonzero(candidates.rows[0] == row)
+        if len(place) == 0:
+            return []
+        values = candidates.values[0, place[:1]]  # [1, F]
+        added = self._trees.contributions(values)[0]  # [F]
+        return [
+            Share(self._features[i], meaning(self._features[i]), float(values[0, i]), float(added[i]))
+            for i in np.argsort(-np.abs(added), kind="stable").tolist()
+        ]
+
+    def _search(self, queries: Sequence[Query], k: int) -> list[Ranking]:
+        return [member(queries, max(k, self._depth)) for member in self._members]

@@ -1,0 +1,129 @@
+"""linkseek train-fusion, and the pipelines that use its model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from linked_corpus import document
+from tiny_corpus import write_jsonl
+
+from app.commands.train_fusion import main
+from app.pipelines import Pipelines
+from app.service import SearchService
+from app.web.views import why_html
+from indexer.base.errors import InputError, MismatchError, UsageError
+from indexer.building.builder import build_index
+from indexer.building.plan import Plan
+from indexer.index import Index
+from retriever.ranking import Query
+
+CITIES = ["Paris", "Lyon", "Rome", "Oslo", "Bonn", "Cork"]
+TABLE = '[both]\nfusion = "learned"\nof = ["bm25", "ql"]\nmodel = "fusion.json"\ndepth = 10\n'
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory) -> Path:
+    """Cities that link to the next one, with Lucene and without vectors."""
+    folder = tmp_path_factory.mktemp("fusion")
+    rows = [
+        document(city, f"The city of {city} lies on river number {n}. North of it is the town of [{after}].")
+        for n, (city, after) in enumerate(zip(CITIES, CITIES[1:] + CITIES[:1], strict=True))
+    ]
+    plan = Plan(write_jsonl(folder / "c.jsonl", rows), passage_words=9, min_words=0)
+    build_index(folder / "index", plan, lambda name, title: None)
+    return folder / "index"
+
+
+@pytest.fixture(scope="module")
+def trained(index) -> Path:
+    folder = index.parent
+    rows = [
+        {"id": f"q{n}", "text": f"On which river lies {city}?", "answers": [f"number {n}"]}
+        for n, city in enumerate(CITIES)
+    ]
+    (folder / "q.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    options = ["--index", str(index), "--pipeline", "bm25", "--pipeline", "ql", "--folds", "2"]
+    options += ["--queries", str(folder / "q.jsonl"), "--mined", "4", "--output", str(folder / "fusion.json")]
+    main(options)
+    (folder / "p.toml").write_text(TABLE)
+    return folder
+
+
+def test_the_model_says_what_it_was_trained_on(trained):
+    model = json.loads((trained / "fusion.json").read_text())
+    assert model["pipelines"] == ["bm25", "ql"] and model["links"]
+    assert model["trained"]["questions"] == {"q.jsonl": 6, "mined": 4}
+    accuracies = model["trained"]["accuracy at 1, 5, 20 of held-back questions"]
+    assert list(accuracies) == ["bm25", "ql", "reciprocal rank", "fusion"]
+    assert accuracies["bm25"][2] > 0.5
+
+
+def test_the_pipeline_ranks_the_candidates_of_its_members(index, trained):
+    pipelines = Pipelines(Index.open(index), trained / "p.toml")
+    assert "both" in pipelines.available()
+    assert pipelines.fingerprint("both")["both"]["model_sha256"]
+    queries = [Query("1", "the river of Oslo"), Query("2", "zzz")]
+    ranking = pipelines.open("both")(queries, 5)
+    members = [pipelines.open(name)(queries, 10) for name in ("bm25", "ql")]
+    candidates = {row for member in members for row, _ in member.results(0)}
+    assert {row for row, _ in ranking.results(0)} <= candidates and ranking.rows.shape == (2, 5)
+    assert not ranking.results(1)
+
+
+def test_why_shows_each_feature_and_what_it_adds(index, trained):
+    service = SearchService(index, trained / "p.toml")
+    answer = service.search("the river of Oslo", "both")
+    reason = service.why("the river of Oslo", answer.hits[0].passage_id, ["bm25", "both"])
+    assert list(reason.features) == ["both"]
+    shares = reason.features["both"]
+    value = {share.feature: share.value for share in shares}
+    bm25 = service.search("the river of Oslo", "bm25")
+    assert value["bm25: score"] == pytest.approx(bm25.places[answer.hits[0].row].score)
+    assert sum(share.added for share in shares) + service._open("both")._trees.bias == pytest.approx(
+        answer.hits[0].score, abs=1e-5
+    )
+    page = why_html(reason, [answer], "index")
+    assert f"{shares[0].added:+.3f}" in page and shares[0].meaning in page
+    assert not service.why("zzz", answer.hits[0].passage_id, ["both"]).features["both"]
+
+
+def test_a_model_of_other_pipelines_or_features_is_refused(index, trained):
+    (trained / "three.toml").write_text(TABLE.replace('["bm25", "ql"]', '["bm25", "ql", "bm25"]'))
+    with pytest.raises(MismatchError, match="fuses 2 pipelines \\(bm25, ql\\), not 3"):
+        Pipelines(Index.open(index), trained / "three.toml").open("both")
+    model = json.loads((trained / "fusion.json").read_text())
+    (trained / "old.json").write_text(json.dumps(model | {"features": model["features"][::-1]}))
+    (trained / "old.toml").write_text(TABLE.replace("fusion.json", "old.json"))
+    with pytest.raises(MismatchError, match="not those of this version"):
+        Pipelines(Index.open(index), trained / "old.toml").open("both")
+    (trained / "none.toml").write_text(TABLE.replace("fusion.json", "none.json"))
+    missing = Pipelines(Index.open(index), trained / "none.toml")
+    assert "both" not in missing.available()
+    with pytest.raises(InputError, match=r"none\.json"):
+        missing.open("both")
+
+
+def test_questions_and_a_json_file_are_needed(index, tmp_path):
+    options = ["--index", str(index), "--pipeline", "bm25", "--output"]
+    with pytest.raises(UsageError, match="no questions to learn from"):
+        main([*options, str(tmp_path / "a.json")])
+    with pytest.raises(UsageError, match="not JSON"):
+        main([*options, str(tmp_path / "a.txt"), "--mined", "5"])
+
+
+def test_judged_documents_are_labels_where_there_are_no_answers(index, tmp_path, capsys):
+    from app.commands.train_fusion import TrainFusionOptions, _Collected
+    from app.testsets import LoadedTestSet
+
+    queries = [Query("1", "the town of Oslo"), Query("2", "river")]
+    judged = LoadedTestSet("judged", queries, {"1": {"Oslo": 1}, "2": {"Paris": 0}}, "tokens", {}, (), {})
+    options = TrainFusionOptions(index=index, pipeline=["bm25"], output=tmp_path / "a.json")
+    collected = _Collected(Index.open(index), options)
+    collected.add_test_set(judged)
+    examples = collected.examples()
+    assert (collected.questions, len(examples.sizes)) == (2, 1)
+    assert examples.relevant.sum() == 2  # both passages of Oslo
+    assert np.all(examples.values[examples.relevant][:, 0] > 0)
