@@ -236,7 +236,8 @@ class FaissIndex:
             raise UsageError(f"a {factory} index does not hold its vectors as they are", "Build a Flat one.")
         size = self.index.ntotal * self.index.d * 2
         codes = np.asarray(_Owned(import_faiss().rev_swig_ptr(self.index.codes.data(), size), self))
-        return codes.view(np.float16).reshape(self.index.ntotal, self.index.d)  # type: ignore[no-any-return]
+        vectors: NDArray[np.float16] = codes.view(np.float16).reshape(self.index.ntotal, self.index.d)
+        return vectors
 
     def parameters(self) -> dict[str, int]:
         """The search parameters that hold where a search gives none."""
