@@ -124,7 +124,7 @@ class Index:
     def updates(self) -> list[Manifest]:
         """The updates since the index was built from its corpus (`indexer.building.growth`)."""
         updates = self.manifest.get("updates")
-        return updates if isinstance(updates, list) else []
+        return [each for each in updates if isinstance(each, dict)] if isinstance(updates, list) else []
 
     @property
     def bytes(self) -> int:

@@ -53,6 +53,12 @@ class Changes:
         """Whether any document changes."""
         return bool(self.added or self.removed)
 
+    @property
+    def request(self) -> str:
+        """A hash of what is asked for: the ids, and the corpus as far as shown without reading it."""
+        added = self.added and [self.added.name, str(self.added.path.resolve()), self.added.state()]
+        return value_sha256([self.removed, added])
+
 
 def change_documents(
     old: Index, changes: Changes, folder: Path, read: Callable[[Reader, Path], Manifest], on_error: str
@@ -101,6 +107,7 @@ def change_documents(
         "source_sha256": old.parts[DOCUMENTS].get("source_sha256"),
         "skipped": skipped.to_json(),
         "update": {
+            "request": changes.request,
             "file": changes.added and changes.added.path.name,
             "sha256": added.get("source_sha256"),
             "added": added["documents"],

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexer.base.errors import MismatchError
+from indexer.base.log import log_line
 from indexer.base.progress import progress
 from indexer.building.builder import described
 from indexer.building.changes import Changes, change_documents, entry
@@ -62,6 +63,9 @@ def update_index(index: Path, changes: Changes, plan: Plan, open_encoder: OpenEn
     Index.open(index)  # before a workspace is made next to nothing
     with Workspace(index.resolve()) as workspace:
         old = Index.open(workspace.index)
+        if old.updates and old.updates[-1].get("request") == changes.request:
+            log_line(f"{index}: this was its last update already")  # which was killed at its very end
+            changes = Changes()
         plan = _full_plan(plan, old)
         stages = _UpdateStages(workspace, plan, old, changes)
         stages.verify()
@@ -127,13 +131,10 @@ class _UpdateStages(Stages):
             fingerprint = {
                 "linkseek": version("linkseek"),
                 "updated": entry(self._old, DOCUMENTS, "content_sha256", str),
-                "removed": value_sha256(changes.removed),
+                "request": changes.request,
                 "on_error": self._plan.on_error,
                 "merge": changes.merge,
             }
-        if changes.added:
-            corpus = {"corpus": str(changes.added.path.resolve()), **changes.added.state()}
-            fingerprint |= {"format": changes.added.name, **corpus}
         with self._timed(DOCUMENTS):
             return self._part(DOCUMENTS, fingerprint, build)
 
@@ -181,9 +182,7 @@ class _UpdateStages(Stages):
         self._check_encoder(part, encoder)
         new, dimension = self._same < 0, encoder.dimension
         rows = np.flatnonzero(new)
-        added = (
-            folder / sha256(rows.tobytes()).hexdigest()[:16]
-        )  # a resumed update finds the shards of the same rows
+        added = folder / sha256(rows.tobytes()).hexdigest()[:16]  # shards of other rows are not resumed
         added.mkdir(exist_ok=True)
         with self._progress(f"encoding {part.partition('/')[2]}", len(rows), "passages") as advance:
             store, on_start = self._passages(passages), log_resumed(part, advance)

@@ -102,7 +102,8 @@ def test_after_any_updates_an_index_is_that_of_the_final_corpus(build_rows, upda
         built = update(index, added, removed)
         rows = final(rows, added, removed)
         replaced = {row["id"] for row in added} & {d.id for d in index.documents}
-        assert built.manifest["updates"][-1] | {"sha256": ""} == {
+        assert built.manifest["updates"][-1] | {"sha256": "", "request": ""} == {
+            "request": "",
             "file": "added.jsonl",
             "sha256": "",
             "added": 13,
@@ -229,6 +230,22 @@ def test_an_index_that_is_open_stays_what_it_was(build_rows, update):
     assert list(index.documents) == documents
     np.testing.assert_array_equal(dense.search(query, 10)[0], before[0])
     assert len(Index.open(index.path).documents) == len(documents) - 1
+
+
+def test_an_update_that_was_killed_at_its_very_end_is_not_made_twice(build_rows, update, tmp_path):
+    """The new index is in place; the old one is still there to be deleted."""
+    index = build_rows("grown", linked_rows(30))
+    update(index, linked_rows(33)[30:], ["d1"])
+    once = list(Index.open(index.path).documents)
+    index.path.rename(tmp_path / "kept")
+    build_rows("grown", linked_rows(30)).path.rename(tmp_path / "grown.linkseek-building")
+    (tmp_path / "kept").rename(index.path)
+    reader = open_reader(tmp_path / "added.jsonl", "jsonl")
+    for _ in range(2):
+        update_index(index.path, Changes(reader, ["d1"]), Plan(tmp_path), lambda name, title: FakeEncoder())
+        opened = Index.open(index.path)
+        assert list(opened.documents) == once and len(opened.manifest["updates"]) == 1
+        assert not (tmp_path / "grown.linkseek-building").exists()
 
 
 def test_unknown_ids_are_an_error_or_skipped(build_rows, update):
