@@ -92,7 +92,8 @@ class Candidates:
 class RunCandidates(Candidates):
     """Passages, or documents if more of a run's ids are ids of documents. Rows are places in the list of ids.
 
-    known: bool [n], whether the index holds an id; the others cannot be read.
+    rows: int [n], of the passages or documents of the index. known: bool [n], whether the index holds an id;
+    the others cannot be read.
     """
 
     def __init__(self, index: Index, ids: Sequence[str], name: str) -> None:
@@ -102,8 +103,8 @@ class RunCandidates(Candidates):
         """
         resolved = resolve_ids(index, ids)
         super().__init__(index, resolved.level)
-        self._ids, self._rows = ids, resolved.rows  # [n]
-        self.known = self._rows >= 0
+        self._ids, self.rows = ids, resolved.rows  # [n]
+        self.known = self.rows >= 0
         if not self.known.any():
             raise InputError(
                 f"{name}: none of its ids (such as {ids[0]!r}) is a passage or a document of the index",
@@ -112,7 +113,7 @@ class RunCandidates(Candidates):
 
     def read(self, row: int) -> Candidate:
         """The candidate of an id."""
-        return super().read(int(self._rows[row]))
+        return super().read(int(self.rows[row]))
 
     def id(self, row: int) -> str:
         """The id as in the run."""

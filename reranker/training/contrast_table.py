@@ -1,11 +1,15 @@
-"""Contrasts as a table that training reads in any order, and which of them an epoch has."""
+"""Contrasts as a table that training reads in any order, and which of them an epoch has.
+
+Each text is stored once, in a table next to it: PROP's contrasts compare two word sets of one document, and a
+document of PHP is worse than others in many contrasts.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -14,25 +18,30 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from indexer.files.hashes import combined_sha256, file_sha256
-from indexer.store.tables import Row
-from reranker.contrasts import Contrast, number_contrasts
+from indexer.store.artifacts import temporary_path
+from indexer.store.tables import Row, Table, TableWriter
+from reranker.contrasts import Contrast, TextPair, number_contrasts
 from reranker.objectives.registry import all_objectives
 from reranker.training.config import LossKind
+from retriever.training.batches import Sample
 from retriever.training.lifecycle import existing
 from retriever.training.sample_table import SampleTable
 
 _PAIR = pa.struct(
     [
-        ("query", pa.string()),
+        ("query", pa.int32()),
         ("title", pa.string()),
-        ("document", pa.string()),
+        ("document", pa.int32()),
         ("anchors", pa.list_(pa.list_(pa.int32()))),
     ]
 )
 
 
+_TEXTS = pa.schema([("text", pa.string())])
+
+
 class ContrastTable(SampleTable[Contrast]):
-    """Stored contrasts. file: the number of the one they come from."""
+    """Stored contrasts, queries and documents as rows of texts. file: the number of the one they are in."""
 
     record = TypeAdapter(Contrast)
     schema = pa.schema(
@@ -44,6 +53,16 @@ class ContrastTable(SampleTable[Contrast]):
             ("worse", pa.list_(_PAIR)),
         ]
     )
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._texts = Table([_texts_of(path)], _TEXTS)
+
+    def __getitem__(self, row: int) -> Sample[Contrast]:
+        values = self._table.row(int(row))
+        for pair in (values["better"], *values["worse"]):
+            pair |= {key: self._texts.value("text", pair[key]) for key in ("query", "document")}
+        return Sample(int(row), values["place"], self.record.validate_python(values))
 
     def files(self) -> NDArray[np.int64]:
         """The file of each row, from 0, int64 [N]."""
@@ -61,20 +80,40 @@ def open_contrasts(paths: Sequence[Path], folder: Path) -> tuple[ContrastTable, 
     contrasts is reported on stderr.
     """
     sha256 = combined_sha256([file_sha256(path) for path in existing(paths)])
-    stored = folder / f"contrasts-{sha256[:16]}.arrow"
-    return ContrastTable.open(stored, _rows(paths), "contrasts"), sha256
+    stored = folder / f"contrasts-{sha256[:16]}.rows.arrow"
+    return ContrastTable.open(stored, _rows(paths, _texts_of(stored)), "contrasts"), sha256
 
 
-def _rows(paths: Sequence[Path]) -> Iterator[tuple[Row, int]]:
-    known = all_objectives()
-    for file, path in enumerate(paths):
-        line = 0
-        for line, contrast in number_contrasts(path, known):
-            pairs = (contrast.better, *contrast.worse)
-            size = sum(len(p.query) + len(p.title) + len(p.document) for p in pairs)
-            yield asdict(contrast) | {"place": f"{path.name}, line {line:,}", "file": file}, size
-        if not line:
-            print(f"{path} has no contrasts and is skipped", file=sys.stderr)
+def _texts_of(path: Path) -> Path:
+    return path.with_name(path.name.replace(".rows.", ".texts."))
+
+
+def _rows(paths: Sequence[Path], texts: Path) -> Iterator[tuple[Row, int]]:
+    """The rows of a `ContrastTable`, whose texts are written at a path before it ends."""
+    known, temporary = all_objectives(), temporary_path(texts)
+    rows: dict[bytes, int] = {}  # of texts, by their hashes
+
+    def row_of(text: str) -> int:
+        key = hashlib.blake2b(text.encode(), digest_size=16).digest()
+        if key not in rows:
+            rows[key] = writer.rows
+            writer.write({"text": text}, len(text))
+        return rows[key]
+
+    def numbered(pair: TextPair) -> Row:
+        numbers = {"query": row_of(pair.query), "document": row_of(pair.document)}
+        return numbers | {"title": pair.title, "anchors": pair.anchors}
+
+    with TableWriter(temporary, _TEXTS) as writer:
+        for file, path in enumerate(paths):
+            line = 0
+            for line, contrast in number_contrasts(path, known):
+                row = {"place": f"{path.name}, line {line:,}", "file": file, "objective": contrast.objective}
+                worse = [numbered(pair) for pair in contrast.worse]
+                yield row | {"better": numbered(contrast.better), "worse": worse}, 64 * len(worse)
+            if not line:
+                print(f"{path} has no contrasts and is skipped", file=sys.stderr)
+    temporary.replace(texts)
 
 
 def draw_mix(files: NDArray[np.int64], weights: Sequence[float], seed: int) -> NDArray[np.int64]:

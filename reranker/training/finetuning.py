@@ -35,6 +35,7 @@ from reranker.training.config import FinetuneConfig
 from reranker.training.group_inputs import GroupCollator, GroupTexts, PairTokenizer
 from reranker.training.group_loss import LOSSES, batch_loss
 from reranker.training.groups import (
+    GroupTable,
     data_sha256,
     draw_queries,
     first_queries,
@@ -51,7 +52,6 @@ from retriever.ranking import Ranking
 from retriever.search.runs import run_lines
 from retriever.training.lifecycle import SETTINGS, Run, existing, fingerprint, is_finished, open_run
 from retriever.training.loop import DevMeasure, Task, train_steps
-from retriever.training.pair_table import PairTable
 
 
 def finetune(config: FinetuneConfig) -> None:
@@ -86,7 +86,7 @@ def _dev_pairs(config: FinetuneConfig, work: Path) -> list[Pair]:
 def _train_on_groups(
     config: FinetuneConfig,
     run: Run,
-    table: PairTable,
+    table: GroupTable,
     chosen: NDArray[np.int64],
     dev_pairs: Sequence[Pair],
     sha256: str,
@@ -131,7 +131,7 @@ def _train_on_groups(
         run.publish(config, opened.save, state.step, card)
 
 
-def _cross_validate(config: FinetuneConfig, run: Run, table: PairTable, sha256: str, count: int) -> None:
+def _cross_validate(config: FinetuneConfig, run: Run, table: GroupTable, sha256: str, count: int) -> None:
     """Train a model a fold, or resume, rank each query by its own, and publish all of it."""
     fold_of = fold_of_each(table.queries(), count, config.data.seed)
     folds = np.array([fold_of[query] for query in table.queries()], np.int64)  # [N]

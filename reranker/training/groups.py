@@ -7,9 +7,10 @@ first stage ranks high, the best-ranked first.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,16 +18,19 @@ from numpy.typing import NDArray
 from indexer.base.errors import InputError
 from indexer.files.hashes import combined_sha256, file_sha256
 from indexer.index import Index
-from reranker.candidates import RunCandidates
+from indexer.store.tables import Row
 from reranker.training.config import GroupSettings
+from reranker.training.run_groups import RunGroupTable, run_groups
 from retriever.mining.pairs import Context, Pair, read_pairs
-from retriever.queries import read_queries
-from retriever.search.runs import check_questions, read_qrels, read_run
 from retriever.training.lifecycle import existing
 from retriever.training.pair_table import PairTable, table_rows
 
-URL_BEFORE_TITLE = " "
-"""The text between a document's address and its title."""
+T = TypeVar("T")
+
+GroupTable = PairTable | RunGroupTable
+
+Group = tuple[str, T, Sequence[T], str]
+"""A query, its relevant text, others, and a place for messages; a text is a `Context` or a row."""
 
 
 def data_sha256(settings: GroupSettings) -> str:
@@ -38,28 +42,55 @@ def data_sha256(settings: GroupSettings) -> str:
     return combined_sha256(hashes)
 
 
-def open_groups(settings: GroupSettings, url: bool, folder: Path, sha256: str) -> PairTable:
+def open_groups(settings: GroupSettings, url: bool, folder: Path, sha256: str) -> GroupTable:
     """The groups of all queries as a table in the folder, written if it is missing.
 
     url: whether a document's address is read before its title. sha256: of the data. Raises `InputError`
     naming file and pair for an invalid pair and an empty relevant text, and if no query has a negative.
     """
-    stored = folder / f"groups-{sha256[:16]}-{settings.depth}{'-url' if url else ''}.arrow"
-    pairs = _from_pairs(settings.pairs) if settings.pairs else _from_run(settings, url)
-    return PairTable.open(stored, table_rows(_usable(pairs)), "groups")
+    if settings.pairs:
+        stored = folder / f"groups-{sha256[:16]}.arrow"
+        return PairTable.open(stored, table_rows(_pairs(settings.pairs)), "groups")
+    assert settings.index
+    index = Index.open(settings.index)
+    stored = folder / f"groups-{sha256[:16]}-{settings.depth}-rows.arrow"
+    table = RunGroupTable.open(stored, _run_rows(settings, index), "groups")
+    table.read_from(index, url)
+    return table
 
 
-def _usable(pairs: Iterable[tuple[Pair, str]]) -> Iterator[tuple[Pair, str]]:
-    """Pairs with a relevant text and a negative; how many lack the latter is printed on stderr."""
+def _pairs(paths: Sequence[Path]) -> Iterator[tuple[Pair, str]]:
+    read = (
+        (pair.query, pair.positive, pair.hard_negatives or pair.negatives, f"{path.name}, pair {number:,}")
+        for path in paths
+        for number, pair in enumerate(read_pairs(path), start=1)
+    )
+    for query, positive, negatives, place in _usable(read, _is_blank):
+        yield Pair(query, positive, hard_negatives=tuple(negatives)), place
+
+
+def _run_rows(settings: GroupSettings, index: Index) -> Iterator[tuple[Row, int]]:
+    texts, groups = run_groups(settings, index)
+    are_documents = texts.candidates.level == "documents"
+    for query, positive, negatives, place in _usable(groups, cache(lambda row: _is_blank(texts(row)))):
+        row = {"place": place, "query": query, "documents": are_documents}
+        yield row | {"positive": positive, "hard_negatives": negatives}, len(query) + len(negatives)
+
+
+def _is_blank(context: Context) -> bool:
+    return not f"{context.title}{context.text}".strip()
+
+
+def _usable(groups: Iterable[Group[T]], is_blank: Callable[[T], bool]) -> Iterator[Group[T]]:
+    """Groups with a relevant text and a negative; how many lack the latter is printed on stderr."""
     lacking = usable = 0
-    for pair, place in pairs:
-        if not f"{pair.positive.title}{pair.positive.text}".strip():
+    for query, positive, given, place in groups:
+        if is_blank(positive):
             raise InputError(f"{place}: its relevant passage is empty", "Remove the pair.")
-        given = pair.hard_negatives or pair.negatives
-        negatives = tuple(c for c in given if f"{c.title}{c.text}".strip())
+        negatives = [negative for negative in given if not is_blank(negative)]
         if negatives:
             usable += 1
-            yield Pair(pair.query, pair.positive, hard_negatives=negatives), place
+            yield query, positive, negatives, place
         else:
             lacking += 1
     if not usable:
@@ -71,53 +102,10 @@ def _usable(pairs: Iterable[tuple[Pair, str]]) -> Iterator[tuple[Pair, str]]:
         print(f"{lacking:,} pairs without a passage that is not relevant are skipped", file=sys.stderr)
 
 
-def _from_pairs(paths: Sequence[Path]) -> Iterator[tuple[Pair, str]]:
-    for path in paths:
-        for number, pair in enumerate(read_pairs(path), start=1):
-            yield pair, f"{path.name}, pair {number:,}"
-
-
-def _from_run(data: GroupSettings, url: bool) -> Iterator[tuple[Pair, str]]:
-    assert data.index and data.run and data.queries and data.qrels
-    run, qrels = read_run(data.run), read_qrels(data.qrels)
-    text_of = {query.id: query.text for query in read_queries(data.queries)}
-    check_questions(run, text_of, str(data.run))
-    queries = [query for query in run if query in text_of]
-    ids = list(dict.fromkeys(id_ for query in queries for id_ in (*run[query], *qrels.get(query, {}))))
-    candidates = RunCandidates(Index.open(data.index), ids, str(data.run))
-    row_of = {id_: row for row, id_ in enumerate(ids) if candidates.known[row]}
-
-    def context(id_: str) -> Context:
-        candidate = candidates.read(row_of[id_])
-        address = candidate.url + URL_BEFORE_TITLE if url and candidate.url else ""
-        return Context(address + candidate.title, candidate.text, id_)
-
-    for query in queries:
-        for relevant, others in judged_groups(run[query], qrels.get(query, {}), data.depth):
-            if relevant in row_of:
-                negatives = tuple(context(id_) for id_ in others if id_ in row_of)
-                yield (
-                    Pair(text_of[query], context(relevant), hard_negatives=negatives),
-                    f"{data.run.name}, query {query}",
-                )
-
-
-def judged_groups(
-    results: Iterable[str], judged: Mapping[str, int], depth: int
-) -> Iterator[tuple[str, list[str]]]:
-    """Each relevant id of a query with the results that are not relevant, higher relevance first.
-
-    Results that are not judged are not relevant.
-    """
-    others = [id_ for id_ in islice(results, depth) if judged.get(id_, 0) <= 0]
-    for id_ in sorted((id_ for id_, value in judged.items() if value > 0), key=lambda id_: -judged[id_]):
-        yield id_, others
-
-
 # --- which queries are trained on: few shots and folds; rows of one query are never separated ----------
 
 
-def query_numbers(table: PairTable) -> NDArray[np.int64]:
+def query_numbers(table: GroupTable) -> NDArray[np.int64]:
     """The number of each row's query, int64 [N], in the order in which queries first appear."""
     number_of: dict[str, int] = {}
     return np.array([number_of.setdefault(text, len(number_of)) for text in table.queries()], np.int64)

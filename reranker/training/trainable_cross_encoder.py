@@ -21,7 +21,7 @@ from reranker.models.bases import (
 )
 from reranker.models.cross_encoder import cross_encoder_facts
 from reranker.training.config import CrossEncoderSettings, FinetuneConfig, PairTextSettings
-from reranker.training.groups import URL_BEFORE_TITLE
+from reranker.training.run_groups import URL_BEFORE_TITLE
 from retriever.models.biencoder import TextFormat
 from retriever.models.facts import ModelFacts
 from retriever.models.folders import model_sha256

@@ -15,6 +15,7 @@ from tiny_training import pair_rows, write_pairs
 from indexer.base.errors import InputError, UsageError
 from indexer.base.settings import read_settings
 from indexer.index import Index
+from reranker.candidates import Candidate, Candidates
 from reranker.models.scoring import open_scorer
 from reranker.training.config import FinetuneConfig, GroupSettings
 from reranker.training.group_inputs import GroupCollator, GroupTexts, PairTokenizer
@@ -24,11 +25,11 @@ from reranker.training.groups import (
     first_queries,
     fold_of_each,
     fold_split,
-    judged_groups,
     open_groups,
     query_numbers,
 )
 from reranker.training.reciprocal_rank import DevGroups, mean_reciprocal_rank
+from reranker.training.run_groups import judged_groups
 from retriever.mining.pairs import Context, Pair
 from retriever.models.biencoder import TextFormat
 from retriever.training.batches import Sample
@@ -89,6 +90,19 @@ def test_judged_groups_have_the_most_relevant_first_each_with_results_that_are_n
     found = list(judged_groups(["c", "b", "x", "a", "n", "y"], judged, 5))
     assert found == [("b", ["c", "x", "n"]), ("z", ["c", "x", "n"]), ("a", ["c", "x", "n"])]
     assert list(judged_groups(["a"], {"a": 0}, 5)) == []
+
+
+def test_a_run_is_stored_by_rows_which_are_read_when_they_are_drawn(judged, tmp_path, monkeypatch):
+    stored = open_groups(judged, False, tmp_path, data_sha256(judged))
+    file = next(tmp_path.glob("groups-*.arrow"))
+    assert b"question 0" in file.read_bytes()
+    texts = [p.text.encode() for p in Index.open(judged.index).passages if len(p.text) > 20]
+    assert texts and not any(text in file.read_bytes() for text in texts)
+    read = []
+    monkeypatch.setattr(Candidates, "read", lambda self, row: read.append(row) or Candidate("", "text"))
+    pair = stored[0].record
+    assert read == [1] and len(pair.hard_negatives) == 2 and read == [1]
+    assert [context.text for context in pair.hard_negatives] == ["text"] * 2 and read == [1, 0, 2]
 
 
 @pytest.fixture

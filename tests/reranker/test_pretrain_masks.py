@@ -114,6 +114,16 @@ def rows(tmp_path):
     return store
 
 
+def test_each_text_is_stored_once_and_contrasts_are_read_as_they_were(rows, tmp_path):
+    contrasts = [*tiny_contrasts("php-hp", 20, most=6), *tiny_contrasts("prop", 20)]
+    stored = rows(contrasts[:30], contrasts[30:])
+    assert [stored[row].record for row in range(40)] == contrasts
+    texts = [file.read_bytes() for file in tmp_path.glob("contrasts-*.arrow")]
+    for contrast in contrasts:
+        for pair in (contrast.better, *contrast.worse):
+            assert sum(text.count(pair.document.encode()) for text in texts) == 1
+
+
 def collator(tokenizer: Tokenizer, masks: Masks | None, negatives: int | None = None, mini_batch: int = 0):
     inputs = ["input_ids", "attention_mask", "token_type_ids"]
     facts = ModelFacts(1, 48, 0, tokenizer.to_str(), inputs)

@@ -1,0 +1,120 @@
+"""Groups of a run and its judgements, as rows of the index whose texts are read when a step needs them.
+
+A query of MS MARCO documents has a hundred candidates of seven kilobytes: their texts would fill 242 GB for
+all 367,013 queries, their rows fill 0.2 GB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, cast
+
+import pyarrow as pa
+
+from indexer.index import Index, Level
+from reranker.candidates import Candidates, RunCandidates
+from reranker.training.config import GroupSettings
+from retriever.mining.pairs import Context, Pair
+from retriever.queries import read_queries
+from retriever.search.runs import check_questions, read_qrels, read_run
+from retriever.training.batches import Sample
+from retriever.training.sample_table import SampleTable
+
+URL_BEFORE_TITLE = " "
+"""The text between a document's address and its title."""
+
+
+@dataclass(frozen=True)
+class CandidateTexts:
+    """Candidates as training reads them. url: whether a document's address is read before its title."""
+
+    candidates: Candidates
+    url: bool
+
+    def __call__(self, row: int) -> Context:
+        """The text of a row."""
+        candidate = self.candidates.read(row)
+        address = candidate.url + URL_BEFORE_TITLE if self.url and candidate.url else ""
+        return Context(address + candidate.title, candidate.text, self.candidates.id(row))
+
+
+@dataclass(frozen=True)
+class _LazyContexts(Sequence[Context]):
+    """The texts of some rows, each read when it is asked for."""
+
+    rows: Sequence[int]
+    read: CandidateTexts
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self.read(self.rows[place])
+
+
+class RunGroupTable(SampleTable[Pair]):
+    """Stored groups. documents: whether rows are those of documents, else of passages."""
+
+    schema = pa.schema(
+        [
+            ("place", pa.string()),
+            ("query", pa.string()),
+            ("documents", pa.bool_()),
+            ("positive", pa.int32()),
+            ("hard_negatives", pa.list_(pa.int32())),
+        ]
+    )
+    read: CandidateTexts
+
+    def read_from(self, index: Index, url: bool) -> None:
+        """Say where texts are. url: as `CandidateTexts` has it."""
+        level: Level = "documents" if len(self) and self._table.value("documents", 0) else "passages"
+        self.read = CandidateTexts(Candidates(index, level), url)
+
+    def queries(self) -> Iterable[str]:
+        """The query of each row, in order."""
+        return self._table.column("query")
+
+    def __getitem__(self, row: int) -> Sample[Pair]:
+        values = self._table.row(int(row))
+        negatives = cast(tuple[Context, ...], _LazyContexts(values["hard_negatives"], self.read))
+        pair = Pair(values["query"], self.read(values["positive"]), hard_negatives=negatives)
+        return Sample(int(row), values["place"], pair)
+
+
+def run_groups(
+    data: GroupSettings, index: Index
+) -> tuple[CandidateTexts, Iterator[tuple[str, int, Sequence[int], str]]]:
+    """How rows are read; and of each group query, relevant row, other rows, place for messages."""
+    assert data.run and data.queries and data.qrels
+    run, qrels = read_run(data.run), read_qrels(data.qrels)
+    text_of = {query.id: query.text for query in read_queries(data.queries)}
+    check_questions(run, text_of, str(data.run))
+    queries = [query for query in run if query in text_of]
+    ids = list(dict.fromkeys(id_ for query in queries for id_ in (*run[query], *qrels.get(query, {}))))
+    candidates = RunCandidates(index, ids, str(data.run))
+    row_of = {id_: int(row) for id_, row in zip(ids, candidates.rows, strict=True) if row >= 0}
+
+    def groups() -> Iterator[tuple[str, int, Sequence[int], str]]:
+        for query in queries:
+            place = f"{data.run.name if data.run else ''}, query {query}"
+            for relevant, others in judged_groups(run[query], qrels.get(query, {}), data.depth):
+                if relevant in row_of:
+                    rows = [row_of[id_] for id_ in others if id_ in row_of]
+                    yield text_of[query], row_of[relevant], rows, place
+
+    return CandidateTexts(Candidates(index, candidates.level), False), groups()
+
+
+def judged_groups(
+    results: Iterable[str], judged: Mapping[str, int], depth: int
+) -> Iterator[tuple[str, list[str]]]:
+    """Each relevant id of a query with the results that are not relevant, higher relevance first.
+
+    Results that are not judged are not relevant.
+    """
+    others = [id_ for id_ in islice(results, depth) if judged.get(id_, 0) <= 0]
+    for id_ in sorted((id_ for id_, value in judged.items() if value > 0), key=lambda id_: -judged[id_]):
+        yield id_, others
