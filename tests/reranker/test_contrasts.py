@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -121,3 +123,17 @@ def test_an_empty_file(tmp_path: Path) -> None:
     (tmp_path / "c.jsonl").write_text("\n", "utf-8")
     with pytest.raises(InputError, match="no contrasts in it"):
         list(read_contrasts(tmp_path / "c.jsonl"))
+
+
+def test_a_text_of_many_contrasts_takes_its_space_once_where_they_are_compressed(tmp_path):
+    draw = random.Random(1)
+    other, far = (" ".join(draw.choices("abcdefghij", k=300_000)) for _ in range(2))
+    contrasts = [
+        Contrast(TextPair(f"q{n}", text), (TextPair(f"q{n}", "x"),), "php-hp")
+        for n, text in enumerate([far, *[other + str(n) for n in range(12)], far])
+    ]
+    path = tmp_path / "c.jsonl.zst"
+    write_contrasts(path, map(contrast_line, contrasts))
+    assert list(read_contrasts(path)) == contrasts
+    both = sum(len(zstandard.compress(text.encode())) for text in (other, far))
+    assert path.stat().st_size < 1.1 * both
