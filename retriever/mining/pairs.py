@@ -23,7 +23,7 @@ from indexer.passages import PassageStore
 from indexer.store.outputs import output_file
 
 _LONG = zstandard.ZstdCompressionParameters.from_level(3, window_log=27, enable_ldm=True)
-"""Texts of the last 128 MiB are stored once: files of contrasts are six times smaller. Every zstd reads it."""
+"""Texts of the last 128 MiB are stored once: contrasts are six times smaller. Every zstd reads it."""
 
 _EXPECTED = (
     'Expected one pair a line, as DPR has them: {"question": ..., "positive_ctxs": [{"title", "text"}], '
