@@ -18,7 +18,6 @@ from typing import Any
 
 from indexer.base.errors import InputError
 from indexer.files.hashes import file_sha256
-from indexer.store.artifacts import value_sha256
 from retriever.models.only_data import model_files
 
 PICKLED, SAFE = "pytorch_model.bin", "model.safetensors"
@@ -56,6 +55,8 @@ def with_safetensors(folder: Path, cache: Path) -> Path:
     """
     if not (folder / PICKLED).is_file() or (folder / SAFE).is_file():
         return folder
+    from indexer.store.artifacts import value_sha256  # models open without what it imports
+
     files = [path for path in model_files(folder) if path.suffix in (".json", ".txt", ".model", ".bin")]
     hashes = {path.relative_to(folder).as_posix(): file_sha256(path) for path in sorted(files)}
     copy = cache / f"safetensors-{value_sha256(hashes)[:16]}"

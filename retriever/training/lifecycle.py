@@ -129,6 +129,7 @@ def open_run(training: TrainingSettings, output: OutputSettings) -> Iterator[Run
         yield Run(accelerator, output.folder, work, has_bfloat16 or training.precision == "bfloat16")
         for tracker in accelerator.trackers:
             tracker.finish()
+        accelerator.wait_for_everyone()  # another process may still read its checkpoint
         if accelerator.is_main_process:
             shutil.rmtree(work)
         if accelerator.num_processes > 1:

@@ -82,6 +82,7 @@ def index_of(tmp_path: Path) -> SimpleNamespace:
         ],
         manifest={"format_version": 1},
         parts={"passages": {"files": {}}},
+        updates=[],
     )
 
 

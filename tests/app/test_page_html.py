@@ -288,5 +288,5 @@ def test_the_command_of_an_uploaded_index_is_not_shown():
         (f"linkseek build --corpus {folder}/a.jsonl", ""),
         ("linkseek build", "linkseek build"),
     ):
-        facts = dict(index_description._origin({"command": command, "text": {"min_words": 20}}, as_sent))
+        facts = dict(index_description._origin({"command": command, "text": {"min_words": 20}}, 0, as_sent))
         assert facts["command"] == shown

@@ -27,6 +27,7 @@ def index_at(path, **manifest):
         path=path,
         manifest={"format_version": 1, **manifest},
         parts={"passages": {"files": {}}, "dense/mini": {"encoder": encoder}},
+        updates=manifest.get("updates", []),
     )
 
 
