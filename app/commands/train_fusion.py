@@ -187,9 +187,7 @@ class _Collected:
                     for r in (pipeline(batch, self._depth) for pipeline in self._open)
                 ]
                 relevant = label(batch, union(rankings))
-                answered = np.asarray(
-                    relevant.any(axis=1)
-                )  # the others teach nothing: their features are not read
+                answered = np.asarray(relevant.any(axis=1))  # the others teach nothing, so they are not read
                 batch = [query for query, keep in zip(batch, answered, strict=True) if keep]
                 candidates = self._reader.read(batch, [ranking.part(answered) for ranking in rankings])
                 held = candidates.rows >= 0  # [Q, m]
