@@ -35,6 +35,7 @@ from retriever.ranking import Query, Ranking
 from retriever.search.boosted_trees import TreeFile
 from retriever.search.features import FeatureReader, feature_names, union
 from retriever.search.fusion_training import CUTOFFS, Examples, accuracy, train
+from retriever.search.neighbours import Neighbours
 
 PROGRAM = "python -m app.commands.train_fusion"
 
@@ -67,6 +68,8 @@ class TrainFusionOptions(Options):
     """results of each pipeline that are candidates"""
     links: bool = True
     """no features of hyperlinks"""
+    neighbours: Neighbours = "links"
+    """whose neighbours articles are: `bm25` puts similar articles in the place of hyperlinks, as a control"""
     folds: Annotated[int, Field(ge=2, le=20)] = 5
     """parts of the questions, each of which is held back once"""
     seed: NonNegativeInt = 1
@@ -82,6 +85,8 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
         raise UsageError("there are no questions to learn from", "Give --queries, --test-set or --mined.")
     if options.output.suffix != ".json":
         raise UsageError(f"--output {options.output}: not JSON", "Use a name in .json.")
+    if options.neighbours != "links" and not options.links:
+        raise UsageError(f"--neighbours {options.neighbours} needs features of links", "Omit --no-links.")
     check_replaceable(options.output)
     sets = [LoadedTestSet(str(p), read_queries(p), None, "tokens", {}, (), {}) for p in options.queries]
     sets += [open_test_set(name, options.data) for name in options.test_set]
@@ -103,6 +108,7 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
         format="linkseek fusion 1",
         pipelines=options.pipeline,
         links=options.links,
+        neighbours=options.neighbours,
         features=feature_names(options.pipeline, options.links),
         trained={
             "questions": {Path(test_set.name).name: len(test_set.queries) for test_set in sets}
@@ -134,7 +140,7 @@ class _Collected:
         pipelines = Pipelines(index, options.pipelines_file)
         self._index, self._depth, self._names = index, options.depth, options.pipeline
         self._open = [pipelines.open(name) for name in options.pipeline]
-        self._reader = FeatureReader(index, options.links)
+        self._reader = FeatureReader(index, options.links, options.neighbours)
         self._parts: list[Examples] = []
         self.questions = 0
 

@@ -1,7 +1,7 @@
 """A sum of decision trees over named features, in a JSON file that people can read.
 
     {"format": "linkseek fusion 1", "pipelines": ["bm25", "dense"], "links": true,
-     "features": ["bm25: score", ...], "trained": {...}, "trees": [{...}, ...]}
+     "neighbours": "links", "features": ["bm25: score", ...], "trained": {...}, "trees": [{...}, ...]}
 
 A tree lists its nodes, the root first and children after their parents: at node i, a value of `feature[i]`
 of at most `threshold[i]` leads to node `left[i]`, a larger one to `right[i]`; a leaf has the feature -1.
@@ -25,6 +25,7 @@ from pydantic import Field, model_validator
 from indexer.base.errors import InputError, LinkseekError
 from indexer.base.settings import Settings, validate
 from retriever.models.only_data import read_settings
+from retriever.search.neighbours import Neighbours
 
 _MAX_TREES = 2_000
 _MAX_NODES = 511
@@ -61,6 +62,7 @@ class TreeFile(Settings):
     format: Literal["linkseek fusion 1"]
     pipelines: Annotated[list[str], Field(min_length=1, max_length=50)]
     links: bool
+    neighbours: Neighbours = "links"
     features: Annotated[list[str], Field(min_length=1, max_length=1_000)]
     trained: dict[str, Any]
     trees: Annotated[list[Tree], Field(min_length=1, max_length=_MAX_TREES)]

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from indexer.index import Index
 from retriever.ranking import Query, Ranking
 from retriever.search.fusion import stretched
+from retriever.search.neighbours import Neighbours, open_graph
 from retriever.search.query_words import terms
 
 OF_EACH = {
@@ -40,6 +41,7 @@ OF_ALL = {
     "question words": "how many different words the question has, without stop words",
     "place in article": "how many passages of the article come before this one",
     "article passages": "how many passages the article has",
+    "passage length": "how many characters the passage has",
 }
 """Features of all pipelines together, and of the passage."""
 
@@ -55,7 +57,7 @@ OF_LINKS = {
     "anchor in question": "the largest share of the words of a link's anchor that the question has, of the "
     "links from other candidates to the article",
 }
-"""Features of hyperlinks, left out of a fusion without links."""
+"""Features of hyperlinks, omitted in a fusion without links; with neighbours by BM25, of these."""
 
 _CONSTANT = 60.0
 
@@ -86,11 +88,12 @@ class Candidates:
 class FeatureReader:
     """Reads the features of candidates from one index, in any thread."""
 
-    def __init__(self, index: Index, links: bool = True) -> None:
-        """links: whether features of hyperlinks are among them."""
+    def __init__(self, index: Index, links: bool = True, neighbours: Neighbours = "links") -> None:
+        """links: whether features of hyperlinks are among them. neighbours: the graph in their place."""
         self._index, self._offsets = index, np.asarray(index.passages.offsets)
-        self._links = index.links if links else None
+        self._links = open_graph(index, neighbours) if links else None
         self._title_terms = lru_cache(maxsize=1 << 16)(self._read_title)
+        self._anchor_terms = lru_cache(maxsize=1 << 16)(terms)
 
     def read(self, queries: Sequence[Query], rankings: Sequence[Ranking]) -> Candidates:
         """The candidates of all rankings, which are of these queries."""
@@ -112,6 +115,7 @@ class FeatureReader:
         overlap = np.array(
             [_overlap(title, words[number]) for title, number in zip(titles, keys // documents, strict=True)]
         ).reshape(-1, 2)[article]  # [n, 2]
+        texts = [str(self._index.passages.table.value("text", number)) for number in row.tolist()]
         columns += [
             fused,
             of_article[article],
@@ -121,9 +125,10 @@ class FeatureReader:
             np.array([len(of_query) for of_query in words], np.float64)[query],
             row - self._offsets[document],
             self._offsets[document + 1] - self._offsets[document],
+            np.array([len(text) for text in texts], np.float64),
         ]
         if self._links is not None:
-            columns += self._link_columns(row, article, keys, of_article, words)
+            columns += self._link_columns(row, texts, article, keys, of_article, words)
         values = np.zeros((*rows.shape, len(columns)))  # [Q, m, F]
         values[query, place] = np.stack(columns, axis=1)
         return Candidates(rankings[0].query_ids, rows, values)
@@ -131,12 +136,13 @@ class FeatureReader:
     def _link_columns(
         self,
         row: NDArray[np.int64],
+        texts: Sequence[str],
         article: NDArray[np.int64],
         keys: NDArray[np.int64],
         fused: NDArray[np.float64],
         words: Sequence[frozenset[str]],
     ) -> list[NDArray[Any]]:
-        """The columns of `OF_LINKS`. row, article: [n]. keys: question * D + document of articles, [A]."""
+        """The columns of `OF_LINKS`. row, texts, article: [n]. keys: question * D + document, [A]."""
         assert self._links is not None
         links, documents, count = self._links, max(len(self._index.documents), 1), len(keys)
         document = keys % documents  # [A]
@@ -163,9 +169,11 @@ class FeatureReader:
         link, candidate, target = link[kept], candidate[kept], target[kept]
         _, unique = np.unique(candidate * count + target, return_index=True)
         anchors = np.zeros(count)  # [A]
-        texts = zip(link.tolist(), target.tolist(), (keys[target] // documents).tolist(), strict=True)
-        for number, to, query in texts:
-            anchors[to] = max(anchors[to], _overlap(self._anchor_terms(number), words[query])[0])
+        spans = zip(candidate.tolist(), links.start[link].tolist(), links.end[link].tolist(), strict=True)
+        queries = (keys[target] // documents).tolist()
+        for (number, start, end), to, query in zip(spans, target.tolist(), queries, strict=True):
+            anchor = self._anchor_terms(texts[number][start:end])
+            anchors[to] = max(anchors[to], _overlap(anchor, words[query])[0])
         return [
             *(np.asarray(column, np.float64)[article] for column in of_articles),
             np.bincount(target[unique], minlength=count)[article],
@@ -175,11 +183,6 @@ class FeatureReader:
 
     def _read_title(self, document: int) -> frozenset[str]:
         return terms(str(self._index.documents.table.value("title", document)))
-
-    def _anchor_terms(self, link: int) -> frozenset[str]:
-        assert self._links is not None
-        text = str(self._index.passages.table.value("text", int(self._links.passage[link])))
-        return terms(text[int(self._links.start[link]) : int(self._links.end[link])])
 
 
 def union(rankings: Sequence[Ranking]) -> NDArray[np.int64]:

@@ -51,7 +51,7 @@ class LearnedFusion:
             )
         self._members, self._depth, self._features = members, depth, model.features
         self._trees = BoostedTrees(model)
-        self._reader = FeatureReader(index, model.links)
+        self._reader = FeatureReader(index, model.links, model.neighbours)
 
     def __call__(self, queries: Sequence[Query], k: int) -> Ranking:
         """The k best passages of each query among the candidates."""

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from linked_corpus import document
 from tiny_corpus import write_jsonl
+from tiny_models import save_tiny_reranker
 
 from app.commands.train_fusion import main
 from app.pipelines import Pipelines
@@ -19,6 +20,7 @@ from indexer.building.builder import build_index
 from indexer.building.plan import Plan
 from indexer.index import Index
 from retriever.ranking import Query
+from retriever.search.searchers import Bm25
 
 CITIES = ["Paris", "Lyon", "Rome", "Oslo", "Bonn", "Cork"]
 TABLE = '[both]\nfusion = "learned"\nof = ["bm25", "ql"]\nmodel = "fusion.json"\ndepth = 10\n'
@@ -104,6 +106,43 @@ def test_a_model_of_other_pipelines_or_features_is_refused(index, trained):
     assert "both" not in missing.available()
     with pytest.raises(InputError, match=r"none\.json"):
         missing.open("both")
+
+
+def test_a_control_reads_neighbours_by_bm25(index, trained, monkeypatch):
+    monkeypatch.setattr("retriever.search.neighbours._NEIGHBOURS", 3)  # of the five others
+    options = ["--index", str(index), "--pipeline", "bm25", "--pipeline", "ql", "--folds", "2"]
+    options += ["--mined", "4", "--neighbours", "bm25", "--output"]
+    main([*options, str(trained / "control.json")])
+    assert json.loads((trained / "control.json").read_text())["neighbours"] == "bm25"
+    assert json.loads((trained / "fusion.json").read_text())["neighbours"] == "links"
+    (trained / "control.toml").write_text(TABLE.replace("fusion.json", "control.json"))
+    opened = Index.open(index)
+    pipelines = Pipelines(opened, trained / "control.toml")
+    assert pipelines.open("both")([Query("1", "the river of Oslo")], 3).rows.shape == (1, 3)
+    graph, passages = pipelines.open("both")._reader._links, opened.passages
+    graph.check(trained, len(opened.documents), len(passages))
+    leads = np.asarray(passages.offsets[:-1])
+    for article, lead in enumerate(leads):
+        results = Bm25(opened).search([Query("1", passages[int(lead)].text)], len(passages)).results(0)
+        similar = dict.fromkeys(passages.document_rows(np.array([row for row, _ in results])).tolist())
+        expected = [other for other in similar if other != article][:3]
+        assert graph.target[list(graph.from_passage(lead))].tolist() == expected and len(expected) == 3
+        assert all(graph.target[link] == article for link in graph.to_document(article).tolist())
+    with pytest.raises(UsageError, match="Omit --no-links"):
+        main([*options, str(trained / "none.json"), "--no-links"])
+
+
+def test_a_reranking_pipeline_is_a_member(index, trained):
+    save_tiny_reranker(trained / "tiny")
+    table = TABLE.replace('"ql"]', '"read"]') + '[read]\nrerank = "tiny"\nof = "bm25"\ndepth = 4\n'
+    (trained / "read.toml").write_text(table)
+    both, read = map(Pipelines(Index.open(index), trained / "read.toml").open, ("both", "read"))
+    queries = [Query("1", "the river of Oslo")]
+    expected = dict(read(queries, 10).results(0))
+    for row, score in expected.items():
+        shares = {share.feature: share.value for share in both.explain(queries[0], row)}
+        assert shares["ql: score"] == pytest.approx(score, abs=1e-6)  # the model calls it ql
+    assert len(set(expected.values())) > 1
 
 
 def test_questions_and_a_json_file_are_needed(index, tmp_path):

@@ -105,6 +105,7 @@ def test_articles_titles_and_links_are_those_of_loops(index, rankings):
             )
             title = terms(index.passages[row].title)
             assert value["title in question"] == len(title & question) / len(title)
+            assert value["passage length"] == len(index.passages[row].text)
             assert value["article candidates"] == (documents(held) == own).sum()
             assert value["place in article"] == int(index.passages[row].id.partition("#")[2])
     assert of["linked both ways"].any() and of["anchor in question"].max() == 1  # not vacuous
