@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.harness import Benchmark, Figure, run
-from benchmarks.watch import Watch
 from indexer.base.progress import progress
+from indexer.base.watch import Watch
 from indexer.encoding.shards import Shard, open_shards, read_shard, write_shard
 from indexer.search.compact import COMPACT
 from indexer.search.exhaustive import exhaustive_search, recall

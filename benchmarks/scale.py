@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from benchmarks.harness import Benchmark, Figure, run
 from benchmarks.made_up import write_wiki
-from benchmarks.watch import Watch
+from indexer.base.watch import Watch
 from indexer.building.builder import build_index
 from indexer.building.plan import Built, Plan
 from indexer.encoding.batches import Parallel, Tokens

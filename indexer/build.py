@@ -14,8 +14,9 @@ if __name__ == "__main__":
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
+import orjson
 from pydantic import Field
 from rich.console import Console
 from rich.table import Table
@@ -25,9 +26,11 @@ from indexer.base.bundled import bundled
 from indexer.base.errors import UsageError
 from indexer.base.options import MoreHelp, Options, parse_options
 from indexer.base.progress import progress
-from indexer.base.text import byte_size, printable
+from indexer.base.text import byte_size, duration, printable
 from indexer.building.builder import build_index, encode_share
+from indexer.building.estimate import RECALL, Estimate
 from indexer.building.plan import Built, OpenEncoder, Plan
+from indexer.building.sampling import estimate_build, place
 from indexer.encoding.encode import Encoder
 from indexer.index import Index
 from indexer.readers.formats import all_readers
@@ -36,6 +39,9 @@ from indexer.search.faiss_index import AUTO
 PROGRAM = "python indexer/build.py"
 SAMPLE = bundled("samples/linkseek-sample.xml.bz2")
 SAMPLE_INDEX = Path("index/sample")
+_LARGE = 1 << 30  # bytes of a corpus
+_SLACK = 1.25  # an estimate is not exact
+_LONG = 3600  # seconds of encoding after which a faster encoder is named
 
 
 class BuildOptions(Options):
@@ -78,6 +84,10 @@ class BuildOptions(Options):
     """on several machines: encode only share 2 of 4, as 2/4; linkseek join joins the shares"""
     processes: Annotated[int, Field(ge=1, le=1024)] | None = None
     """processes that parse and threads that index; default one a core"""
+    plan: bool = False
+    """build nothing: read a sample, and print what the build will need: disk, memory, time"""
+    json_: bool = Field(False, alias="json")
+    """print the plan as JSON"""
     fresh: bool = False
     """reuse nothing of an interrupted build or of the index in use"""
     verify: bool = False
@@ -124,10 +134,57 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
         encoders=options.encoder if options.dense else (),
         command=shlex.join([*program.split(), *argv]).encode("utf-8", "replace").decode(),
     )
-    if options.shard:
+    if options.plan:
+        print_plan(index, plan, open_encoder, as_json=options.json_)
+    elif options.shard:
         encode_one_share(index, plan, open_encoder, options.shard)
     else:
+        if is_large(corpus):
+            with progress("building a sample, to see whether the build can fit"):
+                estimate = estimate_build(index, plan, open_encoder)
+            estimate.check(place(index), slack=_SLACK)
         print_summary(index, build_index(index, plan, open_encoder))
+
+
+def is_large(corpus: Path) -> bool:
+    """Whether a file is so large that its build takes hours."""
+    return corpus.is_file() and corpus.stat().st_size > _LARGE
+
+
+def print_plan(index: Path, plan: Plan, open_encoder: OpenEncoder, *, as_json: bool) -> None:
+    """Print what a build will need. Raises `MachineError` after that if it cannot fit this machine."""
+    words = [word for word in shlex.split(plan.command) if word not in ("--plan", "--json")]
+    with progress("building a sample"):
+        estimate = estimate_build(index, plan, open_encoder)
+    if as_json:
+        print(orjson.dumps(estimate.to_json() | {"command": shlex.join(words)}).decode())
+    else:
+        print_estimate(estimate)
+        Console(highlight=False).print(f"\nTo build it: {shlex.join(words)}", markup=False, soft_wrap=True)
+    estimate.check(place(index))
+
+
+def print_estimate(estimate: Estimate) -> None:
+    """Print a table of the stages, and a line for each type of FAISS index."""
+    console = Console(highlight=False)
+    console.print(f"\nThis build: {estimate.passages:,} passages\n")
+    table = Table("stage", "disk", "memory", "time", box=None, padding=(0, 2))
+    for stage in estimate.to_json()["stages"]:
+        table.add_row(printable(stage["name"]), *_row(stage))
+    for whole in (estimate, *estimate.alternatives):
+        name = "all" if whole is estimate else "or"
+        name += f", --faiss {whole.faiss}" if whole.faiss else ""
+        recall = RECALL.get(whole.faiss or "")
+        table.add_row(name, *_row(whole.to_json()), f"recall {recall:g} at 100" if recall else "")
+    console.print(table)
+    console.print("Stages after passages run at the same time; disk is needed until the index is published.")
+    if any(s.name.startswith("encoding") and s.seconds > _LONG for s in estimate.stages):
+        console.print("A static encoder (linkseek distill) encodes in minutes: name its folder by --encoder.")
+
+
+def _row(numbers: dict[str, Any]) -> tuple[str, str, str]:
+    disk, memory = byte_size(numbers["disk_bytes"]), byte_size(numbers["memory_bytes"])
+    return disk, memory, duration(numbers["seconds"])
 
 
 def encode_one_share(index: Path, plan: Plan, open_encoder: OpenEncoder, text: str) -> None:

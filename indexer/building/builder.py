@@ -35,7 +35,7 @@ def build_index(index: Path, plan: Plan, open_encoder: OpenEncoder) -> Built:
     Raises `InputError` for a bad corpus, `UsageError` for options that do not fit, `BusyError` if
     another build works on the same index. After any error the finished parts are kept for next time.
     """
-    reader, words, min_words, index = _begin(index, plan)
+    reader, words, min_words, index = open_corpus(index, plan)
     with Workspace(index, fresh=plan.fresh) as workspace:
         stages = Stages(workspace, plan)
         _check_not_updated(workspace)
@@ -91,7 +91,7 @@ def encode_share(index: Path, plan: Plan, open_encoder: OpenEncoder, share: Shar
     Returns the shards by the name of their part. Documents and passages are built as by `build_index`, with
     the same errors, and nothing else is.
     """
-    reader, words, min_words, index = _begin(index, plan)
+    reader, words, min_words, index = open_corpus(index, plan)
     with Workspace(index, fresh=plan.fresh) as workspace:
         stages = Stages(workspace, plan)
         _check_not_updated(workspace)
@@ -108,8 +108,11 @@ def _check_not_updated(workspace: Workspace) -> None:
         )
 
 
-def _begin(index: Path, plan: Plan) -> tuple[Reader, int, int, Path]:
-    """The reader, the words of a passage and of the last one at least, and the index's full path."""
+def open_corpus(index: Path, plan: Plan) -> tuple[Reader, int, int, Path]:
+    """The reader, the words of a passage and of the last one at least, and the index's full path.
+
+    Raises `UsageError` for options that do not fit, `InputError` for a corpus of no known format.
+    """
     reader = open_reader(plan.corpus, plan.format)
     words = reader.passage_words if plan.passage_words is None else plan.passage_words
     min_words = words // 5 if plan.min_words is None else plan.min_words

@@ -52,6 +52,9 @@ class _Stored(NamedTuple):
     size: int
 
 
+OpenRecords = Callable[[Callable[[Reading], None]], Iterator[Record]]
+"""As `Reader.records`: the raw records, and the source, which its argument gets."""
+
 _Outcomes = Sequence[_Stored | Ignored] | InputError
 _Parsed = tuple[Record, _Outcomes]
 
@@ -93,6 +96,7 @@ def write_documents(
     limit: int | None = None,
     on_error: str = "stop",
     processes: int = 1,
+    records: OpenRecords | None = None,
     segment_records: int = SEGMENT_RECORDS,
     on_source: Callable[[Reading], None] = lambda source: None,
     on_start: Callable[[int], None] = lambda records: None,
@@ -101,7 +105,8 @@ def write_documents(
     """Fill `folder` with document and redirect segments and the id table; return the manifest's entries.
 
     limit: stop after this many documents. on_error: "stop" raises at the first bad record, "skip"
-    counts it. on_start: gets the number of records that an interrupted run had finished.
+    counts it. records: opens the records, instead of the reader. on_start: gets the number of records that an
+    interrupted run had finished.
     Raises `InputError` naming file and place of a bad record or a duplicate id, or if there is no
     document at all.
     """
@@ -113,12 +118,13 @@ def write_documents(
         source.append(file)
         on_source(file)
 
-    records = itertools.islice(writer.tolerant(reader.records(opened)), writer.records, None)
-    with closing(_parsed(reader, records, processes if reader.costly else 1)) as outcomes:
+    raw = writer.tolerant((records or reader.records)(opened))
+    unread = itertools.islice(raw, writer.records, None)
+    with closing(_parsed(reader, unread, processes if reader.costly else 1)) as outcomes:
         while not writer.ended:
             writer.write_segment(outcomes, segment_records, on_record)
         if not source and not writer.at_limit:  # an earlier run wrote all: read on for the hash alone
-            deque(records, maxlen=0)
+            deque(unread, maxlen=0)
     if writer.documents == 0:
         reasons = ", ".join(f"{n:,} {reason}" for reason, n in writer.skipped.counts.items())
         raise InputError(

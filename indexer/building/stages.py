@@ -15,6 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from indexer.base.devices import memory_bytes
 from indexer.base.errors import DamagedIndexError, InputError, MachineError
 from indexer.base.log import log_line
 from indexer.base.progress import progress
@@ -43,6 +44,7 @@ from indexer.search.compact import COMPACT
 from indexer.search.faiss_index import (
     FLAT,
     build_faiss,
+    building_memory,
     disk_bytes,
     empty_index,
     resolved_type,
@@ -119,16 +121,7 @@ class Stages:
 
     def documents(self, reader: Reader) -> Manifest:
         """Documents, redirects and their ids, from the corpus."""
-        plan = self._plan
-        fingerprint = {
-            "linkseek": version("linkseek"),  # another version may read the same file differently
-            "format": reader.name,
-            "corpus": str(plan.corpus.resolve()),
-            **reader.state(),
-            "limit": plan.limit,
-            "on_error": plan.on_error,
-        }
-
+        fingerprint = documents_inputs(self._plan, reader)
         with self._timed(DOCUMENTS):
             return self._part(DOCUMENTS, fingerprint, lambda folder: self._read(reader, folder))
 
@@ -174,10 +167,8 @@ class Stages:
                 )
             return written
 
-        fingerprint = {"documents": documents["content_sha256"], "words": words}
-        fingerprint |= {"min_words": min_words} if min_words else {}  # 0: as of before there was a minimum
         with self._timed(PASSAGES):
-            return self._part(PASSAGES, fingerprint, build)
+            return self._part(PASSAGES, passages_inputs(documents, words, min_words), build)
 
     def _links(self, documents: Manifest, passages: Manifest) -> Manifest:
         def build(folder: Path) -> Manifest:
@@ -187,9 +178,8 @@ class Stages:
                 counts = build_links(folder, store, redirects, ids, self._passages(passages), advance)
             return {"counts": counts}
 
-        fingerprint = {"documents": documents["content_sha256"], "passages": passages["content_sha256"]}
         with self._timed(LINKS):
-            return self._part(LINKS, fingerprint, build)
+            return self._part(LINKS, links_inputs(documents, passages), build)
 
     def _bm25(self, passages: Manifest) -> Manifest:
         def build(folder: Path) -> Manifest:
@@ -200,7 +190,7 @@ class Stages:
             return self._part(BM25, self._bm25_inputs(passages), build, resumable=False)
 
     def _bm25_inputs(self, passages: Manifest) -> Manifest:
-        return {"passages": passages["content_sha256"], "title": self._plan.title}
+        return bm25_inputs(self._plan, passages)
 
     def _lucene(self, folder: Path, passages: PassageStore, on_rows: OnRows) -> int:
         """Fill a new folder with a Lucene index; the number of its passages."""
@@ -223,6 +213,7 @@ class Stages:
 
         def build(folder: Path) -> Manifest:
             self._check_disk(part, factory, rows, encoder.dimension)
+            _check_memory(factory, rows, encoder.dimension)
             with self._timed(f"encoding {part.partition('/')[2]}"):
                 encoded = self._vectors(passages, part, encoder)
             shards = open_shards(self._folder / vectors_part(part), rows)
@@ -239,8 +230,7 @@ class Stages:
                 **built,
             }
 
-        fingerprint = {**_inputs(passages, encoder), "title": self._plan.title, "factory": factory}
-        return self._part(part, fingerprint, build)
+        return self._part(part, dense_inputs(self._plan, passages, encoder, factory), build)
 
     def _check_disk(self, part: str, factory: str, rows: int, dimension: int) -> None:
         """Raises `MachineError` before hours of encoding if the vectors cannot fit on the disk."""
@@ -263,7 +253,7 @@ class Stages:
         """Encode one share of the shards, and nothing else of this part."""
         part = dense_part(name)
         encoder = self._open(name, open_encoder)
-        vectors, fingerprint = vectors_part(part), _vectors_fingerprint(passages, encoder)
+        vectors, fingerprint = vectors_part(part), vectors_inputs(passages, encoder)
         if self._workspace.reuse(vectors, fingerprint, [self._workspace.index / part / VECTORS]):
             shards = open_shards(self._folder / vectors, passages["passages"])
             return [shards[number] for number in shards_of_share(len(shards), share)]
@@ -283,7 +273,7 @@ class Stages:
                     digest.update(block.tobytes())
             return {"shards": len(shards), "vectors_sha256": digest.hexdigest()}
 
-        fingerprint = _vectors_fingerprint(passages, encoder)
+        fingerprint = vectors_inputs(passages, encoder)
         elsewhere = [self._workspace.index / part / VECTORS]
         return self._workspace.part(vectors_part(part), fingerprint, build, elsewhere=elsewhere)
 
@@ -314,6 +304,18 @@ class Stages:
         return open_passages(self._folder, IdTable.open(self._folder / DOCUMENTS), manifest["words"])
 
 
+def _check_memory(factory: str, rows: int, dimension: int) -> None:
+    """Raises `MachineError` before hours of encoding if the FAISS index cannot be built in memory."""
+    memory, needed = memory_bytes(), building_memory(factory, rows, dimension)
+    if needed > memory:
+        smaller = building_memory(COMPACT, rows, dimension)
+        problem = f"{rows:,} vectors with --faiss {factory} need {byte_size(needed)} of memory"
+        raise MachineError(
+            f"{problem}, this machine has {byte_size(memory)}",
+            f"--faiss compact needs {byte_size(smaller)}." if smaller <= memory else "Use a larger machine.",
+        )
+
+
 def log_resumed(part: str, advance: OnRows) -> Callable[[int, int, int], None]:
     """`on_start` of `encode_passages`: logs how many shards an earlier run had finished."""
 
@@ -325,10 +327,44 @@ def log_resumed(part: str, advance: OnRows) -> Callable[[int, int, int], None]:
     return on_start
 
 
+def documents_inputs(plan: Plan, reader: Reader) -> Manifest:
+    """The fingerprint of documents."""
+    return {
+        "linkseek": version("linkseek"),  # another version may read the same file differently
+        "format": reader.name,
+        "corpus": str(plan.corpus.resolve()),
+        **reader.state(),
+        "limit": plan.limit,
+        "on_error": plan.on_error,
+    }
+
+
+def passages_inputs(documents: Manifest, words: int, min_words: int) -> Manifest:
+    """The fingerprint of passages."""
+    inputs = {"documents": documents["content_sha256"], "words": words}
+    return inputs | ({"min_words": min_words} if min_words else {})  # 0: as of before there was a minimum
+
+
+def links_inputs(documents: Manifest, passages: Manifest) -> Manifest:
+    """The fingerprint of the link graph."""
+    return {"documents": documents["content_sha256"], "passages": passages["content_sha256"]}
+
+
+def bm25_inputs(plan: Plan, passages: Manifest) -> Manifest:
+    """The fingerprint of the Lucene index."""
+    return {"passages": passages["content_sha256"], "title": plan.title}
+
+
+def dense_inputs(plan: Plan, passages: Manifest, encoder: Encoder, factory: str) -> Manifest:
+    """The fingerprint of vectors in a FAISS index."""
+    return {**_inputs(passages, encoder), "title": plan.title, "factory": factory}
+
+
 def _inputs(passages: Manifest, encoder: Encoder) -> Manifest:
     return {"passages": passages["content_sha256"], "encoder": encoder.identity}
 
 
-def _vectors_fingerprint(passages: Manifest, encoder: Encoder) -> Manifest:
+def vectors_inputs(passages: Manifest, encoder: Encoder) -> Manifest:
+    """The fingerprint of the shards of vectors."""
     how = {"token_budget": encoder.token_budget, "shard_rows": encoder.shard_rows}
     return {**_inputs(passages, encoder), "execution": encoder.execution, **how}

@@ -115,20 +115,16 @@ class Workspace:
 
         elsewhere: folders of the index in use where the same part may be as well.
         """
-        folder, expected = self.folder / name, _as_json(fingerprint)
-        for finished in (folder, self.index / name, *elsewhere):
-            if self._fresh and finished != folder:
-                continue
-            try:
-                manifest = read_part(finished)
-            except DamagedIndexError:
-                continue
-            if manifest["fingerprint"] == expected:
-                if finished != folder:
-                    link_tree(finished, folder)
-                self.reused.append(name)
-                return manifest
-        return None
+        folder = self.folder / name
+        places = (folder, *(() if self._fresh else (self.index / name, *elsewhere)))
+        finished = finished_part(places, fingerprint)
+        if finished is None:
+            return None
+        place, manifest = finished
+        if place != folder:
+            link_tree(place, folder)
+        self.reused.append(name)
+        return manifest
 
     def begin(self, name: str, fingerprint: Mapping[str, Any], *, resumable: bool = True) -> Path:
         """The folder of an unfinished part: that of an interrupted run, if it fits, else an empty one."""
@@ -182,6 +178,16 @@ class Workspace:
         check_place(self.index)  # again, after hours perhaps
         _exchange(self.folder, self.index)
         _clear(self.folder)
+
+
+def finished_part(places: Sequence[Path], fingerprint: Mapping[str, Any]) -> tuple[Path, Manifest] | None:
+    """The first of the folders that holds a finished part with this fingerprint, and its manifest."""
+    for place in places:
+        with suppress(DamagedIndexError):
+            manifest = read_part(place)
+            if manifest["fingerprint"] == _as_json(fingerprint):
+                return place, manifest
+    return None
 
 
 def _as_json(fingerprint: Mapping[str, Any]) -> Any:

@@ -35,7 +35,7 @@ CANDIDATES = 400
 
 _BLOCK = 32  # rows whose codes FAISS interleaves
 _BATCH = 65_536  # rows that are coded at a time
-_SAMPLE = 16_384  # rows to train 16 centroids for each pair of dimensions: a quarter of a minute
+SAMPLE = 16_384  # rows to train 16 centroids for each pair of dimensions: a quarter of a minute
 _QUERIES = 32  # whose candidates are in memory at a time
 _MIN_ROWS = 32_768  # of a part
 
@@ -46,7 +46,7 @@ def empty_codes(dimension: int) -> Any:
     pieces = dimension // 2 if dimension % 2 == 0 else dimension
     index = faiss.IndexPQFastScan(dimension, pieces, 4, faiss.METRIC_INNER_PRODUCT)
     index.pq.cp.min_points_per_centroid = 1  # no warnings on stderr
-    index.pq.cp.max_points_per_centroid = _SAMPLE // 16
+    index.pq.cp.max_points_per_centroid = SAMPLE // 16
     return index
 
 
@@ -58,25 +58,13 @@ def write_codes(
     Returns the manifest's entries: the factory string, and where in the file the codes begin. Raises
     `RuntimeError` of FAISS for fewer than 16 rows.
     """
-    faiss = import_faiss()
     rows = sum(shard.rows for shard in shards)
-    codes = empty_codes(dimension)
     with progress("training PQ"):
-        sample = training_sample(shards, _SAMPLE)
-        rotation = faiss.LinearTransform(dimension, dimension, False)
-        faiss.copy_array_to_vector(_rotation(sample).ravel(), rotation.A)
-        rotation.is_trained = True
-        index = faiss.IndexPreTransform(rotation, codes)
-        threads = faiss.omp_get_max_threads()
-        faiss.omp_set_num_threads(1)  # several wait for each other: 192 codebooks of two numbers
-        try:
-            index.train(sample)
-        finally:
-            faiss.omp_set_num_threads(threads)
+        index, codes = train_codes(shards, dimension)
     size = _code_bytes(rows, codes.pq.M)
     index.ntotal = codes.ntotal = rows
     codes.ntotal2 = -(-rows // _BLOCK) * _BLOCK
-    head = faiss.serialize_index(index).tobytes()  # ends with the number of bytes of the codes, 0
+    head = import_faiss().serialize_index(index).tobytes()  # ends with the number of bytes of the codes, 0
     with atomic_file(path) as file:
         file.write(head[:-8] + size.to_bytes(8, "little"))
         rest = np.empty((0, dimension), np.float32)
@@ -89,6 +77,24 @@ def write_codes(
                 on_rows(len(block))
         file.write(_coded(index, codes, rest))
     return {"code": f"PQ{codes.pq.M}x4fs", "codes_at": len(head)}
+
+
+def train_codes(shards: list[Shard], dimension: int) -> tuple[Any, Any]:
+    """The rotation with empty codes, and these codes, trained on at most `SAMPLE` rows."""
+    faiss = import_faiss()
+    codes = empty_codes(dimension)
+    sample = training_sample(shards, SAMPLE)
+    rotation = faiss.LinearTransform(dimension, dimension, False)
+    faiss.copy_array_to_vector(_rotation(sample).ravel(), rotation.A)
+    rotation.is_trained = True
+    index = faiss.IndexPreTransform(rotation, codes)
+    threads = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(1)  # several wait for each other: 192 codebooks of two numbers
+    try:
+        index.train(sample)
+    finally:
+        faiss.omp_set_num_threads(threads)
+    return index, codes
 
 
 def _rotation(sample: NDArray[np.float32]) -> NDArray[np.float32]:

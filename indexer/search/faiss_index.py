@@ -21,7 +21,7 @@ from indexer.base.errors import DamagedIndexError, MachineError, UsageError
 from indexer.base.progress import progress
 from indexer.base.text import byte_size
 from indexer.encoding.shards import Shard, open_shards, write_shard
-from indexer.search.compact import CANDIDATES, COMPACT, CompactIndex, empty_codes, write_codes
+from indexer.search.compact import CANDIDATES, COMPACT, SAMPLE, CompactIndex, empty_codes, write_codes
 from indexer.search.faiss_tools import Hits, import_faiss, padded_result, reason, size_limits, training_sample
 from indexer.store.artifacts import VECTORS, Manifest, rebuild_hint
 
@@ -32,6 +32,7 @@ _FLAT_BYTES = 512 << 20  # a question reads them all: about 20 ms of processor t
 
 _TRAIN_VECTORS_PER_CENTROID = 64
 _MIN_TRAIN_VECTORS = 65_536
+_BLOCK_ROWS = 65_536  # that are added at a time
 
 
 def resolved_type(factory: str, rows: int, dimension: int) -> tuple[str, str]:
@@ -55,6 +56,29 @@ def disk_bytes(factory: str, rows: int, dimension: int) -> int:
     """
     vectors = rows * dimension * 2
     return vectors + {FLAT: vectors, COMPACT: vectors // 8}.get(factory, 0)
+
+
+def building_memory(factory: str, rows: int, dimension: int, size: int = 0) -> int:
+    """The peak memory of `build_faiss`, in bytes. size: of the file, for types without a formula.
+
+    A Flat index grows by doubling, and both copies are in memory while it does.
+    """
+    block = min(rows, _BLOCK_ROWS) * dimension * 4
+    if factory == COMPACT:
+        return 3 * block + 3 * min(rows, SAMPLE) * dimension * 4
+    if factory != FLAT:
+        return size + block + min(rows, max(_MIN_TRAIN_VECTORS, enough_rows(factory) * 64)) * dimension * 4
+    last = _BLOCK_ROWS  # rows when the index last grows
+    while 2 * last < rows:
+        last *= 2
+    return block + (rows if rows <= _BLOCK_ROWS else 2 * last) * dimension * 2
+
+
+def enough_rows(factory: str) -> int:
+    """The smallest number of vectors to train a type of index with."""
+    if factory in (FLAT, COMPACT):
+        return 16 if factory == COMPACT else 1
+    return max(256 if "PQ" in factory else 1, _centroids(factory))
 
 
 def empty_index(factory: str, dimension: int, rows: int) -> Any:

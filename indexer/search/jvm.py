@@ -58,7 +58,7 @@ def _start() -> None:
         raise MachineError(f"pyjnius is missing ({error})", _INSTALL) from error
     if not jnius_config.vm_running:
         jnius_config.set_classpath(str(jar))
-        jnius_config.set_options(f"-Xmx{_heap_mb()}m", *_JAVA_OPTIONS)
+        jnius_config.set_options(f"-Xmx{heap_mb()}m", *_JAVA_OPTIONS)
     # pyjnius finds Java through the environment only; the user's own values are restored.
     before = {name: os.environ.pop(name, None) for name in ("JAVA_HOME", "JVM_PATH")}
     os.environ["JAVA_HOME"] = str(home)
@@ -116,7 +116,7 @@ _JAVA_OPTIONS = (
 _BESIDES_HEAP_MB = 4096  # addresses of Java's code and classes, and of Python's libraries
 
 
-def _heap_mb() -> int:
+def heap_mb() -> int:
     """A quarter of the machine's memory, between 512 MB and 4 GB.
 
     Raises `MachineError` if a limit on this process leaves no room for it: Java would end the process.

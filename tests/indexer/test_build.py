@@ -198,7 +198,9 @@ def test_help_needs_no_model_and_names_every_option():
     done = run("indexer/build.py", "--help")
     assert done.returncode == 0, done.stderr
     for name, field in build_command.BuildOptions.model_fields.items():
-        assert ("--no-" if field.default is True else "--") + name.replace("_", "-") in done.stdout
+        assert ("--no-" if field.default is True else "--") + (field.alias or name).replace(
+            "_", "-"
+        ) in done.stdout
 
 
 @pytest.mark.slow

@@ -32,13 +32,16 @@ class Sample:
 class Watch:
     """Samples a process until it ends. Use as a context manager."""
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, interval: float = _SECONDS) -> None:
+        """interval: seconds between two samples."""
         self._pid = pid
+        self._interval = interval
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self.samples: list[Sample] = []
 
     def __enter__(self) -> Watch:
+        self._take()
         self._thread.start()
         return self
 
@@ -48,23 +51,33 @@ class Watch:
 
     def cpu(self, start: float, end: float) -> float:
         """Processor seconds between two moments, those of children included."""
-        moments = [sample.moment for sample in self.samples]
-        used = [sample.cpu for sample in self.samples]
-        return float(np.interp(end, moments, used) - np.interp(start, moments, used))
+        return self.at("cpu", end) - self.at("cpu", start)
+
+    def at(self, field: str, moment: float) -> float:
+        """A field of `Sample` at a moment, between two samples in proportion."""
+        values = [getattr(sample, field) for sample in self.samples]
+        return float(np.interp(moment, [sample.moment for sample in self.samples], values))
 
     def peak(self, field: str, start: float = -np.inf, end: float = np.inf) -> float:
         """The largest of a field of `Sample` between two moments."""
-        values = [getattr(s, field) for s in self.samples if start - _SECONDS <= s.moment <= end + _SECONDS]
+        values = [
+            getattr(s, field)
+            for s in self.samples
+            if start - self._interval <= s.moment <= end + self._interval
+        ]
         return max(values, default=0.0)
 
     def _run(self) -> None:
-        while True:
-            try:
-                self.samples.append(_sample(self._pid))
-            except (FileNotFoundError, ProcessLookupError):
-                return
-            if self._over.wait(_SECONDS):
-                return
+        while not self._over.wait(self._interval) and self._take():
+            pass
+
+    def _take(self) -> bool:
+        """Take one sample; False if the process has ended."""
+        try:
+            self.samples.append(_sample(self._pid))
+        except (FileNotFoundError, ProcessLookupError):
+            return False
+        return True
 
 
 def _sample(pid: int) -> Sample:

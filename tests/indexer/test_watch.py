@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from benchmarks.watch import Watch
+from indexer.base.watch import Watch
 
 _WORKS = """
 import subprocess, sys, time

@@ -1,0 +1,387 @@
+"""Projecting a build: its real stages over a sample of the corpus, in a temporary folder, measured.
+
+The sample is the corpus's first part, as much as is parsed in a few seconds; a smaller corpus is read whole.
+Counts are scaled by bytes of the source: a dump of Wikipedia begins with long articles, which have more
+passages, but more bytes as well. Passages to encode are spread over the sample. Time and disk are scaled
+from two sizes, so that fixed costs are counted once; memory is measured, and its growth computed from what
+each stage documents. Parts that a build would reuse cost nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from indexer.base.watch import Watch
+from indexer.building.builder import open_corpus
+from indexer.building.corpus import default_processes, write_documents
+from indexer.building.estimate import BEFORE, Cost, Estimate
+from indexer.building.plan import OpenEncoder, Plan, Vectors
+from indexer.building.stages import (
+    bm25_inputs,
+    dense_inputs,
+    documents_inputs,
+    links_inputs,
+    passages_inputs,
+    vectors_inputs,
+)
+from indexer.building.workspace import finished_part
+from indexer.documents import REDIRECT_SCHEMA, DocumentStore
+from indexer.encoding.encode import Encoder, encode_passages
+from indexer.encoding.shards import Shard, write_shard
+from indexer.files.sources import Reading
+from indexer.index import open_passages
+from indexer.links import build_links
+from indexer.passages import write_passages
+from indexer.readers.reader import Reader, Record
+from indexer.search.compact import COMPACT, SAMPLE, train_codes
+from indexer.search.faiss_index import (
+    FLAT,
+    build_faiss,
+    building_memory,
+    empty_index,
+    enough_rows,
+    resolved_type,
+)
+from indexer.store.artifacts import (
+    BM25,
+    DOCUMENTS,
+    LINKS,
+    PASSAGES,
+    VECTORS,
+    Manifest,
+    segment_paths,
+    vectors_part,
+    workspace_path,
+)
+from indexer.store.ids import IdTable
+from indexer.store.tables import Table
+
+T = TypeVar("T")
+
+_READING_SECONDS = 6.0
+_ENCODING_SECONDS = 2.0  # a larger pass follows a shorter one
+_LUCENE_ROWS = 12_000  # Java compiles during the first thousands
+_FAISS_ROWS = 2_048
+_INTERVAL = 0.02  # seconds between two samples of the memory
+_ID_BYTES = 64  # of a document in the tables of ids, while they are built
+_LINK_BYTES = 20
+
+
+@dataclass(frozen=True)
+class _Used:
+    """Clock and processor seconds of a piece of work, and the memory that it added, in bytes."""
+
+    seconds: float
+    cpu: float
+    memory: int
+
+
+def estimate_build(index: Path, plan: Plan, open_encoder: OpenEncoder) -> Estimate:
+    """Project a build for its FAISS type, with alternatives; arguments and errors as of `build_index`."""
+    reader, words, min_words, index = open_corpus(index, plan)
+    with (
+        tempfile.TemporaryDirectory(prefix=f".{index.name}.plan-", dir=place(index)) as folder,
+        Watch(os.getpid(), _INTERVAL) as watch,
+    ):
+        sampling = _Sampling(index, plan, Path(folder), watch)
+        sampling.read(reader, words, min_words)
+        if plan.bm25:
+            sampling.bm25()
+        dense = [sampling.encode(vectors, open_encoder) for vectors in plan.vectors]
+        return sampling.estimate(dense)
+
+
+def place(index: Path) -> Path:
+    """The folder that exists around an index, perhaps not yet made: on the disk where it will be."""
+    return next(folder for folder in index.resolve().parents if folder.is_dir())
+
+
+class _Dense:
+    """An encoder's vectors: the cost of the encoding, and that of each type of FAISS index."""
+
+    def __init__(self, encoder: Encoder, encoding: Cost, faiss: Callable[[str], Cost]) -> None:
+        self.encoder = encoder
+        self.encoding = encoding
+        self.faiss = faiss
+
+
+class _Sampling:
+    """The stages over the sample, and what they cost for the whole."""
+
+    def __init__(self, index: Path, plan: Plan, folder: Path, watch: Watch) -> None:
+        self._index = index
+        self._plan = plan
+        self._folder = folder
+        self._watch = watch
+        self._base = int(watch.samples[0].together * 2**20)
+        self._threads = plan.processes or default_processes()
+        self._stages: list[Cost] = []
+
+    def read(self, reader: Reader, words: int, min_words: int) -> None:
+        """Documents, passages and links."""
+        documents = self._finished(DOCUMENTS, documents_inputs(self._plan, reader))
+        passages = documents and self._finished(PASSAGES, passages_inputs(documents[1], words, min_words))
+        self._known: Manifest | None = None
+        if documents and passages:
+            self._known, self.rows = passages[1], passages[1]["passages"]
+            ids = IdTable.open(documents[0])
+            self._store = open_passages(passages[0].parent, ids, words)
+            self._add(DOCUMENTS, BEFORE)
+            self._add(PASSAGES, BEFORE)
+            if self._finished(LINKS, links_inputs(documents[1], passages[1])):
+                self._add(LINKS)
+            else:
+                self._links(DocumentStore(segment_paths(documents[0])), documents[0], 1.0)
+            return
+        self._read_sample(reader, words, min_words, documents[1] if documents else None)
+
+    def _read_sample(self, reader: Reader, words: int, min_words: int, finished: Manifest | None) -> None:
+        folder, cut = self._new(DOCUMENTS), self._new(PASSAGES)
+        sample = _FirstRecords(reader)
+        reading, written = self._measured(
+            lambda: write_documents(
+                reader,
+                folder,
+                limit=self._plan.limit,
+                on_error=self._plan.on_error,
+                processes=self._threads,
+                records=sample.records,
+            )
+        )
+        count = written["documents"]
+        whole = finished["documents"] if finished else min(count / sample.share, self._plan.limit or np.inf)
+        scale = max(whole / count, 1.0)
+        store = DocumentStore(segment_paths(folder))
+        cutting, made = self._measured(lambda: write_passages(cut, store, words, min_words=min_words))
+        self.rows = round(made["passages"] * scale)
+        self._store = open_passages(self._folder, IdTable.open(folder), words)
+        names = count + written["redirects"]
+        if finished:
+            self._add(DOCUMENTS, BEFORE)
+        else:
+            growth = int((scale - 1) * names * _ID_BYTES)
+            self._add(DOCUMENTS, BEFORE, _size(folder) * scale, reading.memory + growth, reading, scale)
+        growth = int((scale - 1) * count * 8)
+        self._add(PASSAGES, BEFORE, _size(cut) * scale, cutting.memory + growth, cutting, scale)
+        self._links(store, folder, scale)
+
+    def _links(self, documents: DocumentStore, folder: Path, scale: float) -> None:
+        made = self._new(LINKS)
+        redirects = Table(segment_paths(folder, "redirects-"), REDIRECT_SCHEMA)
+        used, counts = self._measured(
+            lambda: build_links(made, documents, redirects, IdTable.open(folder), self._store)
+        )
+        # Links to documents outside the sample are counted: most of their targets are in the corpus.
+        outside = counts["dangling"] * _LINK_BYTES if scale > 1 else 0
+        names = len(documents) + len(redirects)
+        growth = int((scale - 1) * (names * _ID_BYTES + 8 * len(self._store)))
+        self._add(LINKS, LINKS, (_size(made) + outside) * scale, used.memory + growth, used, scale)
+
+    def bm25(self) -> None:
+        """The Lucene index: once cold, and twice when Java has compiled some of it."""
+        if self._known and self._finished(BM25, bm25_inputs(self._plan, self._known)):
+            self._add(BM25)
+            return
+        from indexer.search.lucene_index import build_lucene, building_memory, passage_texts
+
+        def build(rows: int, name: str) -> tuple[_Used, int]:
+            texts, folder = islice(passage_texts(self._store), rows), self._new(name)
+            title, threads = self._plan.title, self._threads
+            used, _ = self._measured(lambda: build_lucene(texts, folder, index_title=title, threads=threads))
+            return used, _size(folder)
+
+        count = min(len(self._store), _LUCENE_ROWS)
+        part = max(count // 4, 1)
+        (cold, _), (warm, small), (whole, large) = build(part, "1"), build(part, "2"), build(count, "3")
+        grow = partial(_line, part, count, self.rows)
+        start, start_cpu = max(cold.seconds - warm.seconds, 0), max(cold.cpu - warm.cpu, 0)
+        self._stages.append(
+            Cost(
+                BM25,
+                BM25,
+                self.rows,
+                int(grow(small, large)),
+                building_memory(self.rows),
+                start + grow(warm.seconds, whole.seconds),
+                start_cpu + grow(warm.cpu, whole.cpu),
+            )
+        )
+
+    def encode(self, vectors: Vectors, open_encoder: OpenEncoder) -> _Dense:
+        """Open an encoder, and encode passages for a few seconds."""
+        part, name, _ = vectors
+        opening, encoder = self._measured(lambda: open_encoder(name, self._plan.title))
+        shards, rows, width = list[Shard](), self.rows, encoder.dimension
+        passes: list[tuple[int, _Used]] = []
+        count = min(64, len(self._store))
+        while not passes or (passes[-1][1].seconds < _ENCODING_SECONDS and passes[-1][0] < len(self._store)):
+            folder = self._new(f"{vectors_part(part)}-{len(passes)}")
+            chosen = np.unique(np.linspace(0, len(self._store) - 1, count).astype(np.int64))
+            used, shards = self._measured(partial(encode_passages, encoder, self._store, folder, only=chosen))
+            passes.append((len(chosen), used))
+            count = min(4 * count, len(self._store))
+        (few, first), (many, last) = passes[-2:] if len(passes) > 1 else (passes[0], passes[0])
+        devices = 1 + len(encoder.parallel.devices)
+        memory = opening.memory + max(used.memory for _, used in passes)
+        memory += max(min(rows, encoder.shard_rows) - many, 0) * 6 * width
+        encoding = Cost(
+            f"encoding {name}",
+            "dense",
+            rows,
+            rows * width * 2,
+            memory,
+            opening.seconds + _line(few, many, rows, first.seconds, last.seconds) / devices,
+            opening.cpu + _line(few, many, rows, first.cpu, last.cpu) / devices,
+        )
+        inputs = self._known and vectors_inputs(self._known, encoder)
+        if inputs and self._finished(vectors_part(part), inputs, f"{part}/{VECTORS}"):
+            encoding = replace(encoding, disk_bytes=0, seconds=opening.seconds, cpu=opening.cpu)
+
+        def cost(factory: str) -> Cost:
+            return self._faiss(part, name, encoder, factory, shards, opening.memory)
+
+        return _Dense(encoder, encoding, cost)
+
+    def _faiss(
+        self, part: str, name: str, encoder: Encoder, factory: str, shards: list[Shard], memory: int
+    ) -> Cost:
+        """The cost of a FAISS index, from two of vectors of the sample; memory: of the encoder."""
+        rows, width = self.rows, encoder.dimension
+        label = f"FAISS {name}"
+        if self._known and self._finished(part, dense_inputs(self._plan, self._known, encoder, factory)):
+            return Cost(label, "dense", rows)
+        empty_index(factory, width, rows)  # a bad factory fails early
+        many = min(max(_FAISS_ROWS, 2 * enough_rows(factory)), rows)
+        few = max(many // 2, min(enough_rows(factory), rows))
+        texts = self._store.table.column("id", 0, min(len(self._store), 1000))
+        id_bytes = np.mean([len(id_) + 1 for id_ in texts])
+
+        def build(count: int) -> tuple[_Used, int]:
+            folder = self._new(f"faiss-{name}-{factory}-{count}".replace("/", "-"))
+            made = [write_shard(folder, 0, 0, _resampled(shards, count))]
+            used, _ = self._measured(lambda: build_faiss(folder, made, factory, width, ()))
+            return used, (folder / "index").stat().st_size
+
+        (first, small), (last, large) = build(few), build(many)
+        seconds = _line(few, many, rows, first.seconds, last.seconds)
+        if factory == COMPACT:
+            folder = self._new(f"codes-{name}".replace("/", "-"))
+            sample = [write_shard(folder, 0, 0, _resampled(shards, many))]
+            training, _ = self._measured(lambda: train_codes(sample, width))
+            coding = max(last.seconds - training.seconds, 0) * rows / many
+            seconds = training.seconds * min(rows, SAMPLE) / many + coding
+        size = int(_line(few, many, rows, small, large))
+        return Cost(
+            label,
+            "dense",
+            rows,
+            size + int(rows * id_bytes),
+            memory + building_memory(factory, rows, width, size),
+            seconds,
+            seconds * max(last.cpu / max(last.seconds, 1e-6), 1.0),
+        )
+
+    def estimate(self, dense: list[_Dense]) -> Estimate:
+        """The whole, for the plan's type of FAISS index and the others."""
+        width = max((each.encoder.dimension for each in dense), default=0)
+        chosen, _ = resolved_type(self._plan.faiss, self.rows, width)
+        types = [chosen, *({FLAT, COMPACT} - {chosen})] if dense else [chosen]
+        if self.rows < enough_rows(COMPACT):
+            types = types[:1]
+        whole = [
+            Estimate(
+                factory if dense else None,
+                self.rows,
+                self._base,
+                [*self._stages, *(cost for each in dense for cost in (each.encoding, each.faiss(factory)))],
+            )
+            for factory in types
+        ]
+        return replace(whole[0], alternatives=whole[1:])
+
+    def _finished(self, part: str, inputs: Manifest, *elsewhere: str) -> tuple[Path, Manifest] | None:
+        if self._plan.fresh:
+            return None
+        folders = (workspace_path(self._index), self._index)
+        return finished_part([folder / name for name in (part, *elsewhere) for folder in folders], inputs)
+
+    def _add(
+        self,
+        name: str,
+        chain: str | None = None,
+        disk: float = 0,
+        memory: int = 0,
+        used: _Used | None = None,
+        scale: float = 1.0,
+    ) -> None:
+        seconds, cpu = (used.seconds * scale, used.cpu * scale) if used else (0.0, 0.0)
+        self._stages.append(Cost(name, chain or name, self.rows, int(disk), memory, seconds, cpu))
+
+    def _new(self, name: str) -> Path:
+        folder = self._folder / name
+        folder.mkdir(parents=True)
+        return folder
+
+    def _measured(self, work: Callable[[], T]) -> tuple[_Used, T]:
+        began, cpu = time.perf_counter(), time.process_time()
+        before = self._watch.samples[-1].together
+        result = work()
+        ended = time.perf_counter()
+        added = max(self._watch.peak("together", began, ended) - before, 0)
+        return _Used(ended - began, time.process_time() - cpu, int(added * 2**20)), result
+
+
+class _FirstRecords:
+    """The first records of a corpus, for some seconds, and the share of its bytes that they take."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self.share = 1.0
+
+    def records(self, on_open: Callable[[Reading], None]) -> Iterator[Record]:
+        """As `Reader.records`. A file that is read to its end meanwhile is not cut off."""
+        sources: list[Reading] = []
+
+        def opened(source: Reading) -> None:
+            sources.append(source)
+            on_open(source)
+
+        began, ahead = time.perf_counter(), 0  # bytes that are read before they are parsed
+        for record in self._reader.records(opened):
+            [source] = sources
+            ahead = ahead or source.position
+            yield record
+            late = time.perf_counter() - began > _READING_SECONDS
+            if late and ahead < source.position < source.size:
+                self.share = (source.position - ahead) / source.size
+                return
+
+
+def _line(few: float, many: float, rows: float, small: float, large: float) -> float:
+    """The line through (few, small) and (many, large) at `rows`; proportional if there is no line."""
+    slope = (large - small) / (many - few) if many > few and large > small else large / many
+    return large + slope * (rows - many)
+
+
+def _resampled(shards: list[Shard], count: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+    """`count` vectors of the sample, repeated with some noise where there are fewer, float32 [count, d]."""
+    vectors = np.concatenate([shard.open() for shard in shards]).astype(np.float32)  # [n, d]
+    generator = np.random.default_rng(0)
+    noise = generator.normal(scale=0.1 * vectors.std(), size=(count, vectors.shape[1]))
+    repeated = np.resize(vectors, (count, vectors.shape[1]))
+    noise[: len(vectors)] = 0
+    return (repeated + noise).astype(np.float32)
+
+
+def _size(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())

@@ -1,0 +1,128 @@
+"""linkseek build --plan: what it prints next to what a build then needs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from fake_encoder import FakeEncoder
+from tiny_corpus import linked_rows, write_jsonl
+
+from indexer import build as build_command
+from indexer.base.errors import MachineError, UsageError
+from indexer.building import sampling
+from indexer.building.plan import Plan
+from indexer.building.sampling import estimate_build
+from indexer.index import Index
+from indexer.search.faiss_index import building_memory
+
+NUMBERS = {"passages", "disk_bytes", "memory_bytes", "seconds"}
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fake encoders, and passes of no length."""
+    monkeypatch.setattr(sampling, "_ENCODING_SECONDS", 0.0)
+    monkeypatch.setattr(
+        "retriever.models.biencoder.open_biencoder",
+        lambda name, *, title, device: FakeEncoder(name, title=title),
+    )
+
+
+def planned(capsys: pytest.CaptureFixture[str], *argv: object) -> dict:
+    words = [*map(str, argv), "--no-bm25", "--encoder", "fake", "--processes", "1"]
+    build_command.main([*words, "--plan", "--json"])
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["command"].endswith("--no-bm25 --encoder fake --processes 1")
+    return plan
+
+
+def folder_of_pages(folder: Path) -> Path:
+    folder.mkdir()
+    for number in range(30):
+        (folder / f"p{number}.md").write_text(f"# Page {number}\n\n" + "some words " * (20 + number))
+    return folder
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_a_plan_has_the_passages_and_the_disk_of_the_build(tmp_path, corpus, kind, capsys, index_path):
+    source = corpus if kind == "file" else folder_of_pages(tmp_path / "pages")
+    argv = ("--corpus", source, "--index", index_path, "--passage-words", 10)
+    before = sorted(tmp_path.rglob("*"))
+    plan = planned(capsys, *argv)
+    assert sorted(tmp_path.rglob("*")) == before
+    assert set(plan) == NUMBERS | {"faiss", "recall", "stages", "alternatives", "command"}
+    names = ["documents", "passages", "links", "encoding fake", "FAISS fake"]
+    assert [stage["name"] for stage in plan["stages"]] == names
+    assert all(set(stage) == NUMBERS | {"name"} for stage in plan["stages"])
+    assert (plan["faiss"], plan["recall"]) == ("Flat", 1.0)
+    assert [(other["faiss"], other["recall"]) for other in plan["alternatives"]] == [("compact", 0.99)]
+    assert plan["disk_bytes"] == sum(stage["disk_bytes"] for stage in plan["stages"])
+    assert plan["memory_bytes"] >= max(stage["memory_bytes"] for stage in plan["stages"])
+
+    build_command.main([*map(str, argv), "--no-bm25", "--encoder", "fake"])
+    capsys.readouterr()
+    index = Index.open(index_path)
+    assert plan["passages"] == index.manifest["counts"]["passages"]
+    parts = ["documents", "passages", "links", None, "dense/fake"]
+    for stage, part in zip(plan["stages"], parts, strict=True):
+        if part:
+            size = sum(file["bytes"] for file in index.parts[part]["files"].values())
+            assert stage["disk_bytes"] == pytest.approx(size, rel=0.25)
+
+    again = planned(capsys, *argv)  # all of it is there
+    assert [stage["disk_bytes"] for stage in again["stages"]][:3] == [0, 0, 0]
+    assert again["stages"][-1] | {"passages": 0} == {"name": "FAISS fake", **dict.fromkeys(NUMBERS, 0)}
+    assert again["passages"] == plan["passages"]
+
+
+def test_a_part_of_the_corpus_is_scaled_to_the_whole(tmp_path, monkeypatch):
+    rows = [row | {"id": f"{row['id']}-{copy}", "text": row["text"] * 100, "links": []}
+            for copy in range(20) for row in linked_rows() if "redirect" not in row]  # fmt: skip
+    corpus = write_jsonl(tmp_path / "corpus.jsonl", rows)
+    assert corpus.stat().st_size > 3 << 18
+    plan = Plan(corpus, bm25=False, processes=1)
+
+    def estimate():
+        return estimate_build(tmp_path / "not" / "yet" / "index", plan, lambda name, title: FakeEncoder(name))
+
+    whole = estimate()
+    monkeypatch.setattr(sampling, "_READING_SECONDS", 0.0)
+    part = estimate()
+    assert part.faiss is None and not part.alternatives
+    assert part.passages != whole.passages
+    assert part.passages == pytest.approx(whole.passages, rel=0.25)
+    assert part.disk_bytes == pytest.approx(whole.disk_bytes, rel=0.25)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus.jsonl"]
+
+
+def test_a_build_that_cannot_fit_is_refused_with_the_type_that_fits(corpus, index_path, capsys, monkeypatch):
+    argv = ("--corpus", corpus, "--index", index_path, "--passage-words", 10, "--faiss", "Flat")
+    plan = planned(capsys, *argv)
+    [compact] = plan["alternatives"]
+    assert compact["disk_bytes"] < plan["disk_bytes"]
+    usage = SimpleNamespace(free=compact["disk_bytes"])
+    monkeypatch.setattr("indexer.building.estimate.shutil.disk_usage", lambda folder: usage)
+    with pytest.raises(MachineError, match=r"this build needs .* are free in") as caught:
+        planned(capsys, *argv)
+    assert caught.value.hint == "--faiss compact fits."
+    assert '"stages"' in capsys.readouterr().out
+    usage.free = 1
+    monkeypatch.setattr(build_command, "_LARGE", 0)
+    with pytest.raises(MachineError, match="this build needs") as caught:
+        build_command.main([*map(str, argv), "--no-bm25", "--encoder", "fake"])
+    assert "larger disk" in caught.value.hint and not index_path.exists()
+
+
+def test_memory_of_building_a_faiss_index(build, monkeypatch):
+    assert building_memory("Flat", 2**22, 384) > 2**22 * 384 * 2 > building_memory("compact", 2**22, 384)
+    monkeypatch.setattr("indexer.building.stages.memory_bytes", lambda: 1000)
+    with pytest.raises(MachineError, match=r"need .* of memory, this machine has 1.0 kB"):
+        build(faiss="Flat")
+
+
+def test_a_bad_type_of_index_is_refused(corpus, index_path, capsys):
+    with pytest.raises(UsageError, match="FAISS makes no index"):
+        planned(capsys, "--corpus", corpus, "--index", index_path, "--faiss", "Nothing")
