@@ -22,6 +22,7 @@ from pydantic import JsonValue, field_validator
 from app.evaluation.records import Record, Sparse
 from indexer.files.hashes import file_sha256
 from indexer.index import Index
+from indexer.recall import recall_text
 from indexer.store.artifacts import value_sha256
 
 _PACKAGES = (
@@ -121,16 +122,19 @@ def provenance(
     models: identities of re-rankers, by name or folder; the encoders of the index are added.
     """
     corpus: dict[str, Any] = {}
-    for part, keys in (("corpus", ("file", "sha256")), ("counts", ("documents", "passages"))):
+    for part, names in (("corpus", ("file", "sha256")), ("counts", ("documents", "passages"))):
         values = index.manifest.get(part)
-        corpus |= {key: values[key] for key in keys if isinstance(values, dict) and key in values}
+        corpus |= {key: values[key] for key in names if isinstance(values, dict) and key in values}
     if index.updates:
         corpus["updates"] = len(index.updates)
-    encoders = [part.get("encoder") for part in index.parts.values()]
     identities = {_path(name): model for name, model in (models or {}).items()}
-    identities |= {str(encoder.get("name")): encoder for encoder in encoders if isinstance(encoder, dict)}
+    for vectors in index.parts.values():
+        if isinstance(encoder := vectors.get("encoder"), dict):
+            searched = {"faiss": vectors.get("factory"), "recall": recall_text(vectors) or None}
+            identities[str(encoder.get("name"))] = encoder | searched
+    keys = ("sha256", "revision", "dimension", "faiss", "recall")
     described = {
-        name: {key: model[key] for key in ("sha256", "revision", "dimension") if model.get(key) is not None}
+        name: {key: model[key] for key in keys if model.get(key) is not None}
         for name, model in identities.items()
     }
     versions = {"python": platform.python_version()}

@@ -15,6 +15,7 @@ from app.report.text import day
 from indexer.base.errors import LinkseekError
 from indexer.base.text import counted
 from indexer.index import Index
+from indexer.recall import recall_text
 from indexer.store.artifacts import DENSE, Manifest, read_index_manifest, read_part
 
 Facts = list[tuple[str, str]]
@@ -176,22 +177,11 @@ def _vectors(part: Manifest) -> Facts:
         ("vectors", f"{_number(part.get('rows')):,} of {_number(part.get('dimension')):,} dimensions"),
         ("similarity", part.get("metric")),
         ("FAISS", part.get("factory")),
-        ("recall of its searches", _recall(part)),
+        ("recall of its searches", recall_text(part)),
         ("tokens read of a passage", encoder.get("max_tokens")),
         ("encoded with", ", ".join(how)),
     ]
     return [(name, f"{value:,}" if isinstance(value, int) else str(value)) for name, value in known if value]
-
-
-def _recall(part: Manifest) -> str:
-    """What `linkseek recall` has measured; empty before."""
-    facts = _mapping(part, "recall")
-    chosen = _mapping(facts, "chosen")
-    share, depth, questions = chosen.get("recall"), facts.get("depth"), facts.get("questions")
-    if not isinstance(share, float):
-        return ""
-    settings = ", ".join(f"{value} {name}" for name, value in _mapping(chosen, "setting").items())
-    return f"{share:.4f} of the exact top {depth} ({settings or 'no settings'}; {questions} questions)"
 
 
 def _mapping(manifest: Manifest, name: str) -> dict[str, Any]:

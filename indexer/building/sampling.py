@@ -75,6 +75,7 @@ _FAISS_ROWS = 2_048
 _INTERVAL = 0.02  # seconds between two samples of the memory
 _ID_BYTES = 64  # of a document in the tables of ids, while they are built
 _LINK_BYTES = 20
+_TOKENS_BYTES = 170 * 36  # of a passage of 100 words, as a list of numbers, while its shard is encoded
 
 
 @dataclass(frozen=True)
@@ -233,7 +234,7 @@ class _Sampling:
         (few, first), (many, last) = passes[-2:] if len(passes) > 1 else (passes[0], passes[0])
         devices = 1 + len(encoder.parallel.devices)
         memory = opening.memory + max(used.memory for _, used in passes)
-        memory += max(min(rows, encoder.shard_rows) - many, 0) * 6 * width
+        memory += max(min(rows, encoder.shard_rows) - many, 0) * (6 * width + _TOKENS_BYTES)
         encoding = Cost(
             f"encoding {name}",
             "dense",

@@ -15,6 +15,15 @@ import pytest
 from app.evaluation import provenance as module
 from app.evaluation.provenance import Revision, machine, revision
 
+RECALL = {
+    "recall": {
+        "depth": 100,
+        "questions": 500,
+        "chosen": {"setting": {"candidates": 400}, "recall": 0.9931},
+    }
+}
+"""As `linkseek recall` writes it into the manifest of vectors."""
+
 
 def provenance(*arguments):
     """The record as results.json has it."""
@@ -26,7 +35,7 @@ def index_at(path, **manifest):
     return SimpleNamespace(
         path=path,
         manifest={"format_version": 1, **manifest},
-        parts={"passages": {"files": {}}, "dense/mini": {"encoder": encoder}},
+        parts={"passages": {"files": {}}, "dense/mini": {"encoder": encoder, "factory": "compact"} | RECALL},
         updates=manifest.get("updates", []),
     )
 
@@ -136,7 +145,14 @@ def test_the_record(tmp_path):
     assert found["index"]["path"] == "index/nq"
     assert set(found["index"]["parts_sha256"]) == {"passages", "dense/mini"}
     assert found["corpus"] == {"file": "docs.jsonl", "sha256": "eee", "documents": 3, "passages": 7}
-    assert found["models"] == {"mini": {"sha256": "ccc", "dimension": 384}}
+    assert found["models"] == {
+        "mini": {
+            "sha256": "ccc",
+            "dimension": 384,
+            "faiss": "compact",
+            "recall": "0.9931 of the exact top 100 (400 candidates; 500 questions)",
+        }
+    }
     digest = hashlib.sha256(b"{}\n").hexdigest()
     assert found["files"] == {"queries": {"path": str(read), "sha256": digest}}
 
