@@ -118,20 +118,6 @@ def measure(
     return {"recall": facts, "search": chosen["setting"]}
 
 
-def recall_text(part: Manifest) -> str:
-    """A phrase for people from a part's manifest; empty if nothing was measured, or the entry is damaged."""
-    facts = part.get("recall")
-    facts = facts if isinstance(facts, dict) else {}
-    chosen = facts.get("chosen")
-    if not isinstance(chosen, dict) or not isinstance(chosen.get("recall"), float):
-        return ""
-    setting = chosen.get("setting")
-    parameters = setting.items() if isinstance(setting, dict) else ()
-    settings = ", ".join(f"{value} {name}" for name, value in parameters) or "no settings"
-    depth, questions = facts.get("depth"), facts.get("questions")
-    return f"{chosen['recall']:.4f} of the exact top {depth} ({settings}; {questions} questions)"
-
-
 def settings(factory: str, rows: int) -> list[dict[str, int]]:
     """The grid for a type of index of so many rows, the cheapest first."""
     name, values = search_grid(factory)

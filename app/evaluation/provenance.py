@@ -22,7 +22,7 @@ from pydantic import JsonValue, field_validator
 from app.evaluation.records import Record, Sparse
 from indexer.files.hashes import file_sha256
 from indexer.index import Index
-from indexer.recall import recall_text
+from indexer.search.faiss_index import recall_text
 from indexer.store.artifacts import value_sha256
 
 _PACKAGES = (

@@ -15,7 +15,7 @@ from app.report.text import day
 from indexer.base.errors import LinkseekError
 from indexer.base.text import counted
 from indexer.index import Index
-from indexer.recall import recall_text
+from indexer.search.faiss_index import recall_text
 from indexer.store.artifacts import DENSE, Manifest, read_index_manifest, read_part
 
 Facts = list[tuple[str, str]]

@@ -199,6 +199,20 @@ def search_grid(factory: str) -> tuple[str, list[int]]:
     return "efSearch", doubling[5:11] if "HNSW" in factory else []
 
 
+def recall_text(part: Manifest) -> str:
+    """What `linkseek recall` measured, for people; empty before, or if the entry is damaged."""
+    facts = part.get("recall")
+    facts = facts if isinstance(facts, dict) else {}
+    chosen = facts.get("chosen")
+    if not isinstance(chosen, dict) or not isinstance(chosen.get("recall"), float):
+        return ""
+    setting = chosen.get("setting")
+    parameters = setting.items() if isinstance(setting, dict) else ()
+    settings = ", ".join(f"{value} {name}" for name, value in parameters) or "no settings"
+    depth, questions = facts.get("depth"), facts.get("questions")
+    return f"{chosen['recall']:.4f} of the exact top {depth} ({settings}; {questions} questions)"
+
+
 class _Owned:
     """An array of memory that belongs to an object, which stays as long as views of the array do."""
 
