@@ -2,6 +2,9 @@
 
 Opening reads manifests, files of up to 1 MB and the ids, and maps everything else. The Lucene and FAISS
 parts are opened when they are first used, once for all threads.
+
+An index of partitions (`indexer.building.partitioning`) is read as one: its tables are those of all
+partitions one after another, its ids, offsets and links are its own, and searches ask all partitions.
 """
 
 from __future__ import annotations
@@ -23,12 +26,13 @@ from indexer.files.hashes import OnBytes
 from indexer.links import LinkGraph
 from indexer.passages import PassageStore
 from indexer.store import artifacts
-from indexer.store.artifacts import BM25, DENSE, DOCUMENTS, LINKS, PASSAGES, Manifest
+from indexer.store.artifacts import BM25, DENSE, DOCUMENTS, LINKS, PARTITIONS, PASSAGES, Manifest
 from indexer.store.ids import IdTable, hash_ids
 
 if TYPE_CHECKING:
     from indexer.search.faiss_index import FaissIndex
     from indexer.search.lucene_index import LuceneIndex
+    from indexer.search.partitioned import PartitionedVectors
 
 Level = Literal["passages", "documents"]
 
@@ -60,10 +64,18 @@ def resolve_ids(index: Index, ids: Sequence[str]) -> ResolvedIds:
 class Index:
     """One index folder. Make one with `Index.open`."""
 
-    def __init__(self, path: Path, manifest: Manifest, parts: dict[str, Manifest]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        manifest: Manifest,
+        parts: dict[str, Manifest],
+        partitions: Sequence[Index] = (),
+    ) -> None:
         self.path = path
         self.manifest = manifest
-        self.parts = parts
+        self.parts = _joined(parts, partitions)
+        self.partitions = partitions
+        """of an index of partitions; else none"""
         self._lock = threading.RLock()
         self._dense: dict[str, FaissIndex] = {}
 
@@ -97,7 +109,13 @@ class Index:
         for needed in (DOCUMENTS, PASSAGES, LINKS):
             if needed not in parts:
                 raise DamagedIndexError(f"{path}: the part {needed} is missing", "Build it again.")
-        index = cls(path, manifest, parts)
+        partitions = [cls._open(path / name) for name in manifest.get(PARTITIONS, [])]
+        if parts[PASSAGES]["fingerprint"].get(PARTITIONS, []) != contents(partitions):
+            raise DamagedIndexError(
+                f"{path}: one of its partitions was changed",
+                "Make it again from the indexes of its folder partitions: linkseek partition --index NEW ...",
+            )
+        index = cls(path, manifest, parts, partitions)
         actual = {"documents": len(index.documents), "passages": len(index.passages)}
         if len(index.passages.offsets) != len(index.documents) + 1:
             raise DamagedIndexError(
@@ -117,8 +135,23 @@ class Index:
 
     def verify(self, on_bytes: OnBytes | None = None) -> None:
         """Compare the hash of every file. Raises `DamagedIndexError` naming the first that differs."""
-        for name in self.parts:
+        for name in self.manifest["parts"]:
             artifacts.verify_part(self.path / name, on_bytes)
+        for partition in self.partitions:
+            partition.verify(on_bytes)
+
+    @property
+    def folders(self) -> list[Path]:
+        """The folders of its partitions, or its own."""
+        return [partition.path for partition in self.partitions] or [self.path]
+
+    def check_undivided(self) -> None:
+        """Raises `UsageError` for an index of partitions, where a command needs the files of one index."""
+        if self.partitions:
+            raise UsageError(
+                f"{self.path}: an index of {len(self.partitions)} partitions, and this works on one index",
+                "Do it for the index of each partition, then join them again: linkseek partition.",
+            )
 
     @property
     def updates(self) -> list[Manifest]:
@@ -139,7 +172,7 @@ class Index:
     @cached_property
     def documents(self) -> DocumentStore:
         """The documents, by row."""
-        return DocumentStore(artifacts.segment_paths(self.path / DOCUMENTS))
+        return DocumentStore(artifacts.part_segments(self.folders, DOCUMENTS))
 
     @cached_property
     def passages(self) -> PassageStore:
@@ -149,7 +182,7 @@ class Index:
             raise DamagedIndexError(
                 f'{self.path / PASSAGES}: "words" is not in its manifest', "Build it again."
             )
-        return open_passages(self.path, self.document_ids, words)
+        return open_passages(self.path, self.document_ids, words, self.folders)
 
     @cached_property
     def _links(self) -> LinkGraph:
@@ -187,10 +220,14 @@ class Index:
         from indexer.search.lucene_index import LuceneIndex
 
         self._check_in_place(BM25)
-        return LuceneIndex(self.path / BM25)
+        return LuceneIndex(*(folder / BM25 for folder in self.folders))
 
     def _check_in_place(self, part: str) -> None:
         """Raises `DamagedIndexError` if a new index with another such part has replaced this one."""
+        for partition in self.partitions:
+            partition._check_in_place(part)
+        if self.partitions:
+            return
         measured = ("recall", "search")  # `indexer.recall` may add them to an index that is open
         in_place, opened = (
             {**manifest, **dict.fromkeys(measured)}
@@ -202,11 +239,19 @@ class Index:
                 "Open it again: start this program again.",
             )
 
-    def dense(self, encoder: str | None = None) -> FaissIndex:
+    def dense(self, encoder: str | None = None) -> FaissIndex | PartitionedVectors:
         """The vectors of an encoder by its name here; without a name, of the only or first one.
 
         Raises `UsageError` for an encoder that the index was not built with.
         """
+        if not self.partitions:
+            return self.own_dense(encoder)
+        from indexer.search.partitioned import PartitionedVectors
+
+        name = self._encoder_name(encoder)
+        return PartitionedVectors([partition.own_dense(name) for partition in self.partitions])
+
+    def _encoder_name(self, encoder: str | None) -> str:
         names = self.encoders
         if not names:
             raise UsageError(
@@ -219,6 +264,12 @@ class Index:
                 f"{self.path}: no vectors of the encoder {encoder}",
                 f"{nearest(name, names)} To add them: linkseek build --index {self.path} --encoder {encoder}",
             )
+        return name
+
+    def own_dense(self, encoder: str | None = None) -> FaissIndex:
+        """As `dense`, of an index without partitions. Raises `UsageError` for one that has some."""
+        self.check_undivided()
+        name = self._encoder_name(encoder)
         from indexer.search.faiss_index import open_faiss
 
         with self._lock:
@@ -236,10 +287,31 @@ class Index:
             return self._dense[name]
 
 
-def open_passages(index: Path, document_ids: IdTable, words: int) -> PassageStore:
-    """The passages of an index folder, finished or being built."""
+def contents(partitions: Sequence[Index]) -> list[str]:
+    """The hashes of the passages of partitions, by which an index of them notices that one was changed."""
+    return [str(partition.parts[PASSAGES].get("content_sha256")) for partition in partitions]
+
+
+def _joined(parts: dict[str, Manifest], partitions: Sequence[Index]) -> dict[str, Manifest]:
+    """The parts of an index with those that all of its partitions have; each lists the files of all."""
+    joined = dict(parts)
+    for name in partitions[0].parts if partitions else ():
+        if all(name in partition.parts for partition in partitions):
+            files = dict(parts[name]["files"]) if name in parts else {}
+            for partition in partitions:
+                entries = partition.parts[name]["files"].items()
+                files |= {f"{PARTITIONS}/{partition.path.name}/{file}": entry for file, entry in entries}
+            joined[name] = {**partitions[0].parts[name], **parts.get(name, {}), "files": files}
+    return joined
+
+
+def open_passages(
+    index: Path, document_ids: IdTable, words: int, folders: Sequence[Path] = ()
+) -> PassageStore:
+    """The passages of an index folder, finished or being built. folders: of its partitions."""
     folder = index / PASSAGES
     offsets = artifacts.open_array(folder / "offsets.npy")
-    store = PassageStore(artifacts.segment_paths(folder), offsets, document_ids, words)
+    segments = artifacts.part_segments(folders or [index], PASSAGES)
+    store = PassageStore(segments, offsets, document_ids, words)
     artifacts.check_offsets(folder / "offsets.npy", offsets, len(offsets) - 1, len(store))
     return store

@@ -74,7 +74,7 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
 
     texts = [query.text for query in read_queries(options.queries, options.limit)]
     index = Index.open(options.index)
-    dense = index.dense(options.encoder)
+    dense = index.own_dense(options.encoder)
     encoder = open_biencoder(dense.encoder["location"])
     if not encoder.made(dense.encoder["sha256"]):
         raise UsageError(

@@ -35,6 +35,9 @@ COMMANDS = {
         "update": Command("indexer.update", "add documents to an index and remove some", True),
         "compact": Command("indexer.building.compaction", "merge the files that updates have left"),
         "join": Command("indexer.join", "put shards together that several machines have encoded"),
+        "partition": Command(
+            "indexer.building.partitioning", "join indexes as the partitions of one, or split one"
+        ),
         "recall": Command("indexer.recall", "compare an index with the exact search, choose its settings"),
     },
     "Search": {

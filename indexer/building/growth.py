@@ -60,7 +60,7 @@ def update_index(index: Path, changes: Changes, plan: Plan, open_encoder: OpenEn
     on_error "skip" both are skipped), `MismatchError` if a model has changed since it encoded the index,
     `BusyError` if another build works on the index. After any error the index is as it was.
     """
-    Index.open(index)  # before a workspace is made next to nothing
+    Index.open(index).check_undivided()  # before a workspace is made next to nothing
     with Workspace(index.resolve()) as workspace:
         old = Index.open(workspace.index)
         if old.updates and old.updates[-1].get("request") == changes.request:
@@ -186,7 +186,11 @@ class _UpdateStages(Stages):
         added.mkdir(exist_ok=True)
         with self._progress(f"encoding {part.partition('/')[2]}", len(rows), "passages") as advance:
             store, on_start = self._passages(passages), log_resumed(part, advance)
-            encoded = encode_passages(encoder, store, added, only=rows, on_start=on_start, on_rows=advance)
+            encoded = (
+                encode_passages(encoder, store, added, only=rows, on_start=on_start, on_rows=advance)
+                if len(rows)
+                else []
+            )
         stored, fresh = self._stored(part), ShardRows(encoded, dimension)
         place = np.cumsum(new) - 1  # [P], the place of a new passage among these
         shards = []
@@ -213,7 +217,7 @@ class _UpdateStages(Stages):
         """A function from rows of the index in use to their vectors."""
         old, manifest = self._old, self._old.parts[part]
         if manifest["factory"] == FLAT:
-            vectors = old.dense(part.removeprefix(f"{DENSE}/")).flat_vectors()
+            vectors = old.own_dense(part.removeprefix(f"{DENSE}/")).flat_vectors()
             return lambda rows: vectors[rows]
         shards = open_shards(old.path / part / VECTORS, len(old.passages))
         return ShardRows(shards, manifest["dimension"]).take

@@ -32,11 +32,13 @@ from indexer.store.artifacts import (
     FORMAT_VERSION,
     LINKS,
     MANIFEST,
+    PARTITIONS,
     PASSAGES,
     TEMPORARY,
     VECTORS,
     Manifest,
     inventory,
+    is_index,
     link_or_copy,
     read_index_manifest,
     read_json,
@@ -167,7 +169,7 @@ class Workspace:
         Other parts in the workspace (of an earlier attempt with other options) are deleted. Processes that
         have the old index open can still read it.
         """
-        wanted = {name.partition("/")[0] for name in parts}
+        wanted = {name.partition("/")[0] for name in [*parts, *manifest.get(PARTITIONS, [])]}
         for path in self.folder.iterdir():
             if path.name not in wanted:
                 _remove(path)
@@ -220,7 +222,7 @@ def _check_workspace(folder: Path) -> None:
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise UsageError(f"{folder}: not a folder of a build", "Move it away.")
     names = {path.name.removesuffix(TEMPORARY) for path in folder.glob("*")} - {RECORD, MANIFEST}
-    ours = names <= {DOCUMENTS, PASSAGES, LINKS, BM25, DENSE, VECTORS}
+    ours = names <= {DOCUMENTS, PASSAGES, LINKS, BM25, DENSE, VECTORS, PARTITIONS}
     known = (folder / RECORD, *folder.rglob(MANIFEST), *folder.rglob(BUILDING))
     if not ours or (names and not any(path.is_file() for path in known)):
         raise UsageError(
@@ -248,6 +250,7 @@ def _strange_file(index: Path) -> Path | None:
         part = _manifest_of(path.parent)
         if part and path.parent != index:
             ours |= {path, *(path.parent / name for name in part["files"])}
+    ours |= {path for path in index.glob(f"{PARTITIONS}/*/{MANIFEST}") if is_index(path.parent)}
     parts: Sequence[str] = ()
     with suppress(DamagedIndexError):
         parts = read_index_manifest(index)["parts"]

@@ -16,6 +16,7 @@ from indexer.base.errors import LinkseekError, UsageError
 from indexer.base.log import log_line
 from indexer.search.faiss_index import FaissIndex
 from indexer.search.faiss_tools import Hits, import_faiss, padded_result
+from indexer.search.partitioned import PartitionedVectors, VectorSearch
 
 _FAISS_MAX_DEPTH = 2048  # of FAISS on a GPU
 
@@ -23,14 +24,16 @@ _FAISS_MAX_DEPTH = 2048  # of FAISS on a GPU
 _lock = threading.Lock()
 
 
-def on_device(index: FaissIndex, device: str) -> VectorSearch:
+def on_device(index: VectorSearch, device: str) -> VectorSearch:
     """The index for searches on a device (see `indexer.base.devices`); on GPUs once for all callers.
 
     auto: on the GPUs if there are any that can search it, else the index itself. Raises `UsageError` for a
     missing GPU, or one that cannot search this type of index.
     """
+    if isinstance(index, PartitionedVectors):
+        return PartitionedVectors([on_device(part, device) for part in index.parts])
     gpus = cuda_devices(device)
-    if not gpus:
+    if not gpus or not isinstance(index, FaissIndex):
         return index
     with _lock:
         if device not in index.elsewhere:
@@ -110,7 +113,3 @@ class _ExactOnGpus:
             name = next(iter(parameters))
             raise UsageError(f"this Flat index has no search parameter {name}", "An exact search has none.")
         return self._search.search(vectors, k)
-
-
-VectorSearch = FaissIndex | _FaissOnGpus | _ExactOnGpus
-"""Vectors that are open for searches, on any device."""

@@ -210,9 +210,13 @@ Hits = tuple[list[str], NDArray[np.float32]]
 class LuceneIndex:
     """An open index. Any number of threads may search it at the same time."""
 
-    def __init__(self, folder: Path) -> None:
-        """Open a folder. Raises `DamagedIndexError` if it is missing or not a Lucene index."""
+    def __init__(self, folder: Path, *more: Path) -> None:
+        """Open a folder, or several as one index: with the statistics of all, scores are those of one index.
+
+        Raises `DamagedIndexError` if one is missing or not a Lucene index.
+        """
         self.folder = folder
+        self._folders = (folder, *more)
         self._searchers: dict[Similarity, Any] = {}
         self._pool = java_threads()
         self.count: int = self._pool.submit(self._open).result()
@@ -240,15 +244,19 @@ class LuceneIndex:
     def _open(self) -> int:
         from jnius import cast
 
-        if not self.folder.is_dir():
-            raise DamagedIndexError(f"{self.folder}: no such folder", _REBUILD)
+        reader = "org.apache.lucene.index.IndexReader"
+        readers = []
         try:
-            path = java_class("java.nio.file.Paths").get(str(self.folder))
-            directory = java_class("org.apache.lucene.store.FSDirectory").open(path)
-            self._reader = cast(
-                "org.apache.lucene.index.IndexReader",
-                java_class("org.apache.lucene.index.DirectoryReader").open(directory),
-            )
+            for folder in self._folders:
+                self.folder = folder  # errors name it
+                if not folder.is_dir():
+                    raise DamagedIndexError(f"{folder}: no such folder", _REBUILD)
+                path = java_class("java.nio.file.Paths").get(str(folder))
+                directory = java_class("org.apache.lucene.store.FSDirectory").open(path)
+                opened = java_class("org.apache.lucene.index.DirectoryReader").open(directory)
+                readers.append(cast(reader, opened))
+            several = java_class("org.apache.lucene.index.MultiReader")
+            self._reader = readers[0] if len(readers) == 1 else cast(reader, several(readers, True))
             searchers = java_class("org.apache.lucene.search.IndexSearcher")
             searchers.setMaxClauseCount(MAX_QUERY_CHARACTERS)  # no query can have more terms
             # Made once: the same objects serve all threads.

@@ -6,6 +6,7 @@
     INDEX/links/               the link graph as CSR arrays (.npy)
     INDEX/bm25/                a Lucene index
     INDEX/dense/NAME/          index, docid (FAISS; Pyserini opens the folder), vectors/
+    INDEX/partitions/NNNNN/    of an index of partitions: an index each; the parts above hold what is global
     INDEX.linkseek-building    the workspace of a build (`indexer.building.workspace`)
     FILE.linkseek-tmp          a file or folder that is being written, to be renamed to FILE
 
@@ -26,7 +27,7 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -48,7 +49,7 @@ _SMALL = 1 << 20
 _BUILD = "Build the index again: linkseek build --index DIR (intact parts are reused)."
 
 DOCUMENTS, PASSAGES, LINKS, BM25, DENSE = "documents", "passages", "links", "bm25", "dense"
-VECTORS = "vectors"
+VECTORS, PARTITIONS = "vectors", "partitions"
 _OURS = ".linkseek-"
 TEMPORARY = f"{_OURS}tmp"
 
@@ -71,6 +72,16 @@ def temporary_path(path: Path) -> Path:
 def segment_paths(folder: Path, prefix: str = "") -> list[Path]:
     """The table files of a part, in order: 00000.arrow, 00001.arrow, ..."""
     return sorted(p for p in folder.glob(f"{prefix}*.arrow") if re.fullmatch(rf"{prefix}\d{{5}}", p.stem))
+
+
+def partition_path(number: int) -> str:
+    """The folder of a partition in its index."""
+    return f"{PARTITIONS}/{number:05d}"
+
+
+def part_segments(indexes: Sequence[Path], part: str, prefix: str = "") -> list[Path]:
+    """The table files of a part of several indexes, one after another."""
+    return [path for index in indexes for path in segment_paths(index / part, prefix)]
 
 
 def segment_path(folder: Path, number: int, prefix: str = "") -> Path:
@@ -291,6 +302,9 @@ def read_index_manifest(index: Path) -> Manifest:
     name = re.compile(rf"(?:{DENSE}/)?[A-Za-z0-9_-][A-Za-z0-9._-]{{0,199}}")
     if not isinstance(parts, list) or not all(isinstance(p, str) and name.fullmatch(p) for p in parts):
         raise DamagedIndexError(f'{index / MANIFEST}: "parts" is missing or damaged', _BUILD)
+    partitions = manifest.get(PARTITIONS, [])
+    if not isinstance(partitions, list) or partitions != list(map(partition_path, range(len(partitions)))):
+        raise DamagedIndexError(f'{index / MANIFEST}: "{PARTITIONS}" is damaged', _BUILD)
     return manifest
 
 

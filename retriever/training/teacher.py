@@ -124,7 +124,7 @@ def teacher_vectors(
     if index is not None:
         contexts = {key: c for key, c in texts.passages.items() if key not in known and c.id}
         rows = index.passages.rows_of([context.id for context in contexts.values()])
-        of_index = index.dense()
+        of_index = index.own_dense()
         _check_encoder(encoder, of_index.encoder["sha256"], "the index")
         keys += [key for key, row in zip(contexts, rows.tolist(), strict=True) if row >= 0]
         vectors.append(of_index.flat_vectors()[rows[rows >= 0]])

@@ -1,0 +1,271 @@
+"""linkseek partition: several indexes joined as the partitions of one, or one index split into partitions.
+
+    INDEX/partitions/NNNNN/   an ordinary index each, which raw tools open
+    INDEX/documents/          id_hashes.npy, id_rows.npy: ids to rows, counted on from partition to partition
+    INDEX/passages/           offsets.npy
+    INDEX/links/              the link graph of all documents, so that links lead across partitions
+
+Searches ask all partitions and merge (`indexer.index`). The link graph is made from the documents of all, as
+that of one index is. A split index is as many copies (links, where the file system has them) of the whole,
+each updated to its own range of documents: no vector is computed again.
+"""
+
+from __future__ import annotations
+
+if __name__ == "__main__":
+    from indexer.base.errors import run_command
+
+    run_command("indexer.building.partitioning")
+
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field
+from pydantic_settings import CliPositionalArg
+
+from indexer.base.errors import InputError, MismatchError, UsageError
+from indexer.base.options import Options, parse_options
+from indexer.base.progress import progress
+from indexer.base.text import printable
+from indexer.building.builder import described
+from indexer.building.changes import Changes
+from indexer.building.corpus import Skipped, hashes_of
+from indexer.building.growth import update_index
+from indexer.building.plan import Plan
+from indexer.building.workspace import Workspace, link_tree
+from indexer.documents import REDIRECT_SCHEMA, DocumentStore
+from indexer.encoding.encode import Encoder
+from indexer.files.hashes import combined_sha256
+from indexer.index import Index, contents, open_passages
+from indexer.links import build_links
+from indexer.store.artifacts import (
+    DENSE,
+    DOCUMENTS,
+    LINKS,
+    PARTITIONS,
+    PASSAGES,
+    Manifest,
+    part_segments,
+    partition_path,
+    segment_paths,
+)
+from indexer.store.ids import IdTable
+from indexer.store.tables import Table
+
+PROGRAM = "python -m indexer.building.partitioning"
+
+
+class PartitionOptions(Options):
+    """Join several indexes as the partitions of one, or split one into partitions.
+
+    Searches of the result ask all partitions: rankings of BM25 and of exact vectors are those of one index of
+    all documents, and links lead across partitions. Each partition stays an ordinary index. On one file
+    system files are linked, not copied.
+    """
+
+    indexes: CliPositionalArg[list[Path]] = Field([])
+    """the indexes to join, in order; or one to split"""
+    index: Path | None = None
+    """the folder of the index of partitions"""
+    split: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    """split the one index into so many partitions of about as many passages each"""
+
+
+def main(argv: Sequence[str], program: str = PROGRAM) -> None:
+    """Run the command."""
+    options = parse_options(PartitionOptions, argv, program)
+    if options.index is None or not options.indexes or (options.split and len(options.indexes) > 1):
+        raise UsageError(
+            "--index or the indexes to join are missing, or there is more than one to split",
+            f"For example: {program} --index index/all index/part1 index/part2, or "
+            f"{program} --index index/four --split 4 index/wiki",
+        )
+    command = shlex.join([*program.split(), *argv]).encode("utf-8", "replace").decode()
+    if options.split:
+        made = split_index(options.index, options.indexes[0], options.split, command)
+    else:
+        made = join_indexes(options.index, options.indexes, command)
+    counts = made.manifest["counts"]
+    print(
+        f"{printable(str(options.index))}: {len(made.partitions)} partitions with {counts['documents']:,} "
+        f"documents, {counts['passages']:,} passages and {counts['links']:,} links"
+    )
+
+
+def join_indexes(index: Path, sources: Sequence[Path], command: str = "") -> Index:
+    """Make `index` of the indexes in `sources`, or of their partitions, in this order.
+
+    Raises `MismatchError` if they were made with different options or encoders, `InputError` for a document
+    that two of them hold, `UsageError` if a file of the user is at the place of `index`.
+    """
+    folders = [folder for source in sources for folder in Index.open(source).folders]
+
+    def fill(places: Sequence[Path]) -> None:
+        for folder, place in zip(folders, places, strict=True):
+            link_tree(folder, place)
+
+    return _make(index, len(folders), fill, command)
+
+
+def split_index(index: Path, source: Path, count: int, command: str = "") -> Index:
+    """Make `index` of `count` partitions, ranges of the documents of `source` with about as many passages.
+
+    Raises `UsageError` if there are too few documents, and the errors of `update_index`.
+    """
+    whole = Index.open(source)
+    whole.check_undivided()
+    ids = whole.documents.table, Table(segment_paths(source / DOCUMENTS, "redirects-"), REDIRECT_SCHEMA)
+    shares = np.linspace(0, 1, count + 1)  # [n+1]
+    offsets = np.asarray(whole.passages.offsets)  # [D+1]
+    bounds = np.searchsorted(offsets, shares * offsets[-1])  # [n+1], of documents
+    bounds[0], bounds[-1] = 0, len(offsets) - 1
+    if (np.diff(offsets[bounds]) < 1).any():
+        raise UsageError(
+            f"--split {count}: {len(whole.documents):,} documents are too few", "Split into fewer partitions."
+        )
+    redirects = (shares * len(ids[1])).astype(np.int64)  # [n+1]
+
+    def fill(places: Sequence[Path]) -> None:
+        for number, place in enumerate(places):
+            link_tree(source, place)
+            removed = [
+                id_
+                for table, ends in zip(ids, (bounds, redirects), strict=True)
+                for row, id_ in enumerate(table.column("id"))
+                if not ends[number] <= row < ends[number + 1]
+            ]
+            if removed:
+                update_index(place, Changes(removed=removed), Plan(place), partial(_recorded, whole))
+
+    return _make(index, count, fill, command)
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    """The encoder of vectors that are all there, as their manifest describes it: it can encode nothing."""
+
+    identity: dict[str, Any]
+    location: str
+    execution: dict[str, Any]
+    dimension: int
+    token_budget: int = 0
+    shard_rows: int = 1 << 16
+
+
+def _recorded(whole: Index, location: str, title: bool) -> Encoder:
+    parts = (part for name, part in whole.parts.items() if name.startswith(f"{DENSE}/"))
+    part = next(part for part in parts if part["encoder"]["location"] == location)
+    identity = part["fingerprint"]["encoder"]
+    recorded: Any = _Recorded(identity, location, part["execution"], part["dimension"])
+    return recorded  # type: ignore[no-any-return]
+
+
+def _make(index: Path, count: int, fill: Callable[[Sequence[Path]], None], command: str) -> Index:
+    """Make an index of `count` partitions, which `fill` puts in their places."""
+    with Workspace(index.resolve(), fresh=True) as workspace:
+        names = list(map(partition_path, range(count)))
+        places = [workspace.folder / name for name in names]
+        places[0].parent.mkdir()
+        fill(places)
+        partitions = [Index.open(place) for place in places]
+        _check_alike(partitions)
+        documents, passages, links = _global_parts(workspace, partitions)
+        plan = Plan(index, command=command)
+        manifest = {
+            **described(plan, documents, passages, links),
+            "corpus": _corpus(partitions),
+            "text": partitions[0].manifest.get("text", {}),
+            "default_encoder": partitions[0].manifest.get("default_encoder"),
+            PARTITIONS: names,
+        }
+        workspace.publish(manifest, [DOCUMENTS, PASSAGES, LINKS])
+    return Index.open(index)
+
+
+def _check_alike(partitions: Sequence[Index]) -> None:
+    """Raises `MismatchError` unless all partitions were made with the same options and encoders."""
+
+    def traits(index: Index) -> dict[str, Any]:
+        encoders = {name: index.parts[f"{DENSE}/{name}"]["fingerprint"]["encoder"] for name in index.encoders}
+        text = index.manifest.get("text")
+        return {"text": text, "BM25": index.has_lucene, "encoders": encoders}
+
+    expected = traits(partitions[0])
+    for number, partition in enumerate(partitions[1:], start=2):
+        for name, value in traits(partition).items():
+            if value != expected[name]:
+                raise MismatchError(
+                    f"partition {number} differs from the first in {name}: {value}, {expected[name]}",
+                    "Build all partitions with the same options and encoders.",
+                )
+
+
+def _global_parts(workspace: Workspace, partitions: Sequence[Index]) -> tuple[Manifest, Manifest, Manifest]:
+    """The manifests of documents, passages and links of the index over all partitions."""
+    folders = [partition.path for partition in partitions]
+    documents = DocumentStore(part_segments(folders, DOCUMENTS))
+    redirects = Table(part_segments(folders, DOCUMENTS, "redirects-"), REDIRECT_SCHEMA)
+    fingerprint = {PARTITIONS: contents(partitions)}
+    words = partitions[0].parts[PASSAGES]["words"]
+
+    def write_ids(folder: Path) -> Manifest:
+        hashes = hashes_of(documents.table)
+        ids = IdTable.build(hashes, np.arange(len(hashes), dtype=np.int32))
+        if len(ids.hashes) < len(hashes):
+            twice = np.setdiff1d(np.arange(len(hashes)), ids.rows(ids.hashes))[0]
+            problem = f"the document {documents.table.value('id', int(twice))!r} is in two partitions"
+            raise InputError(problem, "Remove it from one: linkseek update --index DIR --remove ID")
+        ids.save(folder)
+        return {"documents": len(documents), "redirects": len(redirects), "skipped": _skipped(partitions)}
+
+    def write_offsets(folder: Path) -> Manifest:
+        sizes = [np.diff(partition.passages.offsets) for partition in partitions]
+        offsets = np.cumsum(np.concatenate([np.zeros(1, np.int64), *sizes]))  # [D+1]
+        np.save(folder / "offsets.npy", offsets)
+        content = combined_sha256(fingerprint[PARTITIONS])
+        return {"passages": int(offsets[-1]), "words": words, "content_sha256": content}
+
+    def write_links(folder: Path) -> Manifest:
+        ids = IdTable.open(workspace.folder / DOCUMENTS)
+        passages = open_passages(workspace.folder, ids, words, folders)
+        with progress("resolving links", len(documents), "documents") as advance:
+            return {"counts": build_links(folder, documents, redirects, ids, passages, advance)}
+
+    return (
+        workspace.part(DOCUMENTS, fingerprint, write_ids),
+        workspace.part(PASSAGES, fingerprint, write_offsets),
+        workspace.part(LINKS, fingerprint, write_links),
+    )
+
+
+def _of_corpora(partitions: Sequence[Index]) -> list[Manifest]:
+    """A manifest for each corpus: the partitions of a split index all have the same."""
+    corpora = {p.manifest.get("corpus", {}).get("sha256", str(p.path)): p.manifest for p in partitions}
+    return list(corpora.values())
+
+
+def _corpus(partitions: Sequence[Index]) -> Manifest:
+    corpora = [manifest.get("corpus", {}) for manifest in _of_corpora(partitions)]
+    if len(corpora) == 1:
+        return dict(corpora[0])
+    return {
+        "file": ", ".join(str(corpus.get("file")) for corpus in corpora),
+        "format": ", ".join(sorted({str(corpus.get("format")) for corpus in corpora})),
+        "bytes": sum(corpus.get("bytes", 0) for corpus in corpora),
+        "sha256": combined_sha256([str(corpus.get("sha256")) for corpus in corpora]),
+    }
+
+
+def _skipped(partitions: Sequence[Index]) -> Manifest:
+    total = Skipped()
+    for manifest in _of_corpora(partitions):
+        skipped = Skipped.from_json(manifest.get("skipped", {}))
+        total.counts += skipped.counts
+        for reason, examples in skipped.examples.items():
+            total.examples.setdefault(reason, examples)
+    return total.to_json()

@@ -1,0 +1,59 @@
+"""Vectors in partitions, searched as one index: each partition is asked for its k best, and these are merged.
+
+The k best of all are among the k best of each, so exact partitions give the rows and scores of one exact
+index; approximate ones (`compact`, IVF, HNSW) each miss and keep what they would alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from indexer.search.faiss_tools import Hits, padded_result
+
+
+class VectorSearch(Protocol):
+    """Vectors that are open for searches, on any device, such as `FaissIndex`."""
+
+    @property
+    def encoder(self) -> dict[str, Any]:
+        """The identity of the encoder whose vectors these are."""
+
+    def __len__(self) -> int: ...
+
+    def search(self, vectors: NDArray[np.float32], k: int, **parameters: int) -> Hits:
+        """The k best rows and their scores."""
+        ...
+
+
+class PartitionedVectors:
+    """The vectors of partitions as those of one index: rows count on from one partition to the next."""
+
+    def __init__(self, parts: Sequence[VectorSearch]) -> None:
+        self.parts = parts
+        self.encoder = parts[0].encoder
+        self._first = np.cumsum([0, *map(len, parts)])  # [parts + 1]
+
+    def __len__(self) -> int:
+        return int(self._first[-1])
+
+    def search(self, vectors: NDArray[np.float32], k: int, **parameters: int) -> Hits:
+        """As `FaissIndex.search`; equal scores by row."""
+        hits = [part.search(vectors, min(k, len(part)), **parameters) for part in self.parts]
+        return merged(hits, self._first[:-1].tolist(), k)
+
+
+def merged(hits: Sequence[Hits], first: Sequence[int], k: int) -> Hits:
+    """The k best of the hits of partitions: rows int64 [Q, k], scores float32 [Q, k], equal scores by row.
+
+    hits: of each partition, with its own rows, -1 for none. first: the row that its row 0 is in all.
+    """
+    rows = np.concatenate(
+        [np.where(own < 0, -1, own + start) for (own, _), start in zip(hits, first, strict=True)], axis=1
+    )  # [Q, m]
+    scores = np.concatenate([scores for _, scores in hits], axis=1)  # [Q, m]
+    order = np.lexsort((rows, -scores, rows < 0), axis=1)[:, :k]
+    return padded_result(np.take_along_axis(rows, order, 1), np.take_along_axis(scores, order, 1), k)

@@ -1,0 +1,169 @@
+"""An index of partitions answers as one index of all documents does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fake_encoder import FakeEncoder
+from tiny_corpus import linked_rows, write_jsonl
+
+from indexer.base.errors import DamagedIndexError, InputError, MismatchError, UsageError
+from indexer.build import SAMPLE
+from indexer.building import partitioning
+from indexer.building.builder import build_index
+from indexer.building.changes import Changes
+from indexer.building.growth import update_index
+from indexer.building.partitioning import join_indexes, split_index
+from indexer.building.plan import Plan
+from indexer.index import Index
+from indexer.store.artifacts import BM25, DENSE
+from retriever.queries import read_queries
+from retriever.ranking import Query, Ranking
+from retriever.search.fusion import reciprocal_rank
+from retriever.search.searchers import Bm25, Dense, QueryLikelihood
+
+Build = Callable[..., Path]
+
+
+def open_fake(name: str, title: bool) -> FakeEncoder:
+    return FakeEncoder(name)
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Index:
+    path = tmp_path_factory.mktemp("sample") / "whole"
+    build_index(path, Plan(SAMPLE, encoders=["fake"], processes=1), open_fake)
+    return Index.open(path)
+
+
+@pytest.fixture
+def build(tmp_path: Path) -> Build:
+    def run(name: str, rows: Iterable[dict[str, Any]], **options: Any) -> Path:
+        corpus = write_jsonl(tmp_path / f"{name}.jsonl", rows)
+        plan = {"passage_words": 10, "bm25": False, "encoders": ["fake"], "processes": 1} | options
+        build_index(tmp_path / name, Plan(corpus, **plan), open_fake)
+        return tmp_path / name
+
+    return run
+
+
+def rankings(index: Index, queries: Sequence[Query]) -> dict[str, Ranking]:
+    encoder: Any = FakeEncoder("fake")
+    first = {
+        "bm25": Bm25(index).search(queries, 100),
+        "ql": QueryLikelihood(index).search(queries, 100),
+        "dense": Dense(index, encoder).search(queries, 100),
+    }
+    return first | {"hybrid": reciprocal_rank([first["bm25"], first["dense"]], 100)}
+
+
+def assert_same_content(made: Index, whole: Index) -> None:
+    made.verify()
+    assert list(made.documents) == list(whole.documents)
+    assert list(made.passages) == list(whole.passages)
+    for array in fields(whole.links):
+        np.testing.assert_array_equal(getattr(made.links, array.name), getattr(whole.links, array.name))
+    assert made.manifest["counts"] == whole.manifest["counts"]
+    ids = [*(passage.id for passage in whole.passages), "none#0"]
+    np.testing.assert_array_equal(made.passages.rows_of(ids), whole.passages.rows_of(ids))
+
+
+@pytest.fixture(scope="module")
+def queries() -> list[Query]:
+    return read_queries(SAMPLE.with_name("questions.jsonl"), 40)
+
+
+@pytest.fixture(scope="module")
+def expected(sample: Index, queries: list[Query]) -> dict[str, Ranking]:
+    return rankings(sample, queries)
+
+
+@pytest.mark.parametrize("count", [1, 2, 4, 7])
+def test_rankings_and_links_are_those_of_one_index(sample, queries, expected, tmp_path, count):
+    made = split_index(tmp_path / "parts", sample.path, count)
+    assert len(made.partitions) == count
+    assert max(map(len, (p.passages for p in made.partitions))) < 1.5 * len(sample.passages) / count
+    assert_same_content(made, sample)
+    for name, ranking in rankings(made, queries).items():
+        np.testing.assert_array_equal(ranking.rows, expected[name].rows, name)
+        np.testing.assert_array_equal(ranking.scores, expected[name].scores, name)
+    assert made.manifest["skipped"] == sample.manifest["skipped"]
+    for partition in made.partitions:  # each is an index for itself
+        assert set(partition.parts) == set(sample.parts)
+        assert partition.lucene().count == len(partition.passages) == len(partition.dense())
+
+
+def test_separate_builds_join_to_the_index_of_all_documents(build, tmp_path):
+    rows = linked_rows(50)
+    whole = Index.open(build("whole", rows))
+    parts = [
+        build(f"part{n}", rows[start:stop]) for n, (start, stop) in enumerate([(0, 17), (17, 30), (30, 50)])
+    ]
+    alone = sum(Index.open(part).manifest["counts"]["links"] for part in parts)
+    first = join_indexes(tmp_path / "two", parts[:2])
+    made = join_indexes(tmp_path / "made", [first.path, parts[2]])  # two partitions, and one more
+    assert [p.manifest["counts"]["documents"] for p in made.partitions] == [17, 13, 20]
+    assert made.manifest["counts"]["links"] > alone  # others lead across partitions
+    assert_same_content(made, whole)
+    queries = FakeEncoder("fake").encode_queries(["word1 word2", "naïve 東京", "word7"])
+    for k in (1, 10, 1000):
+        for mine, expected in zip(
+            made.dense().search(queries, k), whole.dense().search(queries, k), strict=True
+        ):
+            np.testing.assert_array_equal(mine, expected)
+    assert made.bytes > sum(partition.bytes for partition in made.partitions)
+    assert made.encoders == ["fake"] and f"{DENSE}/fake" in made.parts and BM25 not in made.parts
+
+
+def test_partitions_that_do_not_belong_together_are_refused(build, tmp_path):
+    rows = linked_rows(30)
+    first, other = build("first", rows[:15]), build("other", rows[15:], encoders=["another"])
+    with pytest.raises(MismatchError, match="partition 2 differs from the first in encoders"):
+        join_indexes(tmp_path / "made", [first, other])
+    again = build("again", rows[14:])
+    with pytest.raises(InputError, match="'d14' is in two partitions"):
+        join_indexes(tmp_path / "made", [first, again])
+    with pytest.raises(UsageError, match="--split 31: 30 documents are too few"):
+        split_index(tmp_path / "made", build("whole", rows), 31)
+    assert not (tmp_path / "made").exists()
+
+
+def test_a_changed_partition_is_noticed(build, tmp_path):
+    made = split_index(tmp_path / "made", build("whole", linked_rows(30)), 2)
+    made.verify()
+    with pytest.raises(UsageError, match="an index of 2 partitions"):
+        update_index(made.path, Changes(removed=["d0"]), Plan(made.path), open_fake)
+    with pytest.raises(UsageError, match="an index of 2 partitions"):
+        made.own_dense()
+    partition = made.partitions[0].path
+    update_index(partition, Changes(removed=["d0"]), Plan(partition), open_fake)
+    with pytest.raises(DamagedIndexError, match="one of its partitions was changed"):
+        Index.open(made.path)
+    repaired = join_indexes(tmp_path / "repaired", [partition, made.partitions[1].path])
+    assert len(repaired.documents) == len(made.documents) - 1
+
+
+def test_it_replaces_an_index_but_no_file_of_the_user(build, tmp_path):
+    whole, place = build("whole", linked_rows(30)), tmp_path / "made"
+    split_index(place, whole, 3)
+    assert len(split_index(place, whole, 2).partitions) == 2
+    build_index(place, Plan(tmp_path / "whole.jsonl", bm25=False, processes=1), open_fake)  # and back
+    assert split_index(place, whole, 2).verify() is None
+    (place / "partitions" / "00001" / "notes.txt").write_text("mine")
+    with pytest.raises(UsageError, match="notes"):
+        split_index(place, whole, 3)
+
+
+def test_the_command_joins_and_splits(build, tmp_path, capsys):
+    whole = build("whole", linked_rows(30))
+    partitioning.main(["--index", str(tmp_path / "made"), "--split", "2", str(whole)])
+    counts = Index.open(whole).manifest["counts"]
+    expected = f"30 documents, {counts['passages']} passages and {counts['links']} links"
+    assert f"2 partitions with {expected}" in capsys.readouterr().out
+    with pytest.raises(UsageError, match="--index or the indexes to join are missing"):
+        partitioning.main(["--index", str(tmp_path / "made")])
