@@ -131,6 +131,14 @@ class FoldSettings(Settings):
     count: Annotated[int, Field(ge=3)] | None = None
     """parts of the queries: each is ranked by a model that was trained on the others, of which one chooses
     the checkpoint (PROP, section 4.4.3: 5)"""
+    file: Path | None = None
+    """instead of count, the fold of each query: lines FOLD <tab> QUERY, a number from 0 and an id or a text, as
+    in the `folds.tsv` of another training"""
+
+    @property
+    def is_set(self) -> bool:
+        """Whether to cross-validate."""
+        return self.count is not None or self.file is not None
 
 
 class FinetuneConfig(Settings):
@@ -162,8 +170,10 @@ class FinetuneConfig(Settings):
             raise ValueError("data.index, run, queries and qrels belong together")
         if self.texts.url and not self.data.run:
             raise ValueError("texts.url needs documents with addresses: data.run and data.index")
-        if self.folds.count and self.dev.pairs:
-            raise ValueError("with folds.count the dev queries are a fold: leave dev.pairs out")
+        if self.folds.count and self.folds.file:
+            raise ValueError("folds.count or folds.file: one of the two")
+        if self.folds.is_set and self.dev.pairs:
+            raise ValueError("in cross-validation the dev queries are a fold: leave dev.pairs out")
         if self.model.kind == "cross-encoder" and self.model.embeddings:
             raise ValueError("model.embeddings are for the baselines; a cross-encoder has its base's")
         if self.model.kind != "cross-encoder" and self.model.train == "lora":

@@ -7,8 +7,8 @@ In cross-validation the queries are split, each part ranked by a model that has 
     FOLDER/folds.tsv    N <tab> query, for each query
     FOLDER/run.trec     the run, each query re-ranked by its model; with data.run only
 
-A query's part depends on `data.seed` and the other queries alone. Of the other parts the next one chooses the
-checkpoint, the rest is trained on; `data.shots` draws from that rest.
+A query's part is that of `folds.file`, or depends on `data.seed` and the other queries alone. Of the other
+parts the next one chooses the checkpoint, the rest is trained on; `data.shots` draws from that rest.
 """
 
 from __future__ import annotations
@@ -43,11 +43,13 @@ from reranker.training.groups import (
     fold_split,
     open_groups,
     query_numbers,
+    read_folds,
 )
 from reranker.training.reciprocal_rank import DevGroups
 from reranker.training.reranker_cards import finetuned_card
 from reranker.training.trainable_cross_encoder import open_trainable
 from retriever.mining.pairs import Pair
+from retriever.queries import read_queries
 from retriever.ranking import Ranking
 from retriever.search.runs import run_lines
 from retriever.training.lifecycle import SETTINGS, Run, existing, fingerprint, is_finished, open_run
@@ -66,8 +68,8 @@ def finetune(config: FinetuneConfig) -> None:
         with run.accelerator.main_process_first():
             table = open_groups(config.data, config.texts.url, run.work, sha256)
             dev_pairs = _dev_pairs(config, run.work)
-        if config.folds.count:
-            _cross_validate(config, run, table, sha256, config.folds.count)
+        if config.folds.is_set:
+            _cross_validate(config, run, table, sha256)
         else:
             chosen = draw_queries(query_numbers(table), config.data.shots, config.data.seed)
             _train_on_groups(config, run, table, chosen, dev_pairs, sha256)
@@ -131,9 +133,10 @@ def _train_on_groups(
         run.publish(config, opened.save, state.step, card)
 
 
-def _cross_validate(config: FinetuneConfig, run: Run, table: GroupTable, sha256: str, count: int) -> None:
+def _cross_validate(config: FinetuneConfig, run: Run, table: GroupTable, sha256: str) -> None:
     """Train a model a fold, or resume, rank each query by its own, and publish all of it."""
-    fold_of = fold_of_each(table.queries(), count, config.data.seed)
+    fold_of = _folds(config, table)
+    count = max(fold_of.values()) + 1
     folds = np.array([fold_of[query] for query in table.queries()], np.int64)  # [N]
     numbers = query_numbers(table)
     finished = run.work / "model"
@@ -155,6 +158,15 @@ def _cross_validate(config: FinetuneConfig, run: Run, table: GroupTable, sha256:
     write_atomically(finished / "folds.tsv", lines.encode())
     (finished / SETTINGS).write_text(settings_text(config), "utf-8")
     finished.rename(run.folder)
+
+
+def _folds(config: FinetuneConfig, table: GroupTable) -> dict[str, int]:
+    """The fold of each query, by its text."""
+    data, folds = config.data, config.folds
+    if folds.file is None:
+        return fold_of_each(table.queries(), folds.count or 0, data.seed)
+    text_of = {query.id: query.text for query in read_queries(data.queries)} if data.queries else {}
+    return read_folds(folds.file, table.queries(), text_of)
 
 
 def _rank(config: FinetuneConfig, finished: Path, fold_of: Mapping[str, int], count: int) -> None:

@@ -7,7 +7,7 @@ first stage ranks high, the best-ranked first.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from indexer.base.errors import InputError
 from indexer.files.hashes import combined_sha256, file_sha256
+from indexer.files.sources import open_source, read_lines
 from indexer.index import Index
 from indexer.store.tables import Row
 from reranker.training.config import GroupSettings
@@ -105,6 +106,9 @@ def _usable(groups: Iterable[Group[T]], is_blank: Callable[[T], bool]) -> Iterat
 # --- which queries are trained on: few shots and folds; rows of one query are never separated ----------
 
 
+_FOLDS = "Expected FOLD <tab> QUERY (its id or text) in every line, and three folds or more: 0, 1, 2, ..."
+
+
 def query_numbers(table: GroupTable) -> NDArray[np.int64]:
     """The number of each row's query, int64 [N], in the order in which queries first appear."""
     number_of: dict[str, int] = {}
@@ -140,6 +144,37 @@ def fold_of_each(queries: Iterable[str], count: int, seed: int) -> dict[str, int
         raise InputError(f"folds.count is {count}, and there are {len(distinct)} queries", "Ask for fewer.")
     order = np.random.default_rng(seed).permutation(len(distinct)).tolist()
     return {distinct[query]: place % count for place, query in enumerate(order)}
+
+
+def read_folds(path: Path, queries: Iterable[str], text_of: Mapping[str, str]) -> dict[str, int]:
+    """The fold of each query by a file of lines FOLD <tab> QUERY, as in FOLDER/folds.tsv.
+
+    queries: that need a fold. text_of: of the run's queries, by id. A line names a query by id or text; those
+    of other queries are skipped. Raises `InputError` naming file and line for any other line and a query in
+    two folds, and for a query without a fold, a fold without a query, and fewer than three folds.
+    """
+    queries = dict.fromkeys(queries)
+    named = {" ".join(text.split()): text for text in (*queries, *text_of.values())} | dict(text_of)
+    fold_of: dict[str, int] = {}
+    _, stream = open_source(path)
+    with stream:
+        for number, line in read_lines(stream):
+            fold, _, name = line.decode("utf-8", "replace").partition("\t")
+            name = " ".join(name.split())
+            if not (fold.isascii() and fold.isdecimal() and name):
+                raise InputError(f"{path}, line {number:,}: not a query of a fold: {line[:60]!r}", _FOLDS)
+            query = named.get(name)
+            if query is not None and fold_of.setdefault(query, int(fold)) != int(fold):
+                raise InputError(
+                    f"{path}, line {number:,}: {name!r} is also in fold {fold_of[query]}", _FOLDS
+                )
+    without = next((query for query in queries if query not in fold_of), None)
+    if without is not None:
+        raise InputError(f"{path}: no fold for the query {without!r}", _FOLDS)
+    used = {fold_of[query] for query in queries}
+    if len(used) < 3 or used != set(range(max(fold_of.values()) + 1)):
+        raise InputError(f"{path}: the judged queries are in the folds {sorted(used)}", _FOLDS)
+    return fold_of
 
 
 def fold_split(

@@ -209,6 +209,24 @@ def test_in_folds_each_query_is_ranked_by_a_model_that_has_not_seen_it(
     assert not (tmp_path / "out.linkseek-training").exists()
 
 
+def test_folds_of_a_file_decide_who_trains_chooses_and_is_ranked(data, tmp_path, monkeypatch):
+    queries = [row["question"] for row in pair_rows(32, hard=5)]
+    folds = [set(queries[:5]), set(queries[5:20]), set(queries[20:])]
+    official = tmp_path / "official.tsv"
+    official.write_text("".join(f"{n}\t{query}\n" for n, fold in enumerate(folds) for query in fold))
+    trained: list[tuple[list[str], list[str]]] = []
+
+    def spy(config: Any, run: Any, table: Any, chosen: Any, dev_pairs: Any, sha256: str) -> None:
+        rows = [table[row].record.query for row in chosen.tolist()]
+        trained.append((rows, [pair.query for pair in dev_pairs]))
+
+    monkeypatch.setattr(finetuning, "_train_on_groups", spy)
+    out = finetune(write_config(data, tmp_path), "dev.pairs=[]", f"folds.file='{official}'")
+    parts = [(set(rows), set(dev)) for rows, dev in trained]
+    assert parts == [(folds[2], folds[1]), (folds[0], folds[2]), (folds[1], folds[0])]
+    assert sorted((out / "folds.tsv").read_text().splitlines()) == sorted(official.read_text().splitlines())
+
+
 # --- adapters --------------------------------------------------------------------------------------
 
 

@@ -27,6 +27,7 @@ from reranker.training.groups import (
     fold_split,
     open_groups,
     query_numbers,
+    read_folds,
 )
 from reranker.training.reciprocal_rank import DevGroups, mean_reciprocal_rank
 from reranker.training.run_groups import judged_groups
@@ -183,6 +184,34 @@ def test_folds_part_the_queries_evenly_and_never_the_rows_of_one():
     assert fold_of_each(queries, 5, seed=2) != fold_of
     with pytest.raises(InputError, match=r"folds\.count is 5, and there are 2 queries"):
         fold_of_each(["a", "b", "a"], 5, 1)
+
+
+def test_folds_are_read_by_id_or_text(tmp_path):
+    path = tmp_path / "folds.tsv"
+    path.write_text("0\t301\n1\twho wrote it\n2\tWhat  is it?\n1\t302\n7\tof another collection\n")
+    text_of = {"301": "international crime", "302": "who  wrote it", "303": "What is\u2028it?"}
+    queries = ["who  wrote it", "international crime", "What is\u2028it?", "international crime"]
+    expected = {"international crime": 0, "who  wrote it": 1, "What is\u2028it?": 2}
+    assert read_folds(path, queries, text_of) == expected
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("0 a\n", r"line 1: not a query of a fold"),
+        ("0\ta\n-1\tb\n", r"line 2: not a query of a fold"),
+        ("0\ta\n1\tb\n2\ta\n", r"line 3: 'a' is also in fold 0"),
+        ("0\ta\n1\tb\n", r"no fold for the query 'c'"),
+        ("0\ta\n1\tb\n1\tc\n", r"the judged queries are in the folds \[0, 1\]"),
+        ("1\ta\n2\tb\n3\tc\n", r"the judged queries are in the folds \[1, 2, 3\]"),
+        ("0\ta\n1\tb\n2\tc\n3\tunjudged\n", r"the judged queries are in the folds \[0, 1, 2\]"),
+    ],
+)
+def test_invalid_files_of_folds_are_refused(tmp_path, lines, message):
+    path = tmp_path / "folds.tsv"
+    path.write_text(lines)
+    with pytest.raises(InputError, match=message):
+        read_folds(path, "abca", {"9": "unjudged"})
 
 
 # --- what a model reads ----------------------------------------------------------------------------
