@@ -132,8 +132,8 @@ class FoldSettings(Settings):
     """parts of the queries: each is ranked by a model that was trained on the others, of which one chooses
     the checkpoint (PROP, section 4.4.3: 5)"""
     file: Path | None = None
-    """instead of count, the fold of each query: lines FOLD <tab> QUERY, a number from 0 and an id or a text, as
-    in the `folds.tsv` of another training"""
+    """instead of count, the fold of each query: lines FOLD <tab> QUERY, a number from 0 and an id or a text,
+    as in the `folds.tsv` of another training"""
 
     @property
     def is_set(self) -> bool:

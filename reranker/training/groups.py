@@ -153,7 +153,7 @@ def read_folds(path: Path, queries: Iterable[str], text_of: Mapping[str, str]) -
     of other queries are skipped. Raises `InputError` naming file and line for any other line and a query in
     two folds, and for a query without a fold, a fold without a query, and fewer than three folds.
     """
-    queries = dict.fromkeys(queries)
+    queries = list(queries)
     named = {" ".join(text.split()): text for text in (*queries, *text_of.values())} | dict(text_of)
     fold_of: dict[str, int] = {}
     _, stream = open_source(path)
