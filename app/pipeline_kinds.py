@@ -21,8 +21,9 @@ from indexer.base.settings import Settings
 from indexer.files.hashes import file_sha256
 from indexer.index import Index
 from reranker.candidates import Candidates
-from reranker.models.scoring import PairScorer, scorer_is_here, scorer_sha256
-from reranker.reranking import DEPTH, Long, Reranker
+from reranker.models.lexical import LEXICAL
+from reranker.models.scoring import scorer_is_here, scorer_sha256
+from reranker.reranking import DEPTH, AnyScorer, Long, Reranker
 from retriever.models.locations import Precision, shipped_models
 from retriever.ranking import Query, Ranking
 from retriever.search import fusion
@@ -61,7 +62,7 @@ class Parts:
     index: Index
     pipeline: Callable[[str], Pipeline]
     encoder: Callable[[str], BiEncoder]
-    scorer: Callable[[str, str, Precision], PairScorer]
+    scorer: Callable[[str, str, Precision], AnyScorer]
 
 
 class Entry(Settings, ABC):
@@ -344,7 +345,7 @@ class RerankEntry(Entry):
         BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
     ]
     """a cross-encoder by folder (relative to the file that names it) or name, `bi-encoder:NAME` for the dot
-    products of any encoder, or a list of several"""
+    products of any encoder, `bm25` or `query-likelihood` for Lucene's scores, or a list of several"""
     of: str
     """the pipeline whose results are re-ranked"""
     depth: Depth = DEPTH
@@ -370,10 +371,11 @@ class RerankEntry(Entry):
         return self.model_copy(update={"rerank": models})
 
     def is_available(self, index: Index) -> bool:
-        return all(map(scorer_is_here, self.rerank))
+        return all(index.has_lucene if model in LEXICAL else scorer_is_here(model) for model in self.rerank)
 
     def fingerprint(self) -> dict[str, Any]:
-        return super().fingerprint() | {"rerank_sha256": [scorer_sha256(model) for model in self.rerank]}
+        hashes = [scorer_sha256(model) for model in self.rerank if model not in LEXICAL]
+        return super().fingerprint() | {"rerank_sha256": hashes}
 
     def describe(self, index: Index) -> str:
         models = " and ".join(Path(model).name for model in self.rerank)

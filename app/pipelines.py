@@ -18,7 +18,9 @@ from indexer.base.settings import nearest, read_toml, validate
 from indexer.base.text import is_file_name
 from indexer.index import Index
 from reranker.models import scoring
+from reranker.models.lexical import LEXICAL, LexicalScorer
 from reranker.models.scoring import PairScorer
+from reranker.reranking import AnyScorer
 from retriever.models.locations import Precision
 from retriever.search.searchers import RecordedRun
 
@@ -99,7 +101,7 @@ class Pipelines:
         self.index = index
         self.entries = read_pipelines(path)
         self._models = models or Models()
-        self._scorers: dict[str, PairScorer] = {}
+        self._scorers: dict[str, AnyScorer] = {}
         self._opened: Once[Pipeline] = Once(self._open)
         self._parts = Parts(index, self.open, self._models.encoder, self._scorer)
 
@@ -192,9 +194,12 @@ class Pipelines:
             waiting += [(*path, member) for member in reversed(self.entries[name].members)]
         return tree
 
-    def _scorer(self, name: str, device: str, precision: Precision) -> PairScorer:
-        scorer = self._scorers[name] = self._models.scorer(name, device, precision)
-        return scorer
+    def _scorer(self, name: str, device: str, precision: Precision) -> AnyScorer:
+        if name in LEXICAL:
+            self._scorers[name] = LexicalScorer(self.index, name)
+        else:
+            self._scorers[name] = self._models.scorer(name, device, precision)
+        return self._scorers[name]
 
 
 def default_pipelines(available: Sequence[str]) -> tuple[str, ...]:

@@ -72,8 +72,13 @@ class Candidates:
         self._index = index
         self._are_documents = index.parts[PASSAGES].get("words") == 0  # each passage is a whole document
 
+    def index_row(self, row: int) -> int:
+        """The row of the index, of a passage or a document, that a row stands for."""
+        return row
+
     def read(self, row: int) -> Candidate:
         """The candidate of a row; with its address if it is a whole document."""
+        row = self.index_row(row)
         if self.level == "documents":
             table = self._index.documents.table
             return Candidate(*(str(table.value(name, row)) for name in ("title", "text", "url")))
@@ -111,9 +116,9 @@ class RunCandidates(Candidates):
                 "Use the index that the run was made with.",
             )
 
-    def read(self, row: int) -> Candidate:
-        """The candidate of an id."""
-        return super().read(int(self.rows[row]))
+    def index_row(self, row: int) -> int:
+        """The row of an id."""
+        return int(self.rows[row])
 
     def id(self, row: int) -> str:
         """The id as in the run."""

@@ -22,12 +22,17 @@ from indexer.index import Index
 from indexer.store.outputs import check_replaceable
 from reranker.candidates import read_candidates
 from reranker.models.bases import CROSS_ENCODER
+from reranker.models.lexical import LEXICAL, LexicalScorer
 from reranker.models.scoring import open_scorer
 from reranker.reranking import DEPTH, Long, Reranker
 from retriever.models.locations import Precision, shipped_models
 from retriever.search.runs import write_run
 
 PROGRAM = "python -m reranker.rerank"
+
+
+def _names() -> str:
+    return ", ".join([*shipped_models(CROSS_ENCODER), *LEXICAL])
 
 
 class RerankOptions(Options):
@@ -49,10 +54,10 @@ class RerankOptions(Options):
     """the index folder with the texts of passages or documents"""
     queries: Path
     """the run's questions: JSONL, TSV (MS MARCO) or CSV (DPR), also compressed"""
-    model: Annotated[list[str], MoreHelp(lambda: ", ".join(shipped_models(CROSS_ENCODER)))] = Field([])
+    model: Annotated[list[str], MoreHelp(_names)] = Field([])
     """the re-ranker, or several for an ensemble: any encoder by its dot products, such as
     bi-encoder:all-MiniLM-L6-v2, or a cross-encoder by folder or name of the Hugging Face Hub, or one that
-    ships with Linkseek"""
+    ships with Linkseek, or Lucene's scores"""
     output: Path
     """the run to write"""
     depth: Annotated[int, Field(ge=1)] = DEPTH
@@ -76,11 +81,13 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     if options.output.is_dir():
         raise UsageError(f"--output {options.output}: is a folder", "Name a file for the run.")
     check_replaceable(options.output)
-    queries, ranking, candidates, notes = read_candidates(
-        options.run, Index.open(options.index), options.queries
-    )
+    index = Index.open(options.index)
+    queries, ranking, candidates, notes = read_candidates(options.run, index, options.queries)
     scorers = [
-        open_scorer(name, device=options.device, precision=options.precision) for name in options.model
+        LexicalScorer(index, name)
+        if name in LEXICAL
+        else open_scorer(name, device=options.device, precision=options.precision)
+        for name in options.model
     ]
     reranker = Reranker(scorers, candidates, depth=options.depth, weight=options.weight, long=options.long)
     pairs = reranker.pairs(ranking)

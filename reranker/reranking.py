@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from indexer.base.errors import InputError
 from indexer.encoding.encode import OnRows
 from reranker.candidates import Candidates
+from reranker.models.lexical import LexicalScorer
 from reranker.models.scoring import PairScorer
 from retriever.ranking import Query, Ranking
 from retriever.search.fusion import stretched
@@ -33,13 +34,16 @@ Long = Literal["first", "max"]
 
 DEPTH = 100
 
+AnyScorer = PairScorer | LexicalScorer
+"""Both have an `identity`; the one reads texts, the other looks passages up in the index."""
+
 
 class Reranker:
     """Scores the candidates of a ranking and sorts them."""
 
     def __init__(
         self,
-        scorers: Sequence[PairScorer],
+        scorers: Sequence[AnyScorer],
         candidates: Candidates,
         *,
         depth: int = DEPTH,
@@ -85,9 +89,11 @@ class Reranker:
         return int((ranking.top(self.depth).rows >= 0).sum()) * len(self.scorers)
 
     def _scores(
-        self, scorer: PairScorer, queries: Sequence[Query], rows: NDArray[np.int64], on_pairs: OnRows
+        self, scorer: AnyScorer, queries: Sequence[Query], rows: NDArray[np.int64], on_pairs: OnRows
     ) -> NDArray[np.float32]:
         """Scores [Q, D] of candidates by their rows [Q, D]; 0 in empty places."""
+        if isinstance(scorer, LexicalScorer):
+            return scorer.scores(queries, self._candidates, rows, on_pairs)
         starts: list[int] = []  # the first window of each candidate
         windows = 0
 

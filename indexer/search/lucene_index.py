@@ -12,7 +12,7 @@ from __future__ import annotations
 import weakref
 from base64 import b64decode
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass
@@ -222,18 +222,27 @@ class LuceneIndex:
         self.count: int = self._pool.submit(self._open).result()
         weakref.finalize(self, _FORGOTTEN.put, self._reader).atexit = False
 
-    def search(self, texts: Sequence[str], k: int, similarity: Similarity) -> list[Hits]:
+    def search(
+        self,
+        texts: Sequence[str],
+        k: int,
+        similarity: Similarity,
+        among: Sequence[Collection[str]] | None = None,
+    ) -> list[Hits]:
         """The k best passages of each query, which is any text; no hits if no term is known.
 
         Only the first `MAX_QUERY_CHARACTERS` of a query are read. At the cut, equal scores are
-        taken by id (as bytes), as Anserini does. Raises `DamagedIndexError` if a file is damaged.
+        taken by id (as bytes), as Anserini does. among: ids for each query; instead of the k best
+        passages, all of these that hold a term of it, with the same scores. Raises `DamagedIndexError` if a
+        file is damaged.
         """
         if k < 1:
             raise UsageError(f"k = {k}: must be at least 1", "Choose a larger k.")
         with suppress(Empty):
             while True:
                 self._pool.submit(_close, _FORGOTTEN.get_nowait())
-        parts = [texts[at : at + _TASK_QUERIES] for at in range(0, len(texts), _TASK_QUERIES)]
+        tasks = list(zip(texts, among or [None] * len(texts), strict=True))
+        parts = [tasks[at : at + _TASK_QUERIES] for at in range(0, len(tasks), _TASK_QUERIES)]
         results = self._pool.map(lambda part: self._search(part, k, similarity), parts)
         return [hits for part in results for hits in part]
 
@@ -285,14 +294,19 @@ class LuceneIndex:
             self._searchers[similarity] = searcher
         return searcher
 
-    def _search(self, texts: Sequence[str], k: int, similarity: Similarity) -> list[Hits]:
+    def _search(
+        self, tasks: Sequence[tuple[str, Collection[str] | None]], k: int, similarity: Similarity
+    ) -> list[Hits]:
         try:
             searcher = self._searcher(similarity)
             results = []
-            for text in texts:
+            for text, among in tasks:
                 text = text[:MAX_QUERY_CHARACTERS].encode("utf-8", "replace").decode()
                 query = self._queries.buildQuery("contents", self._analyzer, text)
-                top = searcher.search(query, k, self._order)
+                if among is not None:
+                    query = _only(query, among)
+                limit = k if among is None else max(len(among), 1)
+                top = searcher.search(query, limit, self._order)
                 # All hits in one string, ids from the sort values: reading them one by one through
                 # pyjnius takes longer than the search.
                 results.append(_read_hits(self._json.writeValueAsString(top)))
@@ -315,6 +329,18 @@ _REBUILD = "Build the index again."
 def _close(reader: Any) -> None:
     """Close a reader. (Its bound method must not be kept: pyjnius binds it to the last reader it saw.)"""
     reader.close()
+
+
+def _only(query: Any, ids: Iterable[str]) -> Any:
+    """A query that matches only passages of these ids, and scores them alike."""
+    listed = java_class("java.util.ArrayList")()
+    for id_ in ids:
+        listed.add(java_class("org.apache.lucene.util.BytesRef")(id_.encode()))
+    occur = java_class("org.apache.lucene.search.BooleanClause$Occur")
+    both = java_class("org.apache.lucene.search.BooleanQuery$Builder")()
+    both.add(query, occur.MUST)
+    both.add(java_class("org.apache.lucene.search.TermInSetQuery")("id", listed), occur.FILTER)
+    return both.build()
 
 
 def _read_hits(json: str) -> Hits:
