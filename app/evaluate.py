@@ -27,6 +27,7 @@ from app.pipelines import Pipelines
 from app.report.console import results_console, results_table, test_sets_table
 from app.testsets import LoadedTestSet, open_test_set
 from app.testsets.listing import test_set_rows
+from app.testsets.writing import write_test_set
 from indexer.base.errors import UsageError
 from indexer.base.options import Options, parse_options
 from indexer.index import Index
@@ -53,6 +54,9 @@ class EvaluateOptions(Options):
     """the folder with your own test sets; default: $LINKSEEK_DATA"""
     download: bool = False
     """download the test set if it is missing, after printing its size"""
+    write_test_set: bool = False
+    """write the questions, judgements and official folds of the test set to OUTPUT as queries.jsonl, qrels.txt
+    and folds.tsv, and stop: for a fine-tuning, or other tools"""
     list_test_sets: bool = False
     """list the test sets, with what they need, and stop"""
     queries: Path | None = None
@@ -95,8 +99,12 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     if options.list_test_sets:
         results_console(stderr=False).print(test_sets_table(test_set_rows(options.data)))
         return
+    if options.write_test_set and options.output is not None:
+        for path in write_test_set(load_test_set(options), options.output):
+            print(path)
+        return
     if options.index is None or options.output is None:
-        missing = "--index" if options.index is None else "--output"
+        missing = "--output" if options.output is None else "--index"
         raise UsageError(f"{missing} is missing", f"Name a folder: {missing} DIR. See {program} --help.")
     run_names(options.pipeline, options.run)
     if options.output.exists() and not options.output.is_dir():

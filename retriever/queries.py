@@ -18,7 +18,7 @@ import ast
 import csv
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -84,6 +84,13 @@ def read_queries(path: Path, limit: int | None = None) -> list[Query]:
     if not queries:
         raise InputError(f"{path}: the file has no questions", _EXPECTED)
     return queries
+
+
+def queries_lines(queries: Iterable[Query]) -> Iterator[bytes]:
+    """Questions as JSON lines, which `read_queries` reads."""
+    for query in queries:
+        answers = {"answers": query.answers} if query.answers else {}
+        yield orjson.dumps({"id": query.id, "text": query.text, **answers}) + b"\n"
 
 
 def evenly_spread(queries: Sequence[Query], limit: int) -> list[Query]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal
 
 import orjson
@@ -45,6 +45,8 @@ class LoadedTestSet:
 
     The hash is of questions, answers and judgements sorted by id, so two packings of one set share it.
     """
+    folds: dict[str, int] = field(default_factory=dict)
+    """Query id -> its part in an official cross-validation; empty where there is none."""
 
     def described(self) -> dict[str, str]:
         """Name, description, licence and source, for a report."""
@@ -138,7 +140,14 @@ class TestSet(Settings):
             "sha256": _sha256(read),
         }
         return LoadedTestSet(
-            self.name, read.queries, read.qrels, self.answer_kind, read.groups, self.measures, origin
+            self.name,
+            read.queries,
+            read.qrels,
+            self.answer_kind,
+            read.groups,
+            self.measures,
+            origin,
+            read.folds,
         )
 
     def _fault(self, read: Contents) -> str:

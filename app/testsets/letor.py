@@ -5,6 +5,9 @@ The user has LETOR's files: one judgement per line, whose features are ignored.
     2 qid:10032 1:0.056537 2:0.000000 ... 46:0.076923 #docid = GX029-35-5894638 inc = 0.011 prob = 0.139
 
 They hold no texts. The questions are NIST's topics of the same number (`10032:TEXT`).
+
+Those of FoldN/test.txt get the fold 5 - N: LETOR chooses by the test questions of the fold before (Fold1: S1 to
+S3 for training, S4 for validation, S5 for testing; Fold2: S2 to S4, S5, S1), `reranker.finetune` by those after.
 """
 
 from __future__ import annotations
@@ -54,19 +57,22 @@ class Letor(Source):
         topics = self._own_topics(places) or self.topics.checked(places)
         texts = _read_topics(topics)
         qrels: Qrels = {}
+        fold_of: dict[str, int] = {}
         rows = 0
-        for path in self._folds(places):
+        for number, path in zip(_FOLDS, self._folds(places), strict=True):
             added = _read_fold(path, qrels)
             if not added:
                 raise InputError(f"{path}: no judgements in it", AGAIN)
             rows += added
+            for query in qrels:
+                fold_of.setdefault(query, max(_FOLDS) - number)
         without = next((number for number in qrels if number not in texts), None)
         if without is not None:
             raise InputError(f"{topics}: no topic {without}, which {self.folder} judges", AGAIN)
         numbers = sorted(qrels, key=lambda query: (int(query) if query.isdecimal() else 0, query))
         queries = [Query(number, texts[number]) for number in numbers]
         read_from = f"{self._folds(places)[0].parents[1]}, {topics}"
-        return Contents(queries, qrels, judgements=rows, read_from=read_from)
+        return Contents(queries, qrels, judgements=rows, folds=fold_of, read_from=read_from)
 
     def _folds(self, places: Places) -> list[Path]:
         folder = (places.data or Path()) / self.folder

@@ -42,12 +42,16 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The contents of a source. judgements: rows read; `qrels` has fewer if some were skipped."""
+    """The contents of a source. judgements: rows read; `qrels` has fewer if some were skipped.
+
+    folds: the official ones, by query id.
+    """
 
     queries: list[Query]
     qrels: Qrels | None = None
     groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
     judgements: int | None = None
+    folds: dict[str, int] = field(default_factory=dict)
     read_from: str = ""
 
 

@@ -241,7 +241,8 @@ class LuceneIndex:
         with suppress(Empty):
             while True:
                 self._pool.submit(_close, _FORGOTTEN.get_nowait())
-        tasks = list(zip(texts, among or [None] * len(texts), strict=True))
+        only: Iterable[Collection[str] | None] = [None] * len(texts) if among is None else among
+        tasks = list(zip(texts, only, strict=True))
         parts = [tasks[at : at + _TASK_QUERIES] for at in range(0, len(tasks), _TASK_QUERIES)]
         results = self._pool.map(lambda part: self._search(part, k, similarity), parts)
         return [hits for part in results for hits in part]

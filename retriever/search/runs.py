@@ -170,6 +170,13 @@ def read_qrels(path: Path) -> Qrels:
     return qrels
 
 
+def qrels_lines(qrels: Qrels) -> Iterator[bytes]:
+    """Judgements as TREC's lines, which `read_qrels` reads."""
+    for query, judged in qrels.items():
+        for document, value in judged.items():
+            yield f"{encode_id(query)} 0 {encode_id(document)} {value}\n".encode()
+
+
 def encode_id(id_: str) -> str:
     """An id without white space and control characters, for a column of a TREC file."""
     return _ENCODED.sub(lambda match: quote(match.group()), id_)

@@ -24,8 +24,9 @@ from indexer.base.errors import InputError, UsageError
 from indexer.files.hashes import file_sha256
 from indexer.passages import Passage
 from indexer.store.ids import hash_ids
+from retriever.queries import read_queries
 from retriever.ranking import Query, Ranking
-from retriever.search.runs import read_run
+from retriever.search.runs import read_qrels, read_run
 
 TEXTS = {
     "Paris": ["Paris is the capital of France.", "It lies on the Seine."],
@@ -717,6 +718,21 @@ def test_options_win_over_the_test_set(test_set, tmp_path):
     assert results["measures"] == ["R@5"]
     assert results["seeds"] == {"bootstrap": 7, "randomisation": 7}
     assert list(results["provenance"]["files"]) == ["qrels"]
+
+
+def test_a_test_set_is_written_as_files_without_an_index(test_set, tmp_path, capsys):
+    output = tmp_path / "files"
+    given = ["--test-set", "cities", "--write-test-set", "--output", str(output)]
+    command.main([*given, "--limit", "2"])
+    assert capsys.readouterr().out.splitlines() == [str(output / "queries.jsonl"), str(output / "qrels.txt")]
+    assert read_queries(output / "queries.jsonl") == QUERIES[:2]
+    ids = {query.id for query in QUERIES[:2]}
+    assert read_qrels(output / "qrels.txt") == {id_: QRELS[id_] for id_ in ids & QRELS.keys()}
+    command.main(given)  # ours are replaced, those of the user are not
+    assert read_queries(output / "queries.jsonl") == QUERIES
+    write(output / "qrels.txt", "mine")
+    with pytest.raises(UsageError, match="did not write it"):
+        command.main(given)
 
 
 @pytest.mark.parametrize("both", [True, False])

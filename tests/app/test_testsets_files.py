@@ -9,8 +9,11 @@ import pytest
 from app import testsets
 from app.testsets import letor
 from app.testsets.download import WebFile
+from app.testsets.writing import write_test_set
 from indexer.base.errors import InputError
+from retriever.queries import read_queries
 from retriever.ranking import Query
+from retriever.search.runs import read_qrels
 
 SETS = testsets.all_test_sets()
 
@@ -308,6 +311,21 @@ def test_letor(data):
     assert loaded.qrels["10003"] == {"GX001-35-5894638": 2, "GX2": -1}
     assert loaded.qrels["10001"] == {"GX1": 0}  # nothing relevant: counts 0, as LETOR does
     assert loaded.measures == ("LETOR-nDCG@10", "P@10")
+
+
+def test_letors_folds_choose_by_the_questions_that_letor_validates_with(data, tmp_path):
+    letor_folder(data)
+    loaded = MQ.load(testsets.places(data))
+    tested = {f"{10002 + number}": number for number in letor._FOLDS} | {"10001": 5}
+    for query, number in tested.items():
+        validated = [other for other in tested if loaded.folds[other] == (loaded.folds[query] + 1) % 5]
+        assert {tested[other] for other in validated} == {(number - 2) % 5 + 1}  # S5 is tested, S4 validates
+    paths = write_test_set(loaded, tmp_path / "out")
+    assert [path.name for path in paths] == ["queries.jsonl", "qrels.txt", "folds.tsv"]
+    assert read_queries(paths[0]) == loaded.queries
+    assert read_qrels(paths[1]) == loaded.qrels
+    lines = ["0\t10001", "4\t10003", "3\t10004", "2\t10005", "1\t10006", "0\t10007"]
+    assert paths[2].read_text().splitlines() == lines
 
 
 def test_letors_topics_come_from_nist(data, cache, monkeypatch):
