@@ -55,8 +55,8 @@ class EvaluateOptions(Options):
     download: bool = False
     """download the test set if it is missing, after printing its size"""
     write_test_set: bool = False
-    """write the questions, judgements and official folds of the test set to OUTPUT as queries.jsonl, qrels.txt
-    and folds.tsv, and stop: for a fine-tuning, or other tools"""
+    """write the questions, judgements and official folds of the test set to OUTPUT, as queries.jsonl,
+    qrels.txt and folds.tsv, and stop: for a fine-tuning, or other tools"""
     list_test_sets: bool = False
     """list the test sets, with what they need, and stop"""
     queries: Path | None = None

@@ -6,8 +6,9 @@ The user has LETOR's files: one judgement per line, whose features are ignored.
 
 They hold no texts. The questions are NIST's topics of the same number (`10032:TEXT`).
 
-Those of FoldN/test.txt get the fold 5 - N: LETOR chooses by the test questions of the fold before (Fold1: S1 to
-S3 for training, S4 for validation, S5 for testing; Fold2: S2 to S4, S5, S1), `reranker.finetune` by those after.
+Those of FoldN/test.txt get the fold 5 - N: LETOR chooses by the test questions of the fold before (Fold1: S1
+to S3 for training, S4 for validation, S5 for testing; Fold2: S2 to S4, S5, S1), `reranker.finetune` by those
+of the fold after.
 """
 
 from __future__ import annotations
