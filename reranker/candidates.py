@@ -7,7 +7,8 @@ sentence-transformers stores for cross-encoders too but does not use:
     title             "no" for a model that was trained without titles; by default they are read
     title_separator   between title and text, such as " [SEP] "; by default a space
     url_separator     between a whole document's address and its title; by default no address is read
-                      (URL, title and body: HARP, section 4.2; PHP)
+    url_place         "after title" for title, URL and body (HARP, section 4.3.3); by default the address
+                      comes first (PHP, section 4.3.3)
 
 A document that is longer than the model is truncated at the model's length (FirstP), or read window by
 window, with the score of the best window (MaxP; Dai and Callan 2019, section 3). Every window has the title,
@@ -20,6 +21,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from tokenizers import Tokenizer
@@ -39,6 +41,14 @@ TITLE = "title"
 URL_SEPARATOR = "url_separator"
 """Among a model's prompts: the text between a document's address and its title."""
 
+URL_PLACE = "url_place"
+"""Among a model's prompts: `AFTER_TITLE`, if addresses do not come first."""
+
+AFTER_TITLE: Literal["after title"] = "after title"
+
+UrlPlace = bool | Literal["after title"]
+"""Whether a document's address is read (True: before its title) or not."""
+
 Spans = Sequence[tuple[int, int]]
 """The places of tokens in their text, [start, end) in characters."""
 
@@ -57,11 +67,16 @@ class PairFormat(TextFormat):
     """How a query and a candidate become the two texts that a model reads."""
 
     url_separator: str = ""
+    url_after_title: bool = False
+
+    def heading(self, candidate: Candidate) -> str:
+        """Address and title."""
+        parts = [candidate.url if self.url_separator else "", candidate.title]
+        return self.url_separator.join(filter(None, reversed(parts) if self.url_after_title else parts))
 
     def head(self, candidate: Candidate) -> str:
         """The text before the candidate's own: address and title with their separators."""
-        parts = [candidate.url if self.url_separator else "", candidate.title]
-        return self.passage(self.url_separator.join(filter(None, parts)), "")
+        return self.passage(self.heading(candidate), "")
 
 
 class Candidates:

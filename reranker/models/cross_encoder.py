@@ -21,7 +21,7 @@ from tokenizers import Encoding
 from indexer.base.errors import InputError
 from indexer.encoding.batches import TokenRows, encode_texts
 from indexer.encoding.encode import OnRows
-from reranker.candidates import TITLE, URL_SEPARATOR, PairFormat, Readable
+from reranker.candidates import AFTER_TITLE, TITLE, URL_PLACE, URL_SEPARATOR, PairFormat, Readable
 from reranker.models.bases import open_cross_encoder
 from retriever.models.engine import Engine, Opened
 from retriever.models.facts import ModelFacts
@@ -44,7 +44,10 @@ class Scorer(Engine):
         super().__init__(opened)
         facts = opened.facts
         self.text_format = PairFormat(
-            facts.title, title_separator=facts.title_separator, url_separator=facts.url_separator
+            facts.title,
+            title_separator=facts.title_separator,
+            url_separator=facts.url_separator,
+            url_after_title=facts.url_after_title,
         )
         self.identity = {"name": self.name, "sha256": opened.sha256, "max_tokens": self.max_tokens}
         self._readable = Readable(facts)
@@ -126,6 +129,7 @@ def cross_encoder_facts(model: CrossEncoder, name: str) -> ModelFacts:
         title=model.prompts.get(TITLE) != "no",
         title_separator=text_prompts(model)["title_separator"],
         url_separator=model.prompts.get(URL_SEPARATOR) or "",
+        url_after_title=model.prompts.get(URL_PLACE) == AFTER_TITLE,
         inputs=[
             name
             for name in ("input_ids", "attention_mask", "token_type_ids")

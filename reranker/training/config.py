@@ -14,6 +14,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from indexer.base.settings import Settings
+from reranker.candidates import UrlPlace
 from retriever.training.config import Count, OutputSettings, Positive, Seed, TrainingSettings
 
 ModelKind = Literal["cross-encoder", "knrm", "conv-knrm", "drmm", "duet"]
@@ -87,8 +88,9 @@ class PairTextSettings(Settings):
 class CandidateTextSettings(PairTextSettings):
     """How a query and a text become tokens."""
 
-    url: bool = False
-    """whether documents are read with their address before the title; a run's index knows it, pairs do not"""
+    url: UrlPlace = False
+    """whether documents are read with their address; a run's index knows it, pairs do not. true: URL, title,
+    body, as in PHP; "after title": title, URL, body, as in HARP"""
 
 
 class RerankLossSettings(Settings):

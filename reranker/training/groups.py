@@ -20,6 +20,7 @@ from indexer.files.hashes import combined_sha256, file_sha256
 from indexer.files.sources import open_source, read_lines
 from indexer.index import Index
 from indexer.store.tables import Row
+from reranker.candidates import UrlPlace
 from reranker.training.config import GroupSettings
 from reranker.training.run_groups import RunGroupTable, run_groups
 from retriever.mining.pairs import Context, Pair, read_pairs
@@ -43,11 +44,11 @@ def data_sha256(settings: GroupSettings) -> str:
     return combined_sha256(hashes)
 
 
-def open_groups(settings: GroupSettings, url: bool, folder: Path, sha256: str) -> GroupTable:
+def open_groups(settings: GroupSettings, url: UrlPlace, folder: Path, sha256: str) -> GroupTable:
     """The groups of all queries as a table in the folder, written if it is missing.
 
-    url: whether a document's address is read before its title. sha256: of the data. Raises `InputError`
-    naming file and pair for an invalid pair and an empty relevant text, and if no query has a negative.
+    url: whether and where a document's address is read. sha256: of the data. Raises `InputError` naming file
+    and pair for an invalid pair and an empty relevant text, and if no query has a negative.
     """
     if settings.pairs:
         stored = folder / f"groups-{sha256[:16]}.arrow"

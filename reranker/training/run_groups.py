@@ -14,7 +14,7 @@ from typing import Any, cast
 import pyarrow as pa
 
 from indexer.index import Index, Level
-from reranker.candidates import Candidates, RunCandidates
+from reranker.candidates import AFTER_TITLE, Candidates, PairFormat, RunCandidates, UrlPlace
 from reranker.training.config import GroupSettings
 from retriever.mining.pairs import Context, Pair
 from retriever.queries import read_queries
@@ -22,22 +22,24 @@ from retriever.search.runs import check_questions, read_qrels, read_run
 from retriever.training.batches import Sample
 from retriever.training.sample_table import SampleTable
 
-URL_BEFORE_TITLE = " "
+BESIDE_URL = " "
 """The text between a document's address and its title."""
 
 
 @dataclass(frozen=True)
 class CandidateTexts:
-    """Candidates as training reads them. url: whether a document's address is read before its title."""
+    """Candidates as training reads them."""
 
     candidates: Candidates
-    url: bool
+    url: UrlPlace
 
     def __call__(self, row: int) -> Context:
         """The text of a row."""
         candidate = self.candidates.read(row)
-        address = candidate.url + URL_BEFORE_TITLE if self.url and candidate.url else ""
-        return Context(address + candidate.title, candidate.text, self.candidates.id(row))
+        form = PairFormat(
+            url_separator=BESIDE_URL if self.url else "", url_after_title=self.url == AFTER_TITLE
+        )
+        return Context(form.heading(candidate), candidate.text, self.candidates.id(row))
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class RunGroupTable(SampleTable[Pair]):
     )
     read: CandidateTexts
 
-    def read_from(self, index: Index, url: bool) -> None:
+    def read_from(self, index: Index, url: UrlPlace) -> None:
         """Say where texts are. url: as `CandidateTexts` has it."""
         level: Level = "documents" if len(self) and self._table.value("documents", 0) else "passages"
         self.read = CandidateTexts(Candidates(index, level), url)

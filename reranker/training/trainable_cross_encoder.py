@@ -11,7 +11,7 @@ from torch import nn
 
 from indexer.base.errors import InputError
 from indexer.files.hashes import file_sha256
-from reranker.candidates import TITLE, URL_SEPARATOR
+from reranker.candidates import AFTER_TITLE, TITLE, URL_PLACE, URL_SEPARATOR, UrlPlace
 from reranker.models.bases import (
     are_reranker_adapters,
     find_start,
@@ -21,7 +21,7 @@ from reranker.models.bases import (
 )
 from reranker.models.cross_encoder import cross_encoder_facts
 from reranker.training.config import CrossEncoderSettings, FinetuneConfig, PairTextSettings
-from reranker.training.run_groups import URL_BEFORE_TITLE
+from reranker.training.run_groups import BESIDE_URL
 from retriever.models.biencoder import TextFormat
 from retriever.models.facts import ModelFacts
 from retriever.models.folders import model_sha256
@@ -59,9 +59,9 @@ def open_trainable(config: FinetuneConfig) -> Trainable:
 
 
 def open_trainable_cross_encoder(
-    settings: CrossEncoderSettings, texts: PairTextSettings, *, url: bool = False
+    settings: CrossEncoderSettings, texts: PairTextSettings, *, url: UrlPlace = False
 ) -> Trainable:
-    """A cross-encoder whose trained weights need gradients. url: whether it reads addresses before titles.
+    """A cross-encoder whose trained weights need gradients. url: whether and where it reads addresses.
 
     Adapters upon adapters would need both to be opened, so those of the base are trained further instead: the
     result is one set of adapters on the base of the first. Raises as `open_trainable`.
@@ -81,10 +81,12 @@ def open_trainable_cross_encoder(
             add_adapters(transformer, settings, **options)
     # Scores far from zero still differ where their sigmoids are all 1.
     model.activation_fn = nn.Identity()
-    prompts = {name: text for name, text in (model.prompts or {}).items() if name != TITLE}
+    of_the_base = (model.prompts or {}).items()
+    prompts = {name: text for name, text in of_the_base if name not in (TITLE, URL_SEPARATOR, URL_PLACE)}
     prompts |= {} if texts.title else {TITLE: "no"}
     prompts |= {TITLE_SEPARATOR: texts.separator} if texts.separator is not None else {}
-    prompts |= {URL_SEPARATOR: URL_BEFORE_TITLE} if url else {}
+    prompts |= {URL_SEPARATOR: BESIDE_URL} if url else {}
+    prompts |= {URL_PLACE: AFTER_TITLE} if url == AFTER_TITLE else {}
     model.prompts = prompts
     facts = cross_encoder_facts(model, settings.base)
     return Trainable(

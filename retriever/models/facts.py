@@ -24,7 +24,7 @@ class ModelFacts:
 
     dimension: numbers in a row of its output. inputs: the arrays that it reads. tokenizer: a tokenizer.json.
     title_separator: the text between a title and what follows it. two_towers: whether queries have a model of
-    their own. title, url_separator: of a cross-encoder, see `reranker.candidates`.
+    their own. title, url_separator, url_after_title: of a cross-encoder, see `reranker.candidates`.
     """
 
     dimension: int
@@ -38,6 +38,7 @@ class ModelFacts:
     two_towers: bool = False
     title: bool = True
     url_separator: str = ""
+    url_after_title: bool = False
 
 
 def open_tokenizer(facts: ModelFacts) -> Tokenizer:

@@ -110,6 +110,9 @@ def test_the_form_of_a_text():
     papers = PairFormat(title_separator=" [SEP] ", url_separator=" ")
     assert papers.head(Candidate("T", "x", "http://u")) == "http://u T [SEP] "
     assert papers.head(Candidate("T", "x")) == "T [SEP] "
+    harp = PairFormat(title_separator=" [SEP] ", url_separator=" ", url_after_title=True)
+    assert harp.head(Candidate("T", "x", "http://u")) == "T http://u [SEP] "
+    assert harp.head(Candidate("", "x", "http://u")) == "http://u [SEP] "
     assert PairFormat(passage_prompt="passage: ").head(Candidate("T", "x")) == "passage: T "
     assert PairFormat(title=False).head(Candidate("T", "x")) == ""
 

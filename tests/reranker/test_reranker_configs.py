@@ -12,7 +12,9 @@ from tiny_training import pair_rows, save_normalized, write_pairs
 
 from indexer.base.settings import read_settings
 from indexer.index import Index
+from reranker.candidates import Candidate
 from reranker.finetune import main
+from reranker.models.scoring import open_scorer
 from reranker.training.config import FinetuneConfig
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -30,7 +32,7 @@ def test_the_papers_settings_are_there():
     harp = read_settings(FinetuneConfig, ROOT / "configs" / "harp-reranker.toml")
     assert harp.training.batch * (1 + harp.data.negatives) == 128 and harp.loss.kind == "pointwise"
     assert (harp.training.epochs, harp.training.learning_rate, harp.training.warmup) == (2, 1e-5, 0.1)
-    assert harp.texts.url and harp.texts.tokens == 512
+    assert harp.texts.url == "after title" and harp.texts.tokens == 512
     php = read_settings(FinetuneConfig, ROOT / "configs" / "php-reranker.toml")
     assert (php.training.batch, php.training.epochs, php.training.warmup) == (32, 1, 0.01)
     prop = read_settings(FinetuneConfig, ROOT / "configs" / "prop-reranker.toml")
@@ -64,6 +66,13 @@ def test_a_config_takes_a_step(path, build, index_path, tmp_path):
     main([str(path), *(word for s in settings for word in ("--set", s))])
     assert (tmp_path / "out" / "training.toml").is_file()
     assert list((tmp_path / "out").rglob("*.safetensors"))
+    if path.stem == "harp-reranker":
+        scorer = open_scorer(str(tmp_path / "out"), device="cpu")
+        assert scorer.text_format.head(Candidate("T", "x", "http://u")) == "T http://u "
+        again = [f"output.folder={tmp_path / 'again'}", "texts.url=false", f"model.base={tmp_path / 'out'}"]
+        main([str(path), *(word for s in [*settings, *again] for word in ("--set", s))])
+        scorer = open_scorer(str(tmp_path / "again"), device="cpu")
+        assert scorer.text_format.head(Candidate("T", "x", "http://u")) == "T "  # as it was trained
 
 
 def judged_run(index_path: Path, folder: Path) -> list[str]:
