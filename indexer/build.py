@@ -32,6 +32,7 @@ from indexer.building.estimate import RECALL, Estimate
 from indexer.building.plan import Built, OpenEncoder, Plan
 from indexer.building.sampling import estimate_build, place
 from indexer.encoding.encode import Encoder
+from indexer.encoding.on_ray import on_ray
 from indexer.index import Index
 from indexer.readers.formats import all_readers
 from indexer.search.faiss_index import AUTO
@@ -82,6 +83,9 @@ class BuildOptions(Options):
     """where to encode: on the CPU, or on all GPUs in CUDA_VISIBLE_DEVICES (not yet tested on a GPU)"""
     shard: Annotated[str, Field(pattern=r"^[1-9]\d{0,3}/[1-9]\d{0,3}$")] | None = None
     """on several machines: encode only share 2 of 4, as 2/4; linkseek join joins the shares"""
+    ray: str | None = None
+    """encode on a Ray cluster: its address, such as auto or 10.0.0.1:6379, or local for one on this machine;
+    the index lies on a file system that all machines share"""
     processes: Annotated[int, Field(ge=1, le=1024)] | None = None
     """processes that parse and threads that index; default one a core"""
     plan: bool = False
@@ -111,10 +115,12 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
         verify(index)
         return
 
+    device = options.device
+
     def open_encoder(name: str, title: bool) -> Encoder:
         from retriever.models.biencoder import open_biencoder
 
-        return open_biencoder(name, title=title, device=options.device)
+        return open_biencoder(name, title=title, device=device)
 
     same = {
         "format",
@@ -139,11 +145,12 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     elif options.shard:
         encode_one_share(index, plan, open_encoder, options.shard)
     else:
-        if is_large(corpus):
+        if is_large(corpus) and not options.ray:
             with progress("building a sample, to see whether the build can fit"):
                 estimate = estimate_build(index, plan, open_encoder)
             estimate.check(place(index), slack=_SLACK)
-        print_summary(index, build_index(index, plan, open_encoder))
+        with on_ray(options.ray, open_encoder, options.device) as opener:
+            print_summary(index, build_index(index, plan, opener))
 
 
 def is_large(corpus: Path) -> bool:

@@ -186,11 +186,11 @@ class _UpdateStages(Stages):
         added.mkdir(exist_ok=True)
         with self._progress(f"encoding {part.partition('/')[2]}", len(rows), "passages") as advance:
             store, on_start = self._passages(passages), log_resumed(part, advance)
-            encoded = (
-                encode_passages(encoder, store, added, only=rows, on_start=on_start, on_rows=advance)
-                if len(rows)
-                else []
-            )
+            encoded = []
+            if len(rows):
+                encoded = encode_passages(
+                    encoder, store, added, only=rows, on_start=on_start, on_rows=advance
+                )
         stored, fresh = self._stored(part), ShardRows(encoded, dimension)
         place = np.cumsum(new) - 1  # [P], the place of a new passage among these
         shards = []

@@ -19,7 +19,6 @@ if __name__ == "__main__":
 
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -40,6 +39,7 @@ from indexer.building.plan import Plan
 from indexer.building.workspace import Workspace, link_tree
 from indexer.documents import REDIRECT_SCHEMA, DocumentStore
 from indexer.encoding.encode import Encoder
+from indexer.encoding.facts import EncoderFacts
 from indexer.files.hashes import combined_sha256
 from indexer.index import Index, contents, open_passages
 from indexer.links import build_links
@@ -145,24 +145,12 @@ def split_index(index: Path, source: Path, count: int, command: str = "") -> Ind
     return _make(index, count, fill, command)
 
 
-@dataclass(frozen=True)
-class _Recorded:
-    """The encoder of vectors that are all there, as their manifest describes it: it can encode nothing."""
-
-    identity: dict[str, Any]
-    location: str
-    execution: dict[str, Any]
-    dimension: int
-    token_budget: int = 0
-    shard_rows: int = 1 << 16
-
-
 def _recorded(whole: Index, location: str, title: bool) -> Encoder:
+    """The encoder of an index's vectors as their manifest describes it: none of them is missing."""
     parts = (part for name, part in whole.parts.items() if name.startswith(f"{DENSE}/"))
     part = next(part for part in parts if part["encoder"]["location"] == location)
-    identity = part["fingerprint"]["encoder"]
-    recorded: Any = _Recorded(identity, location, part["execution"], part["dimension"])
-    return recorded  # type: ignore[no-any-return]
+    identity, dimension = part["fingerprint"]["encoder"], part["dimension"]
+    return EncoderFacts(identity, location, part["execution"], dimension, token_budget=0, shard_rows=1 << 16)
 
 
 def _make(index: Path, count: int, fill: Callable[[Sequence[Path]], None], command: str) -> Index:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, overload
 
 import numpy as np
@@ -69,12 +70,14 @@ class Parallel:
 
     batches: threads that call `encode_tokens`. tokenizers: processes that call `tokenize_passages`, which
     must then be picklable; 0 for a thread. devices: each opens the same encoder on a further device, in a
-    process of its own (so it must be picklable, too).
+    process of its own (so it must be picklable, too). elsewhere: writes the shards of texts by number into a
+    folder, in place of all these (`indexer.encoding.on_ray`).
     """
 
     batches: int = 1
     tokenizers: int = 0
     devices: Sequence[Callable[[], Any]] = ()
+    elsewhere: Callable[[Any, Path, Sequence[int], Callable[[float], None]], None] | None = None
 
 
 class BatchModel(Protocol):

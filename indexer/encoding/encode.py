@@ -107,10 +107,13 @@ def encode_passages(
             finished[number] = shard
     on_start(len(finished), len(numbers), sum(shard.rows for shard in finished.values()))
     missing = [number for number in numbers if number not in finished]
-    with _Devices(encoder, texts, folder, missing, on_rows) as others:
-        for shard in _encode_shards(encoder, texts, folder, others.claims(), others.on_rows):
-            finished[shard.first_row // size] = shard
-        others.wait()
+    if encoder.parallel.elsewhere:
+        encoder.parallel.elsewhere(texts, folder, missing, on_rows)
+    else:
+        with _Devices(encoder, texts, folder, missing, on_rows) as others:
+            for shard in encode_shards(encoder, texts, folder, others.claims(), others.on_rows):
+                finished[shard.first_row // size] = shard
+            others.wait()
     for number in set(missing) - set(finished):  # made on other devices
         made = read_shard(folder, number, verify=False)
         if made is None:
@@ -130,8 +133,12 @@ def rows_of_share(rows: int, shard_rows: int, share: Share) -> int:
     return sum(min(shard_rows, rows - number * shard_rows) for number in numbers)
 
 
-def _encode_shards(
-    encoder: Encoder, texts: Texts, folder: Path, numbers: Iterator[int], on_rows: OnRows
+def encode_shards(
+    encoder: Encoder,
+    texts: Texts,
+    folder: Path,
+    numbers: Iterator[int],
+    on_rows: OnRows = lambda rows: None,
 ) -> Iterator[Shard]:
     """Encode shards in turn; the next one is tokenised and the last one written at the same time."""
     size = encoder.shard_rows
@@ -252,5 +259,5 @@ def _encode_on_device(
             "Choose devices of one kind with CUDA_VISIBLE_DEVICES.",
         )
     [shared] = _of_process
-    for _ in _encode_shards(encoder, texts, folder, shared.claims(missing), shared.add):
+    for _ in encode_shards(encoder, texts, folder, shared.claims(missing), shared.add):
         pass

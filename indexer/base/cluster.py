@@ -1,0 +1,51 @@
+"""A Ray cluster, for the commands with `--ray`. Ray is imported here, and only when asked for."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from indexer.base.errors import MachineError
+
+LOCAL = "local"
+
+
+@contextmanager
+def connected(address: str) -> Iterator[Any]:
+    """The module `ray`, connected to a cluster. `local` starts one on this machine, and ends it afterwards.
+
+    A cluster runs any code that its members send each other: connect to those of people you trust.
+    Raises `MachineError` if Ray is not installed, or no cluster answers.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would report to its makers
+    try:
+        import ray
+    except ImportError as error:
+        problem = f"--ray: Ray is not installed ({error})"
+        raise MachineError(problem, "Install it: pip install 'linkseek[ray]'") from None
+    with TemporaryDirectory(prefix="linkseek-") as folder:
+        own = {"include_dashboard": False, "_temp_dir": folder} if address == LOCAL else {}
+        try:
+            _check_answers(address)
+            ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **own)
+        except (OSError, ValueError, RuntimeError) as error:
+            raise MachineError(
+                f"--ray {address}: no Ray cluster answers there ({' '.join(str(error).split())[:200]})",
+                "Start one by `ray start --head`, and give its address; or --ray local.",
+            ) from None
+        try:
+            yield ray
+        finally:
+            ray.shutdown()
+
+
+def _check_answers(address: str) -> None:
+    """Raises `OSError` if nothing answers at an address with a port: Ray would try for minutes."""
+    if match := re.fullmatch(r"(?:ray://)?(.+):(\d{1,5})", address):
+        socket.create_connection((match[1], int(match[2])), timeout=10).close()

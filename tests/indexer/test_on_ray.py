@@ -1,0 +1,130 @@
+"""Encoding on a Ray cluster of two machines (processes here): the bytes of one, whoever dies or hangs."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from command import ROOT
+from fake_encoder import FakeEncoder
+from tiny_corpus import linked_rows, write_jsonl
+
+from indexer.base.errors import InputError, MachineError
+from indexer.building.builder import build_index
+from indexer.building.plan import Plan
+from indexer.encoding import on_ray as encoding
+from indexer.encoding.on_ray import on_ray
+from indexer.index import Index
+
+pytestmark = pytest.mark.slow
+
+NOISY = {"batch_noise": 0.01, "shard_rows": 4}
+
+Encode = Callable[..., Index]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[str]:
+    """The address of a cluster of two nodes; none of its processes outlives the tests."""
+    utils = pytest.importorskip("ray.cluster_utils")
+    small = {"num_cpus": 1, "object_store_memory": 80 << 20}
+    here = Path(__file__).parent
+    with pytest.MonkeyPatch.context() as patch:  # its processes import this file
+        patch.setenv("PYTHONPATH", os.pathsep.join(map(str, (ROOT, here, here.parent))))
+        started = utils.Cluster(initialize_head=True, head_node_args=small | {"include_dashboard": False})
+        started.add_node(**small)
+    running = (node.all_processes.values() for node in started.list_all_nodes())
+    processes = [one.process for node in running for several in node for one in several]
+    yield started.address
+    started.shutdown()
+    assert all(process.poll() is not None for process in processes)
+
+
+@pytest.fixture
+def encode(tmp_path: Path) -> Encode:
+    """An index of the tiny corpus with one encoder, or with several by name, on a cluster."""
+    corpus = write_jsonl(tmp_path / "corpus.jsonl", linked_rows(40))
+
+    def run(name: str, address: str | None, on_batch=None, encoders=("fake",)) -> Index:
+        plan = Plan(corpus, passage_words=10, bm25=False, encoders=encoders, processes=1)
+        with on_ray(address, partial(open_fake, on_batch), "cpu") as opener:
+            build_index(tmp_path / name, plan, opener)
+        assert not list(tmp_path.rglob("ray-*"))
+        return Index.open(tmp_path / name)
+
+    return run
+
+
+def open_fake(on_batch, name, title) -> FakeEncoder:
+    return FakeEncoder(name, title=title, on_batch=on_batch, **NOISY)
+
+
+def die_and_hang(place: Path) -> None:
+    """At the third batch that any actor encodes, end it; hang at the sixth."""
+    for number in range(6):
+        try:
+            (place / f"batch{number}").touch(exist_ok=False)
+        except FileExistsError:
+            continue
+        if number == 2:
+            os._exit(1)
+        if number == 5:
+            time.sleep(600)
+        return
+
+
+def assert_same(made: Index, expected: Index) -> None:
+    made.verify()
+    assert made.encoders == expected.encoders
+    for name in expected.encoders:
+        files = [
+            {file: entry["sha256"] for file, entry in index.parts[f"dense/{name}"]["files"].items()}
+            for index in (made, expected)
+        ]
+        assert files[0] == files[1]
+
+
+def test_the_bytes_are_those_of_one_process(cluster, encode):
+    both = ("fake", "another")
+    assert_same(encode("cluster", cluster, encoders=both), encode("here", None, encoders=both))
+
+
+def test_an_actor_that_dies_or_hangs_costs_its_shard(cluster, encode, tmp_path, capfd, monkeypatch):
+    monkeypatch.setattr(encoding, "_PATIENCE", 0.5)
+    made = encode("cluster", cluster, partial(die_and_hang, tmp_path))
+    assert (tmp_path / "batch5").exists()
+    assert capfd.readouterr().err.count("an actor died during shard") == 1
+    assert_same(made, encode("here", None))
+
+
+def test_a_shard_that_ends_every_actor_ends_the_build_which_resumes(cluster, encode, tmp_path):
+    with pytest.raises(MachineError, match=r"3 actors died during shard \d+"):
+        encode("cluster", cluster, partial(os._exit, 1))
+    assert_same(encode("cluster", None), encode("here", None))
+
+
+def cannot_encode() -> None:
+    raise InputError("no such text", "Write another.")
+
+
+def test_the_error_of_an_actor_is_raised_here(cluster, encode):
+    with pytest.raises(InputError, match="no such text"):
+        encode("cluster", cluster, cannot_encode)
+
+
+def test_without_ray_its_extra_is_named(encode, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MachineError) as error:
+        encode("cluster", "local")
+    assert "pip install 'linkseek[ray]'" in error.value.hint
+
+
+def test_an_address_without_a_cluster_is_named(encode):
+    pytest.importorskip("ray")
+    with pytest.raises(MachineError, match="no Ray cluster answers there"):
+        encode("cluster", "127.0.0.1:1")
