@@ -3,19 +3,38 @@
 from __future__ import annotations
 
 import os
+import resource
+from collections.abc import Iterator
 from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
 from indexer.base.errors import UsageError
 
+_CGROUP, _CGROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
+
 
 def memory_bytes() -> int:
-    """The memory of this machine, or of this container where it has a limit."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    with suppress(OSError, ValueError):
-        memory = min(memory, int(Path("/sys/fs/cgroup/memory.max").read_text()))
-    return memory
+    """The memory of this machine, or of this process or container where it has a limit."""
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    address_space = resource.getrlimit(resource.RLIMIT_AS)[0]
+    limits += [address_space] if address_space != resource.RLIM_INFINITY else []
+    for file in _memory_limits():
+        with suppress(OSError, ValueError):  # ValueError: "max"
+            limits.append(int(file.read_text()))
+    return min(limits)
+
+
+def _memory_limits() -> Iterator[Path]:
+    """The files with the limits of the control groups, of either version, that this process is in."""
+    with suppress(OSError):
+        for line in _CGROUP.read_text().splitlines():
+            _, controllers, group = line.split(":", 2)
+            if controllers in ("", "memory"):
+                top = _CGROUPS / controllers
+                name = "memory.limit_in_bytes" if controllers else "memory.max"
+                path = top / group.lstrip("/")
+                yield from (folder / name for folder in (path, *path.parents) if folder.is_relative_to(top))
 
 
 def cuda_devices(device: str) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,12 +19,14 @@ _TICK = os.sysconf("SC_CLK_TCK")
 class Sample:
     """At a moment (`time.perf_counter`): processor seconds so far, and memory in MB.
 
+    cpu, children: of the process and its children, and of the latter alone, with those that have ended.
     main, together: memory of the process, and with its children's, without the pages of mapped files,
     which the system takes back when it needs them. mapped: of the process, with those pages.
     """
 
     moment: float
     cpu: float
+    children: float
     main: float
     together: float
     mapped: float
@@ -36,18 +39,25 @@ class Watch:
         """interval: seconds between two samples."""
         self._pid = pid
         self._interval = interval
+        self._lock = threading.Lock()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self.samples: list[Sample] = []
 
     def __enter__(self) -> Watch:
-        self._take()
+        self.take()
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
         self._thread.join()
+
+    def take(self) -> Sample:
+        """Take a sample now. Raises `ProcessLookupError` or `FileNotFoundError` if the process has ended."""
+        with self._lock:
+            self.samples.append(_sample(self._pid))
+            return self.samples[-1]
 
     def cpu(self, start: float, end: float) -> float:
         """Processor seconds between two moments, those of children included."""
@@ -68,37 +78,33 @@ class Watch:
         return max(values, default=0.0)
 
     def _run(self) -> None:
-        while not self._over.wait(self._interval) and self._take():
-            pass
-
-    def _take(self) -> bool:
-        """Take one sample; False if the process has ended."""
-        try:
-            self.samples.append(_sample(self._pid))
-        except (FileNotFoundError, ProcessLookupError):
-            return False
-        return True
+        with suppress(FileNotFoundError, ProcessLookupError):  # the process has ended
+            while not self._over.wait(self._interval):
+                self.take()
 
 
 def _sample(pid: int) -> Sample:
-    cpu, main, mapped = _cpu(pid, reaped=True), *_memory(pid)
+    own, children = _cpu(pid)
+    main, mapped = _memory(pid)
     together = main
     for child in _children(pid):
         try:
-            cpu += _cpu(child, reaped=False)
+            children += _cpu(child)[0]
             together += _memory(child)[0]
         except (FileNotFoundError, ProcessLookupError):  # it has just ended: counted as reaped next time
             continue
-    return Sample(time.perf_counter(), cpu, main, together, mapped)
+    return Sample(time.perf_counter(), own + children, children, main, together, mapped)
 
 
 def _children(pid: int) -> list[int]:
     return [int(n) for path in Path(f"/proc/{pid}/task").glob("*/children") for n in path.read_text().split()]
 
 
-def _cpu(pid: int, *, reaped: bool) -> float:
+def _cpu(pid: int) -> tuple[float, float]:
+    """Processor seconds of a process, and of its children that have ended."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return sum(map(int, fields[11 : 15 if reaped else 13])) / _TICK
+    user, system, children_user, children_system = map(int, fields[11:15])
+    return (user + system) / _TICK, (children_user + children_system) / _TICK
 
 
 def _memory(pid: int) -> tuple[float, float]:

@@ -27,8 +27,8 @@ class Cost:
     """What a stage costs, or takes while it runs.
 
     chain: the stages that run one after another. disk_bytes: of its files until the index is published.
-    memory_bytes: added to what the process has without it. seconds: by the clock, with no other stage at the
-    same time; cpu: of all cores.
+    memory_bytes: added to what the process has without it. seconds: without waiting for other programs or
+    stages; cpu: of all cores.
     """
 
     name: str
@@ -42,11 +42,15 @@ class Cost:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a build with one type of FAISS index costs. base_bytes: memory of the process without stages."""
+    """What a build with one type of FAISS index costs.
+
+    base_bytes, base_seconds: of the process without stages.
+    """
 
     faiss: str | None
     passages: int
     base_bytes: int
+    base_seconds: float
     stages: Sequence[Cost]
     alternatives: Sequence[Estimate] = field(default=())
 
@@ -70,7 +74,12 @@ class Estimate:
         before = sum(stage.seconds for stage in chains.pop(BEFORE, []))
         longest = max((sum(stage.seconds for stage in chain) for chain in chains.values()), default=0.0)
         cpu = sum(stage.cpu for chain in chains.values() for stage in chain)
-        return before + max(longest, cpu / (os.cpu_count() or 1))
+        return self.base_seconds + before + max(longest, cpu / (os.cpu_count() or 1))
+
+    @property
+    def cpu(self) -> float:
+        """Processor seconds of all cores."""
+        return self.base_seconds + sum(stage.cpu for stage in self.stages)
 
     def check(self, folder: Path, slack: float = 1.0) -> None:
         """Raises `MachineError` if the build cannot fit the disk of `folder` or this machine's memory.
@@ -98,7 +107,7 @@ class Estimate:
         return chains
 
     def to_json(self) -> dict[str, Any]:
-        """For --json: each stage has the same four numbers as the whole."""
+        """For --json: each stage has the same numbers as the whole."""
         stages = []
         for stage in self.stages:
             base = self.base_bytes if stage.seconds else 0  # a reused part takes none
@@ -118,4 +127,5 @@ def _numbers(cost: Cost | Estimate, memory_bytes: int) -> dict[str, Any]:
         "disk_bytes": cost.disk_bytes,
         "memory_bytes": memory_bytes,
         "seconds": round(cost.seconds, 1),
+        "cpu_seconds": round(cost.cpu, 1),
     }

@@ -4,7 +4,8 @@ The sample is the corpus's first part, as much as is parsed in a few seconds; a 
 Counts are scaled by bytes of the source: a dump of Wikipedia begins with long articles, which have more
 passages, but more bytes as well. Passages to encode are spread over the sample. Time and disk are scaled
 from two sizes, so that fixed costs are counted once; memory is measured, and its growth computed from what
-each stage documents. Parts that a build would reuse cost nothing.
+each stage documents. Time is that of processors, so that it does not depend on what else runs meanwhile, or
+by the clock where a stage keeps several cores busy. Parts that a build would reuse cost nothing.
 """
 
 from __future__ import annotations
@@ -12,12 +13,11 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from indexer.base.watch import Watch
 from indexer.building.builder import open_corpus
 from indexer.building.corpus import default_processes, write_documents
 from indexer.building.estimate import BEFORE, Cost, Estimate
+from indexer.building.measuring import FirstRecords, Meter, Used, line
 from indexer.building.plan import OpenEncoder, Plan, Vectors
 from indexer.building.stages import (
     bm25_inputs,
@@ -38,11 +39,11 @@ from indexer.building.workspace import finished_part
 from indexer.documents import REDIRECT_SCHEMA, DocumentStore
 from indexer.encoding.encode import Encoder, encode_passages
 from indexer.encoding.shards import Shard, write_shard
-from indexer.files.sources import Reading
+from indexer.encoding.tokenizing import CHUNK_ROWS
 from indexer.index import open_passages
 from indexer.links import build_links
 from indexer.passages import write_passages
-from indexer.readers.reader import Reader, Record
+from indexer.readers.reader import Reader
 from indexer.search.compact import COMPACT, SAMPLE, train_codes
 from indexer.search.faiss_index import (
     FLAT,
@@ -59,6 +60,7 @@ from indexer.store.artifacts import (
     PASSAGES,
     VECTORS,
     Manifest,
+    inventory,
     segment_paths,
     vectors_part,
     workspace_path,
@@ -66,25 +68,13 @@ from indexer.store.artifacts import (
 from indexer.store.ids import IdTable
 from indexer.store.tables import Table
 
-T = TypeVar("T")
-
-_READING_SECONDS = 6.0
 _ENCODING_SECONDS = 2.0  # a larger pass follows a shorter one
 _LUCENE_ROWS = 12_000  # Java compiles during the first thousands
 _FAISS_ROWS = 2_048
-_INTERVAL = 0.02  # seconds between two samples of the memory
+_INTERVAL = 0.05  # seconds between two samples of the memory
 _ID_BYTES = 64  # of a document in the tables of ids, while they are built
 _LINK_BYTES = 20
-_TOKENS_BYTES = 170 * 36  # of a passage of 100 words, as a list of numbers, while its shard is encoded
-
-
-@dataclass(frozen=True)
-class _Used:
-    """Clock and processor seconds of a piece of work, and the memory that it added, in bytes."""
-
-    seconds: float
-    cpu: float
-    memory: int
+_TOKENS_BYTES = 170 * 4  # of a passage of 100 words
 
 
 def estimate_build(index: Path, plan: Plan, open_encoder: OpenEncoder) -> Estimate:
@@ -123,8 +113,9 @@ class _Sampling:
         self._index = index
         self._plan = plan
         self._folder = folder
-        self._watch = watch
-        self._base = int(watch.samples[0].together * 2**20)
+        self._meter = Meter(watch)
+        self._base_bytes = self._meter.memory()
+        self._base_seconds = time.process_time()
         self._threads = plan.processes or default_processes()
         self._stages: list[Cost] = []
 
@@ -148,22 +139,25 @@ class _Sampling:
 
     def _read_sample(self, reader: Reader, words: int, min_words: int, finished: Manifest | None) -> None:
         folder, cut = self._new(DOCUMENTS), self._new(PASSAGES)
-        sample = _FirstRecords(reader)
-        reading, written = self._measured(
-            lambda: write_documents(
-                reader,
-                folder,
-                limit=self._plan.limit,
-                on_error=self._plan.on_error,
-                processes=self._threads,
-                records=sample.records,
-            )
+        used = self._meter.started()
+        sample = FirstRecords(reader, used)
+        written = write_documents(
+            reader,
+            folder,
+            limit=self._plan.limit,
+            on_error=self._plan.on_error,
+            processes=self._threads,
+            records=sample.records,
         )
+        inventory(folder)
+        reading = used()
         count = written["documents"]
         whole = finished["documents"] if finished else min(count / sample.share, self._plan.limit or np.inf)
         scale = max(whole / count, 1.0)
         store = DocumentStore(segment_paths(folder))
-        cutting, made = self._measured(lambda: write_passages(cut, store, words, min_words=min_words))
+        cutting, made = self._meter.measured(
+            lambda: write_passages(cut, store, words, min_words=min_words), cut
+        )
         self.rows = round(made["passages"] * scale)
         self._store = open_passages(self._folder, IdTable.open(folder), words)
         names = count + written["redirects"]
@@ -171,16 +165,18 @@ class _Sampling:
             self._add(DOCUMENTS, BEFORE)
         else:
             growth = int((scale - 1) * names * _ID_BYTES)
-            self._add(DOCUMENTS, BEFORE, _size(folder) * scale, reading.memory + growth, reading, scale)
+            memory, whole_reading = reading.memory + growth, sample.scaled(reading, scale)
+            self._add(DOCUMENTS, BEFORE, _size(folder) * scale, memory, whole_reading)
         growth = int((scale - 1) * count * 8)
         self._add(PASSAGES, BEFORE, _size(cut) * scale, cutting.memory + growth, cutting, scale)
+        self._base_bytes = self._meter.memory()
         self._links(store, folder, scale)
 
     def _links(self, documents: DocumentStore, folder: Path, scale: float) -> None:
         made = self._new(LINKS)
         redirects = Table(segment_paths(folder, "redirects-"), REDIRECT_SCHEMA)
-        used, counts = self._measured(
-            lambda: build_links(made, documents, redirects, IdTable.open(folder), self._store)
+        used, counts = self._meter.measured(
+            lambda: build_links(made, documents, redirects, IdTable.open(folder), self._store), made
         )
         # Links to documents outside the sample are counted: most of their targets are in the corpus.
         outside = counts["dangling"] * _LINK_BYTES if scale > 1 else 0
@@ -195,16 +191,19 @@ class _Sampling:
             return
         from indexer.search.lucene_index import build_lucene, building_memory, passage_texts
 
-        def build(rows: int, name: str) -> tuple[_Used, int]:
+        def build(rows: int, name: str) -> tuple[Used, int]:
             texts, folder = islice(passage_texts(self._store), rows), self._new(name)
             title, threads = self._plan.title, self._threads
-            used, _ = self._measured(lambda: build_lucene(texts, folder, index_title=title, threads=threads))
+            used, _ = self._meter.measured(
+                lambda: build_lucene(texts, folder, index_title=title, threads=threads), folder
+            )
             return used, _size(folder)
 
+        all_used = self._meter.started()
         count = min(len(self._store), _LUCENE_ROWS)
         part = max(count // 4, 1)
         (cold, _), (warm, small), (whole, large) = build(part, "1"), build(part, "2"), build(count, "3")
-        grow = partial(_line, part, count, self.rows)
+        grow = partial(line, part, count, self.rows)
         start, start_cpu = max(cold.seconds - warm.seconds, 0), max(cold.cpu - warm.cpu, 0)
         self._stages.append(
             Cost(
@@ -212,7 +211,7 @@ class _Sampling:
                 BM25,
                 self.rows,
                 int(grow(small, large)),
-                building_memory(self.rows),
+                max(building_memory(self.rows), all_used().memory),
                 start + grow(warm.seconds, whole.seconds),
                 start_cpu + grow(warm.cpu, whole.cpu),
             )
@@ -221,28 +220,32 @@ class _Sampling:
     def encode(self, vectors: Vectors, open_encoder: OpenEncoder) -> _Dense:
         """Open an encoder, and encode passages for a few seconds."""
         part, name, _ = vectors
-        opening, encoder = self._measured(lambda: open_encoder(name, self._plan.title))
+        all_used = self._meter.started()
+        opening, encoder = self._meter.measured(lambda: open_encoder(name, self._plan.title))
         shards, rows, width = list[Shard](), self.rows, encoder.dimension
-        passes: list[tuple[int, _Used]] = []
-        count = min(64, len(self._store))
-        while not passes or (passes[-1][1].seconds < _ENCODING_SECONDS and passes[-1][0] < len(self._store)):
+        passes: list[tuple[int, Used]] = []
+        helped = CHUNK_ROWS if encoder.parallel.tokenizers else 0  # beyond so many, by further processes
+        few = count = min(max(64, helped + 1), rows)
+        while not passes or (few < count and passes[-1][1].seconds < _ENCODING_SECONDS):
             folder = self._new(f"{vectors_part(part)}-{len(passes)}")
-            chosen = np.unique(np.linspace(0, len(self._store) - 1, count).astype(np.int64))
-            used, shards = self._measured(partial(encode_passages, encoder, self._store, folder, only=chosen))
-            passes.append((len(chosen), used))
-            count = min(4 * count, len(self._store))
+            chosen = np.linspace(0, len(self._store) - 1, count).astype(np.int64)
+            used, shards = self._meter.measured(
+                partial(encode_passages, encoder, self._store, folder, only=chosen), folder, folder
+            )
+            passes.append((count, used))
+            few, count = count, min(4 * count, rows)
         (few, first), (many, last) = passes[-2:] if len(passes) > 1 else (passes[0], passes[0])
         devices = 1 + len(encoder.parallel.devices)
-        memory = opening.memory + max(used.memory for _, used in passes)
-        memory += max(min(rows, encoder.shard_rows) - many, 0) * (6 * width + _TOKENS_BYTES)
+        growth = max(min(rows, 2 * encoder.shard_rows) - many, 0)  # one shard is written during the next
+        memory = all_used().memory + growth * (8 * width + 2 * _TOKENS_BYTES)
         encoding = Cost(
             f"encoding {name}",
             "dense",
             rows,
             rows * width * 2,
             memory,
-            opening.seconds + _line(few, many, rows, first.seconds, last.seconds) / devices,
-            opening.cpu + _line(few, many, rows, first.cpu, last.cpu) / devices,
+            opening.seconds + line(few, many, rows, first.seconds, last.seconds) / devices,
+            opening.cpu + line(few, many, rows, first.cpu, last.cpu) / devices,
         )
         inputs = self._known and vectors_inputs(self._known, encoder)
         if inputs and self._finished(vectors_part(part), inputs, f"{part}/{VECTORS}"):
@@ -267,21 +270,21 @@ class _Sampling:
         texts = self._store.table.column("id", 0, min(len(self._store), 1000))
         id_bytes = np.mean([len(id_) + 1 for id_ in texts])
 
-        def build(count: int) -> tuple[_Used, int]:
+        def build(count: int) -> tuple[Used, int]:
             folder = self._new(f"faiss-{name}-{factory}-{count}".replace("/", "-"))
             made = [write_shard(folder, 0, 0, _resampled(shards, count))]
-            used, _ = self._measured(lambda: build_faiss(folder, made, factory, width, ()))
+            used, _ = self._meter.measured(lambda: build_faiss(folder, made, factory, width, ()), folder)
             return used, (folder / "index").stat().st_size
 
         (first, small), (last, large) = build(few), build(many)
-        seconds = _line(few, many, rows, first.seconds, last.seconds)
+        seconds = line(few, many, rows, first.seconds, last.seconds)
         if factory == COMPACT:
             folder = self._new(f"codes-{name}".replace("/", "-"))
             sample = [write_shard(folder, 0, 0, _resampled(shards, many))]
-            training, _ = self._measured(lambda: train_codes(sample, width))
+            training, _ = self._meter.measured(lambda: train_codes(sample, width))
             coding = max(last.seconds - training.seconds, 0) * rows / many
             seconds = training.seconds * min(rows, SAMPLE) / many + coding
-        size = int(_line(few, many, rows, small, large))
+        size = int(line(few, many, rows, small, large))
         return Cost(
             label,
             "dense",
@@ -303,7 +306,8 @@ class _Sampling:
             Estimate(
                 factory if dense else None,
                 self.rows,
-                self._base,
+                self._base_bytes,
+                self._base_seconds,
                 [*self._stages, *(cost for each in dense for cost in (each.encoding, each.faiss(factory)))],
             )
             for factory in types
@@ -322,7 +326,7 @@ class _Sampling:
         chain: str | None = None,
         disk: float = 0,
         memory: int = 0,
-        used: _Used | None = None,
+        used: Used | None = None,
         scale: float = 1.0,
     ) -> None:
         seconds, cpu = (used.seconds * scale, used.cpu * scale) if used else (0.0, 0.0)
@@ -332,46 +336,6 @@ class _Sampling:
         folder = self._folder / name
         folder.mkdir(parents=True)
         return folder
-
-    def _measured(self, work: Callable[[], T]) -> tuple[_Used, T]:
-        began, cpu = time.perf_counter(), time.process_time()
-        before = self._watch.samples[-1].together
-        result = work()
-        ended = time.perf_counter()
-        added = max(self._watch.peak("together", began, ended) - before, 0)
-        return _Used(ended - began, time.process_time() - cpu, int(added * 2**20)), result
-
-
-class _FirstRecords:
-    """The first records of a corpus, for some seconds, and the share of its bytes that they take."""
-
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
-        self.share = 1.0
-
-    def records(self, on_open: Callable[[Reading], None]) -> Iterator[Record]:
-        """As `Reader.records`. A file that is read to its end meanwhile is not cut off."""
-        sources: list[Reading] = []
-
-        def opened(source: Reading) -> None:
-            sources.append(source)
-            on_open(source)
-
-        began, ahead = time.perf_counter(), 0  # bytes that are read before they are parsed
-        for record in self._reader.records(opened):
-            [source] = sources
-            ahead = ahead or source.position
-            yield record
-            late = time.perf_counter() - began > _READING_SECONDS
-            if late and ahead < source.position < source.size:
-                self.share = (source.position - ahead) / source.size
-                return
-
-
-def _line(few: float, many: float, rows: float, small: float, large: float) -> float:
-    """The line through (few, small) and (many, large) at `rows`; proportional if there is no line."""
-    slope = (large - small) / (many - few) if many > few and large > small else large / many
-    return large + slope * (rows - many)
 
 
 def _resampled(shards: list[Shard], count: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:

@@ -21,7 +21,8 @@ from indexer.encoding.batches import TokenRows, Tokens
 
 Tokenize = Callable[[Sequence[str], Sequence[str]], Sequence[Tokens]]
 
-_CHUNK_ROWS = 8_192
+CHUNK_ROWS = 8_192
+"""Rows that are tokenised at a time; processes are started for more."""
 
 
 class Texts(Protocol):
@@ -39,7 +40,7 @@ class TokenizingAhead:
 
     def __init__(self, tokenize: Tokenize, texts: Texts, processes: int = 0) -> None:
         self._arguments = (tokenize, texts)
-        self._processes = processes if len(texts) > _CHUNK_ROWS else 0
+        self._processes = processes if len(texts) > CHUNK_ROWS else 0
 
     def __enter__(self) -> TokenizingAhead:
         self._executor: Executor
@@ -63,7 +64,7 @@ class TokenizingAhead:
             yield _gathered(block, chunks)
 
     def _submit(self, start: int, stop: int) -> list[Future[TokenRows]]:
-        chunks = [(low, min(low + _CHUNK_ROWS, stop)) for low in range(start, stop, _CHUNK_ROWS)]
+        chunks = [(low, min(low + CHUNK_ROWS, stop)) for low in range(start, stop, CHUNK_ROWS)]
         if self._processes:
             return [self._executor.submit(_tokenize_here, *chunk) for chunk in chunks]
         return [self._executor.submit(_tokenize, *self._arguments, *chunk) for chunk in chunks]

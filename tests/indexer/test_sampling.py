@@ -12,13 +12,13 @@ from tiny_corpus import linked_rows, write_jsonl
 
 from indexer import build as build_command
 from indexer.base.errors import MachineError, UsageError
-from indexer.building import sampling
+from indexer.building import measuring, sampling
 from indexer.building.plan import Plan
 from indexer.building.sampling import estimate_build
 from indexer.index import Index
 from indexer.search.faiss_index import building_memory
 
-NUMBERS = {"passages", "disk_bytes", "memory_bytes", "seconds"}
+NUMBERS = {"passages", "disk_bytes", "memory_bytes", "seconds", "cpu_seconds"}
 
 
 @pytest.fixture(autouse=True)
@@ -89,7 +89,7 @@ def test_a_part_of_the_corpus_is_scaled_to_the_whole(tmp_path, monkeypatch):
         return estimate_build(tmp_path / "not" / "yet" / "index", plan, lambda name, title: FakeEncoder(name))
 
     whole = estimate()
-    monkeypatch.setattr(sampling, "_READING_SECONDS", 0.0)
+    monkeypatch.setattr(measuring, "READING_SECONDS", 0.0)
     part = estimate()
     assert part.faiss is None and not part.alternatives
     assert part.passages != whole.passages
