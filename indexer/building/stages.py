@@ -275,7 +275,7 @@ class Stages:
 
         fingerprint = vectors_inputs(passages, encoder)
         elsewhere = [self._workspace.index / part / VECTORS]
-        return self._workspace.part(vectors_part(part), fingerprint, build, elsewhere=elsewhere)
+        return self._part(vectors_part(part), fingerprint, build, elsewhere=elsewhere)
 
     def _encode(
         self, passages: Manifest, part: str, encoder: Encoder, folder: Path, share: Share = ALL

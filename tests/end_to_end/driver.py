@@ -1,6 +1,6 @@
 """A build for tests that kill it: small segments and shards, an encoder that takes its time.
 
-    python driver.py CORPUS INDEX SECONDS_A_BATCH [real] [lucene] [until=FILE]
+    python driver.py CORPUS INDEX SECONDS_A_BATCH [real] [lucene] [until=FILE] [faiss=TYPE]
 
 `real` takes the default encoder, else it is a fake one whose bits depend on the batch, which waits for FILE.
 `lucene` builds the Lucene index, too.
@@ -19,6 +19,7 @@ from indexer.building import corpus, stages
 from indexer.building.builder import build_index
 from indexer.building.plan import Plan
 from indexer.encoding.encode import Encoder
+from indexer.search.faiss_index import AUTO
 
 
 def open_encoder(seconds: float, more: Sequence[str]) -> Encoder:
@@ -47,7 +48,9 @@ def open_encoder(seconds: float, more: Sequence[str]) -> Encoder:
 def main(source: str, index: str, seconds: str, *more: str) -> None:
     write_documents = corpus.write_documents
     stages.write_documents = lambda *a, **k: write_documents(*a, **k, segment_records=30)
-    plan = Plan(Path(source), passage_words=20, bm25="lucene" in more, encoders=["encoder"], processes=1)
+    [factory] = [o.removeprefix("faiss=") for o in more if o.startswith("faiss=")] or [AUTO]
+    bm25 = "lucene" in more
+    plan = Plan(Path(source), passage_words=20, bm25=bm25, encoders=["encoder"], processes=1, faiss=factory)
     build_index(Path(index), plan, lambda name, title: open_encoder(float(seconds), more))
 
 

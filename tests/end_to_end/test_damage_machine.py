@@ -104,7 +104,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Index:
 
 
 @pytest.mark.parametrize(
-    ("stage", "factory"), [*((name, "Flat") for name in STAGES), ("dense/fake", "HNSW8")]
+    ("stage", "factory"),
+    [*((name, "Flat") for name in STAGES), ("dense/fake", "HNSW8"), ("dense/fake", "compact")],
 )
 def test_a_disk_that_is_full_at_a_stage(disk, whole, stage, factory, monkeypatch, capsys):
     """Nothing is left of the space when the stage begins; nothing that was finished is lost."""
@@ -139,7 +140,8 @@ def test_a_disk_that_is_full_at_a_stage(disk, whole, stage, factory, monkeypatch
         patched.setattr(stages, "build_faiss", write_faiss_when_full)
         patched.setattr(workspace, "write_json", write_when_full)
         build_all(disk / "i", factory, [] if stage == "bm25" else ["fake"])
-    told(Done([], ended.value.code, "", capsys.readouterr().err), MachineError, *STAGES[stage])
+    words = ["No space left", "dense/fake/index", "it resumes"] if factory == "compact" else STAGES[stage]
+    told(Done([], ended.value.code, "", capsys.readouterr().err), MachineError, *words)
     assert not (disk / "i").exists()
     finished = {path.parent.name for path in (disk / "i.linkseek-building").rglob("manifest.json")}
     before = {"documents": set(), "passages": {"documents"}}.get(stage, {"documents", "passages"})

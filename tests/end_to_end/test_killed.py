@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import random
 import re
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import driver
 import numpy as np
 import pytest
 import zstandard
@@ -18,6 +20,7 @@ from command import ROOT, WITH_TESTS
 from tiny_corpus import linked_rows, write_jsonl
 
 from indexer.base.errors import DamagedIndexError
+from indexer.building import stages
 from indexer.index import Index
 from indexer.search.lucene_index import BM25
 from indexer.store.artifacts import read_json
@@ -113,6 +116,45 @@ def test_killed_at_ten_points_it_goes_on_and_ends_with_the_same_content(corpus, 
     assert "documents: unchanged, reused" in said
     assert content(index) == undisturbed
     assert sorted(path.name for path in tmp_path.iterdir()) == ["index"]
+
+
+_IN_FAISS = """
+import os, signal, sys
+import driver
+from indexer.building import stages
+from indexer.search import compact, faiss_index
+
+corpus, index, factory, moment = sys.argv[1:]
+build_faiss = stages.build_faiss
+
+def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+if moment == "training":
+    compact.training_sample = faiss_index.training_sample = die
+stages.build_faiss = lambda *details: build_faiss(*details[:-1], die)  # after the first block of vectors
+driver.main(corpus, index, "0", f"faiss={factory}")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("factory", ["compact", "IVF4,SQfp16"])
+def test_killed_in_the_training_or_the_fill_of_faiss_the_vectors_are_kept(
+    corpus, tmp_path, factory, capsys, monkeypatch
+):
+    monkeypatch.setattr(stages, "write_documents", stages.write_documents)  # which the driver replaces
+    index, whole = tmp_path / "index", tmp_path / "whole"
+    for moment in ("training", "fill"):
+        command = [sys.executable, "-c", _IN_FAISS, corpus, index, factory, moment]
+        done = subprocess.run(command, env=WITH_TESTS, cwd=DRIVER.parent)
+        assert done.returncode == -signal.SIGKILL
+        assert not index.exists()
+    capsys.readouterr()
+    driver.main(str(corpus), str(index), "0", f"faiss={factory}")
+    assert "vectors/encoder: unchanged, reused" in capsys.readouterr().err
+    driver.main(str(corpus), str(whole), "0", f"faiss={factory}")
+    assert content(index) == content(whole)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["index", "whole"]
 
 
 def finished_lucene(index: Path) -> int:
