@@ -30,7 +30,7 @@ from indexer.search.faiss_tools import import_faiss, reason, size_limits, traini
 from indexer.store.artifacts import atomic_file, rebuild_hint
 
 COMPACT = "compact"
-CANDIDATES = 400
+CANDIDATES = 1000
 """The default number of rows that are scored again for the best 100."""
 
 _BLOCK = 32  # rows whose codes FAISS interleaves

@@ -179,7 +179,7 @@ def shards_from_flat(folder: Path, shard_rows: int, target: Path) -> list[Shard]
 def search_parameters(factory: str) -> dict[str, int]:
     """The default search parameters of an approximate index.
 
-    A sixteenth of the inverted lists (nprobe), 128 candidates in an HNSW graph (efSearch), or 400 rows of
+    A sixteenth of the inverted lists (nprobe), 128 candidates in an HNSW graph (efSearch), or 1,000 rows of
     a compact index that are scored again.
     """
     if factory == COMPACT:

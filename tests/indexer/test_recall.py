@@ -88,7 +88,7 @@ def test_the_command_writes_the_default_of_later_searches(build, index_path, tmp
     recall_command.main(["--index", str(index_path), "--queries", str(questions), "--json"])
     printed = json.loads(capsys.readouterr().out)
     dense = Index.open(index_path).dense()
-    assert dense.parameters() == {"candidates": 400} | printed["search"]
+    assert dense.parameters() == {"candidates": 1000} | printed["search"]
     assert dense.manifest["recall"] == printed["recall"] and printed["recall"]["chosen"]["recall"] >= 0.99
     assert len(opened.dense("fake")) == len(dense)
     assert build(faiss="compact").reused  # and it stays
