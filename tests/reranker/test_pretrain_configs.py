@@ -38,6 +38,9 @@ def test_the_papers_settings_are_there():
     assert (php.mlm.anchors, php.mlm.share, php.mlm.passes) == (0.5, 0.15, "two")
     assert all(config.texts.tokens == 512 for config in (prop, harp, php, both))
     assert [len(stage.contrasts) for stage in both.stages] == [2, 2, 2]
+    for rival in read("ict"), read("wlp"):  # as PHP's first stage
+        assert (rival.training, rival.texts) == (php.training, php.texts)
+        assert [stage.negatives for stage in rival.stages] == [24]
 
 
 def test_the_documentation_names_every_setting():

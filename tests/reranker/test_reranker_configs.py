@@ -35,6 +35,8 @@ def test_the_papers_settings_are_there():
     assert harp.texts.url == "after title" and harp.texts.tokens == 512
     php = read_settings(FinetuneConfig, ROOT / "configs" / "php-reranker.toml")
     assert (php.training.batch, php.training.epochs, php.training.warmup) == (32, 1, 0.01)
+    linkbert = read_settings(FinetuneConfig, ROOT / "configs" / "linkbert-reranker.toml")
+    assert linkbert.model_copy(update={"model": php.model, "output": php.output}) == php
     prop = read_settings(FinetuneConfig, ROOT / "configs" / "prop-reranker.toml")
     assert (prop.folds.count, prop.data.depth, prop.training.batch) == (5, 200, 16)
 
