@@ -75,6 +75,8 @@ class BuildOptions(Options):
     min_words: Annotated[int, Field(ge=0)] | None = None
     """a shorter last passage of a document joins the one before it; 0: never; default 20, or a fifth of
     --passage-words"""
+    min_title: Annotated[int, Field(ge=0)] = 0
+    """documents with fewer characters in their title are skipped, and counted; HLP's paper: 3"""
     limit: Annotated[int, Field(ge=1)] | None = None
     """read only this many documents"""
     on_error: Literal["stop", "skip"] = "stop"
@@ -126,6 +128,7 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
         "format",
         "passage_words",
         "min_words",
+        "min_title",
         "limit",
         "on_error",
         "title",

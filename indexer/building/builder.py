@@ -59,7 +59,8 @@ def build_index(index: Path, plan: Plan, open_encoder: OpenEncoder) -> Built:
                 "bytes": documents["fingerprint"]["bytes"],
                 "sha256": documents["source_sha256"],
             },
-            "text": {"title": plan.title, "passage_words": words, "min_words": min_words},
+            "text": {"title": plan.title, "passage_words": words, "min_words": min_words}
+            | ({"min_title": plan.min_title} if plan.min_title else {}),
             "default_encoder": dense[0].partition("/")[2] if dense else None,
         }
         workspace.publish(manifest, parts + retained)

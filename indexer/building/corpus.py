@@ -94,6 +94,7 @@ def write_documents(
     folder: Path,
     *,
     limit: int | None = None,
+    min_title: int = 0,
     on_error: str = "stop",
     processes: int = 1,
     records: OpenRecords | None = None,
@@ -104,13 +105,14 @@ def write_documents(
 ) -> dict[str, Any]:
     """Fill `folder` with document and redirect segments and the id table; return the manifest's entries.
 
-    limit: stop after this many documents. on_error: "stop" raises at the first bad record, "skip"
+    limit: stop after this many documents. min_title: documents with fewer characters in their title are
+    skipped and counted. on_error: "stop" raises at the first bad record, "skip"
     counts it. records: opens the records, instead of the reader. on_start: gets the number of records that an
     interrupted run had finished.
     Raises `InputError` naming file and place of a bad record or a duplicate id, or if there is no
     document at all.
     """
-    writer = _Writer(reader, folder, limit, on_error)
+    writer = _Writer(reader, folder, limit, min_title, on_error)
     on_start(writer.records)
     source: list[Reading] = []
 
@@ -162,10 +164,13 @@ _SKIP = "Fix the record, or use --on-error skip to skip it."
 class _Writer:
     """Writes outcomes in segments, and records its progress after each."""
 
-    def __init__(self, reader: Reader, folder: Path, limit: int | None, on_error: str) -> None:
+    def __init__(
+        self, reader: Reader, folder: Path, limit: int | None, min_title: int, on_error: str
+    ) -> None:
         self._reader = reader
         self._folder = folder
         self._limit = limit
+        self._min_title = min_title
         self._stop = on_error == "stop"
         self._seen = SeenIds()
         self.ended = False
@@ -234,6 +239,8 @@ class _Writer:
                 self.skipped.add(outcome.reason, record.place)
             elif not outcome.is_document:
                 yield outcome
+            elif len(outcome.row["title"].strip()) < self._min_title:
+                self.skipped.add("short title", record.place)
             elif not outcome.id or any(c in outcome.id for c in "\n\r\t\0"):
                 problem = f"the id {outcome.id[:60]!r} is empty or holds a line break, tab or NUL"
                 self._refuse("malformed", self._error(record, problem, _SKIP))

@@ -95,6 +95,7 @@ def _full_plan(plan: Plan, old: Index) -> Plan:
     return Plan(
         corpus=old.path,
         title=bool(old.manifest.get("text", {}).get("title", True)),
+        min_title=int(old.manifest.get("text", {}).get("min_title", 0)),
         on_error=plan.on_error,
         bm25=old.has_lucene,
         encoders=[name for name in plan.encoders if dense_part(name) not in names],

@@ -35,6 +35,7 @@ class Plan:
     format: str | None = None
     passage_words: int | None = None
     min_words: int | None = None
+    min_title: int = 0
     limit: int | None = None
     on_error: str = "stop"
     title: bool = True

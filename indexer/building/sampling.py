@@ -145,6 +145,7 @@ class _Sampling:
             reader,
             folder,
             limit=self._plan.limit,
+            min_title=self._plan.min_title,
             on_error=self._plan.on_error,
             processes=self._threads,
             records=sample.records,

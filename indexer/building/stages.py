@@ -146,6 +146,7 @@ class Stages:
                 reader,
                 folder,
                 limit=self._plan.limit,
+                min_title=self._plan.min_title,
                 on_error=self._plan.on_error,
                 processes=self._plan.processes or default_processes(),
                 on_source=sources.append,
@@ -336,7 +337,7 @@ def documents_inputs(plan: Plan, reader: Reader) -> Manifest:
         **reader.state(),
         "limit": plan.limit,
         "on_error": plan.on_error,
-    }
+    } | ({"min_title": plan.min_title} if plan.min_title else {})  # 0: as of before there was a minimum
 
 
 def passages_inputs(documents: Manifest, words: int, min_words: int) -> Manifest:

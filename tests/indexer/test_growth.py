@@ -158,6 +158,15 @@ def wiki(path: Path, pages: dict[str, str]) -> Path:
     return path
 
 
+def test_short_titles_are_skipped_in_updates_too(build_rows, update):
+    rows = [document(f"d{n}", "some words " * 8) | {"title": "T" * n} for n in range(7)]
+    index = build_rows("index", rows[1:5], min_title=3)
+    assert [stored.id for stored in index.documents] == ["d3", "d4"]
+    assert index.manifest["skipped"]["short title"]["count"] == 2
+    update(index, [rows[0], rows[6]])
+    assert_equal(Index.open(index.path), build_rows("again", [*rows[1:5], rows[0], rows[6]], min_title=3))
+
+
 def test_redirects_follow(tmp_path):
     """They are removed and replaced by id as documents are, also one by the other."""
     base = {"Cat": "A cat. See [[Feline]], [[Kitty]], [[Dog]].", "Kitty": "&gt;Cat", "Dog": "A dog."}
