@@ -184,6 +184,24 @@ def test_each_step_is_run_once_and_after_an_interruption_only_the_others(steps_o
     assert not commands
 
 
+def test_a_model_that_was_published_just_before_a_kill_is_not_made_twice(steps_of, commands, tmp_path):
+    distilled = TOML.replace("train small-pretrain", "distill all-MiniLM-L6-v2")
+    experiment, steps = steps_of(distilled)
+    first = next(step for step in steps.of_row(experiment.rows[0]).values() if step.words[0] == "distill")
+    first.result.mkdir(parents=True)
+    (first.result / "model.safetensors").write_text("all of it")
+    make_models(steps, experiment, lambda source: None, tmp_path / "out")
+    assert [line.split()[0] for line in commands] == [
+        "build",
+        "mine",
+        "distill",
+        "mine",
+        "distill",
+        "distill",
+    ]
+    assert first.is_made and (first.result / "model.safetensors").read_text() == "all of it"
+
+
 @pytest.mark.parametrize(
     ("before", "after", "message"),
     [
