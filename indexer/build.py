@@ -91,7 +91,8 @@ class BuildOptions(Options):
     processes: Annotated[int, Field(ge=1, le=1024)] | None = None
     """processes that parse and threads that index; default one a core"""
     plan: bool = False
-    """build nothing: read a sample, and print what the build will need: disk, memory, time"""
+    """build nothing: read a sample, and print what the build will need: disk, memory, time if nothing else
+    runs"""
     json_: bool = Field(False, alias="json")
     """print the plan as JSON"""
     fresh: bool = False

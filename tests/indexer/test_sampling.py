@@ -13,8 +13,10 @@ from tiny_corpus import linked_rows, write_jsonl
 from indexer import build as build_command
 from indexer.base.errors import MachineError, UsageError
 from indexer.building import measuring, sampling
+from indexer.building.estimate import BEFORE, Cost, Estimate
 from indexer.building.plan import Plan
 from indexer.building.sampling import estimate_build
+from indexer.encoding.batches import Parallel
 from indexer.index import Index
 from indexer.search.faiss_index import building_memory
 
@@ -114,6 +116,37 @@ def test_a_build_that_cannot_fit_is_refused_with_the_type_that_fits(corpus, inde
     with pytest.raises(MachineError, match="this build needs") as caught:
         build_command.main([*map(str, argv), "--no-bm25", "--encoder", "fake"])
     assert "larger disk" in caught.value.hint and not index_path.exists()
+
+
+@pytest.mark.parametrize(("cores", "seconds"), [(1, 60), (2, 37), (4, 27), (64, 27)])
+def test_time_of_chains_that_run_at_the_same_time(cores, seconds, monkeypatch):
+    monkeypatch.setattr("indexer.building.estimate.os.cpu_count", lambda: cores)
+    stages = [
+        Cost("documents", BEFORE, 1, memory_bytes=50, seconds=6, cpu=9),
+        Cost("bm25", "bm25", 1, memory_bytes=20, seconds=10, cpu=13),
+        Cost("encoding", "dense", 1, memory_bytes=30, seconds=15, cpu=30),
+        Cost("FAISS", "dense", 1, memory_bytes=10, seconds=5, cpu=10),
+    ]
+    estimate = Estimate("Flat", 1, 100, 1.0, stages)
+    assert estimate.seconds == seconds
+    assert (estimate.cpu, estimate.memory_bytes) == (63, 150)
+
+
+def test_processes_that_tokenise_are_measured(tmp_path, monkeypatch):
+    """They start for more rows than one chunk, which the sample therefore has."""
+    monkeypatch.setattr(sampling, "CHUNK_ROWS", 100)
+    corpus = write_jsonl(tmp_path / "corpus.jsonl", linked_rows(200))
+    plan = Plan(corpus, bm25=False, encoders=["fake"], processes=1, passage_words=10)
+    rows: list[int] = []
+    encode = sampling.encode_passages
+    monkeypatch.setattr(
+        sampling, "encode_passages", lambda *a, only: rows.append(len(only)) or encode(*a, only=only)
+    )
+    for tokenizers, first in ((0, 64), (2, 101)):
+        rows.clear()
+        parallel = Parallel(tokenizers=tokenizers)
+        estimate_build(tmp_path / "i", plan, lambda name, title, p=parallel: FakeEncoder(name, parallel=p))
+        assert rows[0] == first
 
 
 def test_memory_of_building_a_faiss_index(build, monkeypatch):
