@@ -12,6 +12,7 @@ os.environ |= {
     "DO_NOT_TRACK": "1",  # Hugging Face's libraries, and others that follow donottrack.sh
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "HF_HUB_DISABLE_UPDATE_CHECK": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
     "STREAMLIT_BROWSER_GATHER_USAGE_STATS": "false",
 }
 # OpenVINO has no such variable, and sends nothing where this module is none of its own.

@@ -78,6 +78,7 @@ class Index:
         """of an index of partitions; else none"""
         self._lock = threading.RLock()
         self._dense: dict[str, FaissIndex] = {}
+        self._over_partitions: dict[str, PartitionedVectors] = {}
 
     @classmethod
     def open(cls, path: str | Path) -> Index:
@@ -249,7 +250,11 @@ class Index:
         from indexer.search.partitioned import PartitionedVectors
 
         name = self._encoder_name(encoder)
-        return PartitionedVectors([partition.own_dense(name) for partition in self.partitions])
+        with self._lock:
+            if name not in self._over_partitions:
+                parts = [partition.own_dense(name) for partition in self.partitions]
+                self._over_partitions[name] = PartitionedVectors(parts)
+            return self._over_partitions[name]
 
     def _encoder_name(self, encoder: str | None) -> str:
         names = self.encoders

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import re
 import socket
 from collections.abc import Iterator
@@ -23,7 +22,6 @@ def connected(address: str) -> Iterator[Any]:
     A cluster runs any code that its members send each other: connect to those of people you trust.
     Raises `MachineError` if Ray is not installed, or no cluster answers.
     """
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would report to its makers
     try:
         import ray
     except ImportError as error:

@@ -30,9 +30,9 @@ def on_device(index: VectorSearch, device: str) -> VectorSearch:
     auto: on the GPUs if there are any that can search it, else the index itself. Raises `UsageError` for a
     missing GPU, or one that cannot search this type of index.
     """
-    if isinstance(index, PartitionedVectors):
-        return PartitionedVectors([on_device(part, device) for part in index.parts])
     gpus = cuda_devices(device)
+    if gpus and isinstance(index, PartitionedVectors):
+        return PartitionedVectors([on_device(part, device) for part in index.parts])
     if not gpus or not isinstance(index, FaissIndex):
         return index
     with _lock:

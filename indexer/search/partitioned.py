@@ -7,12 +7,13 @@ index; approximate ones (`compact`, IVF, HNSW) each miss and keep what they woul
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.search.faiss_tools import Hits, padded_result
+from indexer.search.faiss_tools import Hits, import_faiss, padded_result
 
 
 class VectorSearch(Protocol):
@@ -36,14 +37,21 @@ class PartitionedVectors:
         self.parts = parts
         self.encoder = parts[0].encoder
         self._first = np.cumsum([0, *map(len, parts)])  # [parts + 1]
+        faiss = import_faiss()
+        threads = min(len(parts), faiss.omp_get_max_threads())
+        # A core for each: FAISS would start all its threads for one question in one partition after another.
+        self._threads = ThreadPoolExecutor(threads, "partition", faiss.omp_set_num_threads, (1,))
 
     def __len__(self) -> int:
         return int(self._first[-1])
 
     def search(self, vectors: NDArray[np.float32], k: int, **parameters: int) -> Hits:
         """As `FaissIndex.search`; equal scores by row."""
-        hits = [part.search(vectors, min(k, len(part)), **parameters) for part in self.parts]
-        return merged(hits, self._first[:-1].tolist(), k)
+
+        def ask(part: VectorSearch) -> Hits:
+            return part.search(vectors, min(k, len(part)), **parameters)
+
+        return merged(list(self._threads.map(ask, self.parts)), self._first[:-1].tolist(), k)
 
 
 def merged(hits: Sequence[Hits], first: Sequence[int], k: int) -> Hits:
