@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.base.errors import DamagedIndexError
+from indexer.base.errors import DamagedIndexError, InputError
 from indexer.documents import DocumentStore
 from indexer.passages import PassageStore
 from indexer.store.artifacts import check_array, check_offsets, open_array, rebuild_hint
@@ -35,6 +35,7 @@ from indexer.store.tables import Table
 _MAX_REDIRECTS = 8  # MediaWiki itself follows one; wikis hold longer chains, and loops
 _SORTED_LINKS = 1 << 23  # at once, 8 bytes each
 _BLOCK_LINKS = 1 << 20
+_MAX_LINKS = (1 << 31) - 1  # they are numbered in int32
 
 
 @dataclass(frozen=True)
@@ -131,8 +132,9 @@ def build_links(
 
     Counts: `links` in the graph, `between_documents` (source and target differ), `dangling` (no such
     target), `cut` (no passage holds the whole anchor), and those of `resolve_redirects`.
-    on_documents: gets the number of documents done since the last call. Memory: the id table with
-    redirects, 8 bytes a document and passage, and bounded pieces of the rest.
+    on_documents: gets the number of documents done since the last call. Raises `InputError` for more than
+    2,147,483,647 links. Memory: the id table with redirects, 8 bytes a document and passage, and bounded
+    pieces of the rest.
     """
     table, counts = resolve_redirects(redirects, ids)
     counts |= {"links": 0, "between_documents": 0, "dangling": 0, "cut": 0}
@@ -155,6 +157,11 @@ def build_links(
         np.add.at(per_passage, row[keep] + 1, 1)
         np.add.at(per_document, target[keep] + 1, 1)
         on_documents(last - first)
+        if counts["links"] > _MAX_LINKS:
+            raise InputError(
+                f"more than {_MAX_LINKS:,} links in passages, the limit of a link graph",
+                "Split the corpus into several indexes.",
+            )
     for column in columns.values():
         column.close()
     np.save(folder / "offsets.npy", np.cumsum(per_passage, out=per_passage))

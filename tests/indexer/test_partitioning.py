@@ -133,6 +133,14 @@ def test_partitions_that_do_not_belong_together_are_refused(build, tmp_path):
     assert not (tmp_path / "made").exists()
 
 
+def test_more_links_than_a_graph_can_number_are_refused(build, tmp_path, monkeypatch):
+    whole = build("whole", linked_rows(30))
+    links = Index.open(whole).manifest["counts"]["links"]
+    monkeypatch.setattr("indexer.links._MAX_LINKS", links - 1)
+    with pytest.raises(InputError, match=f"more than {links - 1} links"):
+        split_index(tmp_path / "made", whole, 2)
+
+
 def test_a_changed_partition_is_noticed(build, tmp_path):
     made = split_index(tmp_path / "made", build("whole", linked_rows(30)), 2)
     made.verify()
