@@ -18,6 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,10 @@ MAX_QUERY_CHARACTERS = 1 << 17
 _FORGOTTEN: SimpleQueue[Any] = SimpleQueue()
 """Readers of indexes that nobody uses any more. The next search closes them: only that unmaps their files,
 and the collector of garbage, which puts them here, may not wait for Java."""
+
+_MAKING_A_QUERY = Lock()
+"""Held while a thread calls methods of objects of its own: pyjnius binds a method to the object of its class
+that any thread asked for last."""
 
 _BATCH_PASSAGES = 1000
 _BATCH_CHARACTERS = 2 << 20
@@ -305,7 +310,8 @@ class LuceneIndex:
                 text = text[:MAX_QUERY_CHARACTERS].encode("utf-8", "replace").decode()
                 query = self._queries.buildQuery("contents", self._analyzer, text)
                 if among is not None:
-                    query = _only(query, among)
+                    with _MAKING_A_QUERY:
+                        query = _only(query, among)
                 limit = k if among is None else max(len(among), 1)
                 top = searcher.search(query, limit, self._order)
                 # All hits in one string, ids from the sort values: reading them one by one through
