@@ -24,7 +24,7 @@ from reranker.candidates import Candidates
 from reranker.models.lexical import LEXICAL
 from reranker.models.scoring import scorer_is_here, scorer_sha256
 from reranker.reranking import DEPTH, AnyScorer, Long, Reranker
-from retriever.models.locations import Precision, shipped_models
+from retriever.models.locations import STATIC_ENCODER, Precision, shipped_models
 from retriever.ranking import Query, Ranking
 from retriever.search import fusion
 from retriever.search.boosted_trees import read_trees
@@ -40,7 +40,7 @@ Pipeline = Callable[[Sequence[Query], int], Ranking]
 
 GROUPS = {
     "BM25": "Counts the words of the question in each passage; so does ql, by query likelihood.",
-    "Zero-shot": "Compares vectors of an encoder as it was published: it has not learned from hyperlinks.",
+    "Zero-shot": "Compares vectors of an encoder that has not learned from hyperlinks.",
     "Taught by links": "Compares vectors of an encoder that has learned from hyperlinks, as HLP does.",
     "Fused": "Joins the rankings of several pipelines into one.",
     "Re-ranked": "A model reads the question with each of the best passages, and ranks these again.",
@@ -170,8 +170,9 @@ class DenseEntry(Entry):
     page groups pipelines by it"""
 
     def group(self, index: Index) -> str:
-        is_ours = (self.encoder or index.manifest.get("default_encoder")) in shipped_models()
-        return "Taught by links" if self.from_links or is_ours else "Zero-shot"
+        name = self.encoder or index.manifest.get("default_encoder")
+        has_links = self.from_links or (name in shipped_models() and name != STATIC_ENCODER)
+        return "Taught by links" if has_links else "Zero-shot"
 
     def fingerprint(self) -> dict[str, Any]:
         return self.model_dump(mode="json", exclude={"from_links"})

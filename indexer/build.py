@@ -43,6 +43,8 @@ SAMPLE_INDEX = Path("index/sample")
 _LARGE = 1 << 30  # bytes of a corpus
 _SLACK = 1.25  # an estimate is not exact
 _LONG = 3600  # seconds of encoding after which a faster encoder is named
+DEFAULT_ENCODER = "all-MiniLM-L6-v2"
+"""Of builds that name none. "auto" would choose by the size of the corpus."""
 
 
 class BuildOptions(Options):
@@ -59,8 +61,9 @@ class BuildOptions(Options):
     """its format, recognised by looking at the file if not given"""
     index: Path | None = None
     """the folder of the index; index/sample for the sample"""
-    encoder: list[str] = Field(["all-MiniLM-L6-v2"])
-    """sentence-transformers models by path or name, one or several"""
+    encoder: list[str] = Field([DEFAULT_ENCODER])
+    """sentence-transformers models by path or name, one or several; auto: all-MiniLM-L6-v2, or
+    linkseek-static where that would take more than an hour without a GPU"""
     faiss: str = AUTO
     """Flat (exact, float16), compact (4-bit codes, the best scored again exactly), auto (Flat up to 512 MiB
     of vectors, else compact), or a FAISS factory string: HNSW32, IVF1024,SQfp16, IVF1024,PQ48, ..."""
@@ -125,6 +128,11 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
 
         return open_biencoder(name, title=title, device=device)
 
+    def choose_encoder(passages: int) -> str:
+        from retriever.models.choice import encoder_for
+
+        return encoder_for(passages, options.device)
+
     same = {
         "format",
         "passage_words",
@@ -142,6 +150,7 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
         corpus,
         **options.model_dump(include=same),
         encoders=options.encoder if options.dense else (),
+        choose_encoder=choose_encoder,
         command=shlex.join([*program.split(), *argv]).encode("utf-8", "replace").decode(),
     )
     if options.plan:

@@ -41,6 +41,7 @@ def build_index(index: Path, plan: Plan, open_encoder: OpenEncoder) -> Built:
         _check_not_updated(workspace)
         documents = stages.documents(reader)
         passages = stages.passages(documents, words, min_words)
+        plan = stages.decide(passages)
         links = stages.after_passages(documents, passages, open_encoder)
         parts = [DOCUMENTS, PASSAGES, LINKS, *[BM25] * plan.bm25, *map(dense_part, plan.encoders)]
         retained = workspace.reuse_others(
@@ -97,6 +98,7 @@ def encode_share(index: Path, plan: Plan, open_encoder: OpenEncoder, share: Shar
         stages = Stages(workspace, plan)
         _check_not_updated(workspace)
         passages = stages.passages(stages.documents(reader), words, min_words)
+        plan = stages.decide(passages)
         return {dense_part(n): stages.share(passages, n, open_encoder, share) for n in plan.encoders}
 
 

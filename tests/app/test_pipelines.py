@@ -21,7 +21,9 @@ ENTRIES = [
     "dense",
     "hlp",
     "hlp-finetuned",
+    "static",
     "hybrid",
+    "hybrid-static",
     "hybrid-weighted",
     "bm25-squad",
     "bm25-prop",
@@ -29,7 +31,12 @@ ENTRIES = [
     "bm25-php",
     "hybrid-squad",
 ]
-NEED_VECTORS = {"hlp", "hlp-finetuned"}  # of these encoders, which the small index lacks
+NEED_VECTORS = {
+    "hlp",
+    "hlp-finetuned",
+    "static",
+    "hybrid-static",
+}  # of these encoders, which the small index lacks
 QUERIES = [Query("1", "a river in France"), Query("2", "volcano"), Query("3", "zzz")]
 
 

@@ -13,6 +13,7 @@ import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 from tiny_models import save_tiny
+from tiny_training import save_static
 
 from indexer.base.errors import InputError, MismatchError, UsageError
 from indexer.encoding.batches import encode_texts
@@ -25,7 +26,9 @@ from retriever.models.locations import (
     DEFAULT_ENCODER,
     PASSAGES,
     QUERIES,
+    STATIC_ENCODER,
     find_model,
+    is_here,
     shipped_models,
 )
 from retriever.models.towers import split_towers
@@ -328,7 +331,14 @@ def test_adapters_that_come_with_us_are_opened_by_name(adapters, monkeypatch):
     assert "adapted" in caught.value.hint
 
 
-def test_every_model_that_ships_has_a_card_and_adapters_of_the_default_encoder():
+def test_a_whole_model_that_comes_with_us_is_opened_by_name(adapters):
+    kind = replace(BI_ENCODER, shipped=adapters.parent)
+    whole = save_static(adapters.parent / STATIC_ENCODER)
+    assert {"adapted", STATIC_ENCODER} <= {*shipped_models(kind)}
+    assert find_model(STATIC_ENCODER, kind) == whole and is_here(STATIC_ENCODER, kind)
+
+
+def test_every_model_that_ships_has_a_card_and_is_whole_or_adapters_of_the_default_encoder():
     for name in shipped_models():
         folder = find_model(name)
         card = (folder / "README.md").read_text()
@@ -337,5 +347,7 @@ def test_every_model_that_ships_has_a_card_and_adapters_of_the_default_encoder()
             find_model(DEFAULT_ENCODER),
             *(find_model(other) for other in shipped_models() if other != name),
         }
-        assert base_folder(folder) in bases
-        assert sum(path.stat().st_size for path in folder.iterdir() if path.is_file()) < 5 << 20
+        is_whole = name == STATIC_ENCODER
+        assert is_whole or base_folder(folder) in bases
+        size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+        assert size < (25 if is_whole else 5) << 20
