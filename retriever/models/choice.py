@@ -25,6 +25,7 @@ def encoder_for(passages: int, device: str = "auto") -> str:
         return DEFAULT_ENCODER
     log_line(
         f"encoder: {STATIC_ENCODER}, since {DEFAULT_ENCODER} would take about {seconds / 3_600:,.1f} hours "
-        f"for {passages:,} passages on {cores} cores without a GPU; --encoder {DEFAULT_ENCODER} takes it anyway"
+        f"for {passages:,} passages on {cores} cores without a GPU; "
+        f"--encoder {DEFAULT_ENCODER} takes it anyway"
     )
     return STATIC_ENCODER

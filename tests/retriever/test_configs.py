@@ -12,6 +12,7 @@ from tokenizers import Tokenizer
 
 from indexer.base.settings import read_settings
 from retriever.mlm import main as train_masked
+from retriever.models.biencoder import open_biencoder
 from retriever.models.locations import DEFAULT_ENCODER, find_model
 from retriever.train import main as train
 from retriever.training.config import TrainConfig
@@ -73,6 +74,13 @@ def test_a_config_takes_a_step(path, data, build, index_path, tmp_path):
         base = next((base for word, base in kinds.items() if word in values["model"]["base"]), "bert")
         pairs = data / f"{values['stage']['kind']}.jsonl"
         settings += [f"model.base={data / base}", f"data.pairs=['{pairs}']", "training.batch=8"]
+        if "teacher" in values:
+            build(
+                encoders=["normalized"],
+                open_encoder=lambda name, title: open_biencoder(str(data / name), title=title),
+            )
+            settings += [f"teacher.encoder={data / 'normalized'}", f"teacher.index={index_path}"]
+            settings += [f"teacher.vectors={tmp_path / 'teacher.safetensors'}"]
         settings += [f"dev.pairs=['{data / 'finetune.jsonl'}']", "dev.most=4"]
         train([str(path), *(word for s in settings for word in ("--set", s))])
     assert (tmp_path / "out" / "training.toml").is_file()
