@@ -44,6 +44,13 @@ def test_the_standard_entries():
     assert list(read_pipelines()) == ENTRIES
 
 
+def test_of_the_shipped_encoders_the_static_one_has_not_learned_from_links(monkeypatch, make_pipelines):
+    monkeypatch.setattr("app.pipeline_kinds.shipped_models", lambda: ["hlp", "linkseek-static"])
+    index = make_pipelines().index
+    groups = {name: read_pipelines()[name].group(index) for name in ("hlp", "static", "hybrid-static")}
+    assert groups == {"hlp": "Taught by links", "static": "Zero-shot", "hybrid-static": "Fused"}
+
+
 def test_every_standard_pipeline_runs(make_pipelines):
     pipelines = make_pipelines()
     assert pipelines.available() == [name for name in ENTRIES if name not in NEED_VECTORS]
