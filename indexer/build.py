@@ -199,7 +199,7 @@ def print_estimate(estimate: Estimate) -> None:
     console.print(table)
     console.print("Stages after passages run at the same time; disk is needed until the index is published.")
     if any(s.name.startswith("encoding") and s.seconds > _LONG for s in estimate.stages):
-        console.print("A static encoder (linkseek distill) encodes in minutes: name its folder by --encoder.")
+        console.print("A static encoder takes minutes: --encoder linkseek-static.")
 
 
 def _row(numbers: dict[str, Any]) -> tuple[str, str, str]:

@@ -88,7 +88,8 @@ def estimate_build(index: Path, plan: Plan, open_encoder: OpenEncoder) -> Estima
         sampling.read(reader, words, min_words)
         if plan.bm25:
             sampling.bm25()
-        dense = [sampling.encode(vectors, open_encoder) for vectors in plan.vectors]
+        vectors = plan.decided(sampling.rows).vectors
+        dense = [sampling.encode(each, open_encoder) for each in vectors]
         return sampling.estimate(dense)
 
 
