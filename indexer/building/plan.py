@@ -50,7 +50,7 @@ class Plan:
     processes: int | None = None
     fresh: bool = False
     command: str = ""
-    choose_encoder: ChooseEncoder | None = None
+    choose_encoder: ChooseEncoder | None = field(default=None, compare=False)
     reused: Sequence[Vectors] = ()
     """of an update: the vectors that the index has already"""
 
