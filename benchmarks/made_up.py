@@ -1,22 +1,27 @@
 """A synthetic wiki of any size, as a MediaWiki export with the shape of Wikipedia.
 
-    python -m benchmarks.made_up 2000000 wiki.xml
+    python -m benchmarks.made_up 2000000 wiki.xml.zst
 
 Like Wikipedia: the distribution of links (in-degrees follow a power law with exponent 2.1: a few articles of
 two million have hundreds of thousands of links, half have fewer than five), the share of redirects (a third
 of the pages, some of them dangling), and word frequencies (Zipf's law). Smaller than Wikipedia: 60 to 200
-words and 10 to 15 links an article, where Wikipedia has about 500 and 25. The same number of articles always
-gives the same bytes; a smaller wiki is not a prefix of a larger one.
+words and 10 to 15 links an article unless asked otherwise, where Wikipedia has about 500 and 25. The same
+numbers always give the same bytes; a smaller wiki is not a prefix of a larger one.
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
+from functools import cache, partial
 from itertools import product
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+import zstandard
 from numpy.typing import NDArray
 
 EXPONENT = 2.1
@@ -46,16 +51,29 @@ _REDIRECT = """<page><title>{title}</title><ns>0</ns><id>{page}</id><redirect ti
 """
 
 
-def write_wiki(path: Path, articles: int) -> None:
-    """Write a plain XML file of so many articles and half as many redirects, in mixed order."""
-    words = np.array(_vocabulary(), object)
-    with path.open("w", encoding="utf-8") as file:
-        file.write(_HEAD)
-        for start in range(0, articles, _BLOCK):
-            draw = np.random.default_rng([articles, start])
-            for page in _pages(draw, words, start, min(start + _BLOCK, articles), articles):
-                file.write(page)
-        file.write("</mediawiki>\n")
+class Shape(NamedTuple):
+    """How many words and links an article has: the fewest and the most."""
+
+    words: tuple[int, int] = (60, 200)
+    links: tuple[int, int] = (10, 15)
+
+
+SHORT = Shape()
+
+
+def write_wiki(path: Path, articles: int, shape: Shape = SHORT) -> None:
+    """Write so many articles and half as many redirects, in mixed order; a name in .zst is compressed."""
+    starts = range(0, articles, _BLOCK)
+    block = partial(_block, articles=articles, shape=shape)
+    compressed = path.suffix == ".zst"
+    with (
+        multiprocessing.get_context("spawn").Pool() if len(starts) > 10 else nullcontext() as pool,
+        zstandard.open(path, "wb") if compressed else path.open("wb") as file,
+    ):
+        file.write(_HEAD.encode())
+        for pages in pool.imap(block, starts) if pool else map(block, starts):
+            file.write(pages)
+        file.write(b"</mediawiki>\n")
 
 
 def in_degree_ranks(draw: np.random.Generator, count: int, articles: int) -> NDArray[np.int64]:
@@ -65,13 +83,24 @@ def in_degree_ranks(draw: np.random.Generator, count: int, articles: int) -> NDA
     return (draw.uniform(low, high, count) ** (1 / power)).astype(np.int64) - 1
 
 
+def _block(start: int, articles: int, shape: Shape) -> bytes:
+    draw = np.random.default_rng([articles, start])
+    stop = min(start + _BLOCK, articles)
+    return "".join(_pages(draw, _vocabulary(), start, stop, articles, shape)).encode()
+
+
 def _pages(
-    draw: np.random.Generator, words: NDArray[np.object_], start: int, stop: int, articles: int
+    draw: np.random.Generator,
+    words: NDArray[np.object_],
+    start: int,
+    stop: int,
+    articles: int,
+    shape: Shape,
 ) -> Iterator[str]:
     count = stop - start
     step = _coprime_step(articles)
-    lengths = draw.integers(60, 201, count)  # [n]
-    links = draw.integers(10, 16, count)  # [n]
+    lengths = draw.integers(shape.words[0], shape.words[1] + 1, count)  # [n]
+    links = draw.integers(shape.links[0], shape.links[1] + 1, count)  # [n]
     text = _zipf(draw, int(lengths.sum()), len(words))
     targets = in_degree_ranks(draw, int(links.sum()), articles) * step % articles
     kinds = draw.random(len(targets))
@@ -119,7 +148,8 @@ def _zipf(draw: np.random.Generator, count: int, size: int) -> NDArray[np.int64]
     return (float(size + 1) ** draw.random(count)).astype(np.int64) - 1
 
 
-def _vocabulary() -> list[str]:
+@cache
+def _vocabulary() -> NDArray[np.object_]:
     """Words of one to four syllables, short ones first."""
     syllables = ["".join(pair) for pair in product("bdfgklmnprstvz", "aeiou")]
     words: list[str] = []
@@ -127,8 +157,8 @@ def _vocabulary() -> list[str]:
         for letters in product(syllables, repeat=length):
             words.append("".join(letters))
             if len(words) == _VOCABULARY:
-                return words
-    return words
+                return np.array(words, object)
+    raise AssertionError(f"fewer than {_VOCABULARY} words")
 
 
 def _coprime_step(articles: int) -> int:

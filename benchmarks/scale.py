@@ -2,11 +2,13 @@
 linear?
 
 Three builds, each in its own process and each reusing the parts of the one before: documents, passages and
-links; Lucene; vectors of a trivial encoder with 16 dimensions, which shows the cost of a build around a real
-encoder. Processor time is the sum over all processes, and is less disturbed by other programs than wall-clock
-time. Memory excludes the pages of mapped files, which the system reclaims when needed, except in the rows
-that name them. "Cold" means that the system was asked to drop the index's files from its cache. An article
-takes 5 kB of the temporary folder (TMPDIR).
+links; Lucene; vectors, by default of a trivial encoder with 16 dimensions, which shows the cost of a build
+around a real encoder. With a real one, searches of each pipeline follow, for words of random passages.
+Processor time is the sum over all processes, and is less disturbed by other programs than wall-clock time.
+Memory excludes the pages of mapped files, which the system reclaims when needed, except in the rows that name
+them. "Cold" means that the system was asked to drop the index's files from its cache. An article takes 3 kB
+of the temporary folder (TMPDIR), and its vectors. With `--folder`, wiki and index stay there, and an
+interrupted run resumes with the stage that it was in.
 """
 
 from __future__ import annotations
@@ -27,41 +29,53 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.harness import Benchmark, Figure, run
-from benchmarks.made_up import write_wiki
+from benchmarks.made_up import SHORT, Shape, write_wiki
 from indexer.base.watch import Watch
 from indexer.building.builder import build_index
-from indexer.building.plan import Built, Plan
+from indexer.building.plan import Plan
 from indexer.encoding.batches import Parallel, Tokens
+from indexer.encoding.encode import Encoder
 from indexer.index import Index
+from indexer.store.artifacts import MANIFEST, read_json
 
 _PASSAGES = 100
-_BUILDS = (("documents", "passages", "links"), ("bm25",), ("encoding trivial", "FAISS trivial"))
+_QUESTIONS, _WARM_UP, _WORDS = 100, 10, 8
+_TRIVIAL = "trivial"
 _SPAWN = multiprocessing.get_context("spawn")
 
 
-def measure(options: argparse.Namespace) -> list[Figure]:
-    """Times and memory of each stage, then of opening and reading."""
-    with tempfile.TemporaryDirectory() as folder:
-        return list(_measure(Path(folder, "wiki.xml"), Path(folder, "index"), options))
+def measure(options: argparse.Namespace) -> Iterator[Figure]:
+    """Times and memory of each stage, then of opening, reading and searching."""
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = options.folder or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        corpus, index = folder / "wiki.xml.zst", folder / "index"
+        if not corpus.exists():
+            started = time.perf_counter()
+            write_wiki(corpus, options.articles, Shape(tuple(options.words), tuple(options.links)))
+            _say(f"{options.articles:,} articles written in {time.perf_counter() - started:.0f} s")
+        yield from _stages(corpus, index, options)
+        yield from _opening(index, options.rounds)
+        if options.encoder != _TRIVIAL:
+            yield from _searching(index)
 
 
-def _measure(corpus: Path, index: Path, options: argparse.Namespace) -> Iterator[Figure]:
-    started = time.perf_counter()
-    write_wiki(corpus, options.articles)
-    _say(f"{options.articles:,} articles written in {time.perf_counter() - started:.0f} s")
-    built: list[Built] = []
-    for stages in _BUILDS:
+def _stages(corpus: Path, index: Path, options: argparse.Namespace) -> Iterator[Figure]:
+    """Figures of the stages that were not finished by an earlier run, and of the index."""
+    encoding = f"encoding {options.encoder}"
+    builds = (("documents", "passages", "links"), ("bm25",), (encoding, f"FAISS {options.encoder}"))
+    for stages in builds:
         plan = Plan(
             corpus,
             bm25="bm25" in stages,
-            encoders=["trivial"] if "encoding trivial" in stages else [],
+            encoders=[options.encoder] if encoding in stages else [],
+            passage_words=options.passage_words,
             processes=options.processes,
         )
         with _process(_build, index, plan) as (process, results), Watch(process.pid) as watch:
             began, done = results.recv()
             process.join()
-        built.append(done)
-        for stage in stages:
+        for stage in (stage for stage in stages if stage in done.times):
             start, end = (began + moment for moment in done.times[stage])
             scale = 1e6 / options.articles
             yield Figure(f"{stage}: processor time an article", "us", watch.cpu(start, end) * scale)
@@ -71,13 +85,17 @@ def _measure(corpus: Path, index: Path, options: argparse.Namespace) -> Iterator
                 peak = watch.peak("together", start, end)
                 yield Figure(f"{stage}: peak memory of all processes", "MB", peak)
         yield Figure(f"{stages[-1]}: peak memory with mapped files", "MB", watch.peak("mapped"))
-        _say(", ".join(f"{stage} {done.seconds[stage]:.0f} s" for stage in stages))
+        _say(", ".join(f"{stage} {seconds:.0f} s" for stage, seconds in done.seconds.items()))
+    manifest = read_json(index / MANIFEST)
     for count in ("passages", "links", "redirects"):
-        yield Figure(count, "", built[0].manifest["counts"][count])
+        yield Figure(count, "", manifest["counts"][count])
     yield Figure("size of the index", "MB", sum(p.stat().st_size for p in index.rglob("*")) / 1e6)
+
+
+def _opening(index: Path, rounds: int) -> Iterator[Figure]:
     for how, prepare in (("cold", _forget), ("warm", _read_all)):
         taken = []
-        for seed in range(options.rounds):
+        for seed in range(rounds):
             prepare(index)
             with _process(_open_and_read, index, seed) as (_, results):
                 taken.append(results.recv())
@@ -89,8 +107,46 @@ def _measure(corpus: Path, index: Path, options: argparse.Namespace) -> Iterator
 
 def _build(results: Any, index: Path, plan: Plan) -> None:
     began = time.perf_counter()
-    built = build_index(index, plan, lambda name, title: TrivialEncoder())
+    built = build_index(index, plan, _open_encoder)
     results.send((began, built))
+
+
+def _open_encoder(name: str, title: bool) -> Encoder:
+    from retriever.models.biencoder import open_biencoder
+
+    return TrivialEncoder() if name == _TRIVIAL else open_biencoder(name, title=title)
+
+
+def _searching(index: Path) -> Iterator[Figure]:
+    """Of pipelines without a re-ranker: the first answer of a cold process, then one question at a time."""
+    passages = Index.open(index).passages
+    rows = random.Random(0).sample(range(len(passages)), _QUESTIONS + _WARM_UP)
+    questions = [" ".join(passages[row].text.split()[-_WORDS:]) for row in rows]
+    for pipeline in ("bm25", "dense", "hybrid"):
+        _forget(index)
+        with _process(_search, index, pipeline, questions) as (process, results), Watch(process.pid) as watch:
+            first, taken = results.recv()
+            process.join()
+        yield Figure(f"{pipeline}: first answer, cold", "s", first)
+        for percent in (50, 95):
+            yield Figure(f"{pipeline}: a question, p{percent}", "ms", float(np.percentile(taken, percent)))
+        yield Figure(f"{pipeline}: memory of searching", "MB", watch.peak("main"))
+
+
+def _search(results: Any, index: Path, pipeline: str, questions: list[str]) -> None:
+    """Sends (seconds from opening the index to the first answer, milliseconds of each further question)."""
+    from app.service import SearchService
+
+    started = time.perf_counter()
+    service = SearchService(index)
+    service.search(questions[0], pipeline, 10)
+    first = time.perf_counter() - started
+    taken = []
+    for question in questions[1:]:
+        started = time.perf_counter()
+        service.search(question, pipeline, 10)
+        taken.append(1000 * (time.perf_counter() - started))
+    results.send((first, taken[_WARM_UP - 1 :]))
 
 
 def _open_and_read(results: Any, index: Path, seed: int) -> None:
@@ -159,6 +215,11 @@ def _say(text: str) -> None:
 
 def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--articles", type=int, default=20_000)
+    parser.add_argument("--words", type=int, nargs=2, default=SHORT.words, help="the fewest and the most")
+    parser.add_argument("--links", type=int, nargs=2, default=SHORT.links, help="the fewest and the most")
+    parser.add_argument("--passage-words", type=int, default=100)
+    parser.add_argument("--encoder", default=_TRIVIAL, help="name or path, default one that costs nothing")
+    parser.add_argument("--folder", type=Path, help="where wiki and index stay; default a temporary one")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
 
 
