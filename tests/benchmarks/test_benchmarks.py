@@ -161,7 +161,7 @@ def test_a_small_corpus_is_repeated_under_other_ids() -> None:
         ("encoding", ["--passages", "16"]),
         ("scoring", ["--questions", "2", "--depth", "8", "--passages", "50"]),
         ("parsing", []),
-        ("scale", ["--articles", "300"]),
+        ("scale", ["--articles", "300", "--encoder", "linkseek-static"]),
     ],
 )
 def test_a_benchmark_prints_ours_and_the_peers(name: str, options: list[str]) -> None:

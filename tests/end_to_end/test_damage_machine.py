@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from command import ROOT, WITH_TESTS, Done
-from damage import SAMPLE, WITHOUT_SEARCH, build, kept, search, told, without_privileges
+from damage import SAMPLE, WITHOUT_SEARCH, build, here, kept, search, told, without_privileges
 from fake_encoder import FakeEncoder
 from tiny_corpus import linked_rows, write_jsonl
 
@@ -162,6 +162,23 @@ def test_a_full_disk_leaves_the_index_in_use_as_it_is(disk):
     told(build("--corpus", SAMPLE, "--index", disk / "i"), MachineError, "Free some space")
     assert len(Index.open(disk / "i").documents) == 20
     Index.open(disk / "i").verify()
+
+
+def test_a_full_disk_while_recall_is_written_leaves_the_manifest_as_it_was(disk, tmp_path, monkeypatch):
+    monkeypatch.setattr("retriever.models.biencoder.open_biencoder", lambda location: FakeEncoder("fake"))
+    questions = tmp_path / "questions.tsv"
+    questions.write_text("1\twho was first\n2\twhat is it\n")
+    build_all(disk / "i", "compact")
+    manifest = disk / "i" / "dense" / "fake" / "manifest.json"
+    before = manifest.read_bytes()
+    fill(disk)
+    command = ("indexer/recall.py", "--index", disk / "i", "--queries", questions)
+    told(here(*command), MachineError, "Free some space")
+    assert manifest.read_bytes() == before
+    Index.open(disk / "i").verify()
+    (disk / "taken").unlink()
+    kept(here(*command))
+    assert "recall" in Index.open(disk / "i").dense().manifest
 
 
 def test_a_limit_on_the_size_of_files(tmp_path):
