@@ -28,7 +28,10 @@ if TYPE_CHECKING:
     from retriever.models.biencoder import BiEncoder
 
 _MAX_MEMBERS = 50
-_PREFERRED = ("bm25", "hybrid")
+RECOMMENDED = "hybrid-weighted"
+"""The best measured without a re-ranker (docs/results.md)."""
+
+_PREFERRED = ("bm25", RECOMMENDED)
 
 STANDARD = Path(__file__).with_name("pipelines.toml")
 

@@ -21,6 +21,7 @@ from pydantic_settings import CliPositionalArg
 from rich.console import Console
 from rich.text import Text
 
+from app.pipelines import RECOMMENDED
 from app.service import Answer, SearchService
 from indexer.base.errors import UsageError
 from indexer.base.options import Options, parse_options
@@ -36,7 +37,7 @@ class SearchOptions(Options):
     """the question"""
     index: Path = Path("index/sample")
     """the folder of the index"""
-    pipeline: str = "hybrid"
+    pipeline: str = RECOMMENDED
     """which pipeline to ask; --pipelines names them"""
     pipelines_file: Path | None = None
     """a TOML file with pipelines of your own"""

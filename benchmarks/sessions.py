@@ -123,7 +123,7 @@ async def visit(
                 if reading:
                     await asyncio.sleep(draw.uniform(0, 2 * reading))
                 question = questions[(number + turn * visitors) % len(questions)]
-                view = {"q": question, "pipelines": ["bm25", "hybrid"], "k": 10}
+                view = {"q": question, "pipelines": ["bm25", "hybrid-weighted"], "k": 10}
                 taken.append(await visitor.ask(view))
 
     async with asyncio.TaskGroup() as group:

@@ -28,12 +28,12 @@ PICTURES = ROOT / "docs" / "pictures"
 QUESTION = "Which sickness killed the lady who foresaw software?"
 ARTICLE = {"id": "Ada_Lovelace", "index": "sample"}
 CONTRASTS = ["prop", "php-hp", "php-shp", "harp-rdp"]
-TWO = {"q": QUESTION, "pipelines": ["bm25", "hybrid"], "k": 10, "index": "sample"}
+TWO = {"q": QUESTION, "pipelines": ["bm25", "hybrid-weighted"], "k": 10, "index": "sample"}
 
 # name: page, parameters of its address, and a selector of what is there when it is complete
 PAGES: dict[str, tuple[str, dict[str, Any], str]] = {
     "search": ("", TWO, ".ls-answer"),
-    "four": ("", TWO | {"pipelines": ["bm25", "dense", "hybrid", "bm25-squad"]}, ".ls-answer"),
+    "four": ("", TWO | {"pipelines": ["bm25", "dense", "hybrid-weighted", "bm25-squad"]}, ".ls-answer"),
     "ranks": ("", TWO | {"chart": 1}, ".stVegaLiteChart svg.marks"),
     "why": ("", TWO | {"why": "Ada_Lovelace#2"}, "svg.ls-graph"),
     "start": ("", {"index": "sample"}, ".ls-invitation"),

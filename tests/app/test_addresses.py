@@ -37,7 +37,7 @@ def test_there_and_back_with_everything():
 
 
 def test_an_empty_address():
-    assert read_search_view({}, AVAILABLE) == SearchView("", ("bm25", "hybrid"), 10)
+    assert read_search_view({}, AVAILABLE) == SearchView("", ("bm25", "hybrid-weighted"), 10)
 
 
 def test_links():
@@ -58,8 +58,8 @@ def test_switches_are_on_by_a_1_alone(value):
     [
         (["dense"], ("dense",)),
         (["dense", "<script>", "../x", "dense", "bm25"], ("dense", "bm25")),
-        (["nothing"], ("bm25", "hybrid")),
-        ([], ("bm25", "hybrid")),
+        (["nothing"], ("bm25", "hybrid-weighted")),
+        ([], ("bm25", "hybrid-weighted")),
         (AVAILABLE, ("bm25", "ql", "dense", "hybrid")),
     ],
 )
@@ -78,7 +78,7 @@ def test_counts(k, expected):
 
 def test_a_parameter_that_is_given_twice():
     assert read_search_view({"q": ["first", "second"], "k": ["20", "5"]}, AVAILABLE) == SearchView(
-        "first", ("bm25", "hybrid"), 20
+        "first", ("bm25", "hybrid-weighted"), 20
     )
 
 

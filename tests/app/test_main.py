@@ -115,15 +115,15 @@ def test_a_question_in_two_columns(page):
     test = ask(page(), "Did a volcano erupt?")
     bm25, hybrid = columns(test)
     assert len(test.columns) == 2
-    assert (bm25.all("h2"), hybrid.all("h2")) == (["bm25"], ["hybrid"])
+    assert (bm25.all("h2"), hybrid.all("h2")) == (["bm25"], ["hybrid-weighted"])
     assert re.fullmatch(r"3 passages in [0-9.]+ ms", bm25.all(".ls-time")[0])
     assert {"volcano", "erupted"} <= {*bm25.marks} and "below a volcano, which erupted last" in bm25.words
     assert "https://a.example.org/?a=1&b=2" in bm25.hrefs
-    assert bm25.all(".ls-other", "title")[0].startswith("Rank 1 in hybrid")
+    assert bm25.all(".ls-other", "title")[0].startswith("Rank 1 in hybrid-weighted")
     assert bm25.all(".ls-stages dt") == ["search"]
     assert address(test) == {
         "q": ["Did a volcano erupt?"],
-        "pipelines": ["bm25", "hybrid"],
+        "pipelines": ["bm25", "hybrid-weighted"],
         "k": ["10"],
         "index": ["tiny"],
     }
@@ -144,8 +144,8 @@ def test_at_most_four_pipelines(page):
     test = ask(page(), "river")
     run(choose(test, "bm25", "ql", "dense", "hybrid", "hybrid-weighted"))
     assert len(columns(test)) == 4
-    assert chosen(test) == ["bm25", "hybrid", "ql", "dense"]
-    assert "At most 4 pipelines" in test.caption[0].value and "weighted is not shown" in test.caption[0].value
+    assert chosen(test) == ["bm25", "hybrid-weighted", "ql", "dense"]
+    assert "At most 4 pipelines fit side by side\\, so hybrid is not shown" in test.caption[0].value
     assert not run(choose(test, "bm25", "ql")).caption
 
 
@@ -296,7 +296,8 @@ def test_one_pipeline_fails_and_the_other_answers(page, monkeypatch):
     monkeypatch.setattr("app.pipelines._open_biencoder", open_encoder)
     test = ask(page(), "river")
     assert len(columns(test)) == 1
-    assert "Hybrid: encoder &lt;words&gt;: gone" in notices(test)[0] and "Get it back." in notices(test)[0]
+    [notice] = notices(test)
+    assert "Hybrid-weighted: encoder &lt;words&gt;: gone" in notice and "Get it back." in notice
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from rich.console import Console
 from small_index import HOSTILE_TITLE, build
 
 from app import search as command
-from app.pipelines import read_pipelines
+from app.pipelines import RECOMMENDED, read_pipelines
 from app.service import Answer, Hit
 from indexer.base.errors import DamagedIndexError, InputError, LinkseekError, UsageError, exit_on_error
 
@@ -47,8 +47,8 @@ def test_a_question_of_several_words(run):
     assert "The Seine is a river." in run("where", "does", "the", "Seine", "flow", "--pipeline", "bm25")
 
 
-def test_the_default_pipeline_is_hybrid(run):
-    assert "hybrid: 5 passages in " in run("river")
+def test_the_default_pipeline_is_the_recommended_one(run):
+    assert f"{RECOMMENDED}: 5 passages in " in run("river")
 
 
 def test_nothing_found(run):

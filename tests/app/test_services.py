@@ -10,7 +10,7 @@ import pytest
 from small_index import WordEncoder, WordScorer, build
 
 from app.background.services import MAX_OPEN, Services
-from app.pipelines import Models
+from app.pipelines import RECOMMENDED, Models
 from app.service import SearchService
 from indexer.search import lucene_index
 
@@ -39,7 +39,7 @@ def test_a_rebuilt_index_is_opened_again_and_the_old_one_is_closed(two_indexes, 
     new = services.open(index, None, NO_RESULTS)
     assert new is not old and [hit.title for hit in new.search("river", "bm25").hits] == ["New"]
     del old
-    new.search("river", "hybrid")  # every pipeline of the first visit is open
+    new.search("river", RECOMMENDED)  # every pipeline of the first visit is open
     gc.collect()
     assert lucene() is None
     new.search("river", "bm25")

@@ -30,10 +30,10 @@ def test_comparing_and_sharing_and_going_back(application, page, settled):
     page.keyboard.press("Enter")
     page.get_by_role("heading", name="bm25").wait_for()
     settled(page)
-    found = {name: titles(page, name) for name in ("bm25", "hybrid")}
-    assert all(len(names) == 10 for names in found.values()) and found["bm25"] != found["hybrid"]
-    assert found["hybrid"][0] == "Ada Lovelace"
-    hybrid = page.get_by_role("region", name="Results of hybrid")
+    found = {name: titles(page, name) for name in ("bm25", "hybrid-weighted")}
+    assert all(len(names) == 10 for names in found.values()) and found["bm25"] != found["hybrid-weighted"]
+    assert found["hybrid-weighted"][0] == "Ada Lovelace"
+    hybrid = page.get_by_role("region", name="Results of hybrid-weighted")
     assert hybrid.locator("mark.ls-said").first.inner_text() == "cancer"
     assert "first answer at rank 1" in hybrid.inner_text()
     assert re.search(r"encode question\s+[\d.]+ ms", hybrid.inner_text())
@@ -43,17 +43,17 @@ def test_comparing_and_sharing_and_going_back(application, page, settled):
     page.locator(CHART).wait_for()
     settled(page)
     shared = page.url
-    assert "chart=1" in shared and "pipelines=bm25&pipelines=hybrid" in shared
+    assert "chart=1" in shared and "pipelines=bm25&pipelines=hybrid-weighted" in shared
 
     page.go_back()  # to the view without the chart
     page.locator(CHART).wait_for(state="detached")
-    assert titles(page, "hybrid") == found["hybrid"]
+    assert titles(page, "hybrid-weighted") == found["hybrid-weighted"]
 
     other = page.context.new_page()  # somebody else opens what was shared
     other.goto(shared)
     other.locator(CHART).wait_for()
     settled(other)
-    assert titles(other, "bm25") == found["bm25"] and titles(other, "hybrid") == found["hybrid"]
+    assert titles(other, "bm25") == found["bm25"] and titles(other, "hybrid-weighted") == found["hybrid-weighted"]
     assert other.get_by_label("Question", exact=True).input_value() == QUESTION
 
 

@@ -162,5 +162,5 @@ def test_generated_parts_are_current(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_make_demo_prints_the_comparison() -> None:
     done = run(["make", "demo"], env={**os.environ, "COLUMNS": "160"})
     assert done.returncode == 0, done.stderr
-    for name in ("bm25", "dense", "hybrid", "accuracy@20", "nDCG@10", "linkseek app"):
+    for name in ("bm25", "dense", "hybrid-weighted", "accuracy@20", "nDCG@10", "linkseek app"):
         assert name in done.stdout

@@ -56,7 +56,7 @@ def test_the_demo_runs_from_the_wheel_in_an_empty_folder(wheel: Path, tmp_path: 
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    words = ("bm25", "dense", "hybrid", "accuracy@20", "nDCG@10", "report.html")
+    words = ("bm25", "dense", "hybrid-weighted", "accuracy@20", "nDCG@10", "report.html")
     printed = linkseek("demo")
     assert all(word in printed for word in words)
     assert {path.name for path in empty.iterdir()} == {"index", "results"}
