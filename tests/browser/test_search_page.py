@@ -53,7 +53,7 @@ def test_comparing_and_sharing_and_going_back(application, page, settled):
     other.goto(shared)
     other.locator(CHART).wait_for()
     settled(other)
-    assert titles(other, "bm25") == found["bm25"] and titles(other, "hybrid-weighted") == found["hybrid-weighted"]
+    assert {name: titles(other, name) for name in found} == found
     assert other.get_by_label("Question", exact=True).input_value() == QUESTION
 
 
