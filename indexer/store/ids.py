@@ -20,8 +20,12 @@ from indexer.store.artifacts import check_array, open_array, rebuild_hint
 
 def hash_ids(ids: Iterable[str]) -> NDArray[np.uint64]:
     """The 64-bit hashes (XXH3) of ids, uint64 [n]."""
-    digest = xxhash.xxh3_64_intdigest
-    return np.fromiter((digest(i.encode("utf-8", "surrogatepass")) for i in ids), np.uint64)
+    return np.fromiter(map(hash_id, ids), np.uint64)
+
+
+def hash_id(name: str) -> int:
+    """One of them."""
+    return xxhash.xxh3_64_intdigest(name.encode("utf-8", "surrogatepass"))
 
 
 _RECENT = 1 << 17

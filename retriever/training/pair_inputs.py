@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from indexer.store.ids import hash_ids
+from indexer.store.ids import hash_id
 from retriever.mining.pairs import Context
 from retriever.models.biencoder import TextFormat
 from retriever.training.batches import Sample
@@ -59,8 +59,9 @@ def context_keys(context: Context) -> tuple[int, int, int]:
 
 
 def key_of(name: str) -> int:
-    """A name's hash, 64 bits; 0 if it is empty."""
-    return int(hash_ids([name]).view(np.int64)[0]) if name else 0
+    """A name's hash, 64 bits with a sign; 0 if it is empty."""
+    key = hash_id(name) if name else 0
+    return key - (1 << 64) if key >> 63 else key
 
 
 def document_of(context: Context) -> str:

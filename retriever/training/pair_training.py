@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 from accelerate.utils import set_seed
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from indexer.base.errors import InputError, UsageError
@@ -93,7 +94,7 @@ def make_task(config: TrainConfig, run: Run, pairs_sha256: str) -> tuple[Task, d
     dimension = model.get_embedding_dimension() or 0
     if any(width > dimension for width in config.loss.widths):
         raise UsageError(f"loss.widths: vectors have {dimension} numbers", "Give smaller widths.")
-    used = partial(_used, config, pairs, np.concatenate(list(sources.values())).tolist())
+    used = partial(_used, config, pairs, sources.values())
     text_format = TextFormat(config.texts.title, **text_prompts(model))
     teacher = None
     if config.teacher.encoder:
@@ -123,12 +124,13 @@ def make_task(config: TrainConfig, run: Run, pairs_sha256: str) -> tuple[Task, d
     return task, {"pairs": counts, "SHA-256 of the pairs": f"`{pairs_sha256}`", "scale of scores": scale}
 
 
-def _used(config: TrainConfig, pairs: PairTable, rows: Iterable[int]) -> Iterator[Sample[Pair]]:
-    """The samples of rows, without the kinds of negatives that never join a batch."""
+def _used(
+    config: TrainConfig, pairs: PairTable, sources: Iterable[NDArray[np.int64]]
+) -> Iterator[Sample[Pair]]:
+    """The samples of each source's rows, without the kinds of negatives that never join a batch."""
     kinds = ("negatives", "hard_negatives")
     unused: dict[str, Any] = {kind: () for kind in kinds if not getattr(config.data, kind)}
-    for row in rows:
-        sample = pairs[row]
+    for sample in chain.from_iterable(map(pairs.samples, sources)):
         yield replace(sample, record=replace(sample.record, **unused))
 
 

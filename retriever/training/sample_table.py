@@ -5,11 +5,13 @@ Files are read once, checked, and stored as one Arrow table, so that millions of
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from indexer.base.progress import progress
@@ -49,5 +51,12 @@ class SampleTable(Generic[T]):
         return len(self._table)
 
     def __getitem__(self, row: int) -> Sample[T]:
-        values = self._table.row(int(row))
-        return Sample(int(row), values["place"], self.record.validate_python(values))
+        return self._sample(int(row), self._table.row(int(row)))
+
+    def samples(self, rows: NDArray[np.int64]) -> Iterator[Sample[T]]:
+        """Those of some rows, int64 [n] ascending, in order."""
+        for row, values in zip(rows.tolist(), self._table.chosen(rows), strict=True):
+            yield self._sample(row, values)
+
+    def _sample(self, row: int, values: Row) -> Sample[T]:
+        return Sample(row, values["place"], self.record.validate_python(values))

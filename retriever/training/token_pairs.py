@@ -82,7 +82,7 @@ class TokenPair:
 
 
 class TokenPairs:
-    """Samples by the rows of their table. Equal passages are stored once; number 0 is the blank one.
+    """Samples by the rows of their table. Equal texts are stored once; passage 0 is the blank one.
 
     query_keys: int64 [Q]; passage_keys: int64 [C, 3], of text, id and document.
     """
@@ -97,8 +97,15 @@ class TokenPairs:
     ) -> None:
         queries, passages = Texts(tokenizer, query_tokens), Texts(tokenizer, passage_tokens)
         passages.add("")
-        query_keys: list[int] = []
+        query_numbers: dict[int, int] = {}
         numbers = {(0, 0, 0): 0}
+
+        def number_of_query(query: str) -> int:
+            key = key_of(query)
+            if key not in query_numbers:
+                query_numbers[key] = len(query_numbers)
+                queries.add(query)
+            return query_numbers[key]
 
         def number_of(context: Context) -> int:
             key = context_keys(context)
@@ -110,22 +117,20 @@ class TokenPairs:
         self._samples: dict[int, Sample[TokenPair]] = {}
         with progress("tokenising pairs", unit="pairs") as advance:
             for sample in pairs:
-                pair, query = sample.record, text_format.query(sample.record.query)
+                pair = sample.record
                 self._samples[sample.row] = Sample(
                     sample.row,
                     sample.place,
                     TokenPair(
-                        len(query_keys),
+                        number_of_query(text_format.query(pair.query)),
                         number_of(pair.positive),
                         [number_of(context) for context in pair.negatives],
                         [number_of(context) for context in pair.hard_negatives],
                     ),
                 )
-                queries.add(query)
-                query_keys.append(key_of(query))
                 advance(1)
         self.queries, self.passages = queries.rows(), passages.rows()
-        self.query_keys = np.array(query_keys, np.int64)
+        self.query_keys = np.array(list(query_numbers), np.int64)
         self.passage_keys = np.array(list(numbers), np.int64)
 
     def __len__(self) -> int:

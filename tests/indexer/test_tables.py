@@ -56,6 +56,18 @@ def test_rows_come_back_in_order_by_row_by_cell_and_as_a_whole(three_segments):
     assert len(list(table.batches(["number"]))) == 3 + 4
 
 
+@pytest.mark.parametrize("rows", [[], [0], [24], [3, 4, 11], [9, 10], range(25), range(0, 25, 7)])
+def test_chosen_rows_are_those_read_one_by_one(three_segments, rows):
+    table = Table(three_segments, SCHEMA)
+    assert list(table.chosen(np.array(rows, np.int64))) == [table.row(row) for row in rows]
+
+
+@pytest.mark.parametrize("rows", [[-1, 3], [3, 25]])
+def test_chosen_rows_that_the_table_does_not_have(three_segments, rows):
+    with pytest.raises(IndexError, match="of a table of 25 rows"):
+        list(Table(three_segments, SCHEMA).chosen(np.array(rows)))
+
+
 def test_every_range_of_a_column_across_batches_and_segments(three_segments):
     table = Table(three_segments, SCHEMA)
     for start in range(27):

@@ -130,19 +130,23 @@ def test_inputs_are_those_of_the_library(data, tmp_path):
     rows = pair_rows(6, objectives=("dual-link",), negatives=3, hard=0)
     rows[2]["negative_ctxs"] = []
     rows[4]["positive_ctxs"] = rows[1]["positive_ctxs"]
+    rows[5]["question"] = rows[1]["question"]
     pairs = open_pairs([write_pairs(tmp_path / "p.jsonl", rows)], "pretrain", tmp_path / "p.arrow")
     model = SentenceTransformer(str(data / "static"), device="cpu")
     text_format = TextFormat()
-    tokens = TokenPairs(map(pairs.__getitem__, range(6)), model.tokenizer, text_format, 0, 0)
+    samples = list(pairs.samples(np.arange(6)))
+    assert samples == [pairs[row] for row in range(6)]
+    tokens = TokenPairs(samples, model.tokenizer, text_format, 0, 0)
     options = {"negatives": 2, "seed": 5, "mini_batch": 4}
-    ours = TokenCollator(tokens, **options)([tokens[row] for row in (4, 2, 1)], epoch=1)
-    theirs = PairCollator(model, text_format, 0, 0, **options)([pairs[row] for row in (4, 2, 1)], epoch=1)
+    ours = TokenCollator(tokens, **options)([tokens[row] for row in (4, 2, 1, 5)], epoch=1)
+    theirs = PairCollator(model, text_format, 0, 0, **options)([pairs[row] for row in (4, 2, 1, 5)], epoch=1)
     assert torch.equal(ours["keys"], theirs["keys"])
     for name in ("queries", "passages"):
         for mine, library in zip(ours[name], theirs[name], strict=True):
             assert mine["input_ids"].tolist() == library["input_ids"].tolist()
             assert mine["offsets"].tolist() == library["offsets"].tolist()
     assert len(tokens.passages) == 1 + 5 + 15  # the blank one, and each passage once
+    assert len(tokens.queries) == 5
 
 
 def test_texts_are_cut_where_the_settings_say(data, tmp_path):
