@@ -27,7 +27,7 @@ from retriever.models.locations import DEFAULT_ENCODER, find_model
 
 def measure(options: argparse.Namespace) -> list[Figure]:
     """Passages a second of both, and how far the vectors are apart."""
-    titles, texts = _texts(options)
+    titles, texts = passage_texts(options)
     encoder = open_biencoder(DEFAULT_ENCODER)
     peer = load_sentence_transformer(find_model(DEFAULT_ENCODER), DEFAULT_ENCODER)
     inputs = [encoder.text_format.passage(*pair) for pair in zip(titles, texts, strict=True)]
@@ -66,7 +66,7 @@ def measure(options: argparse.Namespace) -> list[Figure]:
     return figures
 
 
-def _texts(options: argparse.Namespace) -> tuple[list[str], list[str]]:
+def passage_texts(options: argparse.Namespace) -> tuple[list[str], list[str]]:
     """(titles, texts), of an index where one is given, spread over all of it."""
     if options.index is None:
         chosen = passages(options.corpus, options.passages)
@@ -79,6 +79,11 @@ def _texts(options: argparse.Namespace) -> tuple[list[str], list[str]]:
 
 def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--passages", type=int, default=1024)
+    add_index_option(parser)
+
+
+def add_index_option(parser: argparse.ArgumentParser) -> None:
+    """The option of `passage_texts`."""
     parser.add_argument("--index", type=Path, help="take the passages of an index instead of the corpus")
 
 

@@ -159,6 +159,7 @@ def test_a_small_corpus_is_repeated_under_other_ids() -> None:
         ("dense", ["--vectors", "800", "--dimension", "16"]),
         ("lucene", ["--passages", "300", "--queries", "5"]),
         ("encoding", ["--passages", "16"]),
+        ("static", ["--passages", "16"]),
         ("scoring", ["--questions", "2", "--depth", "8", "--passages", "50"]),
         ("parsing", []),
         ("scale", ["--articles", "300", "--encoder", "linkseek-static"]),
