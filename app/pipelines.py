@@ -205,6 +205,11 @@ class Pipelines:
         return self._scorers[name]
 
 
+def default_pipeline(available: Sequence[str]) -> str:
+    """The pipeline of a question that names none: the recommended one, or the first that the index can run."""
+    return RECOMMENDED if RECOMMENDED in available else next(iter(available), RECOMMENDED)
+
+
 def default_pipelines(available: Sequence[str]) -> tuple[str, ...]:
     """The pipelines of a first visit: words next to words and vectors, or the first two."""
     preferred = tuple(name for name in _PREFERRED if name in available)

@@ -21,7 +21,7 @@ from pydantic_settings import CliPositionalArg
 from rich.console import Console
 from rich.text import Text
 
-from app.pipelines import RECOMMENDED
+from app.pipelines import default_pipeline
 from app.service import Answer, SearchService
 from indexer.base.errors import UsageError
 from indexer.base.options import Options, parse_options
@@ -37,8 +37,8 @@ class SearchOptions(Options):
     """the question"""
     index: Path = Path("index/sample")
     """the folder of the index"""
-    pipeline: str = RECOMMENDED
-    """which pipeline to ask; --pipelines names them"""
+    pipeline: str | None = None
+    """which pipeline to ask; --pipelines names them; default hybrid-weighted, or bm25 without vectors"""
     pipelines_file: Path | None = None
     """a TOML file with pipelines of your own"""
     k: Annotated[int, Field(ge=1, le=1000)] = 5
@@ -58,7 +58,8 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
         return
     if not options.question:
         raise UsageError("the question is missing", f'For example: {program} "Who named oxygen?"')
-    answer = service.search(" ".join(options.question), options.pipeline, options.k)
+    pipeline = options.pipeline or default_pipeline(service.pipelines.available())
+    answer = service.search(" ".join(options.question), pipeline, options.k)
     if options.json_:
         sys.stdout.buffer.write(orjson.dumps(answer.to_json(), option=orjson.OPT_INDENT_2) + b"\n")
     else:

@@ -51,6 +51,10 @@ def test_the_default_pipeline_is_the_recommended_one(run):
     assert f"{RECOMMENDED}: 5 passages in " in run("river")
 
 
+def test_without_vectors_the_default_pipeline_is_bm25(run, tmp_path):
+    assert "bm25: 2 passages in " in run("Seine", index=build(tmp_path / "index", encoders=[]))
+
+
 def test_nothing_found(run):
     assert run("zzz", "--pipeline", "bm25").startswith("bm25: no results in ")
 
