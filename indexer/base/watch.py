@@ -97,7 +97,11 @@ def _sample(pid: int) -> Sample:
 
 
 def _children(pid: int) -> list[int]:
-    return [int(n) for path in Path(f"/proc/{pid}/task").glob("*/children") for n in path.read_text().split()]
+    children: list[int] = []
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(FileNotFoundError, ProcessLookupError):  # the thread has just ended
+            children += map(int, (thread / "children").read_text().split())
+    return children
 
 
 def _cpu(pid: int) -> tuple[float, float]:

@@ -32,3 +32,23 @@ def test_time_and_memory_of_a_process_and_its_child():
     assert watch.peak("together") > watch.peak("main") + 50
     assert watch.peak("mapped") > watch.peak("main")
     assert watch.peak("main", end=began - 1) == 0
+
+
+_THREADS = """
+import threading, time
+start = time.monotonic()
+while time.monotonic() - start < 1.5:
+    threads = [threading.Thread(target=time.sleep, args=(0.0005,)) for _ in range(20)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_threads_that_end_do_not_end_the_watch():
+    process = subprocess.Popen([sys.executable, "-c", _THREADS])
+    began = time.perf_counter()
+    with Watch(process.pid, interval=0.001) as watch:
+        process.wait()
+        ended = time.perf_counter()
+    assert watch.samples[-1].moment - began > 0.8 * (ended - began)
