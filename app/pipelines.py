@@ -6,7 +6,7 @@ opened once and shared between them, and by `Models` between indexes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
@@ -21,17 +21,18 @@ from reranker.models import scoring
 from reranker.models.lexical import LEXICAL, LexicalScorer
 from reranker.models.scoring import PairScorer
 from reranker.reranking import AnyScorer
-from retriever.models.locations import Precision
+from retriever.models.locations import STATIC_ENCODER, Precision
 from retriever.search.searchers import RecordedRun
 
 if TYPE_CHECKING:
     from retriever.models.biencoder import BiEncoder
 
 _MAX_MEMBERS = 50
+
 RECOMMENDED = "hybrid-weighted"
 """The best measured without a re-ranker (docs/results.md)."""
-
-_PREFERRED = ("bm25", RECOMMENDED)
+RECOMMENDED_STATIC = "hybrid-static"
+"""The same for the vectors of `STATIC_ENCODER`, which want another weight."""
 
 STANDARD = Path(__file__).with_name("pipelines.toml")
 
@@ -130,6 +131,21 @@ class Pipelines:
         except UsageError:
             return False
 
+    @property
+    def recommended(self) -> str:
+        """The pipeline of a question that names none."""
+        is_static = self.index.manifest.get("default_encoder") == STATIC_ENCODER
+        recommended = RECOMMENDED_STATIC if is_static else RECOMMENDED
+        available = self.available()
+        return recommended if recommended in available else next(iter(available), recommended)
+
+    @property
+    def first_visit(self) -> tuple[str, ...]:
+        """The pipelines that a first visit compares: words, and the recommended one; or the first two."""
+        available = self.available()
+        pair = tuple(dict.fromkeys(["bm25", self.recommended]))
+        return pair if len(pair) == 2 and {*pair} <= {*available} else tuple(available[:2])
+
     def parts(self, name: str) -> list[str]:
         """The members of a pipeline, and theirs, each before those that are made of it; the pipeline last."""
         try:
@@ -203,17 +219,6 @@ class Pipelines:
         else:
             self._scorers[name] = self._models.scorer(name, device, precision)
         return self._scorers[name]
-
-
-def default_pipeline(available: Sequence[str]) -> str:
-    """The pipeline of a question that names none: the recommended one, or the first that the index can run."""
-    return RECOMMENDED if RECOMMENDED in available else next(iter(available), RECOMMENDED)
-
-
-def default_pipelines(available: Sequence[str]) -> tuple[str, ...]:
-    """The pipelines of a first visit: words next to words and vectors, or the first two."""
-    preferred = tuple(name for name in _PREFERRED if name in available)
-    return preferred if len(preferred) == len(_PREFERRED) else tuple(available[:2])
 
 
 def _open_biencoder(location: str) -> BiEncoder:

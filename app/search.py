@@ -21,7 +21,6 @@ from pydantic_settings import CliPositionalArg
 from rich.console import Console
 from rich.text import Text
 
-from app.pipelines import default_pipeline
 from app.service import Answer, SearchService
 from indexer.base.errors import UsageError
 from indexer.base.options import Options, parse_options
@@ -38,7 +37,8 @@ class SearchOptions(Options):
     index: Path = Path("index/sample")
     """the folder of the index"""
     pipeline: str | None = None
-    """which pipeline to ask; --pipelines names them; default hybrid-weighted, or bm25 without vectors"""
+    """which pipeline to ask; --pipelines names them; default hybrid-weighted (hybrid-static for
+    vectors of linkseek-static, bm25 without vectors)"""
     pipelines_file: Path | None = None
     """a TOML file with pipelines of your own"""
     k: Annotated[int, Field(ge=1, le=1000)] = 5
@@ -58,7 +58,7 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
         return
     if not options.question:
         raise UsageError("the question is missing", f'For example: {program} "Who named oxygen?"')
-    pipeline = options.pipeline or default_pipeline(service.pipelines.available())
+    pipeline = options.pipeline or service.pipelines.recommended
     answer = service.search(" ".join(options.question), pipeline, options.k)
     if options.json_:
         sys.stdout.buffer.write(orjson.dumps(answer.to_json(), option=orjson.OPT_INDENT_2) + b"\n")

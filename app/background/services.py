@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from app.pipelines import Models, default_pipelines
+from app.pipelines import Models
 from app.report.asked_questions import AskedQuestions
 from app.service import SearchService
 from indexer.store.artifacts import index_stamp
@@ -34,7 +34,7 @@ class Services:
                 service = SearchService(
                     index, pipelines_file, self._models, AskedQuestions(results, index.name).find
                 )
-                service.warm(default_pipelines(service.pipelines.available()))
+                service.warm(service.pipelines.first_visit)
             self._open[index, pipelines_file] = service
             while len(self._open) > MAX_OPEN:
                 del self._open[next(iter(self._open))]

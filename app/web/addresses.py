@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 from urllib.parse import urlencode
 
-from app.pipelines import default_pipelines
-
 MAX_PIPELINES = 4
 MAX_OBJECTIVES = 4
 COUNTS = (5, 10, 20)
@@ -82,11 +80,11 @@ class SearchView(PageView):
         return params | ({"why": [self.why]} if self.why else {})
 
 
-def read_search_view(params: Params, available: Sequence[str]) -> SearchView:
-    """The view that an address asks for, with the pipelines that the index can run."""
+def read_search_view(params: Params, available: Sequence[str], default: tuple[str, ...]) -> SearchView:
+    """The view that an address asks for, with pipelines that the index can run, or the default ones."""
     pipelines = _known(params, "pipelines", available)[:MAX_PIPELINES]
     if not pipelines and params.get("pipelines") != [""]:  # which means that none is chosen
-        pipelines = default_pipelines(available)
+        pipelines = default
     k = _number(first(params, "k"), DEFAULT_COUNT)
     return SearchView(
         question=" ".join(first(params, "q").splitlines()),

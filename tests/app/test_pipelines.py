@@ -9,7 +9,7 @@ from rankings import ranking_of
 from small_index import DOCUMENTS, WordEncoder, build
 
 from app.pipeline_kinds import KINDS, Entry
-from app.pipelines import Models, Pipelines, default_pipelines, read_pipelines
+from app.pipelines import Models, Pipelines, read_pipelines
 from indexer.base.errors import InputError, MismatchError, UsageError
 from indexer.index import Index
 from retriever.ranking import Query
@@ -365,8 +365,20 @@ def test_pipelines_of_pipelines_have_a_limit(make_pipelines):
 
 
 @pytest.mark.parametrize(
-    "available, expected",
-    [(["bm25", "ql"], ("bm25", "ql")), (["dense"], ("dense",)), (["a", "b", "c"], ("a", "b")), ([], ())],
+    "encoder, available, expected",
+    [
+        ("words", ["bm25", "ql", "hybrid-weighted", "hybrid-static"], ("bm25", "hybrid-weighted")),
+        ("linkseek-static", ["bm25", "ql", "hybrid-weighted", "hybrid-static"], ("bm25", "hybrid-static")),
+        (None, ["bm25", "ql"], ("bm25", "ql")),
+        ("words", ["dense"], ("dense",)),
+        (None, ["a", "b", "c"], ("a", "b")),
+        (None, [], ()),
+    ],
 )
-def test_default_pipelines(available, expected):
-    assert default_pipelines(available) == expected
+def test_the_pipelines_of_a_first_visit(make_pipelines, monkeypatch, encoder, available, expected):
+    pipelines = make_pipelines()
+    monkeypatch.setitem(pipelines.index.manifest, "default_encoder", encoder)
+    monkeypatch.setattr(pipelines, "available", lambda: available)
+    assert pipelines.first_visit == expected
+    is_hybrid = expected[1:] and expected[1].startswith("hybrid")
+    assert pipelines.recommended == (expected[1] if is_hybrid else (available or ["hybrid-weighted"])[0])

@@ -54,7 +54,7 @@ _PARAMS = st.dictionaries(
 @given(_PARAMS)
 @example({"first": ["0"]})
 def test_any_address_of_a_page_is_a_view(params: dict[str, list[str]]) -> None:
-    view = read_search_view(params, ["bm25", "dense"])
+    view = read_search_view(params, ["bm25", "dense"], ("bm25", "dense"))
     assert set(view.pipelines) <= {"bm25", "dense"} and view.k > 0
     article = read_article_view(params, ["dl"], ["harp"])
     assert article.first >= 1 and set(article.objectives) <= {"dl"}
