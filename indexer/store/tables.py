@@ -8,6 +8,7 @@ take 14 us (measured with the 146,151 passages of Wikispeedia, in random order).
 
 from __future__ import annotations
 
+import mmap
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -78,6 +79,7 @@ class Table:
         """Open files in order. Raises `DamagedIndexError` for one that is missing, cut or foreign."""
         self._schema = schema
         self._batches: list[pa.RecordBatch] = []
+        self._files: list[_MappedFile] = []  # of the batches
         self._columns: list[list[pa.Array]] = []  # of the batches
         self._paths: list[Path] = []  # of the batches
         self._starts: list[int] = []
@@ -85,7 +87,9 @@ class Table:
         self._flat = [not pa.types.is_nested(field.type) for field in schema]
         self._rows = 0
         for path in paths:
-            for batch in _open_batches(path, schema):
+            file, batches = _open_batches(path, schema)
+            for batch in batches:
+                self._files.append(file)
                 self._starts.append(self._rows)
                 self._batches.append(batch)
                 self._columns.append(batch.columns)
@@ -128,7 +132,7 @@ class Table:
         """All rows in order, as Arrow's batches without a copy."""
         for number, batch in enumerate(self._batches):
             for column in self._columns[number]:
-                self._valid(number, column)
+                self._valid(number, self._files[number].read_ahead(column))
             yield batch
 
     def column(self, name: str, start: int = 0, stop: int | None = None) -> Iterable[Any]:
@@ -144,7 +148,8 @@ class Table:
     def batches(self, columns: Sequence[str]) -> Iterator[tuple[pa.Array, ...]]:
         """The named columns batch by batch, as Arrow arrays without a copy."""
         for number, batch in enumerate(self._batches):
-            yield tuple(self._valid(number, batch.column(name)) for name in columns)
+            read_ahead = self._files[number].read_ahead
+            yield tuple(self._valid(number, read_ahead(batch.column(name))) for name in columns)
 
     def chosen(self, rows: NDArray[np.int64]) -> Iterator[Row]:
         """Some rows, int64 [n] ascending, one batch in memory at a time; for many, much faster than `row`.
@@ -183,7 +188,10 @@ class Table:
             batch = self._batches[number]
             low, high = max(start - first, 0), min(stop - first, batch.num_rows)
             full = self._flat[self._schema.names.index(name)] or high - low == batch.num_rows
-            yield self._valid(number, batch.column(name).slice(low, max(high - low, 0)), full)
+            column = batch.column(name)
+            if high - low == batch.num_rows:
+                self._files[number].read_ahead(column)
+            yield self._valid(number, column.slice(low, max(high - low, 0)), full)
             number += 1
 
 
@@ -236,15 +244,39 @@ def _larger(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from pa.Table.from_batches(pending).combine_chunks().to_batches()
 
 
-def _open_batches(path: Path, schema: pa.Schema) -> list[pa.RecordBatch]:
+class _MappedFile:
+    """A memory-mapped file whose pages are read one by one, unless they are asked for in advance.
+
+    Arrow's own mapping reads every batch when it is opened, and the system up to megabytes around a page:
+    10 GB before the first answer from 21 million passages.
+    """
+
+    def __init__(self, path: Path) -> None:
+        with path.open("rb") as file:
+            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self._map.madvise(mmap.MADV_RANDOM)
+        self.buffer = pa.py_buffer(self._map)
+
+    def read_ahead(self, column: pa.Array) -> pa.Array:
+        """The column itself, which the system begins to read as a whole."""
+        for buffer in column.buffers():
+            start = buffer.address - self.buffer.address if buffer is not None else -1
+            if 0 <= start < self.buffer.size:  # empty ones are elsewhere, and those of altered files may be
+                first = start - start % mmap.PAGESIZE
+                self._map.madvise(mmap.MADV_WILLNEED, first, start + buffer.size - first)
+        return column
+
+
+def _open_batches(path: Path, schema: pa.Schema) -> tuple[_MappedFile, list[pa.RecordBatch]]:
     try:
-        reader = pa.ipc.open_file(pa.memory_map(str(path), "r"))
+        file = _MappedFile(path)
+        reader = pa.ipc.open_file(file.buffer)
         if not reader.schema.equals(schema):
             raise DamagedIndexError(
                 f"{path}: columns {reader.schema.names}, expected {schema.names}",
                 "The file is of another version or was replaced; build the index again.",
             )
-        return [reader.get_batch(number) for number in range(reader.num_record_batches)]
+        return file, [reader.get_batch(number) for number in range(reader.num_record_batches)]
     except PermissionError:
         raise
     except (pa.ArrowException, ValueError, OSError) as error:

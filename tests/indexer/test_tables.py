@@ -91,6 +91,18 @@ def test_pyarrow_alone_reads_a_segment(three_segments):
         assert pa.ipc.open_file(file).read_all().to_pylist() == EXPECTED[10:]
 
 
+def test_a_compressed_file_is_read(tmp_path):
+    """We write none, but its buffers are not where the file is mapped."""
+    path = tmp_path / "compressed.arrow"
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    rows = [{"text": "word " * 1000, "number": n} for n in range(50)]
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, SCHEMA, options=options) as writer:
+        writer.write_table(pa.Table.from_pylist(rows, SCHEMA))
+    table = Table([path], SCHEMA)
+    assert list(table.rows()) == rows and table.row(7) == rows[7]
+    assert list(table.column("number")) == list(range(50))
+
+
 def test_a_batch_ends_by_size_too(tmp_path, monkeypatch):
     monkeypatch.setattr(tables, "_BATCH_CHARACTERS", 100)
     with TableWriter(tmp_path / "t.arrow", SCHEMA) as writer:
