@@ -26,6 +26,8 @@ Row = dict[str, Any]
 # Opening a table reads the header of every batch: 21 million passages are some 1,500 batches.
 _BATCH_ROWS = 16_384
 _BATCH_CHARACTERS = 16 << 20
+_FEW_ROWS = 64
+"""Ranges of more rows have their column read ahead."""
 
 
 class TableWriter:
@@ -189,7 +191,7 @@ class Table:
             low, high = max(start - first, 0), min(stop - first, batch.num_rows)
             full = self._flat[self._schema.names.index(name)] or high - low == batch.num_rows
             column = batch.column(name)
-            if high - low == batch.num_rows:
+            if high - low > _FEW_ROWS:
                 self._files[number].read_ahead(column)
             yield self._valid(number, column.slice(low, max(high - low, 0)), full)
             number += 1
