@@ -75,6 +75,8 @@ _INTERVAL = 0.05  # seconds between two samples of the memory
 _ID_BYTES = 64  # of a document in the tables of ids, while they are built
 _LINK_BYTES = 20
 _TOKENS_BYTES = 170 * 4  # of a passage of 100 words
+_SHAPES_BYTES, _SHAPES_ROWS = 260 << 20, 5_000
+"""OpenVINO keeps what it made for each shape of a batch: so much after so many passages more (measured)."""
 
 
 def estimate_build(index: Path, plan: Plan, open_encoder: OpenEncoder) -> Estimate:
@@ -240,6 +242,8 @@ class _Sampling:
         devices = 1 + len(encoder.parallel.devices)
         growth = max(min(rows, 2 * encoder.shard_rows) - many, 0)  # one shard is written during the next
         memory = all_used().memory + growth * (8 * width + 2 * _TOKENS_BYTES)
+        if str(encoder.execution.get("backend")).startswith("openvino"):
+            memory += int(_SHAPES_BYTES * min((rows - many) / _SHAPES_ROWS, 1.0))
         encoding = Cost(
             f"encoding {name}",
             "dense",

@@ -159,3 +159,15 @@ def test_memory_of_building_a_faiss_index(build, monkeypatch):
 def test_a_bad_type_of_index_is_refused(corpus, index_path, capsys):
     with pytest.raises(UsageError, match="FAISS makes no index"):
         planned(capsys, "--corpus", corpus, "--index", index_path, "--faiss", "Nothing")
+
+
+def test_openvino_keeps_more_the_more_shapes_it_sees(corpus, index_path, capsys, monkeypatch):
+    """More passages than the sample encodes: the memory grows with them, up to a limit."""
+    monkeypatch.setattr(sampling, "_SHAPES_BYTES", 4 << 30)
+    monkeypatch.setattr(sampling, "_SHAPES_ROWS", 1)
+    argv = ("--corpus", corpus, "--index", index_path, "--passage-words", 1)
+    without = planned(capsys, *argv)
+    assert without["passages"] > 64 and without["memory_bytes"] < 4 << 30
+    backend = property(lambda self: {"backend": "openvino 2026", "threads": 1})
+    monkeypatch.setattr(FakeEncoder, "execution", backend)
+    assert planned(capsys, *argv)["memory_bytes"] > 4 << 30
