@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _MAX_MEMBERS = 50
 
 RECOMMENDED = "hybrid-weighted"
-"""The best measured without a re-ranker (docs/results.md)."""
+"""The best of the standard ones without a re-ranker (docs/results.md)."""
 RECOMMENDED_STATIC = "hybrid-static"
 """The same for the vectors of `STATIC_ENCODER`, which want another weight."""
 

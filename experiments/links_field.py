@@ -99,7 +99,10 @@ class Questions:
 
 
 def _scores(lucene: LuceneIndex, texts: list[str], articles: NDArray[np.integer]) -> NDArray[np.float64]:
-    """BM25 of the articles' link texts, 0 for those that are not among the best."""
+    """BM25 of the articles' link texts, float64 [Q, k], 0 for those that are not among the `BEST`.
+
+    articles: int [Q, k], by row.
+    """
     scores = np.zeros(articles.shape)
     for row, (found, values) in enumerate(lucene.search(texts, BEST, BM25())):
         of = dict(zip(map(int, found), values.tolist(), strict=True))

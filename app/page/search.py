@@ -65,10 +65,11 @@ def page(context: Context) -> None:
 def choose_view(context: Context, service: SearchService, available: list[str]) -> SearchView:
     """The form, filled in from the address, and the address, filled in from the form."""
     state = st.session_state
+    default = service.pipelines.first_visit
     is_new = navigation.is_new(SEARCH) or "question" not in state
     if is_new:
         params = navigation.params()
-        view = read_search_view(params, available, service.pipelines.first_visit)
+        view = read_search_view(params, available, default)
         if navigation.page_has_changed(SEARCH) and not set(params) - {"index"}:
             view = state.get(_LAST_VIEW, view)  # back from another page
         state.question, state.k = view.question, view.k
@@ -99,7 +100,7 @@ def choose_view(context: Context, service: SearchService, available: list[str]) 
         st.caption(plain_label(note))
     state[_LAST_VIEW] = replace(view, why="")
     params = {"index": [context.name]}
-    if view == read_search_view({}, available, service.pipelines.first_visit):
+    if view == read_search_view({}, available, default):
         navigation.write(SEARCH, params if context.name != context.options.index.resolve().name else {})
     else:
         navigation.write(SEARCH, view.to_params() | params)

@@ -24,7 +24,7 @@ def hash_ids(ids: Iterable[str]) -> NDArray[np.uint64]:
 
 
 def hash_id(name: str) -> int:
-    """One of them."""
+    """The 64-bit hash (XXH3) of one id."""
     return xxhash.xxh3_64_intdigest(name.encode("utf-8", "surrogatepass"))
 
 
