@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import orjson
 from pydantic import Field, NonNegativeInt, PositiveInt
@@ -31,6 +31,7 @@ from app.testsets.writing import write_test_set
 from indexer.base.errors import UsageError
 from indexer.base.options import Options, parse_options
 from indexer.index import Index
+from indexer.partition_actors import searched_on_ray
 from indexer.store.outputs import check_replaceable, locked, remove_outputs
 from retriever.queries import read_queries
 from retriever.search.runs import read_qrels
@@ -85,6 +86,10 @@ class EvaluateOptions(Options):
     """ask so many questions one at a time and report the time of each stage; 0: none"""
     seed: NonNegativeInt = SEED
     """the seed of bootstrap samples and random signs"""
+    ray: str | None = None
+    """search on a Ray cluster, an actor for each partition: its address, or local to start one here"""
+    replicas: Annotated[int, Field(ge=1, le=100)] = 1
+    """with --ray: so many actors for each partition"""
     report: bool = True
     """no report.md and no report.html"""
     json_: bool = Field(False, alias="json")
@@ -109,8 +114,9 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     run_names(options.pipeline, options.run)
     if options.output.exists() and not options.output.is_dir():
         raise UsageError(f"--output {options.output}: is a file", "Name a folder.")
-    with locked(options.output / RESULTS):
-        results = _evaluate(options, options.index, options.output, argv, program)
+    index = Index.open(options.index)
+    with locked(options.output / RESULTS), searched_on_ray(index, options.ray, replicas=options.replicas):
+        results = _evaluate(options, index, options.output, argv, program)
     if options.json_:
         sys.stdout.buffer.write(orjson.dumps(results.to_json(), option=orjson.OPT_INDENT_2) + b"\n")
         sys.stdout.buffer.flush()
@@ -123,14 +129,13 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
 
 
 def _evaluate(
-    options: EvaluateOptions, index_folder: Path, output: Path, argv: Sequence[str], program: str
+    options: EvaluateOptions, index: Index, output: Path, argv: Sequence[str], program: str
 ) -> Results:
     """Run the evaluation and write its files; returns the results."""
     reports = [output / name for name in ("report.md", "report.html")]
     runs = [output / run_path(name) for name in options.pipeline]
     check_replaceable(output / RESULTS, *runs, *reports * options.report)
     test_set = load_test_set(options)
-    index = Index.open(index_folder)
     pipelines = Pipelines(index, options.pipelines_file)
     opened = {name: pipelines.open(name) for name in options.pipeline}
     notes = []

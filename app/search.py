@@ -25,6 +25,7 @@ from app.service import Answer, SearchService
 from indexer.base.errors import UsageError
 from indexer.base.options import Options, parse_options
 from indexer.base.text import counted, printable
+from indexer.partition_actors import searched_on_ray
 
 PROGRAM = "python app/search.py"
 
@@ -47,6 +48,12 @@ class SearchOptions(Options):
     """print JSON for programs"""
     pipelines: bool = False
     """name the pipelines that this index can run, and stop"""
+    ray: str | None = None
+    """search on a Ray cluster, an actor for each partition: its address, or local to start one here"""
+    replicas: Annotated[int, Field(ge=1, le=100)] = 1
+    """with --ray: so many actors for each partition"""
+    partial: bool = False
+    """with --ray: leave out partitions that do not answer, and say which, instead of failing"""
 
 
 def main(argv: Sequence[str], program: str = PROGRAM) -> None:
@@ -59,7 +66,9 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     if not options.question:
         raise UsageError("the question is missing", f'For example: {program} "Who named oxygen?"')
     pipeline = options.pipeline or service.pipelines.recommended
-    answer = service.search(" ".join(options.question), pipeline, options.k)
+    searched = searched_on_ray(service.index, options.ray, replicas=options.replicas, partial=options.partial)
+    with searched:
+        answer = service.search(" ".join(options.question), pipeline, options.k)
     if options.json_:
         sys.stdout.buffer.write(orjson.dumps(answer.to_json(), option=orjson.OPT_INDENT_2) + b"\n")
     else:
@@ -79,5 +88,10 @@ def print_answer(answer: Answer, console: Console) -> None:
             text.stylize("bold yellow", start, end)
         console.print(text, soft_wrap=not console.is_terminal)
         console.print()
+    if answer.missing:
+        missing = ", ".join(map(printable, answer.missing))
+        console.print(
+            Text(f"without {counted(len(answer.missing), 'partition')}: {missing}", style="bold red")
+        )
     hits = counted(len(answer.hits), "passage") if answer.hits else "no results"
     console.print(Text(f"{answer.pipeline}: {hits} in {answer.seconds * 1000:.0f} ms", style="dim"))

@@ -88,6 +88,7 @@ class Answer:
 
     places: passage row -> its place, for more passages than `hits` has. first_stage: the name of the
     pipeline that is re-ranked, if any. waiting: whether these are its results and re-ranking follows.
+    missing: partitions of the index that did not answer.
     """
 
     question: str
@@ -98,6 +99,7 @@ class Answer:
     places: Mapping[int, Place] = field(default_factory=dict)
     first_stage: str | None = None
     waiting: bool = False
+    missing: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The answer as `app/search.py --json` prints it."""
@@ -106,6 +108,7 @@ class Answer:
             "pipeline": self.pipeline,
             "hits": [{name: getattr(hit, name) for name in _JSON_FIELDS} for hit in self.hits],
             "seconds": self.seconds,
+            "partial": list(self.missing),
         }
 
 
@@ -206,7 +209,8 @@ class SearchService:
             for rank, (row, score) in enumerate(results[:k], start=1)
         )
         places = {row: Place(rank, score) for rank, (row, score) in enumerate(results, start=1)}
-        return Answer(question, pipeline, hits, seconds, stages, places)
+        missing = tuple(self.index.searches.missing) if self.index.searches else ()
+        return Answer(question, pipeline, hits, seconds, stages, places, missing=missing)
 
     def answers(self, question: str, pipelines: Sequence[str], k: int) -> Iterator[Answer | Failure]:
         """The answer of each pipeline, as soon as it is there; one that fails does not affect the others.

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,7 @@ from indexer.store.ids import IdTable, hash_ids
 if TYPE_CHECKING:
     from indexer.search.faiss_index import FaissIndex
     from indexer.search.lucene_index import LuceneIndex
-    from indexer.search.partitioned import PartitionedVectors
+    from indexer.search.partitioned import PartitionedVectors, Searches, VectorSearch, WordSearch
 
 Level = Literal["passages", "documents"]
 
@@ -76,6 +76,8 @@ class Index:
         self.parts = _joined(parts, partitions)
         self.partitions = partitions
         """of an index of partitions; else none"""
+        self.searches: Searches | None = None
+        """who searches this index instead of this process, such as actors on a cluster"""
         self._lock = threading.RLock()
         self._dense: dict[str, FaissIndex] = {}
         self._over_partitions: dict[str, PartitionedVectors] = {}
@@ -209,10 +211,12 @@ class Index:
         """The names of the encoders whose vectors the index holds (`dense/NAME`)."""
         return [part.removeprefix(f"{DENSE}/") for part in self.parts if part.startswith(f"{DENSE}/")]
 
-    def lucene(self) -> LuceneIndex:
+    def lucene(self) -> WordSearch:
         """The Lucene index. Raises `UsageError` if it was built with --no-bm25."""
         if not self.has_lucene:
             raise UsageError(f"{self.path}: the index has no Lucene part", "Build it without --no-bm25.")
+        if self.searches is not None:
+            return self.searches.lucene()
         with self._lock:
             return self._lucene
 
@@ -240,11 +244,13 @@ class Index:
                 "Open it again: start this program again.",
             )
 
-    def dense(self, encoder: str | None = None) -> FaissIndex | PartitionedVectors:
+    def dense(self, encoder: str | None = None) -> VectorSearch:
         """The vectors of an encoder by its name here; without a name, of the only or first one.
 
         Raises `UsageError` for an encoder that the index was not built with.
         """
+        if self.searches is not None:
+            return self.searches.dense(self._encoder_name(encoder))
         if not self.partitions:
             return self.own_dense(encoder)
         from indexer.search.partitioned import PartitionedVectors
@@ -271,6 +277,19 @@ class Index:
             )
         return name
 
+    def vectors_encoder(self, name: str) -> dict[str, Any]:
+        """The identity of the encoder of vectors, by their name here. Raises `DamagedIndexError`."""
+        part = f"{DENSE}/{name}"
+        encoder = self.parts[part].get("encoder")
+        if isinstance(encoder, dict):
+            named = map(encoder.get, ("name", "sha256", "location"))
+            if all(isinstance(text, str) for text in named):
+                return encoder
+        raise DamagedIndexError(
+            f"{self.path / part}: its manifest does not say which encoder made the vectors",
+            artifacts.rebuild_hint(self.path / part),
+        )
+
     def own_dense(self, encoder: str | None = None) -> FaissIndex:
         """As `dense`, of an index without partitions. Raises `UsageError` for one that has some."""
         self.check_undivided()
@@ -281,13 +300,7 @@ class Index:
             if name not in self._dense:
                 part = f"{DENSE}/{name}"
                 self._check_in_place(part)
-                encoder = self.parts[part].get("encoder")
-                named = isinstance(encoder, dict) and map(encoder.get, ("name", "sha256", "location"))
-                if not named or not all(isinstance(text, str) for text in named):
-                    raise DamagedIndexError(
-                        f"{self.path / part}: its manifest does not say which encoder made the vectors",
-                        artifacts.rebuild_hint(self.path / part),
-                    )
+                self.vectors_encoder(name)
                 self._dense[name] = open_faiss(self.path / part, self.parts[part], len(self.passages))
             return self._dense[name]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ if "PYTEST_XDIST_WORKER_COUNT" in os.environ:  # before torch and FAISS ask: thr
     _cores = (os.cpu_count() or 1) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
     os.environ.setdefault("OMP_NUM_THREADS", str(max(_cores, 1)))
 
+from command import ROOT
 from fake_encoder import FakeEncoder
 from hypothesis import settings
 from slowness import is_slow
@@ -66,3 +67,20 @@ def build(index_path: Path, corpus: Path) -> Callable[..., Built]:
         return build_index(index_path, Plan(**(plan | options)), open_encoder)
 
     return run
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[str]:
+    """The address of a Ray cluster of two nodes; none of its processes outlives the tests."""
+    utils = pytest.importorskip("ray.cluster_utils")
+    small = {"num_cpus": 1, "object_store_memory": 80 << 20}
+    tests = Path(__file__).parent
+    with pytest.MonkeyPatch.context() as patch:  # its processes import files of tests
+        patch.setenv("PYTHONPATH", os.pathsep.join(map(str, (ROOT, tests, tests / "indexer"))))
+        started = utils.Cluster(initialize_head=True, head_node_args=small | {"include_dashboard": False})
+        started.add_node(**small)
+    running = (node.all_processes.values() for node in started.list_all_nodes())
+    processes = [one.process for node in running for several in node for one in several]
+    yield started.address
+    started.shutdown()
+    assert all(process.poll() is not None for process in processes)

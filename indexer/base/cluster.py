@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import re
+import signal
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,7 +33,8 @@ def connected(address: str) -> Iterator[Any]:
         own = {"include_dashboard": False, "_temp_dir": folder} if address == LOCAL else {}
         try:
             _check_answers(address)
-            ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **own)
+            with _own_handlers_of_faults():
+                ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **own)
         except (OSError, ValueError, RuntimeError) as error:
             raise MachineError(
                 f"--ray {address}: no Ray cluster answers there ({' '.join(str(error).split())[:200]})",
@@ -40,10 +43,31 @@ def connected(address: str) -> Iterator[Any]:
         try:
             yield ray
         finally:
-            ray.shutdown()
+            with _own_handlers_of_faults():
+                ray.shutdown()
 
 
 def _check_answers(address: str) -> None:
     """Raises `OSError` if nothing answers at an address with a port: Ray would try for minutes."""
     if match := re.fullmatch(r"(?:ray://)?(.+):(\d{1,5})", address):
         socket.create_connection((match[1], int(match[2])), timeout=10).close()
+
+
+_FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
+
+
+@contextmanager
+def _own_handlers_of_faults() -> Iterator[None]:
+    """Keep the handlers of faults: Java uses faults of memory, which Ray would take for crashes."""
+    library = ctypes.CDLL(None)
+    before = [(fault, ctypes.create_string_buffer(_SIGACTION_BYTES)) for fault in _FAULTS]
+    for fault, action in before:
+        library.sigaction(fault, None, action)
+    try:
+        yield
+    finally:
+        for fault, action in before:
+            library.sigaction(fault, action, None)
+
+
+_SIGACTION_BYTES = 512  # more than a `struct sigaction` takes anywhere

@@ -43,6 +43,7 @@ that any thread asked for last."""
 _BATCH_PASSAGES = 1000
 _BATCH_CHARACTERS = 2 << 20
 _TASK_QUERIES = 8
+_COUNTED_HITS = 1000  # as `IndexSearcher` does: after so many, Lucene skips those that cannot rank
 _MAX_ID_BYTES = 32766  # org.apache.lucene.index.IndexWriter.MAX_TERM_LENGTH
 _JAVA_BLANK = "".join(map(chr, range(33)))  # the characters that String.trim removes
 
@@ -215,13 +216,15 @@ Hits = tuple[list[str], NDArray[np.float32]]
 class LuceneIndex:
     """An open index. Any number of threads may search it at the same time."""
 
-    def __init__(self, folder: Path, *more: Path) -> None:
+    def __init__(self, folder: Path, *more: Path, only: int | None = None) -> None:
         """Open a folder, or several as one index: with the statistics of all, scores are those of one index.
 
+        only: find the passages of this one of the folders alone, with the scores that they have among all.
         Raises `DamagedIndexError` if one is missing or not a Lucene index.
         """
         self.folder = folder
         self._folders = (folder, *more)
+        self._only = only
         self._searchers: dict[Similarity, Any] = {}
         self._pool = java_threads()
         self.count: int = self._pool.submit(self._open).result()
@@ -270,8 +273,12 @@ class LuceneIndex:
                 directory = java_class("org.apache.lucene.store.FSDirectory").open(path)
                 opened = java_class("org.apache.lucene.index.DirectoryReader").open(directory)
                 readers.append(cast(reader, opened))
+            sizes = [int(one.leaves().size()) for one in readers]  # in segments
             several = java_class("org.apache.lucene.index.MultiReader")
             self._reader = readers[0] if len(readers) == 1 else cast(reader, several(readers, True))
+            if self._only is not None:
+                start = sum(sizes[: self._only])
+                self._segments = self._reader.leaves().subList(start, start + sizes[self._only])
             searchers = java_class("org.apache.lucene.search.IndexSearcher")
             searchers.setMaxClauseCount(MAX_QUERY_CHARACTERS)  # no query can have more terms
             # Made once: the same objects serve all threads.
@@ -295,7 +302,8 @@ class LuceneIndex:
                 java = java_class(f"{package}.BM25Similarity")(float(similarity.k1), float(similarity.b))
             else:
                 java = java_class(f"{package}.LMDirichletSimilarity")(float(similarity.mu))
-            searcher = java_class("org.apache.lucene.search.IndexSearcher")(self._reader)
+            some = self._only is not None  # a search of some segments is a protected method
+            searcher = java_class("org.apache.lucene.search.IndexSearcher", private=some)(self._reader)
             searcher.setSimilarity(java)
             self._searchers[similarity] = searcher
         return searcher
@@ -313,13 +321,29 @@ class LuceneIndex:
                     with _MAKING_A_QUERY:
                         query = _only(query, among)
                 limit = k if among is None else max(len(among), 1)
-                top = searcher.search(query, limit, self._order)
+                if self._only is None:
+                    top = searcher.search(query, limit, self._order)
+                else:
+                    top = self._search_segments(searcher, query, limit)
                 # All hits in one string, ids from the sort values: reading them one by one through
                 # pyjnius takes longer than the search.
                 results.append(_read_hits(self._json.writeValueAsString(top)))
             return results
         except (java_error(), UnicodeDecodeError) as error:  # the latter of an id that was altered
             raise self._damaged(error) from None
+
+    def _search_segments(self, searcher: Any, query: Any, limit: int) -> Any:
+        """As `IndexSearcher.search`, which does this with all segments."""
+        limit = min(limit, max(int(self._reader.maxDoc()), 1))
+        collectors = java_class("org.apache.lucene.search.TopFieldCollector")
+        with _MAKING_A_QUERY:
+            collector = collectors.create(self._order, limit, _COUNTED_HITS)
+            mode = collector.scoreMode()
+        rewritten = searcher.rewrite(query)
+        weight = searcher.createWeight(rewritten, mode, 1.0)
+        searcher.search(self._segments, weight, collector)
+        with _MAKING_A_QUERY:
+            return collector.topDocs()
 
     def _damaged(self, error: Exception) -> LinkseekError:
         if "OutOfMemoryError" in str(error):

@@ -6,14 +6,19 @@ index; approximate ones (`compact`, IVF, HNSW) each miss and keep what they woul
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from indexer.search.faiss_tools import Hits, import_faiss, padded_result
+
+if TYPE_CHECKING:
+    from indexer.search.lucene_index import Hits as LuceneHits
+    from indexer.search.lucene_index import Similarity
 
 
 class VectorSearch(Protocol):
@@ -27,6 +32,39 @@ class VectorSearch(Protocol):
 
     def search(self, vectors: NDArray[np.float32], k: int, **parameters: int) -> Hits:
         """The k best rows and their scores."""
+        ...
+
+
+class WordSearch(Protocol):
+    """Words that are open for searches, such as `LuceneIndex`."""
+
+    folder: Path
+
+    def search(
+        self,
+        texts: Sequence[str],
+        k: int,
+        similarity: Similarity,
+        among: Sequence[Collection[str]] | None = None,
+    ) -> list[LuceneHits]:
+        """The k best passages of each query."""
+        ...
+
+
+class Searches(Protocol):
+    """Searches of all partitions of an index, elsewhere than in this process."""
+
+    @property
+    def missing(self) -> list[str]:
+        """The partitions that did not answer when they were last asked."""
+        ...
+
+    def lucene(self) -> WordSearch:
+        """BM25 and query likelihood, with the statistics of all partitions."""
+        ...
+
+    def dense(self, encoder: str) -> VectorSearch:
+        """The vectors of an encoder of the index."""
         ...
 
 

@@ -49,7 +49,7 @@ def test_more_than_there_are(service):
 
 def test_json(service):
     row = orjson.loads(orjson.dumps(service.search("Seine", "hybrid", 1).to_json()))
-    assert set(row) == {"question", "pipeline", "hits", "seconds"}
+    assert set(row) == {"question", "pipeline", "hits", "seconds", "partial"}
     assert row["hits"][0]["rank"] == 1
     start, end = row["hits"][0]["marks"][0]
     assert row["hits"][0]["text"][start:end] == "Seine"

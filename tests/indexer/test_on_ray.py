@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
-from command import ROOT
 from fake_encoder import FakeEncoder
 from tiny_corpus import linked_rows, write_jsonl
 
@@ -26,23 +25,6 @@ pytestmark = pytest.mark.slow
 NOISY = {"batch_noise": 0.01, "shard_rows": 4}
 
 Encode = Callable[..., Index]
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[str]:
-    """The address of a cluster of two nodes; none of its processes outlives the tests."""
-    utils = pytest.importorskip("ray.cluster_utils")
-    small = {"num_cpus": 1, "object_store_memory": 80 << 20}
-    here = Path(__file__).parent
-    with pytest.MonkeyPatch.context() as patch:  # its processes import this file
-        patch.setenv("PYTHONPATH", os.pathsep.join(map(str, (ROOT, here, here.parent))))
-        started = utils.Cluster(initialize_head=True, head_node_args=small | {"include_dashboard": False})
-        started.add_node(**small)
-    running = (node.all_processes.values() for node in started.list_all_nodes())
-    processes = [one.process for node in running for several in node for one in several]
-    yield started.address
-    started.shutdown()
-    assert all(process.poll() is not None for process in processes)
 
 
 @pytest.fixture

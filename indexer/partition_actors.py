@@ -1,0 +1,292 @@
+"""Searching on a Ray cluster: actors, each with one partition of an index; this process asks and merges.
+
+    this process   sends questions to one actor of each partition, and merges what they find
+    actor          BM25 with the statistics of all partitions, scored in its own; the vectors of its own
+
+An actor that dies is replaced, and its partition asked again; so is one that does not answer in time. The
+first answer of a partition counts, so nothing is found twice. All machines see the index at the same path.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from functools import partial as partial_call
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from indexer.base.cluster import connected
+from indexer.base.errors import DamagedIndexError, LinkseekError, MachineError
+from indexer.base.log import log_line
+from indexer.index import Index
+from indexer.search.faiss_tools import Hits, import_faiss
+from indexer.search.lucene_index import Hits as LuceneHits
+from indexer.search.lucene_index import LuceneIndex, Similarity
+from indexer.search.partitioned import VectorSearch, WordSearch, merged
+from indexer.store.artifacts import BM25
+
+_PATIENCE = 60.0
+_LATE = 4.0
+"""An actor hangs that takes `_LATE` times as long as the slowest answer before, and `_PATIENCE` s more."""
+_ATTEMPTS = 3
+"""So many actors are asked for a partition, one after another; one, if it did not answer the last time."""
+_TASK_QUERIES = 128
+
+
+@contextmanager
+def searched_on_ray(
+    index: Index, address: str | None, *, replicas: int = 1, partial: bool = False
+) -> Iterator[PartitionActors | None]:
+    """Have an index searched by the actors of a Ray cluster; without an address, by this process.
+
+    replicas: actors for each partition. partial: leave out partitions that do not answer, instead of failing.
+    Raises the errors of `connected`.
+    """
+    if address is None:
+        yield None
+        return
+    with connected(address) as ray:
+        actors = PartitionActors(ray, index, replicas=replicas, partial=partial)
+        index.searches = actors
+        try:
+            yield actors
+        finally:
+            index.searches = None
+            actors.stop()
+
+
+class _Worker:
+    """The actor."""
+
+    def __init__(self, folders: Sequence[Path], threads: int, number: int) -> None:
+        self._folders = folders
+        self._threads = threads
+        self._number = number
+
+    @cached_property
+    def _index(self) -> Index:
+        folder = self._folders[self._number]
+        if not folder.is_dir():
+            raise MachineError(
+                f"{folder}: not on every machine of the cluster",
+                "Put the index on a file system that all machines share.",
+            )
+        import_faiss().omp_set_num_threads(self._threads)
+        return Index.open(folder)
+
+    @cached_property
+    def _lucene(self) -> LuceneIndex:
+        return LuceneIndex(*(folder / BM25 for folder in self._folders), only=self._number)
+
+    def lucene(
+        self,
+        texts: Sequence[str],
+        k: int,
+        similarity: Similarity,
+        among: Sequence[Collection[str]] | None,
+    ) -> list[LuceneHits]:
+        return self._lucene.search(texts, k, similarity, among)
+
+    def dense(self, encoder: str, vectors: NDArray[np.float32], k: int, parameters: dict[str, int]) -> Hits:
+        own = self._index.own_dense(encoder)
+        return own.search(vectors, min(k, len(own)), **parameters)
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A partition that an actor was asked about."""
+
+    number: int
+    actor: Any
+    since: float
+
+
+class _LostError(MachineError):
+    """An actor died or hangs; another one may answer."""
+
+
+class PartitionActors:
+    """The actors of all partitions of an index, as its `Searches`. Any number of threads may use them."""
+
+    def __init__(self, ray: Any, index: Index, *, replicas: int, partial: bool) -> None:
+        nodes = sum(node["Alive"] for node in ray.nodes())
+        on_a_node = -(-len(index.folders) * replicas // max(nodes, 1))
+        threads = max((os.cpu_count() or 1) // on_a_node, 1)
+        self._ray = ray
+        # Searches wait for memory and disks more than they compute: any number may share the cores.
+        self._class = ray.remote(num_cpus=0, scheduling_strategy="SPREAD")(_Worker)
+        folders = [folder.resolve() for folder in index.folders]
+        self._start = partial_call(self._class.remote, folders, threads)
+        self._names = [folder.name for folder in index.folders]
+        self._index = index
+        self._partial = partial
+        self._slowest = 0.0
+        self._missing: set[int] = set()
+        self._lock = threading.Lock()
+        self._actors = [
+            deque(self._start(number) for _ in range(replicas)) for number in range(len(self._names))
+        ]
+
+    @property
+    def missing(self) -> list[str]:
+        """The partitions that did not answer when they were last asked."""
+        return [self._names[number] for number in sorted(self._missing)]
+
+    def lucene(self) -> WordSearch:
+        """BM25 and query likelihood over all partitions, with the statistics of all."""
+        return _Words(self, self._index.path / BM25)
+
+    def dense(self, encoder: str) -> VectorSearch:
+        """The vectors of an encoder over all partitions."""
+        return _Vectors(self, self._index, encoder)
+
+    def ask(self, method: str, *arguments: Any) -> list[Any]:
+        """The answers of all partitions in order; None for those that are left out (`partial`).
+
+        Raises the error of an actor, or `MachineError` for a partition that does not answer.
+        """
+        shared = [self._ray.put(argument) for argument in arguments]
+        answers: list[Any] = [None] * len(self._names)
+        left = dict.fromkeys(range(len(answers)), _ATTEMPTS) | dict.fromkeys(self._missing, 1)  # attempts
+        waiting: dict[Any, _Task] = {}
+
+        def send(number: int) -> None:
+            left[number] -= 1
+            with self._lock:
+                actor = self._actors[number][0]
+                self._actors[number].rotate()  # the next question is another replica's
+            waiting[getattr(actor, method).remote(*shared)] = _Task(number, actor, time.monotonic())
+
+        for number in list(left):
+            send(number)
+        while left:
+            for number, answer, error in self._ended(waiting):
+                if number not in left:
+                    continue  # another actor was faster
+                if isinstance(error, _LostError) and left[number]:
+                    log_line(f"--ray: {error.message}; asking again")
+                    send(number)
+                    continue
+                if error is None:
+                    answers[number] = answer
+                    self._missing.discard(number)
+                elif self._may_be_left_out(error, number):
+                    log_line(f"--ray: {error.message}; its passages are left out")
+                    self._missing.add(number)
+                else:
+                    raise error
+                del left[number]
+        return answers
+
+    def stop(self) -> None:
+        """End all actors."""
+        for actor in (actor for replicas in self._actors for actor in replicas):
+            self._ray.kill(actor)
+
+    def _may_be_left_out(self, error: LinkseekError, number: int) -> bool:
+        """Whether this is asked for, another partition is left, and the question is not at fault."""
+        alone = len(self._missing | {number}) == len(self._names)
+        return self._partial and not alone and isinstance(error, MachineError | DamagedIndexError)
+
+    def _ended(self, waiting: dict[Any, _Task]) -> list[tuple[int, Any, LinkseekError | None]]:
+        """(partition, answer, error) of tasks that have ended or take too long; waits for a moment."""
+        ended: list[tuple[int, Any, LinkseekError | None]] = []
+        for reference in self._ray.wait(list(waiting), num_returns=1, timeout=0.5)[0]:
+            task = waiting.pop(reference)
+            try:
+                ended.append((task.number, self._ray.get(reference), None))
+                self._slowest = max(self._slowest, time.monotonic() - task.since)
+            except self._ray.exceptions.RayActorError as error:
+                reason = " ".join(str(error).split())[-200:]
+                ended.append((task.number, None, self._lost(task, f"its actor died ({reason})")))
+            except self._ray.exceptions.RayTaskError as error:
+                if not isinstance(error.cause, LinkseekError):
+                    raise
+                ended.append((task.number, None, error.cause))
+        limit = time.monotonic() - _PATIENCE - _LATE * self._slowest
+        for reference, task in list(waiting.items()):
+            if task.since < limit:
+                del waiting[reference]
+                waited = time.monotonic() - task.since
+                ended.append((task.number, None, self._lost(task, f"no answer in {waited:.0f} s")))
+        return ended
+
+    def _lost(self, task: _Task, problem: str) -> _LostError:
+        """Replace the actor of a task."""
+        self._ray.kill(task.actor)  # it may only be out of reach
+        with self._lock:
+            replicas = self._actors[task.number]
+            if task.actor in replicas:  # else another thread has replaced it
+                replicas.remove(task.actor)
+                replicas.append(self._start(task.number))
+        return _LostError(f"partition {self._names[task.number]}: {problem}", "See Ray's logs.")
+
+
+class _Words:
+    """Lucene's part of all partitions."""
+
+    def __init__(self, actors: PartitionActors, folder: Path) -> None:
+        self.folder = folder
+        self._actors = actors
+
+    def search(
+        self,
+        texts: Sequence[str],
+        k: int,
+        similarity: Similarity,
+        among: Sequence[Collection[str]] | None = None,
+    ) -> list[LuceneHits]:
+        """As `LuceneIndex.search`."""
+        hits: list[LuceneHits] = []
+        for start in range(0, len(texts), _TASK_QUERIES):
+            block = slice(start, start + _TASK_QUERIES)
+            found = self._actors.ask("lucene", texts[block], k, similarity, among and among[block])
+            answers = [answer for answer in found if answer is not None]
+            for number in range(len(texts[block])):
+                hits.append(_best([answer[number] for answer in answers], k if among is None else None))
+        return hits
+
+
+def _best(parts: Sequence[LuceneHits], k: int | None) -> LuceneHits:
+    """The k best of the hits of partitions, or all; equal scores by id, as bytes."""
+    hits = sorted(
+        ((-score, id_.encode(), id_) for ids, scores in parts for id_, score in zip(ids, scores, strict=True))
+    )[:k]
+    return [id_ for _, _, id_ in hits], np.array([-score for score, _, _ in hits], np.float32)
+
+
+class _Vectors:
+    """The vectors of an encoder in all partitions."""
+
+    def __init__(self, actors: PartitionActors, index: Index, encoder: str) -> None:
+        partitions = index.partitions or [index]
+        self.encoder = index.vectors_encoder(encoder)
+        self._actors = actors
+        self._name = encoder
+        self._first = np.cumsum([0, *(len(partition.passages) for partition in partitions)]).tolist()
+
+    def __len__(self) -> int:
+        return int(self._first[-1])
+
+    def search(self, vectors: NDArray[np.float32], k: int, **parameters: int) -> Hits:
+        """As `FaissIndex.search`; equal scores by row."""
+        blocks = []
+        for start in range(0, len(vectors), _TASK_QUERIES):
+            found = self._actors.ask(
+                "dense", self._name, vectors[start : start + _TASK_QUERIES], k, parameters
+            )
+            there = [
+                (hits, first) for hits, first in zip(found, self._first, strict=False) if hits is not None
+            ]
+            blocks.append(merged([hits for hits, _ in there], [first for _, first in there], k))
+        rows, scores = zip(*blocks, strict=True)
+        return np.concatenate(rows), np.concatenate(scores)

@@ -1,0 +1,214 @@
+"""Searches by actors on a Ray cluster of two machines (processes here) are those of one, whoever dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from command import run
+from fake_encoder import FakeEncoder
+
+from indexer import partition_actors
+from indexer.base.errors import DamagedIndexError, MachineError, UsageError
+from indexer.build import SAMPLE
+from indexer.building.builder import build_index
+from indexer.building.partitioning import split_index
+from indexer.building.plan import Plan
+from indexer.index import Index
+from indexer.partition_actors import PartitionActors, searched_on_ray
+from indexer.search.lucene_index import BM25
+from retriever.queries import read_queries
+from retriever.ranking import Query, Ranking
+from retriever.search.fusion import reciprocal_rank
+from retriever.search.searchers import Bm25, Dense, QueryLikelihood
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("sample") / "whole"
+    plan = Plan(SAMPLE, encoders=["fake"], processes=1)
+    build_index(path, plan, lambda name, title: FakeEncoder(name))
+    return path
+
+
+@pytest.fixture(scope="module")
+def four(sample: Path) -> Path:
+    return split_index(sample.with_name("four"), sample, 4).path
+
+
+@pytest.fixture(scope="module")
+def queries() -> list[Query]:
+    return read_queries(SAMPLE.with_name("questions.jsonl"), 30)
+
+
+@pytest.fixture
+def searched(four: Path, cluster: str) -> Iterator[tuple[Index, PartitionActors]]:
+    """The index of four partitions, an actor each."""
+    index = Index.open(four)
+    with searched_on_ray(index, cluster) as actors:
+        assert actors is not None
+        yield index, actors
+
+
+def rankings(index: Index, queries: list[Query]) -> dict[str, Ranking]:
+    encoder: Any = FakeEncoder("fake")
+    first = {
+        "bm25": Bm25(index).search(queries, 100),
+        "ql": QueryLikelihood(index).search(queries, 100),
+        "dense": Dense(index, encoder).search(queries, 100),
+    }
+    return first | {"hybrid": reciprocal_rank([first["bm25"], first["dense"]], 100)}
+
+
+def assert_equal(mine: dict[str, Ranking], expected: dict[str, Ranking]) -> None:
+    for name, ranking in expected.items():
+        np.testing.assert_array_equal(mine[name].rows, ranking.rows, name)
+        np.testing.assert_array_equal(mine[name].scores, ranking.scores, name)
+
+
+@pytest.mark.parametrize(("count", "replicas"), [(1, 1), (2, 2), (7, 1)])
+def test_rankings_are_those_of_one_process(sample, cluster, queries, tmp_path, monkeypatch, count, replicas):
+    monkeypatch.setattr(partition_actors, "_TASK_QUERIES", 13)  # several rounds of questions
+    index = Index.open(sample) if count == 1 else split_index(tmp_path / "parts", sample, count)
+    with searched_on_ray(index, cluster, replicas=replicas):
+        made = rankings(index, queries)
+        assert len(index.dense()) == len(index.passages)
+    assert index.searches is None
+    assert_equal(made, rankings(Index.open(sample), queries))
+
+
+def test_given_candidates_are_scored_among_all_partitions(searched, sample):
+    index, _ = searched
+    ids = [passage.id for passage in index.passages][::7]
+    given = ["the named element", "zzz"], 1, BM25(), [ids, ids[:3]]
+    for mine, expected in zip(
+        index.lucene().search(*given), Index.open(sample).lucene().search(*given), strict=True
+    ):
+        assert mine[0] == expected[0]
+        np.testing.assert_array_equal(mine[1], expected[1])
+
+
+def process_of(actors: PartitionActors, number: int) -> int:
+    """The process of the actor that the partition is asked of next."""
+    call = actors._actors[number][0].__ray_call__.remote(lambda actor: os.getpid())
+    return int(actors._ray.get(call))
+
+
+def test_an_actor_that_is_killed_or_hangs_is_replaced(searched, sample, queries, monkeypatch, capfd):
+    index, actors = searched
+    expected = rankings(Index.open(sample), queries)
+    assert_equal(rankings(index, queries), expected)
+    os.kill(process_of(actors, 1), signal.SIGKILL)
+    os.kill(hanging := process_of(actors, 2), signal.SIGSTOP)
+    monkeypatch.setattr(partition_actors, "_PATIENCE", 3.0)
+    monkeypatch.setattr(partition_actors, "_LATE", 0.0)
+    try:
+        assert_equal(rankings(index, queries), expected)
+    finally:
+        os.kill(hanging, signal.SIGCONT)
+    log = capfd.readouterr().err
+    assert "partition 00001: its actor died" in log and "partition 00002: no answer in 3 s" in log
+    assert actors.missing == []
+
+
+def test_killed_at_random_moments_nothing_is_doubled_or_lost(searched, sample, queries, monkeypatch):
+    index, actors = searched
+    monkeypatch.setattr(partition_actors, "_ATTEMPTS", 10)
+    expected = rankings(Index.open(sample), queries[:9])
+    generator = np.random.default_rng(0)
+    with ThreadPoolExecutor(2) as threads:
+        for _ in range(10):
+            searches = [threads.submit(rankings, index, queries[:9]) for _ in range(2)]
+            time.sleep(generator.uniform(0, 0.3))
+            actors._ray.kill(actors._actors[int(generator.integers(4))][0])
+            for search in searches:
+                assert_equal(search.result(), expected)
+
+
+@pytest.fixture
+def without_vectors_of_one(
+    sample: Path, cluster: str, tmp_path: Path
+) -> Iterator[Callable[..., tuple[Index, Any]]]:
+    """An index of three partitions, one of which loses its vectors, and its actors."""
+    index = split_index(tmp_path / "damaged", sample, 3)
+    (index.folders[1] / "dense" / "fake" / "index").unlink()
+    contexts = []
+
+    def start(**options: Any) -> tuple[Index, Any]:
+        contexts.append(searched_on_ray(index, cluster, **options))
+        return index, contexts[-1].__enter__()
+
+    yield start
+    contexts[-1].__exit__(None, None, None)
+
+
+def test_a_partition_that_cannot_answer_fails_the_search(without_vectors_of_one, queries):
+    index, actors = without_vectors_of_one()
+    with pytest.raises(DamagedIndexError, match="00001"):
+        rankings(index, queries)
+    assert actors.missing == []
+
+
+def test_as_asked_it_is_left_out_and_named(without_vectors_of_one, sample, queries, capfd):
+    index, actors = without_vectors_of_one(partial=True)
+    encoder: Any = FakeEncoder("fake")
+    dense = Dense(index, encoder)
+    ranked, expected = dense.search(queries, 100), rankings(Index.open(sample), queries)
+    assert actors.missing == ["00001"]
+    assert "its passages are left out" in capfd.readouterr().err
+    first = len(index.partitions[0].passages)
+    missing = range(first, first + len(index.partitions[1].passages))
+    for row, whole in zip(ranked.rows, expected["dense"].rows, strict=True):
+        kept = [passage for passage in whole if passage not in missing]
+        np.testing.assert_array_equal(row[: len(kept)], kept)
+        assert not set(row) & set(missing)
+    with pytest.raises(UsageError):  # a mistake in a question is nobody's absence
+        index.lucene().search(["word"], 0, BM25())
+    assert_equal({"bm25": Bm25(index).search(queries, 100)}, {"bm25": expected["bm25"]})
+    assert actors.missing == []
+
+
+def test_without_any_partition_there_is_no_answer(without_vectors_of_one, queries):
+    index, _ = without_vectors_of_one(partial=True)
+    for folder in index.folders:
+        (folder / "dense" / "fake" / "index").unlink(missing_ok=True)
+    with pytest.raises(DamagedIndexError, match="dense/fake/index"):
+        rankings(index, queries)
+
+
+def test_a_partition_whose_every_actor_dies_fails_the_search(searched, queries, monkeypatch):
+    index, actors = searched
+    start = actors._start
+
+    def start_a_dead_one(number: int) -> Any:
+        actors._ray.kill(actor := start(number))
+        return actor
+
+    monkeypatch.setattr(actors, "_start", start_a_dead_one)
+    actors._ray.kill(actors._actors[3][0])
+    with pytest.raises(MachineError, match="partition 00003: its actor died"):
+        Bm25(index).search(queries, 10)
+
+
+def test_the_commands(four, cluster, tmp_path):
+    question = ["--index", four, "--pipeline", "bm25", "Who named oxygen?"]
+    here, there = (run("app/search.py", *question, *more) for more in ([], ["--ray", cluster]))
+    assert here.returncode == there.returncode == 0, there.stderr
+    assert here.stdout.rpartition(" in ")[0] == there.stdout.rpartition(" in ")[0] != ""
+    questions = ["--queries", SAMPLE.with_name("questions.jsonl"), "--limit", 9, "--latency", 0]
+    options = ["--index", four, "--pipeline", "bm25", "--pipeline", "ql", *questions, "--no-report"]
+    for name, more in (("here", []), ("there", ["--ray", cluster, "--replicas", 2])):
+        done = run("app/evaluate.py", *options, "--output", tmp_path / name, *more)
+        assert done.returncode == 0, done.stderr
+    for file in ("bm25.trec", "ql.trec"):
+        runs = [(tmp_path / name / "runs" / file).read_bytes() for name in ("here", "there")]
+        assert runs[0] and runs[0] == runs[1]
