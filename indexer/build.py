@@ -89,8 +89,8 @@ class BuildOptions(Options):
     shard: Annotated[str, Field(pattern=r"^[1-9]\d{0,3}/[1-9]\d{0,3}$")] | None = None
     """on several machines: encode only share 2 of 4, as 2/4; linkseek join joins the shares"""
     ray: str | None = None
-    """encode on a Ray cluster: its address, such as auto or 10.0.0.1:6379, or local for one on this machine;
-    the index lies on a file system that all machines share"""
+    """parse and encode on a Ray cluster: its address, such as auto or 10.0.0.1:6379, or local for one on
+    this machine; the index lies on a file system that all machines share"""
     processes: Annotated[int, Field(ge=1, le=1024)] | None = None
     """processes that parse and threads that index; default one a core"""
     plan: bool = False

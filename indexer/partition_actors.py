@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.base.cluster import connected
+from indexer.base.cluster import LATE, PATIENCE, connected
 from indexer.base.errors import DamagedIndexError, LinkseekError, MachineError
 from indexer.base.log import log_line
 from indexer.index import Index
@@ -34,12 +34,10 @@ from indexer.search.lucene_index import LuceneIndex, Similarity
 from indexer.search.partitioned import VectorSearch, WordSearch, merged
 from indexer.store.artifacts import BM25
 
-_PATIENCE = 60.0
-_LATE = 4.0
-"""An actor hangs that takes `_LATE` times as long as the slowest answer before, and `_PATIENCE` s more."""
 _ATTEMPTS = 3
 """So many actors are asked for a partition, one after another; one, if it did not answer the last time."""
 _TASK_QUERIES = 128
+_SMALL = 1 << 16
 
 
 @contextmanager
@@ -51,10 +49,10 @@ def searched_on_ray(
     replicas: actors for each partition. partial: leave out partitions that do not answer, instead of failing.
     Raises the errors of `connected`.
     """
-    if address is None:
-        yield None
-        return
     with connected(address) as ray:
+        if ray is None:
+            yield None
+            return
         actors = PartitionActors(ray, index, replicas=replicas, partial=partial)
         index.searches = actors
         try:
@@ -154,7 +152,8 @@ class PartitionActors:
 
         Raises the error of an actor, or `MachineError` for a partition that does not answer.
         """
-        shared = [self._ray.put(argument) for argument in arguments]
+        # The store of objects takes milliseconds, so few questions travel with each call instead.
+        shared = [self._ray.put(argument) if _is_large(argument) else argument for argument in arguments]
         answers: list[Any] = [None] * len(self._names)
         left = dict.fromkeys(range(len(answers)), _ATTEMPTS) | dict.fromkeys(self._missing, 1)  # attempts
         waiting: dict[Any, _Task] = {}
@@ -212,7 +211,7 @@ class PartitionActors:
                 if not isinstance(error.cause, LinkseekError):
                     raise
                 ended.append((task.number, None, error.cause))
-        limit = time.monotonic() - _PATIENCE - _LATE * self._slowest
+        limit = time.monotonic() - PATIENCE - LATE * self._slowest
         for reference, task in list(waiting.items()):
             if task.since < limit:
                 del waiting[reference]
@@ -229,6 +228,10 @@ class PartitionActors:
                 replicas.remove(task.actor)
                 replicas.append(self._start(task.number))
         return _LostError(f"partition {self._names[task.number]}: {problem}", "See Ray's logs.")
+
+
+def _is_large(argument: Any) -> bool:
+    return getattr(argument, "nbytes", 0) > _SMALL or (isinstance(argument, list) and len(argument) > 8)
 
 
 class _Words:

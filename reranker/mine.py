@@ -19,13 +19,14 @@ from typing import Annotated, Any
 import orjson
 from pydantic import Field, create_model
 
+from indexer.base.cluster import connected, worker_count
 from indexer.base.options import MoreHelp, parse_options
 from indexer.base.progress import progress
 from indexer.building.corpus import default_processes
 from indexer.index import Index
 from reranker.contrast_miner import ContrastMiner, Statistics
 from reranker.contrasts import write_contrasts
-from reranker.objectives.registry import MIXES, all_objectives, all_settings, make_mix
+from reranker.objectives.registry import MIXES, Mix, all_objectives, all_settings, make_mix
 from retriever.mining.command import MiningOptions
 
 PROGRAM = "python -m reranker.mine"
@@ -67,13 +68,18 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     options.check_output()
     settings = {name: getattr(options, name) for name in all_settings()}
     mix = make_mix(options.objective, {name: value for name, value in settings.items() if value is not None})
+    with connected(options.ray):
+        _mine_contrasts(options, mix)
+
+
+def _mine_contrasts(options: MineOptions, mix: Mix) -> None:
     with progress("looking for candidates"):
         miner = ContrastMiner(
             Index.open(options.index),
             mix,
             seed=options.seed,
             language=options.language,
-            processes=options.processes or default_processes(),
+            processes=worker_count(options.processes or default_processes()),
         )
         missing = miner.missing
     for line in missing:

@@ -18,6 +18,7 @@ from typing import Annotated, Any
 import orjson
 from pydantic import Field
 
+from indexer.base.cluster import connected, worker_count
 from indexer.base.errors import UsageError
 from indexer.base.options import MoreHelp, parse_options
 from indexer.base.progress import progress
@@ -62,7 +63,8 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     index = Index.open(options.index)
     report: dict[str, Any] = {"index": str(options.index), "objective": options.objective}
     if options.output:
-        report |= _mine(index, options, options.output)
+        with connected(options.ray):
+            report |= _mine(index, options, options.output)
     if options.stats:
         with progress("counting links"):
             report |= count_topologies(Source(index).topology)
@@ -80,7 +82,7 @@ def _mine(index: Index, options: MineOptions, output: Path) -> dict[str, Any]:
         seed=options.seed,
         negatives=options.negatives,
         language=options.language,
-        processes=options.processes or default_processes(),
+        processes=worker_count(options.processes or default_processes()),
         statistics=statistics,
         on_start=total.append,
     )

@@ -7,23 +7,45 @@ import logging
 import re
 import signal
 import socket
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeVar
 
-from indexer.base.errors import MachineError
+from indexer.base.errors import LinkseekError, MachineError
+from indexer.base.log import log_line
+from indexer.base.together import ProcessPool
+
+T = TypeVar("T")
 
 LOCAL = "local"
 
 
+_ATTEMPTS = 3
+"""Actors that a piece of work may end or keep waiting: it is then its fault, not theirs."""
+PATIENCE = 60.0
+LATE = 4.0
+"""An actor hangs that takes `LATE` times as long as the slowest work before, and `PATIENCE` seconds more."""
+
+_rays: list[Any] = []
+"""The module `ray`, while this process is connected."""
+
+
 @contextmanager
-def connected(address: str) -> Iterator[Any]:
+def connected(address: str | None) -> Iterator[Any]:
     """The module `ray`, connected to a cluster. `local` starts one on this machine, and ends it afterwards.
 
-    A cluster runs any code that its members send each other: connect to those of people you trust.
+    Without an address, nothing is connected. Meanwhile `worker_pool` gives actors on the cluster. It runs any
+    code that its members send each other: connect to those of people you trust.
     Raises `MachineError` if Ray is not installed, or no cluster answers.
     """
+    if address is None:
+        yield None
+        return
     try:
         import ray
     except ImportError as error:
@@ -40,11 +62,108 @@ def connected(address: str) -> Iterator[Any]:
                 f"--ray {address}: no Ray cluster answers there ({' '.join(str(error).split())[:200]})",
                 "Start one by `ray start --head`, and give its address; or --ray local.",
             ) from None
+        _rays.append(ray)
         try:
             yield ray
         finally:
+            _rays.remove(ray)
             with _own_handlers_of_faults():
                 ray.shutdown()
+
+
+def worker_count(processes: int) -> int:
+    """How many workers `worker_pool` gives: the cores of the cluster, or so many processes without one."""
+    if not _rays:
+        return processes
+    return max(int(_rays[-1].cluster_resources().get("CPU", 1)), 1)
+
+
+def worker_pool(
+    processes: int, begin: Callable[..., object] | None = None, arguments: Sequence[object] = ()
+) -> Executor:
+    """Workers for pure functions: processes of this machine, or actors while this process is `connected`.
+
+    begin(*arguments) is called first in each. A worker that dies costs a process pool its work; on a cluster
+    the work is done again by another one, and `MachineError` is raised after the third.
+    """
+    if _rays:
+        return _ActorPool(_rays[-1], processes, begin, arguments)
+    return ProcessPool(processes, begin, arguments)
+
+
+class _Worker:
+    """The actor of a pool."""
+
+    def __init__(self, begin: Callable[..., object] | None, arguments: Sequence[object]) -> None:
+        self._begin: Callable[[], object] | None = partial(begin, *arguments) if begin else None
+
+    def run(self, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
+        if self._begin is not None:  # here, so that its errors are those of the work
+            self._begin()
+            self._begin = None
+        return function(*arguments)
+
+
+class _ActorPool(ThreadPoolExecutor):
+    """A thread for each actor, which waits for it. After an exception, work that has not begun is dropped."""
+
+    def __init__(
+        self, ray: Any, count: int, begin: Callable[..., object] | None, arguments: Sequence[object]
+    ) -> None:
+        super().__init__(count, "ray")
+        self._ray = ray
+        self._class = ray.remote(num_cpus=0, scheduling_strategy="SPREAD")(_Worker)
+        self._start = partial(self._class.remote, begin, arguments)
+        self._own = threading.local()
+        self._actors: set[Any] = set()
+        self._slowest = 0.0
+
+    def submit(self, function: Callable[..., T], /, *arguments: Any, **options: Any) -> Future[T]:
+        """As in the base."""
+        return super().submit(self._run, partial(function, **options) if options else function, arguments)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """As in the base; ends the actors, of which none works for its own sake."""
+        super().shutdown(wait=wait, cancel_futures=cancel_futures)
+        for actor in list(self._actors):
+            self._ray.kill(actor)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.shutdown(cancel_futures=kind is not None)
+
+    def _run(self, function: Callable[..., T], arguments: Sequence[Any]) -> T:
+        errors = self._ray.exceptions
+        for _ in range(_ATTEMPTS):
+            actor = self._actor()
+            started = time.monotonic()
+            try:
+                result: T = self._ray.get(
+                    actor.run.remote(function, arguments), timeout=PATIENCE + LATE * self._slowest
+                )
+            except (errors.RayActorError, errors.GetTimeoutError) as error:
+                reason = " ".join(str(error).split())[-300:]
+                self._actors.discard(actor)
+                self._ray.kill(actor)  # it may only be out of reach
+                del self._own.actor
+                log_line("--ray: an actor died or hangs, another one does its work")
+            except errors.RayTaskError as error:
+                if isinstance(error.cause, LinkseekError):
+                    raise error.cause from None
+                raise
+            else:
+                self._slowest = max(self._slowest, time.monotonic() - started)
+                return result
+        raise MachineError(
+            f"--ray: {_ATTEMPTS} actors died of the same work, or hang (out of memory?): {reason}",
+            "See Ray's logs; run the same command again.",
+        )
+
+    def _actor(self) -> Any:
+        """The actor of this thread."""
+        if not hasattr(self._own, "actor"):
+            self._own.actor = self._start()
+            self._actors.add(self._own.actor)
+        return self._own.actor
 
 
 def _check_answers(address: str) -> None:

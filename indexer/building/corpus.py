@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from indexer.base.cluster import worker_pool
 from indexer.base.errors import DamagedIndexError, InputError, MachineError
-from indexer.base.together import ProcessPool
 from indexer.documents import DOCUMENT_SCHEMA, REDIRECT_SCHEMA, Document, Redirect, document_row
 from indexer.files.hashes import combined_sha256
 from indexer.files.sources import Reading
@@ -301,7 +301,7 @@ def _parsed(reader: Reader, records: Iterable[Record], processes: int) -> Genera
             yield record, _try_parse(reader, record)
         return
     chunks = _read_ahead(_chunks(records))
-    pool = ProcessPool(processes)
+    pool = worker_pool(processes)
     try:
         waiting = deque(
             (chunk, pool.submit(_parse_chunk, reader, chunk))

@@ -15,6 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from indexer.base.cluster import worker_count
 from indexer.base.devices import memory_bytes
 from indexer.base.errors import DamagedIndexError, InputError, MachineError
 from indexer.base.log import log_line
@@ -153,7 +154,7 @@ class Stages:
                 limit=self._plan.limit,
                 min_title=self._plan.min_title,
                 on_error=self._plan.on_error,
-                processes=self._plan.processes or default_processes(),
+                processes=worker_count(self._plan.processes or default_processes()),
                 on_source=sources.append,
                 on_start=on_start,
                 on_record=on_record,

@@ -23,6 +23,8 @@ class MiningOptions(Options):
     """of the texts, for sentences and stop words: an ISO 639-1 code"""
     processes: Annotated[int, Field(ge=1, le=1024)] | None = None
     """processes that read texts; default one a core"""
+    ray: str | None = None
+    """read texts on a Ray cluster, a worker for each of its cores: its address, or local to start one here"""
     stats: bool = False
     """print counts as JSON; without --output, those that need no texts"""
     output: Path | None = None

@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from indexer.base.cluster import worker_pool
 from indexer.base.errors import MachineError
-from indexer.base.together import ProcessPool
 from indexer.index import Index
 from retriever.links.source import Source
 from retriever.links.topology import PassagePairs
@@ -56,10 +56,10 @@ def draw_results(
 def open_readers(
     source: Source, read: Callable[..., Iterable[T | None]], processes: int
 ) -> Iterator[Callable[..., Iterator[T | None]]]:
-    """A function from (name, candidates, draws) to their results in order, in so many processes.
+    """A function from (name, candidates, draws) to their results in order, in so many workers.
 
     There may be more columns of equal length next to the candidates. read: gets a source, a name and some
-    rows of all columns; it is pickled once for each process.
+    rows of all columns; it is pickled once for each worker.
     """
 
     def chunks(name: str, *columns: Any) -> Iterator[tuple[Any, ...]]:
@@ -69,7 +69,8 @@ def open_readers(
     if processes == 1:
         yield lambda *drawn: (result for chunk in chunks(*drawn) for result in read(source, *chunk))
         return
-    with ProcessPool(processes, _open, (type(source), source.index.path, source.language, read)) as pool:
+    opening = type(source), source.index.path.resolve(), source.language, read
+    with worker_pool(processes, _open, opening) as pool:
 
         def read_in_pool(*drawn: Any) -> Iterator[T | None]:
             try:

@@ -109,8 +109,8 @@ def test_an_actor_that_is_killed_or_hangs_is_replaced(searched, sample, queries,
     assert_equal(rankings(index, queries), expected)
     os.kill(process_of(actors, 1), signal.SIGKILL)
     os.kill(hanging := process_of(actors, 2), signal.SIGSTOP)
-    monkeypatch.setattr(partition_actors, "_PATIENCE", 3.0)
-    monkeypatch.setattr(partition_actors, "_LATE", 0.0)
+    monkeypatch.setattr(partition_actors, "PATIENCE", 3.0)
+    monkeypatch.setattr(partition_actors, "LATE", 0.0)
     try:
         assert_equal(rankings(index, queries), expected)
     finally:

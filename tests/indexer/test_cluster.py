@@ -1,0 +1,149 @@
+"""Parsing and mining on a Ray cluster of two machines (processes here): the bytes of one, whoever dies."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from indexer.base import cluster as clusters
+from indexer.base.cluster import connected, worker_count, worker_pool
+from indexer.base.errors import InputError, MachineError
+from indexer.build import SAMPLE
+from indexer.building.builder import build_index
+from indexer.building.plan import Plan
+from indexer.index import Index
+from reranker.contrast_miner import ContrastMiner
+from reranker.objectives.base import Objective
+from reranker.objectives.registry import make_mix
+from retriever.mining.miner import mine_pairs
+from retriever.objectives.registry import all_objectives
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def ray(cluster: str) -> Iterator[Any]:
+    with connected(cluster) as ray:
+        yield ray
+
+
+def read(path: Path) -> Index:
+    """An index of the sample, without Lucene and vectors."""
+    build_index(path, Plan(SAMPLE, bm25=False, processes=1), pytest.fail)
+    return Index.open(path)
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Index:
+    return read(tmp_path_factory.mktemp("sample") / "index")
+
+
+def hashes(index: Index) -> dict[str, dict[str, str]]:
+    return {
+        name: {file: entry["sha256"] for file, entry in part["files"].items()}
+        for name, part in index.parts.items()
+    }
+
+
+def test_an_index_read_by_actors_has_the_bytes_of_one_process(ray, sample, tmp_path):
+    assert worker_count(1) == 2
+    assert hashes(read(tmp_path / "index")) == hashes(sample)
+
+
+@pytest.fixture
+def killed_at_random(ray, monkeypatch) -> Iterator[list[int]]:
+    """Actors of pools are killed at ten random moments; the number of those that were there."""
+    monkeypatch.setattr(clusters, "_ATTEMPTS", 20)
+    monkeypatch.setattr("indexer.building.corpus._CHUNK_RECORDS", 4)
+    pools: list[Any] = []
+    begin = clusters._ActorPool.__init__
+
+    def begin_and_note(pool: Any, *arguments: Any) -> None:
+        begin(pool, *arguments)
+        pools.append(pool)
+
+    monkeypatch.setattr(clusters._ActorPool, "__init__", begin_and_note)
+    killed: list[int] = []
+    ended = threading.Event()
+
+    def kill() -> None:
+        random = Random(0)
+        while len(killed) < 10 and not ended.wait(random.uniform(0.05, 0.5)):
+            for actor in random.sample([*pools[-1]._actors], 1) if pools and pools[-1]._actors else []:
+                ray.kill(actor)
+                killed.append(len(killed))
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    yield killed
+    ended.set()
+    killer.join()
+
+
+def test_actors_that_die_while_they_parse_cost_their_work(killed_at_random, sample, tmp_path):
+    made = 0
+    while len(killed_at_random) < 10 and made < 10:
+        made += 1
+        assert hashes(read(tmp_path / str(made))) == hashes(sample)
+    assert killed_at_random
+
+
+@pytest.fixture
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("retriever.mining.miner._MIN_FOR_PROCESSES", 1)
+    monkeypatch.setattr(Objective, "min_for_processes", 1)
+    monkeypatch.setattr("retriever.mining.engine._CHUNK", 10)
+
+
+def mined(index: Index, processes: int) -> tuple[list[bytes], list[bytes]]:
+    pairs = mine_pairs(index, all_objectives()["hlp"], negatives="random", processes=processes)
+    mix = make_mix("prop=2,ict,wlp", {"minimum_count": 2})
+    return [*pairs], [*ContrastMiner(index, mix, processes=processes).lines(100)]
+
+
+def test_pairs_and_contrasts_mined_by_actors_are_those_of_one_process(ray, sample, small_chunks):
+    pairs, contrasts = mined(sample, 2)
+    assert (pairs, contrasts) == mined(sample, 1)
+    assert len(pairs) > 50 and len(contrasts) == 100
+
+
+def test_actors_that_die_while_they_mine_cost_their_work(killed_at_random, sample, small_chunks):
+    expected = mined(sample, 1)
+    while len(killed_at_random) < 10:
+        assert mined(sample, 2) == expected
+
+
+def fail() -> None:
+    raise InputError("no such text", "Write another.")
+
+
+def test_the_error_of_an_actor_is_raised_here(ray):
+    with worker_pool(2) as pool, pytest.raises(InputError, match="no such text"):
+        pool.submit(fail).result()
+    with worker_pool(2, fail) as pool, pytest.raises(InputError, match="no such text"):
+        list(pool.map(abs, [1, 2]))
+
+
+def test_work_that_ends_every_actor_ends_the_command(ray):
+    with worker_pool(2) as pool, pytest.raises(MachineError, match="3 actors died of the same work"):
+        pool.submit(os._exit, 1).result()
+
+
+def test_an_actor_that_hangs_is_replaced(ray, tmp_path, monkeypatch):
+    monkeypatch.setattr(clusters, "PATIENCE", 4.0)
+    with worker_pool(1) as pool:
+        assert pool.submit(hang_once, tmp_path / "hung").result() == "done"
+
+
+def hang_once(place: Path) -> str:
+    if not place.exists():
+        place.touch()
+        time.sleep(600)
+    return "done"
