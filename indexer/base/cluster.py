@@ -79,15 +79,19 @@ def worker_count(processes: int) -> int:
 
 
 def worker_pool(
-    processes: int, begin: Callable[..., object] | None = None, arguments: Sequence[object] = ()
+    processes: int,
+    begin: Callable[..., object] | None = None,
+    arguments: Sequence[object] = (),
+    patience: float | None = 10 * PATIENCE,
 ) -> Executor:
-    """Workers for pure functions: processes of this machine, or actors while this process is `connected`.
+    """Workers for functions: processes of this machine, or actors while this process is `connected`.
 
-    begin(*arguments) is called first in each. A worker that dies costs a process pool its work; on a cluster
-    the work is done again by another one, and `MachineError` is raised after the third.
+    begin(*arguments) is called first in each. If a process dies, the pool is broken. On a cluster the work of
+    an actor that dies, or hangs (unless patience is None), is done again by another one, so it must begin by
+    removing what it leaves behind; after the third actor, `MachineError` is raised.
     """
     if _rays:
-        return _ActorPool(_rays[-1], processes, begin, arguments)
+        return _ActorPool(_rays[-1], processes, begin, arguments, patience)
     return ProcessPool(processes, begin, arguments)
 
 
@@ -108,7 +112,12 @@ class _ActorPool(ThreadPoolExecutor):
     """A thread for each actor, which waits for it. After an exception, work that has not begun is dropped."""
 
     def __init__(
-        self, ray: Any, count: int, begin: Callable[..., object] | None, arguments: Sequence[object]
+        self,
+        ray: Any,
+        count: int,
+        begin: Callable[..., object] | None,
+        arguments: Sequence[object],
+        patience: float | None,
     ) -> None:
         super().__init__(count, "ray")
         self._ray = ray
@@ -116,6 +125,7 @@ class _ActorPool(ThreadPoolExecutor):
         self._start = partial(self._class.remote, begin, arguments)
         self._own = threading.local()
         self._actors: set[Any] = set()
+        self._patience = patience
         self._slowest = 0.0
 
     def submit(self, function: Callable[..., T], /, *arguments: Any, **options: Any) -> Future[T]:
@@ -136,10 +146,9 @@ class _ActorPool(ThreadPoolExecutor):
         for _ in range(_ATTEMPTS):
             actor = self._actor()
             started = time.monotonic()
+            limit = None if self._patience is None else self._patience + LATE * self._slowest
             try:
-                result: T = self._ray.get(
-                    actor.run.remote(function, arguments), timeout=PATIENCE + LATE * self._slowest
-                )
+                result: T = self._ray.get(actor.run.remote(function, arguments), timeout=limit)
             except (errors.RayActorError, errors.GetTimeoutError) as error:
                 reason = " ".join(str(error).split())[-300:]
                 self._actors.discard(actor)

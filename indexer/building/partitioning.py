@@ -17,8 +17,12 @@ if __name__ == "__main__":
 
     run_command("indexer.building.partitioning")
 
+import itertools
 import shlex
+import shutil
+from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,6 +31,7 @@ import numpy as np
 from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
+from indexer.base.cluster import connected, worker_count, worker_pool
 from indexer.base.errors import InputError, MismatchError, UsageError
 from indexer.base.options import Options, parse_options
 from indexer.base.progress import progress
@@ -53,6 +58,7 @@ from indexer.store.artifacts import (
     part_segments,
     partition_path,
     segment_paths,
+    workspace_path,
 )
 from indexer.store.ids import IdTable
 from indexer.store.tables import Table
@@ -74,6 +80,9 @@ class PartitionOptions(Options):
     """the folder of the index of partitions"""
     split: Annotated[int, Field(ge=1, le=10_000)] | None = None
     """split the one index into so many partitions of about as many passages each"""
+    ray: str | None = None
+    """split on a Ray cluster, an actor for each partition: its address, or local to start one here; the
+    indexes lie on a file system that all machines share"""
 
 
 def main(argv: Sequence[str], program: str = PROGRAM) -> None:
@@ -87,7 +96,8 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
         )
     command = shlex.join([*program.split(), *argv]).encode("utf-8", "replace").decode()
     if options.split:
-        made = split_index(options.index, options.indexes[0], options.split, command)
+        with connected(options.ray):
+            made = split_index(options.index, options.indexes[0], options.split, command)
     else:
         made = join_indexes(options.index, options.indexes, command)
     counts = made.manifest["counts"]
@@ -119,7 +129,7 @@ def split_index(index: Path, source: Path, count: int, command: str = "") -> Ind
     """
     whole = Index.open(source)
     whole.check_undivided()
-    ids = whole.documents.table, Table(segment_paths(source / DOCUMENTS, "redirects-"), REDIRECT_SCHEMA)
+    redirect_count = len(Table(segment_paths(source / DOCUMENTS, "redirects-"), REDIRECT_SCHEMA))
     shares = np.linspace(0, 1, count + 1)  # [n+1]
     offsets = np.asarray(whole.passages.offsets)  # [D+1]
     bounds = np.searchsorted(offsets, shares * offsets[-1])  # [n+1], of documents
@@ -128,21 +138,54 @@ def split_index(index: Path, source: Path, count: int, command: str = "") -> Ind
         raise UsageError(
             f"--split {count}: {len(whole.documents):,} documents are too few", "Split into fewer partitions."
         )
-    redirects = (shares * len(ids[1])).astype(np.int64)  # [n+1]
+    redirects = (shares * redirect_count).astype(np.int64)  # [n+1]
+
+    tables = [
+        [slice(int(start), int(stop)) for start, stop in itertools.pairwise(ends)]
+        for ends in (bounds, redirects)
+    ]
+    shares_of = [
+        _Share(source.resolve(), documents, others) for documents, others in zip(*tables, strict=True)
+    ]
 
     def fill(places: Sequence[Path]) -> None:
-        for number, place in enumerate(places):
-            link_tree(source, place)
-            removed = [
-                id_
-                for table, ends in zip(ids, (bounds, redirects), strict=True)
-                for row, id_ in enumerate(table.column("id"))
-                if not ends[number] <= row < ends[number + 1]
-            ]
-            if removed:
-                update_index(place, Changes(removed=removed), Plan(place), partial(_recorded, whole))
+        workers = min(worker_count(1), count)
+        if workers == 1:
+            deque(map(_take, shares_of, places), maxlen=0)
+            return
+        with worker_pool(workers, patience=None) as pool:  # a share takes as long as it takes
+            deque(pool.map(_take, shares_of, places), maxlen=0)
 
     return _make(index, count, fill, command)
+
+
+@dataclass(frozen=True)
+class _Share:
+    """The rows of the documents and of the redirects of `source` that a partition keeps."""
+
+    source: Path
+    documents: slice
+    redirects: slice
+
+
+def _take(share: _Share, place: Path) -> None:
+    """Make the partition of a share; what an earlier attempt has left in its place is removed."""
+    for leftover in (place, workspace_path(place)):
+        shutil.rmtree(leftover, ignore_errors=True)
+    link_tree(share.source, place)
+    whole = Index.open(share.source)
+    tables = (
+        whole.documents.table,
+        Table(segment_paths(share.source / DOCUMENTS, "redirects-"), REDIRECT_SCHEMA),
+    )
+    removed = [
+        id_
+        for table, kept in zip(tables, (share.documents, share.redirects), strict=True)
+        for row, id_ in enumerate(table.column("id"))
+        if not kept.start <= row < kept.stop
+    ]
+    if removed:
+        update_index(place, Changes(removed=removed), Plan(place), partial(_recorded, whole))
 
 
 def _recorded(whole: Index, location: str, title: bool) -> Encoder:

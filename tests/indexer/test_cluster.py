@@ -11,14 +11,17 @@ from random import Random
 from typing import Any
 
 import pytest
+from fake_encoder import FakeEncoder
 
 from indexer.base import cluster as clusters
 from indexer.base.cluster import connected, worker_count, worker_pool
 from indexer.base.errors import InputError, MachineError
 from indexer.build import SAMPLE
 from indexer.building.builder import build_index
+from indexer.building.partitioning import split_index
 from indexer.building.plan import Plan
 from indexer.index import Index
+from indexer.search.lucene_index import BM25
 from reranker.contrast_miner import ContrastMiner
 from reranker.objectives.base import Objective
 from reranker.objectives.registry import make_mix
@@ -136,9 +139,8 @@ def test_work_that_ends_every_actor_ends_the_command(ray):
         pool.submit(os._exit, 1).result()
 
 
-def test_an_actor_that_hangs_is_replaced(ray, tmp_path, monkeypatch):
-    monkeypatch.setattr(clusters, "PATIENCE", 4.0)
-    with worker_pool(1) as pool:
+def test_an_actor_that_hangs_is_replaced(ray, tmp_path):
+    with worker_pool(1, patience=4.0) as pool:
         assert pool.submit(hang_once, tmp_path / "hung").result() == "done"
 
 
@@ -147,3 +149,27 @@ def hang_once(place: Path) -> str:
         place.touch()
         time.sleep(600)
     return "done"
+
+
+def split(whole: Index, place: Path) -> tuple[list[dict[str, Any]], Any]:
+    """Make four partitions: the hashes of all files but Lucene's, which differ, and what BM25 finds."""
+    made = split_index(place, whole.path, 4)
+    made.verify()
+    files = [
+        {name: part for name, part in hashes(one).items() if name != "bm25"}
+        for one in (made, *made.partitions)
+    ]
+    hits = made.lucene().search(["who named oxygen", "river"], 50, BM25())
+    return files, [(ids, scores.tolist()) for ids, scores in hits]
+
+
+def test_partitions_are_made_by_actors(ray, tmp_path, killed_at_random, monkeypatch):
+    plan = Plan(SAMPLE, encoders=["fake"], processes=1)
+    build_index(tmp_path / "whole", plan, lambda name, title: FakeEncoder(name))
+    whole = Index.open(tmp_path / "whole")
+    made = [split(whole, tmp_path / "killed")]
+    while len(killed_at_random) < 10:
+        made.append(split(whole, tmp_path / "killed"))
+    monkeypatch.setattr("indexer.building.partitioning.worker_count", lambda processes: processes)
+    expected = split(whole, tmp_path / "here")
+    assert all(one == expected for one in made)
