@@ -32,7 +32,7 @@ from app.pipelines import Pipelines
 from app.testsets import LoadedTestSet
 from indexer.base.errors import DamagedIndexError, LinkseekError, UsageError
 from indexer.files.hashes import file_sha256
-from indexer.store.artifacts import read_json, value_sha256
+from indexer.store.artifacts import DENSE, dense_part, read_json, value_sha256
 from indexer.store.outputs import check_replaceable, write_output_json
 from retriever.queries import evenly_spread
 from retriever.search.runs import write_run
@@ -168,11 +168,18 @@ def _make(pipelines: Pipelines, name: str, test_set: LoadedTestSet, depth: int, 
 
 def _made_from(pipelines: Pipelines, name: str, test_set: LoadedTestSet, depth: int) -> dict[str, Any]:
     """The inputs of a run: if any of them changes, it is made anew."""
-    index = pipelines.index
+    index, entries = pipelines.index, pipelines.fingerprint(name)
+    encoders = (entry["encoder"] for entry in entries.values() if "encoder" in entry)
+    default = index.manifest.get("default_encoder")
+    used = {dense_part(str(encoder or default)) for encoder in encoders}
     return {
-        "entries": pipelines.fingerprint(name),
-        "index": {"manifest": value_sha256(index.manifest)}
-        | {part: value_sha256(manifest) for part, manifest in index.parts.items()},
+        "entries": entries,
+        "index": {"text": index.manifest.get("text")}
+        | {
+            part: value_sha256(manifest)
+            for part, manifest in index.parts.items()
+            if part in used or not part.startswith(f"{DENSE}/")
+        },
         "queries": value_sha256([[query.id, query.text] for query in test_set.queries]),
         "depth": depth,
     }

@@ -209,6 +209,17 @@ def test_a_cell_that_was_made_from_something_else_is_made_again(
     assert cells[0].pipeline == "bm25" and cells[0].status == "done"
 
 
+@pytest.mark.parametrize(("part", "status"), [("dense/another", "kept"), ("bm25", "done")])
+def test_vectors_of_other_encoders_may_be_added_to_the_index(
+    write, pipelines, tmp_path, part, status
+) -> None:
+    tables(write(), pipelines, tmp_path / "out", [])
+    pipelines.index.parts[part] = {**pipelines.index.parts.get(part, {}), "new": True}
+    cells: list[Cell] = []
+    tables(write(), pipelines, tmp_path / "out", cells)
+    assert cells[0].pipeline == "bm25" and cells[0].status == status
+
+
 @pytest.mark.parametrize("file", ["bm25.trec", "bm25.json"])
 def test_a_cell_that_the_user_changed_is_kept(write, pipelines, tmp_path, file) -> None:
     tables(write(), pipelines, tmp_path / "out", [])
