@@ -60,7 +60,8 @@ def connected(address: str | None) -> Iterator[Any]:
         except (OSError, ValueError, RuntimeError) as error:
             raise MachineError(
                 f"--ray {address}: no Ray cluster answers there ({' '.join(str(error).split())[:200]})",
-                "Start one by `ray start --head`, and give its address; or --ray local.",
+                "Start one by `ray start --head`, and give its address; or --ray local. For one with a token "
+                "set RAY_AUTH_MODE=token, and copy ~/.ray/auth_token from its head.",
             ) from None
         _rays.append(ray)
         try:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from random import Random
 
 import pytest
 from fake_encoder import FakeEncoder
@@ -82,6 +83,23 @@ def test_an_actor_that_dies_or_hangs_costs_its_shard(cluster, encode, tmp_path, 
     assert (tmp_path / "batch5").exists()
     assert capfd.readouterr().err.count("an actor died during shard") == 1
     assert_same(made, encode("here", None))
+
+
+def test_ten_kills_at_random_moments_cost_their_shards(cluster, encode, monkeypatch):
+    monkeypatch.setattr(encoding, "_DEATHS", 100)
+    random, kills = Random(0), list[object]()
+    finished = encoding._Actors._finished
+
+    def kill_and_finish(actors: encoding._Actors) -> object:
+        if len(kills) < 10 and random.random() < 0.5:
+            actor = random.choice([task.actor for task in actors._running.values()])
+            actors._ray.kill(actor)
+            kills.append(actor)
+        return finished(actors)
+
+    monkeypatch.setattr(encoding._Actors, "_finished", kill_and_finish)
+    assert_same(encode("cluster", cluster), encode("here", None))
+    assert len(kills) == 10
 
 
 def test_a_shard_that_ends_every_actor_ends_the_build_which_resumes(cluster, encode, tmp_path):
