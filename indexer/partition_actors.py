@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexer.base.cluster import LATE, PATIENCE, connected
-from indexer.base.errors import DamagedIndexError, LinkseekError, MachineError
+from indexer.base.errors import DamagedIndexError, LinkseekError, MachineError, UsageError
 from indexer.base.log import log_line
 from indexer.index import Index
 from indexer.search.faiss_tools import Hits, import_faiss
@@ -47,8 +47,10 @@ def searched_on_ray(
     """Have an index searched by the actors of a Ray cluster; without an address, by this process.
 
     replicas: actors for each partition. partial: leave out partitions that do not answer, instead of failing.
-    Raises the errors of `connected`.
+    Raises the errors of `connected`, and `UsageError` for options without a cluster.
     """
+    if address is None and (partial or replicas > 1):
+        raise UsageError("--replicas and --partial are for searches on a cluster", "Add --ray ADDRESS.")
     with connected(address) as ray:
         if ray is None:
             yield None

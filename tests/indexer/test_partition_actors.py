@@ -97,6 +97,15 @@ def test_given_candidates_are_scored_among_all_partitions(searched, sample):
         np.testing.assert_array_equal(mine[1], expected[1])
 
 
+@pytest.mark.parametrize("options", [{"replicas": 2}, {"partial": True}])
+def test_options_of_a_cluster_need_one(four, options):
+    with (
+        pytest.raises(UsageError, match="for searches on a cluster"),
+        searched_on_ray(Index.open(four), None, **options),
+    ):
+        pass
+
+
 def process_of(actors: PartitionActors, number: int) -> int:
     """The process of the actor that the partition is asked of next."""
     call = actors._actors[number][0].__ray_call__.remote(lambda actor: os.getpid())
