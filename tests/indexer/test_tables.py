@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from itertools import pairwise
 from pathlib import Path
 
@@ -237,5 +238,24 @@ def test_a_text_that_is_no_utf8_any_more_is_named(tmp_path):
     path.write_bytes(path.read_bytes().replace("Ü".encode(), b"\xff\xff"))
     table = Table([path], SCHEMA)
     assert table.value("text", 0) == ""
-    with pytest.raises(DamagedIndexError, match=r"t\.arrow: altered .*UTF8"):
+    with pytest.raises(DamagedIndexError, match=r"t\.arrow: altered .*utf-8"):
         table.value("text", 1)
+
+
+def test_a_file_that_is_cut_after_it_was_opened_is_named(tmp_path):
+    path = write(tmp_path / "t.arrow", range(5))
+    table = Table([path], SCHEMA)
+    os.truncate(path, 100)
+    with pytest.raises(DamagedIndexError, match=r"t\.arrow: altered .*are not in the file"):
+        table.row(1)
+
+
+def test_cells_that_may_be_null_are_read(tmp_path):
+    path = tmp_path / "t.arrow"
+    schema = pa.schema([("text", pa.string()), ("number", pa.int32()), ("other", pa.int64())])
+    rows = [{"text": "a", "number": None, "other": 7}, {"text": None, "number": -3, "other": None}]
+    with TableWriter(path, schema) as writer:
+        for row in rows:
+            writer.write(row)
+    table = Table([path], schema)
+    assert [table.row(0), table.row(1)] == rows == list(table.rows())
