@@ -24,7 +24,6 @@ T = TypeVar("T")
 
 LOCAL = "local"
 
-
 _ATTEMPTS = 3
 """Actors that a piece of work may end or keep waiting: it is then its fault, not theirs."""
 PATIENCE = 60.0
@@ -39,9 +38,8 @@ _rays: list[Any] = []
 def connected(address: str | None) -> Iterator[Any]:
     """The module `ray`, connected to a cluster. `local` starts one on this machine, and ends it afterwards.
 
-    Without an address, nothing is connected. Meanwhile `worker_pool` gives actors on the cluster. It runs any
-    code that its members send each other: connect to those of people you trust.
-    Raises `MachineError` if Ray is not installed, or no cluster answers.
+    Without an address, nothing is connected. Meanwhile `worker_pool` gives actors on the cluster.
+    A cluster runs any code that its members send each other: connect to those of people you trust. Raises `MachineError` if Ray is not installed, or no cluster answers.
     """
     if address is None:
         yield None
