@@ -39,7 +39,8 @@ def connected(address: str | None) -> Iterator[Any]:
     """The module `ray`, connected to a cluster. `local` starts one on this machine, and ends it afterwards.
 
     Without an address, nothing is connected. Meanwhile `worker_pool` gives actors on the cluster.
-    A cluster runs any code that its members send each other: connect to those of people you trust. Raises `MachineError` if Ray is not installed, or no cluster answers.
+    A cluster runs any code that its members send each other: connect to those of people you trust. Raises
+    `MachineError` if Ray is not installed, or no cluster answers.
     """
     if address is None:
         yield None
