@@ -114,9 +114,8 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     run_names(options.pipeline, options.run)
     if options.output.exists() and not options.output.is_dir():
         raise UsageError(f"--output {options.output}: is a file", "Name a folder.")
-    index = Index.open(options.index)
-    with locked(options.output / RESULTS), searched_on_ray(index, options.ray, replicas=options.replicas):
-        results = _evaluate(options, index, options.output, argv, program)
+    with locked(options.output / RESULTS):
+        results = _evaluate(options, options.index, options.output, argv, program)
     if options.json_:
         sys.stdout.buffer.write(orjson.dumps(results.to_json(), option=orjson.OPT_INDENT_2) + b"\n")
         sys.stdout.buffer.flush()
@@ -129,13 +128,35 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
 
 
 def _evaluate(
-    options: EvaluateOptions, index: Index, output: Path, argv: Sequence[str], program: str
+    options: EvaluateOptions, index_folder: Path, output: Path, argv: Sequence[str], program: str
 ) -> Results:
     """Run the evaluation and write its files; returns the results."""
     reports = [output / name for name in ("report.md", "report.html")]
     runs = [output / run_path(name) for name in options.pipeline]
     check_replaceable(output / RESULTS, *runs, *reports * options.report)
     test_set = load_test_set(options)
+    index = Index.open(index_folder)
+    with searched_on_ray(index, options.ray, replicas=options.replicas):
+        results = _measure(options, index, test_set, output, argv, program)
+    results.write(output)
+    if options.report:
+        from app.report import write_report
+
+        write_report(results, output)
+    else:  # an earlier one would lie next to results that are not its own
+        remove_outputs(*reports)
+    return results
+
+
+def _measure(
+    options: EvaluateOptions,
+    index: Index,
+    test_set: LoadedTestSet,
+    output: Path,
+    argv: Sequence[str],
+    program: str,
+) -> Results:
+    """Run the pipelines and measure their runs, with where everything is from."""
     pipelines = Pipelines(index, options.pipelines_file)
     opened = {name: pipelines.open(name) for name in options.pipeline}
     notes = []
@@ -173,15 +194,7 @@ def _evaluate(
     read = {role: path for role, path in files.items() if path is not None}
     facts = test_set.origin if options.test_set else None
     origin = provenance(program, argv, index, read, pipelines.models, facts)
-    results = results.model_copy(update={"provenance": origin})
-    results.write(output)
-    if options.report:
-        from app.report import write_report
-
-        write_report(results, output)
-    else:  # an earlier one would lie next to results that are not its own
-        remove_outputs(*reports)
-    return results
+    return results.model_copy(update={"provenance": origin})
 
 
 def load_test_set(options: EvaluateOptions) -> LoadedTestSet:

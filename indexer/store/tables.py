@@ -308,7 +308,7 @@ class _MappedFile:
         try:
             return self._read(start + first, last - first).decode()
         except UnicodeDecodeError as error:
-            raise _altered(self._path, str(error)) from None
+            raise _altered(self._path, f"no UTF8: {error.reason}") from None
 
     def _number(self, numbers: int, place: int) -> int:
         return int.from_bytes(self._read(numbers + 4 * place, 4), "little", signed=True)
