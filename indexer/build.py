@@ -33,6 +33,7 @@ from indexer.building.plan import Built, OpenEncoder, Plan
 from indexer.building.sampling import estimate_build, place
 from indexer.encoding.encode import Encoder
 from indexer.encoding.on_ray import on_ray
+from indexer.files.object_store import ObjectStore
 from indexer.index import Index
 from indexer.readers.formats import all_readers
 from indexer.search.faiss_index import AUTO
@@ -91,6 +92,9 @@ class BuildOptions(Options):
     ray: str | None = None
     """parse and encode on a Ray cluster: its address, such as auto or 10.0.0.1:6379, or local for one on
     this machine; the index lies on a file system that all machines share"""
+    store: str | None = None
+    """with --ray, for machines that share no file system: a folder of an object store through which vectors
+    travel, such as s3://bucket/folder; its credentials come from the environment"""
     processes: Annotated[int, Field(ge=1, le=1024)] | None = None
     """processes that parse and threads that index; default one a core"""
     plan: bool = False
@@ -122,6 +126,9 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
         return
 
     device = options.device
+    store = ObjectStore(options.store) if options.store else None
+    if store and not options.ray:
+        raise UsageError("--store needs --ray", "Give the address of a Ray cluster, or omit --store.")
 
     def open_encoder(name: str, title: bool) -> Encoder:
         from retriever.models.biencoder import open_biencoder
@@ -162,7 +169,7 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
             with progress("building a sample, to see whether the build can fit"):
                 estimate = estimate_build(index, plan, open_encoder)
             estimate.check(place(index), slack=_SLACK)
-        with on_ray(options.ray, open_encoder, options.device) as opener:
+        with on_ray(options.ray, open_encoder, options.device, store) as opener:
             print_summary(index, build_index(index, plan, opener))
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from random import Random
+from uuid import uuid4
 
 import pytest
 from fake_encoder import FakeEncoder
@@ -19,6 +20,7 @@ from indexer.building.builder import build_index
 from indexer.building.plan import Plan
 from indexer.encoding import on_ray as encoding
 from indexer.encoding.on_ray import on_ray
+from indexer.files.object_store import ObjectStore
 from indexer.index import Index
 
 pytestmark = pytest.mark.slow
@@ -33,9 +35,9 @@ def encode(tmp_path: Path) -> Encode:
     """An index of the tiny corpus with one encoder, or with several by name, on a cluster."""
     corpus = write_jsonl(tmp_path / "corpus.jsonl", linked_rows(40))
 
-    def run(name: str, address: str | None, on_batch=None, encoders=("fake",)) -> Index:
+    def run(name: str, address: str | None, on_batch=None, encoders=("fake",), store=None) -> Index:
         plan = Plan(corpus, passage_words=10, bm25=False, encoders=encoders, processes=1)
-        with on_ray(address, partial(open_fake, on_batch), "cpu") as opener:
+        with on_ray(address, partial(open_fake, on_batch), "cpu", store) as opener:
             build_index(tmp_path / name, plan, opener)
         assert not list(tmp_path.rglob("ray-*"))
         return Index.open(tmp_path / name)
@@ -100,6 +102,57 @@ def test_ten_kills_at_random_moments_cost_their_shards(cluster, encode, monkeypa
     monkeypatch.setattr(encoding._Actors, "_finished", kill_and_finish)
     assert_same(encode("cluster", cluster), encode("here", None))
     assert len(kills) == 10
+
+
+def count_batches(place: Path) -> None:
+    (place / uuid4().hex).touch()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ObjectStore:
+    return ObjectStore(f"file://{tmp_path}/store")
+
+
+def test_shards_travel_through_a_store(cluster, encode, store):
+    both = ("fake", "another")
+    assert_same(encode("cluster", cluster, encoders=both, store=store), encode("here", None, encoders=both))
+    assert store.names() == set()
+
+
+@pytest.mark.parametrize("damaged", [0, 2])
+def test_what_is_in_the_store_after_an_interruption_is_not_encoded_again(
+    cluster, encode, store, tmp_path, monkeypatch, damaged
+):
+    """Two shards of ten were sent and not fetched; a damaged one is made again."""
+    taken = list[object]()
+
+    def interrupt(task: encoding._Task, folder: Path) -> None:
+        if len(taken) == 2:
+            raise KeyboardInterrupt
+        taken.append(task)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(encoding._Task, "take", interrupt)
+        encode("cluster", cluster, store=store)
+    records = sorted(name for name in store.names() if name.endswith(".json"))
+    assert len(records) >= 3
+    for name in records[:damaged]:
+        (tmp_path / "store" / name).with_suffix(".npy").write_bytes(b"")
+    (tmp_path / "batches").mkdir()
+    made = encode("cluster", cluster, partial(count_batches, tmp_path / "batches"), store=store)
+    shards = -(-made.manifest["counts"]["passages"] // NOISY["shard_rows"])
+    encoded = len(list((tmp_path / "batches").iterdir()))
+    assert encoded < shards
+    assert_same(made, encode("here", None))
+    assert store.names() == set()
+
+
+def test_kills_cost_shards_with_a_store_too(cluster, encode, store, tmp_path, capfd, monkeypatch):
+    monkeypatch.setattr(encoding, "_PATIENCE", 0.5)
+    made = encode("cluster", cluster, partial(die_and_hang, tmp_path), store=store)
+    assert "an actor died during shard" in capfd.readouterr().err
+    assert_same(made, encode("here", None))
+    assert store.names() == set()
 
 
 def test_a_shard_that_ends_every_actor_ends_the_build_which_resumes(cluster, encode, tmp_path):
