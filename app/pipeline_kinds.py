@@ -29,6 +29,7 @@ from retriever.ranking import Query, Ranking
 from retriever.search import fusion
 from retriever.search.boosted_trees import read_trees
 from retriever.search.learned import LearnedFusion
+from retriever.search.neighbours import Neighbours, passage_neighbours
 from retriever.search.searchers import Bm25, Dense, QueryLikelihood, RecordedRun
 from retriever.search.stages import stage
 
@@ -359,6 +360,9 @@ class RerankEntry(Entry):
     counts (`max`)"""
     device: Device = "auto"
     """where the model runs: `auto`, `cpu` or `cuda`; never measured on a GPU so far"""
+    neighbours: Neighbours | None = None
+    """with one model and without `weight`: passages that `links` connect with good candidates join them, in
+    the place of the last of the `depth` (adaptive re-ranking); as a control, similar passages by `bm25`"""
     precision: Precision = "auto"
     """`float32`, `bfloat16`, or `auto`: float32 on a CPU, bfloat16 on a GPU. On a CPU bfloat16 is nearly
     twice as fast, and close candidates change places"""
@@ -376,17 +380,27 @@ class RerankEntry(Entry):
 
     def fingerprint(self) -> dict[str, Any]:
         hashes = [scorer_sha256(model) for model in self.rerank if model not in LEXICAL]
-        return super().fingerprint() | {"rerank_sha256": hashes}
+        keys = self.model_dump(mode="json", exclude=None if self.neighbours else {"neighbours"})
+        return keys | {"rerank_sha256": hashes}
 
     def describe(self, index: Index) -> str:
         models = " and ".join(Path(model).name for model in self.rerank)
-        return f"The best {self.depth} of {self.of}, re-ranked by {models}"
+        joined = {None: "", "links": ", with passages linked to them", "bm25": ", with passages like them"}
+        return f"The best {self.depth} of {self.of}{joined[self.neighbours]}, re-ranked by {models}"
 
     def open(self, parts: Parts, name: str) -> Pipeline:
+        if self.neighbours and (len(self.rerank) > 1 or self.weight is not None):
+            problem = f"[{name}]: neighbours with {'weight' if len(self.rerank) == 1 else 'several models'}"
+            raise UsageError(problem, "Neighbours have no scores of the first stage: give one model alone.")
         first = parts.pipeline(self.of)
         scorers = [parts.scorer(model, self.device, self.precision) for model in self.rerank]
         reranker = Reranker(
-            scorers, Candidates(parts.index), depth=self.depth, weight=self.weight, long=self.long
+            scorers,
+            Candidates(parts.index),
+            depth=self.depth,
+            weight=self.weight,
+            long=self.long,
+            neighbours=passage_neighbours(parts.index, self.neighbours) if self.neighbours else None,
         )
         return Reranking(first, reranker)
 

@@ -13,7 +13,8 @@ to follow the last re-ranked one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import repeat, tee
 from typing import Literal
 
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 
 from indexer.base.errors import InputError
 from indexer.encoding.encode import OnRows
+from reranker.adaptive import score_adaptively
 from reranker.candidates import Candidates
 from reranker.models.lexical import LexicalScorer
 from reranker.models.scoring import PairScorer
@@ -49,21 +51,24 @@ class Reranker:
         depth: int = DEPTH,
         weight: float | None = None,
         long: Long = "first",
+        neighbours: Callable[[int], Sequence[int]] | None = None,
     ) -> None:
         """scorers: 1 or more. depth: candidates of a query that are scored, 1 or more.
 
-        weight: of the scorers in a sum with the first stage, from 0 (the first stage alone) to 1.
+        weight: of the scorers in a sum with the first stage, from 0 (the first stage alone) to 1. neighbours:
+        of a candidate, which join the candidates while they are scored; for one scorer, without weight.
         """
         self.scorers = scorers
         self.depth = depth
         self._candidates = candidates
         self._weight = weight
         self._long = long
+        self._neighbours = neighbours
 
     def rerank(
         self, queries: Sequence[Query], ranking: Ranking, on_pairs: OnRows = lambda pairs: None
     ) -> Ranking:
-        """The same candidates in a new order, a `Ranking` of the same shape.
+        """The same candidates in a new order, a `Ranking` of the same shape; or neighbours among them.
 
         queries: those of the ranking, in its order. on_pairs: gets the number of pairs that were scored since
         its last call; the total is candidates to re-rank x scorers. Raises `InputError` for a score that is
@@ -71,18 +76,25 @@ class Reranker:
         """
         if ranking.query_ids != tuple(query.id for query in queries):
             raise ValueError("the ranking has other queries, or another order of them")
+        if self._neighbours is not None:
+            [scorer] = self.scorers
+            score = partial(self._scores, scorer, queries, on_pairs=on_pairs)
+            rows, scores = score_adaptively(ranking, score, self._neighbours, self.depth)
+            if rows.shape[1] == 0:  # no query has candidates
+                return ranking
+            return _in_order(_followed(ranking, rows), np.where(rows >= 0, scores, -np.inf))
         best = ranking.top(self.depth)
         scored = [
             Ranking(best.query_ids, best.rows, self._scores(scorer, queries, best.rows, on_pairs))
             for scorer in self.scorers
         ]
-        scores = scored[0].scores.astype(np.float64)  # [Q, D]
+        fused = scored[0].scores.astype(np.float64)  # [Q, D]
         if len(scored) > 1:
-            scores = np.mean([stretched(one) for one in scored], axis=0)
+            fused = np.mean([stretched(one) for one in scored], axis=0)
         if self._weight is not None:
-            of_scorers = stretched(Ranking(best.query_ids, best.rows, scores.astype(np.float32)))
-            scores = self._weight * of_scorers + (1 - self._weight) * stretched(best)
-        return _in_order(ranking, np.where(best.rows >= 0, scores, -np.inf))
+            of_scorers = stretched(Ranking(best.query_ids, best.rows, fused.astype(np.float32)))
+            fused = self._weight * of_scorers + (1 - self._weight) * stretched(best)
+        return _in_order(ranking, np.where(best.rows >= 0, fused, -np.inf))
 
     def pairs(self, ranking: Ranking) -> int:
         """The number of pairs that `rerank` scores."""
@@ -129,6 +141,22 @@ class Reranker:
                 "The model's weights are damaged or overflow. Use another, or train it again.",
             )
         return scores
+
+
+def _followed(ranking: Ranking, rows: NDArray[np.int64]) -> Ranking:
+    """Candidates [Q, n], and after them those of a ranking [Q, k] that are not among them: [Q, max(n, k)].
+
+    The scores of the first n are 0. Wherever one of the first n places is empty, nothing follows.
+    """
+    filled = np.full((len(rows), max(rows.shape[1], ranking.depth)), -1)
+    scores = np.full(filled.shape, -np.inf, np.float32)
+    for place, (of_query, following) in enumerate(zip(rows, ranking.rows, strict=True)):
+        kept = (following >= 0) & ~np.isin(following, of_query)
+        count = min(int(kept.sum()), filled.shape[1] - rows.shape[1])
+        after = slice(rows.shape[1], rows.shape[1] + count)
+        filled[place, : rows.shape[1]], filled[place, after] = of_query, following[kept][:count]
+        scores[place, : rows.shape[1]], scores[place, after] = 0, ranking.scores[place][kept][:count]
+    return Ranking(ranking.query_ids, filled, scores)
 
 
 def _in_order(ranking: Ranking, scores: NDArray[np.float64]) -> Ranking:

@@ -1,10 +1,14 @@
-"""The graph between articles that a learned fusion reads: hyperlinks or, as a control, similar articles.
+"""Neighbours of articles and of passages: by hyperlinks or, as a control, by BM25.
 
-The control shows what features gain from hyperlinks, and what any graph of related articles would give.
+A learned fusion reads the graph of articles, adaptive re-ranking the neighbours of passages. The control
+shows what hyperlinks give, and what any related articles or passages would.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -15,11 +19,14 @@ from retriever.ranking import Query
 from retriever.search.searchers import Bm25
 
 Neighbours = Literal["links", "bm25"]
-"""Whose neighbours articles are: those of hyperlinks, or those by BM25."""
+"""Whose neighbours articles or passages are: those of hyperlinks, or those by BM25."""
 
 _NEIGHBOURS = 10
 _PASSAGES = 50  # of about a dozen articles or more, since an article's own passages match its first one best
 _BATCH = 256
+_OF_PASSAGE = 16  # as in adaptive re-ranking's paper
+_INCOMING = 1_000  # links to an article that are read: some have hundreds of thousands
+_KEPT = 1 << 17  # passages whose neighbours are remembered
 
 
 def open_graph(index: Index, neighbours: Neighbours) -> LinkGraph:
@@ -58,3 +65,46 @@ def bm25_graph(index: Index) -> LinkGraph:
         incoming=np.argsort(target, kind="stable").astype(np.int32),
         incoming_offsets=np.searchsorted(np.sort(target), np.arange(len(index.documents) + 1)),
     )
+
+
+def passage_neighbours(index: Index, neighbours: Neighbours) -> Callable[[int], list[int]]:
+    """A function that gives the up to 16 nearest neighbours of a passage, by rows; for any thread.
+
+    By links, passages of other articles: first the dual links of the passage (HLP, section 3.2), then the
+    first passages of the articles that it links to, in reading order, then its co-mentions, those with the
+    most articles in common first. By BM25, the passages that are most similar to its text.
+    """
+    return lru_cache(_KEPT)(_linked(index) if neighbours == "links" else _similar(index))
+
+
+def _linked(index: Index) -> Callable[[int], list[int]]:
+    links, offsets = index.links, np.asarray(index.passages.offsets)
+
+    def targets(row: int) -> list[int]:
+        own = links.from_passage(row)
+        return list(dict.fromkeys(links.target[own.start : own.stop].tolist()))
+
+    def neighbours(row: int) -> list[int]:
+        document = int(index.passages.document_rows(np.array([row]))[0])
+        of_passage = [target for target in targets(row) if target != document]
+        incoming = np.unique(links.passage[links.to_document(document)[:_INCOMING]]).astype(np.int64)
+        sources = index.passages.document_rows(incoming)
+        dual = incoming[np.isin(sources, of_passage)].tolist()
+        first = [int(offsets[target]) for target in of_passage if offsets[target] < offsets[target + 1]]
+        others = incoming[~np.isin(sources, [*of_passage, document])].tolist()
+        shared = Counter({other: len({*targets(other)} & {*of_passage}) for other in others})
+        mentions = [other for other, common in shared.most_common() if common]
+        return list(dict.fromkeys([*dual, *first, *mentions]))[:_OF_PASSAGE]
+
+    return neighbours
+
+
+def _similar(index: Index) -> Callable[[int], list[int]]:
+    searcher = Bm25(index)
+
+    def neighbours(row: int) -> list[int]:
+        text = str(index.passages.table.value("text", row))
+        rows = searcher.search([Query("", text)], _OF_PASSAGE + 1).rows[0].tolist()
+        return [other for other in rows if other not in (row, -1)][:_OF_PASSAGE]
+
+    return neighbours
