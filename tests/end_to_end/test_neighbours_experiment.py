@@ -14,9 +14,7 @@ from indexer.building.plan import Plan
 from tests.end_to_end.test_links_field import ROWS
 
 
-def test_the_table(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_table(tmp_path, monkeypatch, capsys):
     """BM25 finds Paris by "muddy", with a budget of 1 nothing else, with 8 the Seine that it links to."""
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "experiments"))
     script = importlib.import_module("neighbours")
