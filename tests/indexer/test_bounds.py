@@ -140,9 +140,13 @@ def test_a_namespace_key_that_is_no_number_is_ignored(tmp_path: Path) -> None:
 
 
 def seconds(work: Callable[[], object]) -> float:
-    started = time.process_time()
-    work()
-    return time.process_time() - started
+    """The best of two: a garbage collection of everything that the process holds may fall into one."""
+    taken = []
+    for _ in range(2):
+        started = time.process_time()
+        work()
+        taken.append(time.process_time() - started)
+    return min(taken)
 
 
 def assert_linear(work: Callable[[int], Callable[[], object]], size: int) -> None:
