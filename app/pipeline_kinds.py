@@ -16,16 +16,15 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field
 
 from indexer.base.errors import UsageError
-from indexer.base.progress import progress
 from indexer.base.settings import Settings
 from indexer.files.hashes import file_sha256
 from indexer.index import Index
 from reranker.candidates import Candidates
 from reranker.models.lexical import LEXICAL
 from reranker.models.scoring import scorer_is_here, scorer_sha256
-from reranker.reranking import DEPTH, AnyScorer, Long, Reranker
+from reranker.reranking import DEPTH, AnyScorer, Long, Reranker, Reranking
 from retriever.models.locations import STATIC_ENCODER, Precision, shipped_models
-from retriever.ranking import Query, Ranking
+from retriever.ranking import Pipeline, Query, Ranking
 from retriever.search import fusion
 from retriever.search.boosted_trees import read_trees
 from retriever.search.learned import LearnedFusion
@@ -35,9 +34,6 @@ from retriever.search.stages import stage
 
 if TYPE_CHECKING:
     from retriever.models.biencoder import BiEncoder
-
-Pipeline = Callable[[Sequence[Query], int], Ranking]
-"""(Q queries, k) -> a `Ranking` of Q queries and k columns."""
 
 GROUPS = {
     "BM25": "Counts the words of the question in each passage; so does ql, by query likelihood.",
@@ -314,28 +310,6 @@ class LearnedEntry(FusionEntry):
         return LearnedFusion(parts.index, members, read_trees(self.model), self.depth, self.model)
 
 
-class Reranking:
-    """A pipeline of two stages, which can also be run one after the other: `first`, then `rerank`."""
-
-    def __init__(self, first: Pipeline, reranker: Reranker) -> None:
-        self.first = first
-        self.depth = reranker.depth
-        self._reranker = reranker
-
-    def __call__(self, queries: Sequence[Query], k: int) -> Ranking:
-        """The k best of each query, out of the first stage's best `depth`, or k if that is more."""
-        return self.rerank(queries, self.first(queries, max(k, self.depth)), k)
-
-    def rerank(self, queries: Sequence[Query], ranking: Ranking, k: int) -> Ranking:
-        """The k best of the first stage's ranking, which should be `depth` deep, or k if that is more."""
-        with stage("rerank"):
-            if len(queries) == 1:
-                return self._reranker.rerank(queries, ranking).top(k)
-            # may take minutes
-            with progress("re-ranking", self._reranker.pairs(ranking), "pairs") as advance:
-                return self._reranker.rerank(queries, ranking, advance).top(k)
-
-
 class RerankEntry(Entry):
     """The best results of another pipeline in a new order, that of a model or of several together."""
 
@@ -380,8 +354,7 @@ class RerankEntry(Entry):
 
     def fingerprint(self) -> dict[str, Any]:
         hashes = [scorer_sha256(model) for model in self.rerank if model not in LEXICAL]
-        keys = self.model_dump(mode="json", exclude=None if self.neighbours else {"neighbours"})
-        return keys | {"rerank_sha256": hashes}
+        return super().fingerprint() | {"rerank_sha256": hashes}
 
     def describe(self, index: Index) -> str:
         models = " and ".join(Path(model).name for model in self.rerank)

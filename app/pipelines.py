@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from app.pipeline_kinds import GROUPS, KINDS, Entry, Parts, Pipeline
+from app.pipeline_kinds import GROUPS, KINDS, Entry, Parts
 from indexer.base.errors import UsageError
 from indexer.base.once import Once
 from indexer.base.settings import nearest, read_toml, validate
@@ -22,6 +22,7 @@ from reranker.models.lexical import LEXICAL, LexicalScorer
 from reranker.models.scoring import PairScorer
 from reranker.reranking import AnyScorer
 from retriever.models.locations import STATIC_ENCODER, Precision
+from retriever.ranking import Pipeline
 from retriever.search.searchers import RecordedRun
 
 if TYPE_CHECKING:

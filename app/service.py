@@ -15,16 +15,17 @@ import numpy as np
 
 from app.around.evidence import Evidence, LinkEvidence
 from app.around.known_questions import Known, KnownQuestions
-from app.pipeline_kinds import Pipeline, RerankEntry, Reranking
+from app.pipeline_kinds import RerankEntry
 from app.pipelines import Models, Pipelines
 from indexer.base.bundled import bundled
 from indexer.base.errors import InputError, LinkseekError, UsageError
 from indexer.base.text import without_hidden
 from indexer.index import Index
 from indexer.store.artifacts import index_stamp, is_index
+from reranker.reranking import Reranking
 from retriever.links.topology import Topology
 from retriever.models.locations import DEFAULT_ENCODER
-from retriever.ranking import Query, Ranking
+from retriever.ranking import Pipeline, Query, Ranking
 from retriever.search.learned import LearnedFusion, Share
 from retriever.search.query_words import Span, matched_spans
 from retriever.search.stages import recorded_stages

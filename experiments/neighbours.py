@@ -46,18 +46,19 @@ class Experiment:
         with progress("re-ranking", len(queries), "questions") as advance:
             for start in range(0, len(queries), _BATCH):
                 batch = queries[start : start + _BATCH]
+                asked = self._encoder.encode_queries([query.text for query in batch])  # [Q, d]
                 first = Bm25(self._index).search(batch, max(budgets))
                 for budget in budgets:
                     for kind in KINDS:
                         parts.setdefault((budget, kind), []).append(
-                            self._of_batch(batch, first, budget, kind)
+                            self._of_batch(batch, asked, first, budget, kind)
                         )
                 advance(len(batch))
         return {key: np.concatenate(values) for key, values in parts.items()}
 
-    def _of_batch(self, batch: list[Query], first: Ranking, budget: int, kind: str) -> NDArray[np.float64]:
-        asked = self._encoder.encode_queries([query.text for query in batch])  # [Q, d]
-
+    def _of_batch(
+        self, batch: list[Query], asked: NDArray[np.float32], first: Ranking, budget: int, kind: str
+    ) -> NDArray[np.float64]:
         def score(rows: NDArray[np.int64]) -> NDArray[np.float32]:
             vectors = self._vectors[np.maximum(rows, 0)].astype(np.float32)  # [Q, b, d]
             return np.einsum("qbd,qd->qb", vectors, asked)

@@ -22,14 +22,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexer.base.errors import InputError
+from indexer.base.progress import progress
 from indexer.encoding.encode import OnRows
 from reranker.adaptive import score_adaptively
 from reranker.candidates import Candidates
 from reranker.models.lexical import LexicalScorer
 from reranker.models.scoring import PairScorer
-from retriever.ranking import Query, Ranking
+from retriever.ranking import Pipeline, Query, Ranking
 from retriever.search.fusion import stretched
 from retriever.search.runs import strictly_decreasing
+from retriever.search.stages import stage
 
 Long = Literal["first", "max"]
 """How a text that is longer than the model is read: its start, or all of it, with the best window's score."""
@@ -141,6 +143,28 @@ class Reranker:
                 "The model's weights are damaged or overflow. Use another, or train it again.",
             )
         return scores
+
+
+class Reranking:
+    """A pipeline of two stages, which can also be run one after the other: `first`, then `rerank`."""
+
+    def __init__(self, first: Pipeline, reranker: Reranker) -> None:
+        self.first = first
+        self.depth = reranker.depth
+        self._reranker = reranker
+
+    def __call__(self, queries: Sequence[Query], k: int) -> Ranking:
+        """The k best of each query, out of the first stage's best `depth`, or k if that is more."""
+        return self.rerank(queries, self.first(queries, max(k, self.depth)), k)
+
+    def rerank(self, queries: Sequence[Query], ranking: Ranking, k: int) -> Ranking:
+        """The k best of the first stage's ranking, which should be `depth` deep, or k if that is more."""
+        with stage("rerank"):
+            if len(queries) == 1:
+                return self._reranker.rerank(queries, ranking).top(k)
+            # may take minutes
+            with progress("re-ranking", self._reranker.pairs(ranking), "pairs") as advance:
+                return self._reranker.rerank(queries, ranking, advance).top(k)
 
 
 def _followed(ranking: Ranking, rows: NDArray[np.int64]) -> Ranking:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,3 +72,7 @@ class Ranking:
         mask = self.rows[query] >= 0
         rows, scores = self.rows[query][mask], self.scores[query][mask]
         return list(zip(rows.tolist(), scores.tolist(), strict=True))
+
+
+Pipeline = Callable[[Sequence[Query], int], Ranking]
+"""(Q queries, k) -> a `Ranking` of Q queries and k columns."""

@@ -7,7 +7,7 @@ Nothing is printed; progress goes to stderr.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -40,11 +40,8 @@ from indexer.base.settings import nearest
 from indexer.base.text import counted, is_file_name
 from indexer.index import Index, Level
 from retriever.answers import AnswerKind
-from retriever.ranking import Query, Ranking
+from retriever.ranking import Pipeline, Query, Ranking
 from retriever.search.runs import Qrels, read_run, write_run
-
-Pipeline = Callable[[Sequence[Query], int], Ranking]
-"""(Q queries, k) -> a `Ranking` of Q queries and at most k columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

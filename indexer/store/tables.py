@@ -284,7 +284,7 @@ class _MappedFile:
     def reader(self, column: pa.Array) -> Callable[[int], Any] | None:
         """A function from a place in a column to its cell, which reads the file; None for other types.
 
-        The first touch of a mapped page takes several times as long as reading its bytes.
+        A file that was cut off since it was opened is then an error; its mapping would end the process.
         """
         nulls, *buffers = column.buffers()
         if nulls is not None or column.offset:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,12 +10,10 @@ import numpy as np
 
 from indexer.base.errors import MismatchError
 from indexer.index import Index
-from retriever.ranking import Query, Ranking
+from retriever.ranking import Pipeline, Query, Ranking
 from retriever.search.boosted_trees import BoostedTrees, TreeFile
 from retriever.search.features import FeatureReader, feature_names, meaning
 from retriever.search.stages import stage
-
-Pipeline = Callable[[Sequence[Query], int], Ranking]
 
 
 @dataclass(frozen=True, slots=True)

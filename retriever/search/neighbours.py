@@ -72,7 +72,8 @@ def passage_neighbours(index: Index, neighbours: Neighbours) -> Callable[[int], 
 
     By links, passages of other articles: first the dual links of the passage (HLP, section 3.2), then the
     first passages of the articles that it links to, in reading order, then its co-mentions, those with the
-    most articles in common first. By BM25, the passages that are most similar to its text.
+    most articles in common first (through articles of any in-degree, where HLP's skip hubs). Of the links to
+    its article the first 1,000 count. By BM25, the passages that are most similar to its text.
     """
     return lru_cache(_KEPT)(_linked(index) if neighbours == "links" else _similar(index))
 

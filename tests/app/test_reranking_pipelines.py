@@ -9,7 +9,7 @@ from small_index import DOCUMENTS, WordEncoder
 
 from app.evaluation.cells import _made_from
 from app.evaluation.provenance import provenance
-from app.pipeline_kinds import RerankEntry, Reranking
+from app.pipeline_kinds import RerankEntry
 from app.pipelines import Models, Pipelines
 from app.testsets import LoadedTestSet
 from indexer.base.errors import InputError, UsageError
@@ -17,6 +17,7 @@ from indexer.index import Index
 from reranker.candidates import Candidates, PairFormat
 from reranker.models.lexical import LexicalScorer
 from reranker.rerank import main
+from reranker.reranking import Reranking
 from retriever.ranking import Query
 from retriever.search.fusion import stretched
 from retriever.search.runs import read_run
@@ -332,9 +333,6 @@ def test_neighbours_join_the_candidates(make):
     assert (found.rows[2] == -1).all()
     description = pipelines.entries["near"].describe(index)
     assert description == "The best 3 of bm25, with passages like them, re-ranked by long"
-    lexical = make(table.replace("long", "query-likelihood")).entries["near"]
-    assert lexical.fingerprint()["neighbours"] == "bm25"
-    assert "neighbours" not in lexical.model_copy(update={"neighbours": None}).fingerprint()
 
 
 @pytest.mark.parametrize(("models", "more"), [('["long", "short"]', ""), ('"long"', "weight = 0.5")])

@@ -12,10 +12,11 @@ from small_index import HOSTILE_TEXT, HOSTILE_TITLE, WordEncoder, build
 
 from app import service as module
 from app.around.known_questions import KnownQuestions
-from app.pipeline_kinds import RerankEntry, Reranking
+from app.pipeline_kinds import RerankEntry
 from app.service import MAX_QUESTION_CHARACTERS, Failure, SearchService, checked_question, list_indexes
 from indexer.base.errors import DamagedIndexError, InputError, UsageError
 from indexer.store.artifacts import index_stamp
+from reranker.reranking import Reranking
 from retriever.ranking import Query, Ranking
 
 

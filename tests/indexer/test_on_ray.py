@@ -123,7 +123,7 @@ def test_shards_travel_through_a_store(cluster, encode, store):
 def test_what_is_in_the_store_after_an_interruption_is_not_encoded_again(
     cluster, encode, store, tmp_path, monkeypatch, damaged
 ):
-    """Two shards of ten were sent and not fetched; a damaged one is made again."""
+    """At least three shards were sent and not fetched; damaged ones are made again."""
     taken = list[object]()
 
     def interrupt(task: encoding._Task, folder: Path) -> None:
