@@ -215,7 +215,7 @@ def test_progress_is_told_for_many_questions_alone(make, monkeypatch):
         def __exit__(self, *_):
             return None
 
-    monkeypatch.setattr("app.pipeline_kinds.progress", Told)
+    monkeypatch.setattr("reranker.reranking.progress", Told)
     run = make('[x]\nrerank = "long"\nof = "bm25"\ndepth = 2\n').open("x")
     run(QUERIES[:1], 3)
     assert asked == []
