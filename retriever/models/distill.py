@@ -49,6 +49,8 @@ class DistillOptions(Options):
     """an index whose passages say how frequent tokens are; by default their order in the vocabulary does"""
     dimension: Annotated[int, Field(ge=1)] | None = None
     """numbers in a vector; by default as many as the encoder's"""
+    random: Annotated[int, Field(ge=0)] | None = None
+    """the seed of random vectors in place of those of tokens, whose weights stay: a start to compare with"""
     smoothing: Annotated[float, Field(gt=0)] = 1e-4
     """the share of tokens at which a weight is a half; smaller values weaken frequent words"""
 
@@ -64,7 +66,10 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
             f"Give {encoder.dimension} or less.",
         )
     shares = token_shares(encoder, Index.open(options.index) if options.index else None)
-    vectors = rotated(token_vectors(encoder), dimension)
+    if options.random is None:
+        vectors = rotated(token_vectors(encoder), dimension)
+    else:
+        vectors = random_vectors(encoder.tokenizer.get_vocab_size(), dimension, options.random)
     vectors *= (options.smoothing / (options.smoothing + shares))[:, None].astype(np.float32)
     vectors[special_tokens(encoder)] = 0
     _save(encoder, vectors, options)
@@ -90,6 +95,12 @@ def rotated(vectors: NDArray[np.float32], dimension: int) -> NDArray[np.float32]
     centred = vectors - vectors.mean(axis=0)
     _, axes = np.linalg.eigh(centred.T.astype(np.float64) @ centred)  # ascending
     return np.asarray(centred @ axes[:, ::-1][:, :dimension], np.float32)
+
+
+def random_vectors(count: int, dimension: int, seed: int) -> NDArray[np.float32]:
+    """Normally distributed vectors of expected squared length 1, float32 [count, dimension]."""
+    drawn = np.random.default_rng(seed).standard_normal((count, dimension), np.float32)
+    return drawn / np.float32(dimension**0.5)
 
 
 def token_shares(encoder: BiEncoder, index: Index | None) -> NDArray[np.float64]:
@@ -129,8 +140,12 @@ def _save(encoder: BiEncoder, vectors: NDArray[np.float32], options: DistillOpti
     tokenizer.no_truncation()
     model = SentenceTransformer(modules=[StaticEmbedding(tokenizer, vectors), Normalize()], device="cpu")
     frequencies = "the passages of an index" if options.index else "the order of the vocabulary"
+    if options.random is None:
+        vectors_are = "The vector of each token alone, rotated by PCA and"
+    else:
+        vectors_are = f"Random vectors (seed {options.random}) of the tokens,"
     card = (
-        f"# A static encoder from {encoder.name}\n\nThe vector of each token alone, rotated by PCA and "
+        f"# A static encoder from {encoder.name}\n\n{vectors_are} "
         f"weighted by {options.smoothing:g} / ({options.smoothing:g} + share), the shares being those of "
         f"{frequencies}; not trained. A text is the mean of its tokens.\n\n| | |\n|---|---|\n"
         f"| SHA-256 of {encoder.name} | `{encoder.identity['sha256']}` |\n"

@@ -11,7 +11,7 @@ from tiny_models import save_tiny
 from indexer.base.errors import UsageError
 from indexer.index import Index
 from retriever.models.biencoder import open_biencoder
-from retriever.models.distill import main, rotated, token_shares
+from retriever.models.distill import main, random_vectors, rotated, token_shares
 
 
 @pytest.fixture
@@ -56,6 +56,22 @@ def test_shares_are_those_of_the_passages(tiny, tmp_path, build, index_path):
     [tokens] = encoder.tokenize_passages([""], ["sea sea law"])
     assert shares.sum() == pytest.approx(1)
     assert {n: shares[n] for n in set(tokens)} == {n: tokens.count(n) / len(tokens) for n in set(tokens)}
+
+
+def test_random_vectors_have_the_weights_of_their_tokens_and_a_seed(tiny, tmp_path):
+    for name, seed in ("a", 1), ("b", 1), ("c", 2):
+        main([str(tiny), "--output", str(tmp_path / name), "--smoothing", "0.01", "--random", str(seed)])
+    folders = [str(tmp_path / name) for name in "abc"]
+    models = [SentenceTransformer(path, device="cpu") for path in folders]
+    a, b, c = (model[0].embedding.weight.detach().numpy() for model in models)
+    np.testing.assert_array_equal(a, b)
+    assert not np.array_equal(a, c)
+    shares = 1 / np.arange(1, len(a) + 1)
+    weights = 0.01 / (0.01 + shares / shares.sum())
+    lengths = np.linalg.norm(random_vectors(2_000, 64, 1), axis=1)
+    assert lengths.mean() == pytest.approx(1, abs=0.05)
+    np.testing.assert_allclose(a[-1], random_vectors(*a.shape, 1)[-1] * weights[-1], rtol=1e-5)
+    assert "Random vectors (seed 2)" in (tmp_path / "c" / "README.md").read_text()
 
 
 def test_a_dimension_that_the_encoder_lacks(tiny, tmp_path):
