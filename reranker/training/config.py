@@ -15,10 +15,18 @@ from pydantic import Field, model_validator
 
 from indexer.base.settings import Settings
 from reranker.candidates import UrlPlace
-from retriever.training.config import Count, OutputSettings, Positive, Seed, TrainingSettings
+from retriever.training.config import (
+    BiEncoderTeacherSettings,
+    Count,
+    OutputSettings,
+    Positive,
+    Seed,
+    TrainingSettings,
+)
 
 ModelKind = Literal["cross-encoder", "knrm", "conv-knrm", "drmm", "duet"]
 LossKind = Literal["lce", "pointwise", "hinge"]
+TaughtLossKind = Literal["kl", "margin"]
 Share = Annotated[float, Field(ge=0, le=1)]
 Rate = Annotated[float, Field(gt=0)]
 
@@ -101,6 +109,13 @@ class RerankLossSettings(Settings):
     hinge: the relevant one higher by 1 than each other"""
 
 
+class GroupTeacherSettings(BiEncoderTeacherSettings):
+    """Distillation: a bi-encoder whose scores of a group are followed."""
+
+    loss: TaughtLossKind = "kl"
+    """kl: how the teacher spreads a query over its group; margin: by how much the relevant passage leads"""
+
+
 class GroupTrainingSettings(TrainingSettings):
     """Batches, steps and the optimiser (AdamW)."""
 
@@ -157,6 +172,7 @@ class FinetuneConfig(Settings):
     data: GroupSettings
     texts: CandidateTextSettings
     loss: RerankLossSettings
+    teacher: GroupTeacherSettings
     training: GroupTrainingSettings
     dev: RerankDevSettings
     folds: FoldSettings

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,8 +33,8 @@ from reranker.candidates import read_candidates
 from reranker.models.scoring import open_scorer
 from reranker.reranking import Reranker
 from reranker.training.config import FinetuneConfig
-from reranker.training.group_inputs import GroupCollator, GroupTexts, PairTokenizer
-from reranker.training.group_loss import LOSSES, batch_loss
+from reranker.training.group_inputs import Goals, GroupCollator, GroupTexts, PairTokenizer
+from reranker.training.group_loss import LOSSES, TAUGHT, GroupLoss, TaughtLoss, batch_loss, with_teacher
 from reranker.training.groups import (
     GroupTable,
     data_sha256,
@@ -49,11 +50,14 @@ from reranker.training.reciprocal_rank import DevGroups
 from reranker.training.reranker_cards import finetuned_card
 from reranker.training.trainable_cross_encoder import open_trainable
 from retriever.mining.pairs import Pair
+from retriever.models.folders import model_sha256
+from retriever.models.locations import find_model
 from retriever.queries import read_queries
 from retriever.ranking import Ranking
 from retriever.search.runs import run_lines
 from retriever.training.lifecycle import SETTINGS, Run, existing, fingerprint, is_finished, open_run
 from retriever.training.loop import DevMeasure, Task, train_steps
+from retriever.training.teacher import TeacherTexts, open_teacher
 
 
 def finetune(config: FinetuneConfig) -> None:
@@ -105,19 +109,32 @@ def _train_on_groups(
         dev_texts = GroupTexts(opened.text_format, config.dev.negatives)
         groups = DevGroups(opened.model, run.accelerator.device, dev_pairs, tokenizer, dev_texts)
         dev = DevMeasure("mrr", lambda: groups() if is_first else 0.0, higher_is_better=True)
-    group_loss = LOSSES[config.loss.kind]
+    own_loss = LOSSES[config.loss.kind]
+    group_loss: GroupLoss | TaughtLoss = own_loss
+    texts = GroupTexts(opened.text_format, config.data.negatives, training.seed)
+    goals: Goals | None = None
+    taught_by = {}
+    if config.teacher.encoder:
+        with run.accelerator.main_process_first():
+            pairs = (table[row].record for row in chosen.tolist())
+            known = TeacherTexts.of(pairs, opened.text_format)
+            teacher = open_teacher(config.teacher, known, title=config.texts.title, work=run.work)
+        goals = partial(texts.goals, teacher)
+        taught_by = {"taught_by": model_sha256(find_model(config.teacher.encoder))}
+        group_loss = with_teacher(own_loss, TAUGHT[config.teacher.loss], config.teacher.weight)
 
     def loss(model: nn.Module, inputs: Mapping[str, Any]) -> dict[str, Tensor]:
-        return {"loss": batch_loss(model, inputs["pieces"], inputs["mask"], group_loss)[0]}
+        total, _ = batch_loss(model, inputs["pieces"], inputs["mask"], group_loss, inputs.get("goals"))
+        return {"loss": total}
 
-    texts = GroupTexts(opened.text_format, config.data.negatives, training.seed)
-    collator = GroupCollator(tokenizer, texts.pairs, training.mini_batch)
+    collator = GroupCollator(tokenizer, texts.pairs, training.mini_batch, goals)
     task = Task(opened.model, table, batches, "queries", collator, loss, dev)
     contents = {
         "data_sha256": sha256,
         "base_sha256": opened.base_sha256,
         "dev_sha256": [file_sha256(path) for path in config.dev.pairs],
         "rows": combined_sha256([*map(str, chosen.tolist()), str(len(dev_pairs))]),
+        **taught_by,
     }
     marks = fingerprint(config, run, **contents)
     state = train_steps(task, run, training, config.output, marks)

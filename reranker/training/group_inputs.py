@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from tokenizers import Encoding
 from torch import Tensor
 
@@ -21,13 +22,16 @@ from retriever.mining.pairs import Context, Pair
 from retriever.models.biencoder import TextFormat
 from retriever.models.facts import ModelFacts, open_tokenizer, padded
 from retriever.training.batches import Sample
-from retriever.training.pair_inputs import draw
+from retriever.training.pair_inputs import context_keys, draw, key_of
+from retriever.training.teacher import Teacher
 
 Pairs = list[tuple[str, str]]
 Features = dict[str, Tensor]
 Reader = Callable[[slice], Features]
 Texts = Callable[[Sample[Any], int], Pairs]
 """(sample, epoch) -> (query, text), the one to score highest first."""
+Goals = Callable[[Sample[Any], int], NDArray[np.float32]]
+"""(sample, epoch) -> a teacher's scores of these, float32 [1 + n]."""
 
 
 class PairTokenizer:
@@ -59,10 +63,19 @@ class GroupTexts:
     negatives: int
     seed: int = 0
 
-    def pairs(self, sample: Sample[Pair], epoch: int) -> Pairs:
-        """(query, text), the relevant text first; others are drawn anew for each epoch if there are more."""
+    def contexts(self, sample: Sample[Pair], epoch: int) -> list[Context]:
+        """The texts, the relevant one first; others are drawn anew for each epoch if there are more."""
         hard = draw(sample.record.hard_negatives, self.negatives, (self.seed, epoch, sample.row))
-        return self._read(sample.record.query, [sample.record.positive, *hard])
+        return [sample.record.positive, *hard]
+
+    def pairs(self, sample: Sample[Pair], epoch: int) -> Pairs:
+        """(query, text) for each of `contexts`."""
+        return self._read(sample.record.query, self.contexts(sample, epoch))
+
+    def goals(self, teacher: Teacher, sample: Sample[Pair], epoch: int) -> NDArray[np.float32]:
+        """A teacher's scores of `contexts`, float32 [1 + n]."""
+        query = key_of(self.format.query(sample.record.query))
+        return teacher.scores(query, [context_keys(c)[0] for c in self.contexts(sample, epoch)])
 
     def dev_pairs(self, pairs: Sequence[Pair]) -> Pairs:
         """The relevant texts of one query's pairs, then the best-ranked negatives, for the dev measure."""
@@ -81,20 +94,28 @@ class GroupTexts:
 class GroupCollator:
     """Samples to the inputs of one step.
 
-    mini_batch: pairs in a piece; 0: all of them.
+    mini_batch: pairs in a piece; 0: all of them. goals: a teacher's scores.
     """
 
-    def __init__(self, tokenizer: PairTokenizer, texts: Texts, mini_batch: int = 0) -> None:
-        self._tokenizer, self._texts, self._mini_batch = tokenizer, texts, mini_batch
+    def __init__(
+        self, tokenizer: PairTokenizer, texts: Texts, mini_batch: int = 0, goals: Goals | None = None
+    ) -> None:
+        self._tokenizer, self._texts, self._mini_batch, self._goals = tokenizer, texts, mini_batch, goals
 
     def __call__(self, samples: Sequence[Sample[Any]], epoch: int) -> dict[str, Any]:
-        """`pieces`: features of all pairs, group by group; `mask`: bool [B, 1 + n], the places they fill."""
+        """`pieces`: features of all pairs, group by group; `mask`: bool [B, 1 + n], the places they fill;
+        with a teacher `goals`: float32 [B, 1 + n]."""
         groups = [self._texts(sample, epoch) for sample in samples]
         sizes = np.array([len(group) for group in groups])  # [B]
         mask = np.arange(sizes.max()) < sizes[:, None]  # [B, 1 + n]
         features = self._reader(samples, epoch, groups)
         pieces = [features(piece) for piece in cut(sizes.tolist(), self._mini_batch)]
-        return {"pieces": pieces, "mask": torch.from_numpy(mask)}
+        inputs: dict[str, Any] = {"pieces": pieces, "mask": torch.from_numpy(mask)}
+        if self._goals is not None:
+            goals = np.zeros(mask.shape, np.float32)
+            goals[mask] = np.concatenate([self._goals(sample, epoch) for sample in samples])
+            inputs["goals"] = torch.from_numpy(goals)
+        return inputs
 
     def _reader(self, samples: Sequence[Sample[Any]], epoch: int, groups: Sequence[Pairs]) -> Reader:
         """A function that makes the features of a piece of all groups' pairs."""

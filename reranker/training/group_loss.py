@@ -14,10 +14,18 @@ A batch's loss is the mean of those of its groups. A worked example: the scores 
 log(e + 1 + sqrt(e)) - 1 = 0.6803 by the first, (log(1 + 1/e) + log 2 + log(1 + sqrt(e))) / 3 = 0.6601 by the
 second and (0 + 0.5) / 2 = 0.25 by the third.
 
+A teacher's scores t_j of the same texts may have a share w of the loss (Hinton et al. 2015):
+
+    kl          L = sum_j q_j log(q_j / p_j),  q and p being the softmax of t and of s over the group
+    margin      L = 1/n sum_{j>0} ((s_0 - s_j) - (t_0 - t_j))^2
+                (margin MSE, Hofstaetter et al. 2020, equation 3)
+
+With the teacher's 2, 0, 1 the scores above cost 0.0602 by the first and (1 + 0.25) / 2 = 0.625 by the second.
+
 A model may give "added" next to its scores: a further loss of the pairs, such as that of masked tokens. It is
 summed over the pieces of a batch.
 
-A new loss is one more function of scores and mask in `LOSSES`.
+A new loss is one more function of scores and mask in `LOSSES`, or of scores, mask and goals in `TAUGHT`.
 """
 
 from __future__ import annotations
@@ -29,11 +37,14 @@ from itertools import accumulate
 import torch
 from torch import Tensor, nn
 
-from reranker.training.config import LossKind
+from reranker.training.config import LossKind, TaughtLossKind
 from retriever.training.gradcache import Piece, cached_loss, synchronised
 
 GroupLoss = Callable[[Tensor, Tensor], Tensor]
 """(scores [B, 1 + n], the mask of texts, bool [B, 1 + n]) -> the loss of each group [B]."""
+
+TaughtLoss = Callable[[Tensor, Tensor, Tensor], Tensor]
+"""The same with a teacher's scores, float32 [B, 1 + n]."""
 
 
 def lce(scores: Tensor, mask: Tensor) -> Tensor:
@@ -55,7 +66,31 @@ def hinge(scores: Tensor, mask: Tensor) -> Tensor:
     return each.sum(dim=1) / mask[:, 1:].sum(dim=1).clamp(min=1)
 
 
+def kl(scores: Tensor, mask: Tensor, goals: Tensor) -> Tensor:
+    """Scores and the teacher's [B, 1 + n], the relevant text's first -> [B]."""
+    own = scores.masked_fill(~mask, -torch.inf).log_softmax(dim=1).masked_fill(~mask, 0)
+    expected = goals.masked_fill(~mask, -torch.inf).softmax(dim=1)
+    return nn.functional.kl_div(own, expected, reduction="none").sum(dim=1)
+
+
+def margin(scores: Tensor, mask: Tensor, goals: Tensor) -> Tensor:
+    """Scores and the teacher's [B, 1 + n], the relevant text's first -> [B]."""
+    ahead = scores - goals
+    each = (ahead[:, :1] - ahead[:, 1:]).square() * mask[:, 1:]  # [B, n]
+    return each.sum(dim=1) / mask[:, 1:].sum(dim=1).clamp(min=1)
+
+
 LOSSES: dict[LossKind, GroupLoss] = {"lce": lce, "pointwise": pointwise, "hinge": hinge}
+TAUGHT: dict[TaughtLossKind, TaughtLoss] = {"kl": kl, "margin": margin}
+
+
+def with_teacher(own: GroupLoss, taught: TaughtLoss, weight: float) -> TaughtLoss:
+    """(1 - weight) times the loss of a group plus weight times the teacher's."""
+
+    def loss(scores: Tensor, mask: Tensor, goals: Tensor) -> Tensor:
+        return (1 - weight) * own(scores, mask) + weight * taught(scores, mask, goals)
+
+    return loss
 
 
 def read_scores(model: nn.Module, features: Piece) -> tuple[Tensor, Tensor]:
@@ -66,21 +101,27 @@ def read_scores(model: nn.Module, features: Piece) -> tuple[Tensor, Tensor]:
 
 
 def batch_loss(
-    model: nn.Module, pieces: Sequence[Piece], mask: Tensor, loss: GroupLoss
+    model: nn.Module,
+    pieces: Sequence[Piece],
+    mask: Tensor,
+    loss: GroupLoss | TaughtLoss,
+    goals: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The mean loss of a batch whose pairs, group by group, lie in pieces; and the part that the model added.
 
-    mask: bool [B, 1 + n]; its true places are the pairs, in their order. The pieces before the last have
+    mask: bool [B, 1 + n]; its true places are the pairs, in their order. goals: a teacher's scores, float32
+    [B, 1 + n], for a loss with a teacher. The pieces before the last have
     added their gradients when this returns; `backward` on the loss adds those of the last. Together they are
     those of the whole batch in one piece. If each piece holds whole groups one pass does it, otherwise it
     takes two (`retriever.training.gradcache`).
     """
+    given = (mask,) if goals is None else (mask, goals)
     cuts = list(accumulate(len(next(iter(piece.values()))) for piece in pieces))
     ends = mask.sum(dim=1).cumsum(0).tolist()  # of the groups, in pairs
     if not set(cuts) <= set(ends):
 
         def mean_loss(scores: list[Tensor]) -> Tensor:
-            return _group_losses(torch.cat(scores), mask, loss).mean()
+            return _group_losses(torch.cat(scores), loss, *given).mean()
 
         return cached_loss(model, pieces, partial(read_scores, model), mean_loss)
     total = all_added = torch.zeros((), device=mask.device)
@@ -89,7 +130,8 @@ def batch_loss(
         is_last, end = cut == cuts[-1], ends.index(cut) + 1
         with synchronised(model, is_last):
             scores, added = read_scores(model, piece)
-            own = _group_losses(scores, mask[first:end], loss).sum() / len(mask) + added
+            losses = _group_losses(scores, loss, *(of_group[first:end] for of_group in given))
+            own = losses.sum() / len(mask) + added
             all_added = all_added + added.detach()
             if is_last:
                 return own + total, all_added
@@ -99,7 +141,7 @@ def batch_loss(
     raise AssertionError
 
 
-def _group_losses(scores: Tensor, mask: Tensor, loss: GroupLoss) -> Tensor:
+def _group_losses(scores: Tensor, loss: GroupLoss | TaughtLoss, mask: Tensor, *goals: Tensor) -> Tensor:
     """Scores of the pairs of the mask [P] -> [B]."""
     placed = torch.zeros(mask.shape, dtype=scores.dtype, device=scores.device)
-    return loss(placed.masked_scatter(mask, scores), mask)
+    return loss(placed.masked_scatter(mask, scores), mask, *goals)

@@ -98,8 +98,8 @@ class LossSettings(Settings):
     """further widths, such as 64: the first so many numbers of a vector are trained as vectors, too"""
 
 
-class TeacherSettings(Settings):
-    """Distillation: another encoder whose vectors or scores are followed."""
+class BiEncoderTeacherSettings(Settings):
+    """Distillation: a bi-encoder whose scores are followed."""
 
     encoder: str = ""
     """the teacher: a folder or a name; without one, pairs alone are learnt from"""
@@ -107,12 +107,17 @@ class TeacherSettings(Settings):
     """an index with the teacher's vectors, which are taken for its passages; other texts are encoded"""
     vectors: Path | None = None
     """a file that keeps the vectors of these texts for other runs; by default they go with the run"""
-    loss: Literal["scores", "vectors"] = "scores"
-    """scores: how the teacher spreads each query over the passages of the batch; vectors: its vectors"""
     weight: Annotated[float, Field(ge=0, le=1)] = 1.0
     """the share of this loss; that of the pairs has the rest"""
     temperature: Annotated[float, Field(gt=0)] = 0.05
     """the teacher's scores are divided by it"""
+
+
+class TeacherSettings(BiEncoderTeacherSettings):
+    """Distillation: another encoder whose vectors or scores are followed."""
+
+    loss: Literal["scores", "vectors"] = "scores"
+    """scores: how the teacher spreads each query over the passages of the batch; vectors: its vectors"""
 
 
 class TrainingSettings(Settings):

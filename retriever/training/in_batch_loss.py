@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from retriever.training.config import Masking
 from retriever.training.gradcache import cached_loss
 from retriever.training.pair_inputs import DOCUMENT, ID, QUERY, TEXT
-from retriever.training.teacher import Teacher
+from retriever.training.teacher import BatchTeacher
 
 
 def not_negatives(keys: Tensor, all_keys: Tensor, gold: Tensor, masking: Masking) -> Tensor:
@@ -77,7 +77,7 @@ def pair_loss(
     masking: Masking,
     cached: bool = False,
     fixed_passages: bool = False,
-    teacher: Teacher | None = None,
+    teacher: BatchTeacher | None = None,
     widths: Sequence[int] = (),
     normalized: bool = False,
 ) -> Tensor:

@@ -19,10 +19,9 @@ from torch import Tensor, nn
 from indexer.base.errors import InputError, UsageError
 from indexer.base.progress import progress
 from indexer.files.hashes import combined_sha256, file_sha256
-from indexer.index import Index
 from retriever.mining.pairs import Pair, read_pairs
 from retriever.models.bases import bind_adapters
-from retriever.models.biencoder import TextFormat, open_biencoder
+from retriever.models.biencoder import TextFormat
 from retriever.models.folders import model_sha256
 from retriever.models.library import TITLE_SEPARATOR, quiet, text_prompts
 from retriever.models.locations import ADAPTER, PASSAGES, find_base, find_model
@@ -36,7 +35,7 @@ from retriever.training.lifecycle import Run, existing, fingerprint, is_finished
 from retriever.training.loop import DevMeasure, Task, train_steps
 from retriever.training.pair_inputs import Collator, PairCollator
 from retriever.training.pair_table import PairTable, open_pairs
-from retriever.training.teacher import Teacher, TeacherTexts, rotation_to, teacher_vectors
+from retriever.training.teacher import BatchTeacher, TeacherTexts, open_teacher, rotation_to
 from retriever.training.token_pairs import TokenCollator, TokenPairs
 from retriever.training.trainable_towers import open_model
 
@@ -140,21 +139,18 @@ def _teacher(
     model: SentenceTransformer,
     samples: Iterable[Sample[Pair]],
     text_format: TextFormat,
-) -> Teacher:
+) -> BatchTeacher:
     settings = config.teacher
-    encoder = open_biencoder(settings.encoder, title=config.texts.title)
     texts = TeacherTexts.of((sample.record for sample in samples), text_format)
-    index = Index.open(settings.index) if settings.index else None
-    stored = settings.vectors or run.work / "teacher.safetensors"
-    keys, vectors = teacher_vectors(encoder, texts, index, stored)
-    teacher = Teacher(keys, vectors, settings.loss, settings.weight, settings.temperature)
+    teacher = open_teacher(settings, texts, title=config.texts.title, work=run.work)
+    by_scores = BatchTeacher(teacher, settings.loss, settings.weight)
     if settings.loss == "scores":
-        return teacher
+        return by_scores
     some = dict(islice(texts.passages.items(), _SAMPLE))
     read = [text_format.passage(context.title, context.text) for context in some.values()]
     own = model.encode(read, task="document", prompt="", show_progress_bar=False)  # [n, d]
     goals = teacher.of(torch.tensor(list(some))).numpy()
-    return replace(teacher, rotation=rotation_to(own, goals))
+    return replace(by_scores, rotation=rotation_to(own, goals))
 
 
 def _dev_measure(config: TrainConfig, model: SentenceTransformer) -> DevMeasure | None:

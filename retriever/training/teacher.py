@@ -1,4 +1,4 @@
-"""Distillation: another encoder's vectors of the texts of training, and the losses that follow them.
+"""Distillation: another encoder's vectors of the texts of training, and a batch's losses that follow them.
 
     vectors   1 - cosine of a text's vector with the teacher's, rotated to the student's axes; the mean of
               queries and that of passages, in equal parts
@@ -31,7 +31,8 @@ from indexer.index import Index
 from indexer.store.artifacts import temporary_path
 from indexer.store.ids import IdTable
 from retriever.mining.pairs import Context, Pair
-from retriever.models.biencoder import BiEncoder, TextFormat
+from retriever.models.biencoder import BiEncoder, TextFormat, open_biencoder
+from retriever.training.config import BiEncoderTeacherSettings
 from retriever.training.pair_inputs import context_keys, key_of
 
 _BLOCK = 8_192  # texts that are encoded together
@@ -39,17 +40,11 @@ _BLOCK = 8_192  # texts that are encoded together
 
 @dataclass(frozen=True)
 class Teacher:
-    """keys: of texts. vectors: float16 [T, D], by the rows of the keys. weight: its share of the loss.
-
-    rotation: [D, d] to the student's axes, for the loss of vectors.
-    """
+    """The vectors of texts, float16 [T, D], by the rows of their keys. temperature: divides the scores."""
 
     keys: IdTable
     vectors: NDArray[np.float16]
-    loss_kind: Literal["vectors", "scores"]
-    weight: float
     temperature: float
-    rotation: Tensor | None = None
 
     def of(self, keys: Tensor) -> Tensor:
         """The vectors of texts by their keys, int64 [n] -> float32 [n, D]; 0 for the key 0."""
@@ -59,6 +54,24 @@ class Teacher:
         vectors[hashes == 0] = 0
         return torch.from_numpy(vectors).to(keys.device)
 
+    def scores(self, query: int, passages: Sequence[int]) -> NDArray[np.float32]:
+        """The teacher's scores of passages, divided by the temperature, float32 [n]; texts by their keys."""
+        vectors = self.of(torch.tensor([query, *passages])).numpy()  # [1 + n, D]
+        return np.asarray(vectors[1:] @ vectors[0] / self.temperature, np.float32)
+
+
+@dataclass(frozen=True)
+class BatchTeacher:
+    """A teacher of the queries and passages of a batch. weight: its share of the loss.
+
+    rotation: [D, d] to the student's axes, for the loss of vectors.
+    """
+
+    teacher: Teacher
+    loss_kind: Literal["vectors", "scores"]
+    weight: float
+    rotation: Tensor | None = None
+
     def loss(
         self, queries: Tensor, passages: Tensor, keys: tuple[Tensor, Tensor], mask: Tensor, scale: float
     ) -> Tensor:
@@ -66,9 +79,10 @@ class Teacher:
 
         keys: int64 [B] and [P], of their texts; mask: bool [B, P] of omitted scores; scale: of the student's.
         """
-        goals = self.of(keys[0]), self.of(keys[1])
+        goals = self.teacher.of(keys[0]), self.teacher.of(keys[1])
         if self.loss_kind == "scores":
-            expected = (goals[0] @ goals[1].T / self.temperature).masked_fill(mask, -torch.inf).softmax(dim=1)
+            expected = goals[0] @ goals[1].T / self.teacher.temperature
+            expected = expected.masked_fill(mask, -torch.inf).softmax(dim=1)
             scores = (queries @ passages.T * scale).masked_fill(mask, -torch.inf).log_softmax(dim=1)
             return functional.kl_div(scores.masked_fill(mask, 0), expected, reduction="batchmean")
         assert self.rotation is not None
@@ -78,6 +92,18 @@ class Teacher:
             for own, goal, key in zip((queries, passages), goals, keys, strict=True)
         ]
         return 1 - (cosines[0] + cosines[1]) / 2
+
+
+def open_teacher(
+    settings: BiEncoderTeacherSettings, texts: TeacherTexts, *, title: bool, work: Path
+) -> Teacher:
+    """The teacher of some texts. title: whether it reads titles. work: where vectors are kept if the settings
+    name no file. Raises as `teacher_vectors` does.
+    """
+    encoder = open_biencoder(settings.encoder, title=title)
+    index = Index.open(settings.index) if settings.index else None
+    stored = settings.vectors or work / "teacher.safetensors"
+    return Teacher(*teacher_vectors(encoder, texts, index, stored), settings.temperature)
 
 
 def rotation_to(student: NDArray[np.float32], teacher: NDArray[np.float32]) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 import torch
 from command import kill_at, two_ranks
 from safetensors.torch import load_file, save_file
-from sentence_transformers import CrossEncoder
+from sentence_transformers import CrossEncoder, SentenceTransformer
 from tiny_training import pair_rows, save_bert, save_normalized, write_pairs
 
 from indexer.base.errors import InputError, UsageError
@@ -22,12 +23,18 @@ from reranker.export import main as export
 from reranker.finetune import main
 from reranker.models.scoring import open_scorer
 from reranker.training import finetuning
-from reranker.training.config import FinetuneConfig
-from reranker.training.group_loss import LOSSES, lce
+from reranker.training.config import FinetuneConfig, GroupTeacherSettings
+from reranker.training.group_inputs import GroupCollator, GroupTexts, PairTokenizer
+from reranker.training.group_loss import LOSSES, TAUGHT, lce
+from reranker.training.trainable_cross_encoder import open_trainable
+from retriever.mining.pairs import read_pairs
+from retriever.models.biencoder import TextFormat
 from retriever.models.folders import model_sha256
 from retriever.search.runs import read_run
+from retriever.training.batches import Sample
 from retriever.training.log import read_log
 from retriever.training.loop import train_steps
+from retriever.training.teacher import TeacherTexts, open_teacher
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -90,6 +97,43 @@ def finetune(config: Path, *settings: str) -> Path:
 
 def without_speed(path: Path) -> list[dict[str, Any]]:
     return [{k: v for k, v in line.items() if "per_second" not in k} for line in read_log(path)]
+
+
+# --- a teacher --------------------------------------------------------------------------------------
+
+
+def test_a_group_has_the_scores_of_its_teacher(data, tmp_path):
+    settings = GroupTeacherSettings(encoder=str(data / "normalized"), temperature=0.5)
+    pairs = [*read_pairs(data / "pairs.jsonl")]
+    form = TextFormat()
+    teacher = open_teacher(settings, TeacherTexts.of(pairs, form), title=True, work=tmp_path)
+    texts, sample = GroupTexts(form, 3, 7), Sample(4, "", pairs[4])
+    chosen = texts.contexts(sample, 1)
+    library = SentenceTransformer(str(data / "normalized"), device="cpu")
+    read = [pairs[4].query, *(form.passage(context.title, context.text) for context in chosen)]
+    vectors = library.encode(read)
+    goals = texts.goals(teacher, sample, 1)
+    np.testing.assert_allclose(goals, vectors[1:] @ vectors[0] / 0.5, atol=5e-3)
+    facts = open_trainable(read_settings(FinetuneConfig, write_config(data, tmp_path))).facts
+    collated = GroupCollator(PairTokenizer(facts), texts.pairs, 0, partial(texts.goals, teacher))([sample], 1)
+    np.testing.assert_array_equal(collated["goals"][0, : len(goals)], goals)
+    assert [text for _, text in texts.pairs(sample, 1)] == read[1:]
+
+
+@pytest.mark.parametrize("kind", TAUGHT)
+def test_the_scores_of_a_teacher_are_learnt_and_a_kill_changes_nothing(kind, data, config, tmp_path):
+    words = [f"teacher.encoder={data / 'normalized'}", f"teacher.loss={kind}", "teacher.weight=1.0"]
+    words += ["teacher.temperature=0.2", "training.epochs=10", "training.learning_rate=0.003"]
+    words += ["model.base=" + str(data / "normalized"), "dev.pairs=[]"]
+    undisturbed = finetune(config(), *words)
+    losses = [line["loss"] for line in read_log(undisturbed / "log.jsonl") if "loss" in line]
+    assert np.mean(losses[-4:]) < 0.7 * np.mean(losses[:2])
+    again = config(folder=tmp_path / "again")
+    settings = [word for setting in words for word in ("--set", setting)]
+    kill_at(9, "reranker.finetune", again, *settings)
+    resumed = finetune(again, *words)
+    assert without_speed(resumed / "log.jsonl") == without_speed(undisturbed / "log.jsonl")
+    assert (resumed / "model.safetensors").read_bytes() == (undisturbed / "model.safetensors").read_bytes()
 
 
 # --- going on --------------------------------------------------------------------------------------

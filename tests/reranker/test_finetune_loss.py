@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from reranker.training.group_loss import LOSSES, batch_loss, lce, pointwise
+from reranker.training.group_loss import LOSSES, TAUGHT, batch_loss, lce, pointwise, with_teacher
 
 E = math.e
 
@@ -24,6 +24,32 @@ def test_the_worked_example():
     for (kind, loss), printed in zip(LOSSES.items(), (0.6803, 0.6601, 0.25), strict=True):
         assert loss(scores, mask).item() == pytest.approx(by_hand[kind], abs=1e-6)
         assert by_hand[kind] == pytest.approx(printed, abs=1e-4)
+
+
+def test_the_worked_example_with_a_teacher():
+    scores, mask = torch.tensor([[1.0, 0.0, 0.5]]), torch.ones(1, 3, dtype=torch.bool)
+    goals = torch.tensor([[2.0, 0.0, 1.0]])
+    of_teacher, own = ([math.exp(value) for value in values] for values in ((2, 0, 1), (1, 0, 0.5)))
+    shares = [(q / sum(of_teacher), p / sum(own)) for q, p in zip(of_teacher, own, strict=True)]
+    by_hand = {"kl": sum(q * math.log(q / p) for q, p in shares), "margin": (1**2 + 0.5**2) / 2}
+    for (kind, loss), printed in zip(TAUGHT.items(), (0.0602, 0.625), strict=True):
+        assert loss(scores, mask, goals).item() == pytest.approx(by_hand[kind], abs=1e-6)
+        assert by_hand[kind] == pytest.approx(printed, abs=1e-4)
+        assert loss(scores + 3, mask, scores).item() == pytest.approx(0, abs=1e-6)  # differences alone count
+        mixed = with_teacher(lce, loss, 0.25)(scores, mask, goals)
+        assert mixed.item() == pytest.approx(0.75 * lce(scores, mask).item() + 0.25 * by_hand[kind], abs=1e-6)
+
+
+@pytest.mark.parametrize("kind", TAUGHT)
+def test_a_blank_place_counts_for_nothing_with_a_teacher(kind):
+    scores = torch.tensor([[1.0, -0.5, 7.0], [0.3, 0.1, 0.2]], requires_grad=True)
+    goals = torch.tensor([[1.0, 0.5, 0.0], [0.9, -0.4, 0.1]])
+    mask = torch.tensor([[True, True, False], [True, True, True]])
+    found = TAUGHT[kind](scores, mask, goals)
+    alone = TAUGHT[kind](scores[:1, :2], torch.ones(1, 2, dtype=torch.bool), goals[:1, :2])
+    assert found[0].item() == pytest.approx(alone.item(), abs=1e-6)
+    found.sum().backward()
+    assert scores.grad[0, 2] == 0 and (scores.grad[1] != 0).all()
 
 
 @pytest.mark.parametrize("kind", LOSSES)
@@ -71,15 +97,20 @@ def in_pieces(lengths: list[int]) -> list[dict[str, Tensor]]:
     return [{"input_ids": ids} for ids in IDS.split(lengths)]
 
 
+GOALS = torch.randn(MASK.shape, generator=torch.Generator().manual_seed(2))
+ALL = LOSSES | {kind: with_teacher(lce, taught, 0.5) for kind, taught in TAUGHT.items()}
+
+
 def gradients(model: nn.Module, lengths: list[int], kind: str) -> tuple[float, list[Tensor]]:
     model.zero_grad()
-    loss, added = batch_loss(model, in_pieces(lengths), MASK, LOSSES[kind])
+    goals = GOALS if kind in TAUGHT else None
+    loss, added = batch_loss(model, in_pieces(lengths), MASK, ALL[kind], goals)
     assert added == 0
     loss.backward()
     return loss.item(), [p.grad.clone() for p in model.parameters()]
 
 
-@pytest.mark.parametrize("kind", LOSSES)
+@pytest.mark.parametrize("kind", ALL)
 @pytest.mark.parametrize(
     ("lengths", "passes"),
     [([4, 2, 4, 3], 1), ([6, 7], 1), ([5, 5, 3], 2), ([1] * 13, 2), ([3, 10], 2)],

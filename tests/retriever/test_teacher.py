@@ -19,17 +19,17 @@ from retriever.models.biencoder import TextFormat, open_biencoder
 from retriever.train import main
 from retriever.training.log import read_log
 from retriever.training.pair_inputs import context_keys, key_of
-from retriever.training.teacher import Teacher, TeacherTexts, rotation_to, teacher_vectors
+from retriever.training.teacher import BatchTeacher, Teacher, TeacherTexts, rotation_to, teacher_vectors
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def teacher_of(vectors: list[list[float]], kind: str, rotation: torch.Tensor | None = None) -> Teacher:
+def teacher_of(vectors: list[list[float]], kind: str, rotation: torch.Tensor | None = None) -> BatchTeacher:
     """Keys 1, 2, ... of these vectors."""
     keys = IdTable.build(
         np.arange(1, len(vectors) + 1, dtype=np.uint64), np.arange(len(vectors), dtype=np.int32)
     )
-    return Teacher(keys, np.array(vectors, np.float16), kind, 1.0, 0.5, rotation)
+    return BatchTeacher(Teacher(keys, np.array(vectors, np.float16), 0.5), kind, 1.0, rotation)
 
 
 def test_scores_by_hand():
@@ -86,7 +86,7 @@ def test_vectors_are_taken_from_the_index_and_the_file_and_the_others_are_encode
     texts = TeacherTexts.of([pair, pair], TextFormat())
     assert (len(texts.queries), len(texts.passages)) == (1, 2)
     keys, vectors = teacher_vectors(encoder, texts, index, tmp_path / "t.safetensors")
-    teacher = Teacher(keys, vectors, "scores", 1.0, 1.0)
+    teacher = Teacher(keys, vectors, 1.0)
     own = teacher.of(torch.tensor([key_of("bam"), *(context_keys(c)[0] for c in texts.passages.values())]))
     model = SentenceTransformer(str(tiny), device="cpu")
     expected = model.encode(["bam", "T bam bem dim", "t dim dem"])
