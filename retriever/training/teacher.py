@@ -150,8 +150,10 @@ def teacher_vectors(
     if index is not None:
         contexts = {key: c for key, c in texts.passages.items() if key not in known and c.id}
         rows = index.passages.rows_of([context.id for context in contexts.values()])
-        of_index = index.own_dense()
-        _check_encoder(encoder, of_index.encoder["sha256"], "the index")
+        made = [name for name in index.encoders if encoder.made(index.vectors_encoder(name)["sha256"])]
+        if not made:
+            raise _other_encoder(encoder, str(index.path))
+        of_index = index.own_dense(made[0])
         keys += [key for key, row in zip(contexts, rows.tolist(), strict=True) if row >= 0]
         vectors.append(of_index.flat_vectors()[rows[rows >= 0]])
         known = set(keys)
@@ -191,15 +193,15 @@ def _read(stored: Path, encoder: BiEncoder) -> tuple[list[int], list[NDArray[np.
         return [], [np.empty((0, encoder.dimension), np.float16)]
     try:
         with safe_open(stored, "numpy") as file:
-            _check_encoder(encoder, (file.metadata() or {}).get("sha256", ""), str(stored))
+            if not encoder.made((file.metadata() or {}).get("sha256", "")):
+                raise _other_encoder(encoder, str(stored))
             return file.get_tensor("keys").tolist(), [file.get_tensor("vectors")]
     except (OSError, SafetensorError) as error:
         raise InputError(f"{stored}: cannot be read ({error})", "Remove it; it is made again.") from None
 
 
-def _check_encoder(encoder: BiEncoder, sha256: str, place: str) -> None:
-    if not encoder.made(sha256):
-        raise MismatchError(
-            f"{place} holds vectors of another encoder than the teacher, {encoder.name}",
-            "Give those of the teacher, or set another teacher.encoder.",
-        )
+def _other_encoder(encoder: BiEncoder, place: str) -> MismatchError:
+    return MismatchError(
+        f"{place} holds vectors of another encoder than the teacher, {encoder.name}",
+        "Give those of the teacher, or set another teacher.encoder.",
+    )

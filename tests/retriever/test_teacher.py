@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from fake_encoder import FakeEncoder
 from sentence_transformers import SentenceTransformer
 from tiny_corpus import write_jsonl
 from tiny_training import pair_rows, save_normalized, save_static, write_pairs
@@ -77,8 +78,8 @@ def test_vectors_are_taken_from_the_index_and_the_file_and_the_others_are_encode
     rows = [{"id": "d", "title": "T", "text": "bam bem dim", "links": []}]
     build(
         corpus=write_jsonl(tmp_path / "c.jsonl", rows),
-        encoders=["normalized"],
-        open_encoder=lambda name, title: encoder,
+        encoders=["other", "normalized"],  # the teacher is not the index's default
+        open_encoder=lambda name, title: encoder if name == "normalized" else FakeEncoder(name),
     )
     index = Index.open(index_path)
     # the index's vector is that of its passage, so a passage of that id with another text shows its origin
@@ -101,13 +102,19 @@ def test_vectors_are_taken_from_the_index_and_the_file_and_the_others_are_encode
     np.testing.assert_array_equal(again, vectors)
 
 
-def test_vectors_of_another_encoder_are_refused(tiny, tmp_path):
+def test_vectors_of_another_encoder_are_refused(tiny, tmp_path, build, index_path):
     texts = TeacherTexts.of([Pair("bam", Context("", "bem"))], TextFormat())
     stored = tmp_path / "t.safetensors"
     teacher_vectors(open_biencoder(str(tiny)), texts, None, stored)
     other = open_biencoder(str(save_static(tmp_path / "static")))
     with pytest.raises(MismatchError, match="holds vectors of another encoder"):
         teacher_vectors(other, texts, None, stored)
+    build(
+        corpus=write_jsonl(tmp_path / "c.jsonl", [{"id": "d", "title": "", "text": "bem", "links": []}]),
+        encoders=["fake"],
+    )
+    with pytest.raises(MismatchError, match="holds vectors of another encoder than the teacher, static"):
+        teacher_vectors(other, texts, Index.open(index_path), tmp_path / "new.safetensors")
     stored.write_bytes(b"no vectors")
     with pytest.raises(InputError, match="cannot be read"):
         teacher_vectors(other, texts, None, stored)
