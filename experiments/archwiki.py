@@ -50,6 +50,8 @@ CUTS = (1, 5, 20)
 KINDS = ("anchors", "sentences")
 DEPTH = 100
 START = "no pre-training"
+FUSED = (MINILM, START, "hlp")
+"""Rows that are also joined with BM25, by even weights."""
 TESTED = (
     *((name, START) for name in ROWS),
     *((links, rival) for links in ("dual-link", "hlp") for rival in ("bfs", "ict-wlp-bfs")),
@@ -58,6 +60,9 @@ TESTED = (
     ("BM25 + hlp", f"BM25 + {START}"),
 )
 """Pairs of rows whose difference is tested."""
+
+Table = dict[str, list[NDArray[np.float64]]]
+"""Of each row and kind of question whether they are answered at 1, 5 and 20, [S, Q, 3], S being the seeds."""
 
 
 class Models:
@@ -172,71 +177,64 @@ def vectors_of(encoder: BiEncoder, index: Index, name: str) -> NDArray[np.float3
     return encode_texts(encoder, encoder.tokenize_passages(titles, texts))
 
 
-def measure(
-    index: Index, models: Models, kinds: Sequence[Questions], seeds: Sequence[int]
-) -> dict[str, list[list[NDArray[np.float64]]]]:
-    """Of each row and seed, what is answered of each kind."""
+def measure(index: Index, models: Models, kinds: Sequence[Questions]) -> Table:
+    """Every row, with the models trained where they are missing."""
     words = [questions.by_words() for questions in kinds]
-    table = {"BM25": [[of.answered(ranking) for of, ranking in zip(kinds, words, strict=True)]]}
+    found: dict[str, list[list[NDArray[np.float64]]]] = {}  # of each row, seed and kind
 
-    def add(name: str, folders: Sequence[str | Path], fused: bool) -> None:
-        table[name] = []
-        for folder in folders:
-            encoder = open_biencoder(str(folder))
-            vectors = vectors_of(encoder, index, str(folder))
-            rankings = [of.by_vectors(encoder, vectors) for of in kinds]
-            table[name].append([of.answered(ranking) for of, ranking in zip(kinds, rankings, strict=True)])
-            if fused:
-                both = [weighted(pair, (0.5, 0.5), DEPTH) for pair in zip(words, rankings, strict=True)]
-                answered = [of.answered(ranking) for of, ranking in zip(kinds, both, strict=True)]
-                table.setdefault(f"BM25 + {name}", []).append(answered)
+    def add(name: str, rankings: Sequence[Ranking]) -> None:
+        answered = [of.answered(ranking) for of, ranking in zip(kinds, rankings, strict=True)]
+        found.setdefault(name, []).append(answered)
 
-    add(MINILM, [MINILM], fused=True)
-    add(START, [models.start], fused=True)
+    def add_encoder(name: str, folder: str | Path) -> None:
+        encoder = open_biencoder(str(folder))
+        vectors = vectors_of(encoder, index, str(folder))
+        rankings = [of.by_vectors(encoder, vectors) for of in kinds]
+        add(name, rankings)
+        if name in FUSED:
+            pairs = zip(words, rankings, strict=True)
+            add(f"BM25 + {name}", [weighted(pair, (0.5, 0.5), DEPTH) for pair in pairs])
+
+    add("BM25", words)
+    add_encoder(MINILM, MINILM)
+    add_encoder(START, models.start)
     for row in ROWS:
-        add(row, [models.trained(row, seed) for seed in seeds], fused=row == "hlp")
-    return table
-
-
-def print_table(table: dict[str, list[list[NDArray[np.float64]]]], kinds: Sequence[Questions]) -> None:
-    """The mean over seeds, their spread and the interval over questions; then tests, by Holm's correction."""
-    heads = [
-        f"{name} ({len(of.questions):,}) @{cut}"
-        for name, of in zip(KINDS, kinds, strict=True)
-        for cut in CUTS
-    ]
-    print(f"| | {' | '.join(heads)} |\n|---|{'---|' * len(heads)}")
-    means = {
-        name: [np.mean(of_kind, axis=0) for of_kind in zip(*seeds, strict=True)]
-        for name, seeds in table.items()
+        for seed in SEEDS:
+            add_encoder(row, models.trained(row, seed))
+    return {
+        name: [np.stack(of_kind) for of_kind in zip(*seeds, strict=True)] for name, seeds in found.items()
     }
-    for name, seeds in table.items():
+
+
+def print_table(table: Table, kinds: Sequence[Questions]) -> None:
+    """The mean over seeds in %, their standard deviation, and at 20 the interval over questions."""
+    counts = [f"{name} ({len(of.questions):,})" for name, of in zip(KINDS, kinds, strict=True)]
+    heads = [f"{count} @{cut}" for count in counts for cut in CUTS]
+    print(f"| | {' | '.join(heads)} |\n|---|{'---|' * len(heads)}")
+    for name, of_kinds in table.items():
         cells = []
-        for kind, mean in enumerate(means[name]):
-            spread = (
-                np.std([seed[kind].mean(axis=0) for seed in seeds], axis=0, ddof=1)
-                if len(seeds) > 1
-                else None
-            )
-            low, high = bootstrap_intervals(mean)
-            for place, value in enumerate(mean.mean(axis=0)):
-                shown = f"{100 * value:.1f}" + (f" ±{100 * spread[place]:.1f}" if spread is not None else "")
-                last = place == len(CUTS) - 1
-                cells.append(shown + f" ({100 * low[place]:.1f}-{100 * high[place]:.1f})" * last)
+        for answered in of_kinds:
+            of_seeds = 100 * answered.mean(axis=1)  # [S, 3]
+            cells += [f"{value:.1f}" for value in of_seeds.mean(axis=0)]
+            if len(of_seeds) > 1:
+                cells[-1] += f" ±{of_seeds[:, -1].std(ddof=1):.1f}"
+            low, high = 100 * bootstrap_intervals(answered.mean(axis=0)[:, -1:])[:, 0]
+            cells[-1] += f" ({low:.1f}-{high:.1f})"
         print(f"| {name} | {' | '.join(cells)} |")
+
+
+def print_differences(table: Table) -> None:
+    """At 20, by the mean of the seeds for each question; p of the randomisation test, corrected by Holm."""
+    columns = []
+    for kind in range(len(KINDS)):
+        means = {name: of_kinds[kind].mean(axis=0)[:, -1] for name, of_kinds in table.items()}
+        differences = np.stack([means[a] - means[b] for a, b in TESTED], axis=1)  # [Q, tests]
+        low, high = 100 * bootstrap_intervals(differences)
+        ps = holm(randomisation_test(differences).tolist())
+        shown = zip(100 * differences.mean(axis=0), low, high, ps, strict=True)
+        columns.append([f"{mean:+.1f} ({a:+.1f} to {b:+.1f}), p = {p:.3f}" for mean, a, b, p in shown])
     print(f"\n| difference @{CUTS[-1]} | {' | '.join(KINDS)} |\n|---|{'---|' * len(KINDS)}")
-    differences = [
-        [means[a][kind][:, -1:] - means[b][kind][:, -1:] for a, b in TESTED] for kind in range(len(KINDS))
-    ]
-    corrected = [holm([float(randomisation_test(d)[0]) for d in of_kind]) for of_kind in differences]
-    for number, (a, b) in enumerate(TESTED):
-        cells = []
-        for of_kind, ps in zip(differences, corrected, strict=True):
-            low, high = bootstrap_intervals(of_kind[number])
-            mean = of_kind[number].mean()
-            cells.append(
-                f"{100 * mean:+.1f} ({100 * low[0]:+.1f} to {100 * high[0]:+.1f}), p = {ps[number]:.3f}"
-            )
+    for (a, b), *cells in zip(TESTED, *columns, strict=True):
         print(f"| {a} - {b} | {' | '.join(cells)} |")
 
 
@@ -258,7 +256,9 @@ def main() -> None:
         models = Models(work, work / "kept.jsonl", options.pairs, options.steps)
         index = Index.open(models.made("all", f"build --corpus {corpus} --encoder {MINILM} --index <>"))
         kinds = [Questions(index, kind, held_out) for kind in KINDS]
-        print_table(measure(index, models, kinds, SEEDS), kinds)
+        table = measure(index, models, kinds)
+        print_table(table, kinds)
+        print_differences(table)
 
 
 if __name__ == "__main__":
