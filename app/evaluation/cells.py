@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from app.evaluation.experiments import (
     CellFigures,
@@ -25,9 +26,10 @@ from app.evaluation.experiments import (
     RowFigures,
     Status,
 )
-from app.evaluation.measures import bootstrap_interval, mean_of, parse_measure
-from app.evaluation.results import Results, TestSetFacts
+from app.evaluation.measures import Values, bootstrap_interval, mean_of, parse_measure
+from app.evaluation.results import Comparison, Results, TestSetFacts
 from app.evaluation.runner import Plan, evaluate, run_path, search
+from app.evaluation.significance import compare
 from app.pipelines import Pipelines
 from app.testsets import LoadedTestSet
 from indexer.base.errors import DamagedIndexError, LinkseekError, UsageError
@@ -75,6 +77,15 @@ def run_experiment(
     for name, table in tables.items():
         if table.results:
             on_results(table.results, output / name)
+    numbered = [(number, tables[column.test_set]) for number, column in enumerate(experiment.columns)]
+    rows = [
+        RowFigures(
+            name=row.name,
+            group=row.group,
+            cells=[_figures(experiment, row, number, table) for number, table in numbered],
+        )
+        for row in experiment.rows
+    ]
     return ExperimentTable(
         title=experiment.title,
         source=experiment.source,
@@ -85,17 +96,8 @@ def run_experiment(
             column.model_copy(update={"limit": experiment.limit_of(column.test_set)})
             for column in experiment.columns
         ],
-        rows=[
-            RowFigures(
-                name=row.name,
-                group=row.group,
-                cells=[
-                    _figures(experiment, row, number, tables[column.test_set])
-                    for number, column in enumerate(experiment.columns)
-                ],
-            )
-            for row in experiment.rows
-        ],
+        rows=rows,
+        differences=[_differences(experiment, rows, number, table) for number, table in numbered],
     )
 
 
@@ -253,20 +255,46 @@ def _figures(experiment: Experiment, row: Row, number: int, table: _TestSetTable
     group = table.groups[column.group] if results and column.group else None
     measures = {}
     for place, measure in enumerate(column.measures):
-        mean = _mean(results, names, parse_measure(measure).name, group) if results else None
+        mean = _mean(*_values(results, names, measure, group)) if results else None
         measures[measure] = Figure(expected=experiment.expected(row, number, place), measured=mean)
     return CellFigures(status=status, reason=reason, seeds=len(names), measures=measures)
 
 
-def _mean(results: Results, names: Sequence[str], measure: str, group: Collection[str] | None) -> Mean:
-    """The mean over queries and seeds, its interval over queries, and the spread of the seeds' means.
+def _values(
+    results: Results, names: Sequence[str], measure: str, group: Collection[str] | None
+) -> tuple[tuple[str, ...], NDArray[np.float64]]:
+    """Ids of queries, and a measure's values of some pipelines for them, [pipelines, n].
 
     group: the ids of its queries; None for all.
     """
-    per_seed = [results.pipelines[name].measures[measure].per_query for name in names]
+    name = parse_measure(measure).name
+    per_seed = [results.pipelines[pipeline].measures[name].per_query for pipeline in names]
     members = set(per_seed[0] if group is None else group)
-    ids = [id_ for id_ in per_seed[0] if id_ in members]
-    values = np.array([[values[id_] for id_ in ids] for values in per_seed], np.float64)  # [seeds, n]
+    ids = tuple(id_ for id_ in per_seed[0] if id_ in members)
+    return ids, np.array([[values[id_] for id_ in ids] for values in per_seed], np.float64)
+
+
+def _mean(ids: Sequence[str], values: NDArray[np.float64]) -> Mean:
+    """The mean over queries and seeds, its interval over queries, and the spread of the seeds' means.
+
+    values: float64 [seeds, n].
+    """
     low, high = bootstrap_interval(values.mean(axis=0))
-    spread = float(values.mean(axis=1).std(ddof=1)) if len(names) > 1 else None
+    spread = float(values.mean(axis=1).std(ddof=1)) if len(values) > 1 else None
     return Mean(mean=mean_of(values), low=low, high=high, queries=len(ids), spread_of_seeds=spread)
+
+
+def _differences(
+    experiment: Experiment, rows: Sequence[RowFigures], number: int, table: _TestSetTable
+) -> list[Comparison]:
+    """The pairs of rows of each group in one column."""
+    column = experiment.columns[number]
+    members = table.groups.get(column.group)
+    measured: dict[str, dict[str, dict[str, Values]]] = {}  # group -> row -> measure
+    for row, figures in zip(experiment.rows, rows, strict=True):
+        if table.results and figures.cells[number].status in ("done", "kept"):
+            names = row.pipelines(column, experiment.seeds)
+            found = {m: _values(table.results, names, m, members) for m in column.measures}
+            of_group = measured.setdefault(row.group, {})
+            of_group[row.name] = {m: Values(ids, v.mean(axis=0)) for m, (ids, v) in found.items()}
+    return [pair for group in measured.values() for pair in compare(group, column.measures)]

@@ -32,6 +32,7 @@ from pydantic import ConfigDict, Field, computed_field, model_serializer
 from app.evaluation.measures import parse_measure
 from app.evaluation.provenance import Provenance
 from app.evaluation.records import Record
+from app.evaluation.results import Comparison
 from indexer.base.errors import UsageError
 from indexer.base.settings import Settings, nearest, read_toml, validate
 
@@ -173,7 +174,12 @@ class RowFigures(Record):
 
 
 class ExperimentTable(Record):
-    """An experiment's results, as experiment.json holds them. provenance: by index."""
+    """An experiment's results, as experiment.json holds them.
+
+    differences: for each column, every pair of the measured rows of a group, compared by the mean of a
+    row's seeds for each question and named by their rows; Holm's correction is over the pairs of a group.
+    provenance: by index.
+    """
 
     title: str
     source: str
@@ -182,6 +188,7 @@ class ExperimentTable(Record):
     depth: int
     columns: list[Column]
     rows: list[RowFigures]
+    differences: list[list[Comparison]] = Field(default_factory=list)
     provenance: dict[str, Provenance] = Field(default_factory=dict)
 
     def figures(self, row: RowFigures) -> Iterator[tuple[str, Status, Figure]]:

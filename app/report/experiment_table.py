@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.table import Table as ConsoleTable
 from rich.text import Text
 
 from app.evaluation.experiments import ExperimentTable, Figure, Status
+from app.evaluation.results import Comparison
 from app.report import text
 from app.report.render import Document, Section
-from app.report.tables import Cell, Table, columns
+from app.report.tables import Cell, Table, columns, pairs_table
 
 
 def table_document(table: ExperimentTable) -> Document:
@@ -18,6 +21,11 @@ def table_document(table: ExperimentTable) -> Document:
         Section(f"column-{number + 1}", column.title, "column.j2", {"table": _column_table(table, number)})
         for number, column in enumerate(table.columns)
     ]
+    for number, (column, pairs) in enumerate(zip(table.columns, table.differences, strict=True)):
+        if pairs:
+            shown = {"others": [_pairs(measure, pairs) for measure in column.measures]}
+            title = f"Differences: {column.title}"
+            sections.append(Section(f"differences-{number + 1}", title, "row_differences.j2", shown))
     if why := reasons(table):
         sections.append(Section("empty", "Empty cells", "reasons.j2", {"reasons": why}))
     return Document(table.title, Section("", "", "experiment.j2", opening), tuple(sections))
@@ -42,6 +50,13 @@ def _column_table(table: ExperimentTable, number: int) -> Table:
         headers=2 if grouped else 1,
         grouped=grouped,
     )
+
+
+def _pairs(measure: str, pairs: Sequence[Comparison]) -> tuple[str, int, Table]:
+    """A measure, how many pairs of rows differ by it, and all of them."""
+    by_measure = [pair for pair in pairs if pair.measure == measure]
+    count = sum(pair.significant for pair in by_measure)
+    return measure, count, pairs_table(measure, by_measure, f"Pairs of rows, by {measure}", "row")
 
 
 def _document_cell(measure: str, status: Status, figure: Figure) -> Cell:

@@ -84,10 +84,10 @@ def baseline_mark(results: Results, name: str, measure: str) -> str:
     return BETTER if pair.difference > 0 else WORSE
 
 
-def pairs_table(measure: str, pairs: Sequence[Comparison], caption: str) -> Table:
-    """One measure: a row for each pair, b compared with a."""
+def pairs_table(measure: str, pairs: Sequence[Comparison], caption: str, compared: str = "pipeline") -> Table:
+    """One measure: a row for each pair, b compared with a. compared: what they are."""
     unit = "points" if text.in_percent(measure) else "difference"
-    heads = columns(["pipeline", "compared with"], [unit, "p", "p, t-test", "wins/ties/losses", "d"])
+    heads = columns([compared, "compared with"], [unit, "p", "p, t-test", "wins/ties/losses", "d"])
     rows = tuple(
         (
             Cell(pair.b, "name"),

@@ -137,6 +137,35 @@ def test_figures_beside_what_was_printed(write, pipelines, tmp_path) -> None:
     assert "seed2" in (tmp_path / "out" / "rivers" / "report.html").read_text()
 
 
+def test_rows_of_a_group_are_compared_by_the_means_of_their_seeds(write, pipelines, tmp_path) -> None:
+    rows = """[[rows]]
+group = "models"
+name = "second"
+pipeline = "seed2"
+
+[[rows]]
+group = "models"
+name = "unknown"
+pipeline = "future"
+"""
+    table = tables(write(TOML + rows), pipelines, tmp_path / "out", [])
+    measured = json.loads((tmp_path / "out" / "rivers" / "results.json").read_text())["pipelines"]
+    for column, differences in zip(table.columns, table.differences, strict=True):
+        assert [(d.measure, d.a, d.b) for d in differences] == [
+            (m, "seeds", "second") for m in column.measures
+        ]
+        for pair in differences:
+            values = {
+                name: measured[name]["measures"][pair.measure]["per_query"] for name in ("seed1", "seed2")
+            }
+            asked = RIVERS.groups.get(column.group, values["seed1"])
+            means = [values["seed2"][q] - (values["seed1"][q] + values["seed2"][q]) / 2 for q in asked]
+            assert pair.difference == pytest.approx(np.mean(means)) and pair.queries == len(means)
+            assert pair.p_randomisation_holm == pair.p_randomisation  # one pair in the group
+    page = markdown_of(table)
+    assert "Differences: " in page and "| second | seeds |" in page
+
+
 def test_the_json_of_the_table(write, pipelines, tmp_path) -> None:
     table = tables(write(), pipelines, tmp_path / "out", []).model_dump(mode="json")
     assert [column["title"] for column in table["columns"]] == ["Rivers", "rivers"]
