@@ -255,7 +255,7 @@ def _figures(experiment: Experiment, row: Row, number: int, table: _TestSetTable
     group = table.groups[column.group] if results and column.group else None
     measures = {}
     for place, measure in enumerate(column.measures):
-        mean = _mean(*_values(results, names, measure, group)) if results else None
+        mean = _mean(_values(results, names, measure, group)[1]) if results else None
         measures[measure] = Figure(expected=experiment.expected(row, number, place), measured=mean)
     return CellFigures(status=status, reason=reason, seeds=len(names), measures=measures)
 
@@ -263,7 +263,7 @@ def _figures(experiment: Experiment, row: Row, number: int, table: _TestSetTable
 def _values(
     results: Results, names: Sequence[str], measure: str, group: Collection[str] | None
 ) -> tuple[tuple[str, ...], NDArray[np.float64]]:
-    """Ids of queries, and a measure's values of some pipelines for them, [pipelines, n].
+    """Ids of queries, and a measure's values of some pipelines for them, float64 [pipelines, n].
 
     group: the ids of its queries; None for all.
     """
@@ -274,14 +274,14 @@ def _values(
     return ids, np.array([[values[id_] for id_ in ids] for values in per_seed], np.float64)
 
 
-def _mean(ids: Sequence[str], values: NDArray[np.float64]) -> Mean:
+def _mean(values: NDArray[np.float64]) -> Mean:
     """The mean over queries and seeds, its interval over queries, and the spread of the seeds' means.
 
     values: float64 [seeds, n].
     """
     low, high = bootstrap_interval(values.mean(axis=0))
     spread = float(values.mean(axis=1).std(ddof=1)) if len(values) > 1 else None
-    return Mean(mean=mean_of(values), low=low, high=high, queries=len(ids), spread_of_seeds=spread)
+    return Mean(mean=mean_of(values), low=low, high=high, queries=values.shape[1], spread_of_seeds=spread)
 
 
 def _differences(

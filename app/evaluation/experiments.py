@@ -188,7 +188,7 @@ class ExperimentTable(Record):
     depth: int
     columns: list[Column]
     rows: list[RowFigures]
-    differences: list[list[Comparison]] = Field(default_factory=list)
+    differences: list[list[Comparison]]
     provenance: dict[str, Provenance] = Field(default_factory=dict)
 
     def figures(self, row: RowFigures) -> Iterator[tuple[str, Status, Figure]]:

@@ -18,7 +18,7 @@ A teacher's scores t_j of the same texts may have a share w of the loss (Hinton 
 
     kl          L = sum_j q_j log(q_j / p_j),  q and p being the softmax of t and of s over the group
     margin      L = 1/n sum_{j>0} ((s_0 - s_j) - (t_0 - t_j))^2
-                (margin MSE, Hofstaetter et al. 2020, equation 3)
+                (margin MSE, Hofstaetter et al. 2020)
 
 With the teacher's 2, 0, 1 the scores above cost 0.0602 by the first and (1 + 0.25) / 2 = 0.625 by the second.
 
