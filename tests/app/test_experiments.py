@@ -163,7 +163,7 @@ pipeline = "future"
             assert pair.difference == pytest.approx(np.mean(means)) and pair.queries == len(means)
             assert pair.p_randomisation_holm == pair.p_randomisation  # one pair in the group
     page = markdown_of(table)
-    assert "Differences: " in page and "| second | seeds |" in page
+    assert "## Differences: Rivers" in page and "| `second` | `seeds` |" in page
 
 
 def test_the_json_of_the_table(write, pipelines, tmp_path) -> None:
