@@ -87,9 +87,10 @@ class EvaluateOptions(Options):
     seed: NonNegativeInt = SEED
     """the seed of bootstrap samples and random signs"""
     ray: str | None = None
-    """search on a Ray cluster, an actor for each partition: its address, or local to start one here"""
+    """search on a Ray cluster, an actor for each partition, but at most one a core: its address, or local to
+    start one here"""
     replicas: Annotated[int, Field(ge=1, le=100)] = 1
-    """with --ray: so many actors for each partition"""
+    """with --ray: so many actors with the same partitions"""
     report: bool = True
     """no report.md and no report.html"""
     json_: bool = Field(False, alias="json")

@@ -49,9 +49,10 @@ class SearchOptions(Options):
     pipelines: bool = False
     """name the pipelines that this index can run, and stop"""
     ray: str | None = None
-    """search on a Ray cluster, an actor for each partition: its address, or local to start one here"""
+    """search on a Ray cluster, an actor for each partition, but at most one a core: its address, or local to
+    start one here"""
     replicas: Annotated[int, Field(ge=1, le=100)] = 1
-    """with --ray: so many actors for each partition"""
+    """with --ray: so many actors with the same partitions"""
     partial: bool = False
     """with --ray: leave out partitions that do not answer, and say which, instead of failing"""
 

@@ -1,10 +1,11 @@
-"""Searching on a Ray cluster: actors, each with one partition of an index; this process asks and merges.
+"""Searching on a Ray cluster: actors, each with a part of an index; this process asks and merges.
 
-    this process   sends questions to one actor of each partition, and merges what they find
+    part           one partition, or several in a row where the cluster has fewer cores than partitions
+    this process   sends questions to one actor of each part, and merges what they find
     actor          BM25 with the statistics of all partitions, scored in its own; the vectors of its own
 
-An actor that dies is replaced, and its partition asked again; so is one that does not answer in time. The
-first answer of a partition counts, so nothing is found twice. All machines see the index at the same path.
+An actor that dies is replaced, and its part asked again; so is one that does not answer in time. The
+first answer of a part counts, so nothing is found twice. All machines see the index at the same path.
 """
 
 from __future__ import annotations
@@ -19,25 +20,25 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from functools import partial as partial_call
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.base.cluster import LATE, PATIENCE, connected
+from indexer.base.cluster import LATE, PATIENCE, connected, worker_count
 from indexer.base.errors import DamagedIndexError, LinkseekError, MachineError, UsageError
 from indexer.base.log import log_line
 from indexer.index import Index
 from indexer.search.faiss_tools import Hits, import_faiss
 from indexer.search.lucene_index import Hits as LuceneHits
 from indexer.search.lucene_index import LuceneIndex, Similarity
-from indexer.search.partitioned import VectorSearch, WordSearch, merged
+from indexer.search.partitioned import PartitionedVectors, VectorSearch, WordSearch, merged
 from indexer.store.artifacts import BM25
 
 _ATTEMPTS = 3
-"""So many actors are asked for a partition, one after another; one, if it did not answer the last time."""
+"""So many actors are asked for a part, one after another; one, if it did not answer the last time."""
 _TASK_QUERIES = 128
 _SMALL = 1 << 16
 
@@ -48,7 +49,7 @@ def searched_on_ray(
 ) -> Iterator[PartitionActors | None]:
     """Have an index searched by the actors of a Ray cluster; without an address, by this process.
 
-    replicas: actors for each partition. partial: leave out partitions that do not answer, instead of failing.
+    replicas: actors for each part. partial: leave out parts that do not answer, instead of failing.
     Raises the errors of `connected`, and `UsageError` for options without a cluster.
     """
     if address is None and (partial or replicas > 1):
@@ -69,25 +70,20 @@ def searched_on_ray(
 class _Worker:
     """The actor."""
 
-    def __init__(self, folders: Sequence[Path], threads: int, number: int) -> None:
+    def __init__(self, folders: Sequence[Path], threads: int, part: range) -> None:
         self._folders = folders
         self._threads = threads
-        self._number = number
+        self._part = part
+        self._vectors: dict[str, VectorSearch] = {}
 
     @cached_property
-    def _index(self) -> Index:
-        folder = self._folders[self._number]
-        if not folder.is_dir():
-            raise MachineError(
-                f"{folder}: not on every machine of the cluster",
-                "Put the index on a file system that all machines share.",
-            )
+    def _partitions(self) -> list[Index]:
         import_faiss().omp_set_num_threads(self._threads)
-        return Index.open(folder)
+        return [_open(self._folders[number]) for number in self._part]
 
     @cached_property
     def _lucene(self) -> LuceneIndex:
-        return LuceneIndex(*(folder / BM25 for folder in self._folders), only=self._number)
+        return LuceneIndex(*(folder / BM25 for folder in self._folders), only=self._part)
 
     def answer(self, question: tuple[Any, ...]) -> Any:
         """(the name of a method, its arguments): Ray takes a tenth of a millisecond for each argument."""
@@ -104,13 +100,25 @@ class _Worker:
         return self._lucene.search(texts, k, similarity, among)
 
     def dense(self, encoder: str, vectors: NDArray[np.float32], k: int, parameters: dict[str, int]) -> Hits:
-        own = self._index.own_dense(encoder)
-        return own.search(vectors, min(k, len(own)), **parameters)
+        if encoder not in self._vectors:
+            own = [partition.own_dense(encoder) for partition in self._partitions]
+            self._vectors[encoder] = own[0] if len(own) == 1 else PartitionedVectors(own)
+        vectors_of_part = self._vectors[encoder]
+        return vectors_of_part.search(vectors, min(k, len(vectors_of_part)), **parameters)
+
+
+def _open(folder: Path) -> Index:
+    if not folder.is_dir():
+        raise MachineError(
+            f"{folder}: not on every machine of the cluster",
+            "Put the index on a file system that all machines share.",
+        )
+    return Index.open(folder)
 
 
 @dataclass(frozen=True)
 class _Task:
-    """A partition that an actor was asked about."""
+    """A part that an actor was asked about."""
 
     number: int
     actor: Any
@@ -122,31 +130,31 @@ class _LostError(MachineError):
 
 
 class PartitionActors:
-    """The actors of all partitions of an index, as its `Searches`. Any number of threads may use them."""
+    """The actors of all parts of an index, as its `Searches`. Any number of threads may use them."""
 
     def __init__(self, ray: Any, index: Index, *, replicas: int, partial: bool) -> None:
+        # More actors than cores would only wait for each other, each with a Java of its own.
+        self._parts = _parts(len(index.folders), worker_count(1))
         nodes = sum(node["Alive"] for node in ray.nodes())
-        on_a_node = -(-len(index.folders) * replicas // max(nodes, 1))
+        on_a_node = -(-len(self._parts) * replicas // max(nodes, 1))
         threads = max((os.cpu_count() or 1) // on_a_node, 1)
         self._ray = ray
         # Searches wait for memory and disks more than they compute: any number may share the cores.
         self._class = ray.remote(num_cpus=0, scheduling_strategy="SPREAD")(_Worker)
         folders = [folder.resolve() for folder in index.folders]
         self._start = partial_call(self._class.remote, folders, threads)
-        self._names = [folder.name for folder in index.folders]
+        self._names = [[folders[number].name for number in part] for part in self._parts]
         self._index = index
         self._partial = partial
         self._slowest = 0.0
         self._missing: set[int] = set()
         self._lock = threading.Lock()
-        self._actors = [
-            deque(self._start(number) for _ in range(replicas)) for number in range(len(self._names))
-        ]
+        self._actors = [deque(self._start(part) for _ in range(replicas)) for part in self._parts]
 
     @property
     def missing(self) -> list[str]:
         """The partitions that did not answer when they were last asked."""
-        return [self._names[number] for number in sorted(self._missing)]
+        return [name for number in sorted(self._missing) for name in self._names[number]]
 
     def lucene(self) -> WordSearch:
         """BM25 and query likelihood over all partitions, with the statistics of all."""
@@ -154,17 +162,17 @@ class PartitionActors:
 
     def dense(self, encoder: str) -> VectorSearch:
         """The vectors of an encoder over all partitions."""
-        return _Vectors(self, self._index, encoder)
+        return _Vectors(self, self._index, encoder, self._parts)
 
     def ask(self, *question: Any) -> list[Any]:
-        """The answers of all partitions in order; None for those that are left out (`partial`).
+        """The answers of all parts in order; None for those that are left out (`partial`).
 
-        question: as for `_Worker.answer`. Raises the error of an actor, or `MachineError` for a partition
+        question: as for `_Worker.answer`. Raises the error of an actor, or `MachineError` for a part
         that does not answer.
         """
         # The store of objects takes milliseconds, so few questions travel with each call instead.
         shared = self._ray.put(question) if any(map(_is_large, question)) else question
-        answers: list[Any] = [None] * len(self._names)
+        answers: list[Any] = [None] * len(self._parts)
         left = dict.fromkeys(range(len(answers)), _ATTEMPTS) | dict.fromkeys(self._missing, 1)  # attempts
         waiting: dict[Any, _Task] = {}
 
@@ -202,12 +210,12 @@ class PartitionActors:
             self._ray.kill(actor)
 
     def _may_be_left_out(self, error: LinkseekError, number: int) -> bool:
-        """Whether this is asked for, another partition is left, and the question is not at fault."""
-        alone = len(self._missing | {number}) == len(self._names)
+        """Whether this is asked for, another part is left, and the question is not at fault."""
+        alone = len(self._missing | {number}) == len(self._parts)
         return self._partial and not alone and isinstance(error, MachineError | DamagedIndexError)
 
     def _ended(self, waiting: dict[Any, _Task]) -> list[tuple[int, Any, LinkseekError | None]]:
-        """(partition, answer, error) of tasks that have ended or take too long; waits for a moment."""
+        """(part, answer, error) of tasks that have ended or take too long; waits for a moment."""
         ended: list[tuple[int, Any, LinkseekError | None]] = []
         # One call for all of them: each takes a millisecond.
         for reference in self._ray.wait(list(waiting), num_returns=len(waiting), timeout=0.5)[0]:
@@ -237,8 +245,17 @@ class PartitionActors:
             replicas = self._actors[task.number]
             if task.actor in replicas:  # else another thread has replaced it
                 replicas.remove(task.actor)
-                replicas.append(self._start(task.number))
-        return _LostError(f"partition {self._names[task.number]}: {problem}", "See Ray's logs.")
+                replicas.append(self._start(self._parts[task.number]))
+        names = self._names[task.number]
+        partitions = "partition" if len(names) == 1 else "partitions"
+        return _LostError(f"{partitions} {', '.join(names)}: {problem}", "See Ray's logs.")
+
+
+def _parts(partitions: int, actors: int) -> list[range]:
+    """The partitions of each actor: in a row, as many for all as possible, none without."""
+    count = min(partitions, actors)
+    starts = [number * partitions // count for number in range(count + 1)]
+    return [range(*ends) for ends in pairwise(starts)]
 
 
 def _is_large(argument: Any) -> bool:
@@ -246,7 +263,7 @@ def _is_large(argument: Any) -> bool:
 
 
 class _Words:
-    """Lucene's part of all partitions."""
+    """The words of all parts."""
 
     def __init__(self, actors: PartitionActors, folder: Path) -> None:
         self.folder = folder
@@ -271,21 +288,22 @@ class _Words:
 
 
 def _best(parts: Sequence[LuceneHits], k: int | None) -> LuceneHits:
-    """The k best of the hits of partitions, or all; equal scores by id, as bytes."""
+    """The k best of the hits of parts, or all; equal scores by id, as bytes."""
     ranked = ([(-score, id_.encode(), id_) for id_, score in zip(*part, strict=True)] for part in parts)
     hits = list(islice(heapq.merge(*ranked), k))
     return [id_ for _, _, id_ in hits], np.array([-score for score, _, _ in hits], np.float32)
 
 
 class _Vectors:
-    """The vectors of an encoder in all partitions."""
+    """The vectors of an encoder in all parts."""
 
-    def __init__(self, actors: PartitionActors, index: Index, encoder: str) -> None:
+    def __init__(self, actors: PartitionActors, index: Index, encoder: str, parts: Sequence[range]) -> None:
         partitions = index.partitions or [index]
         self.encoder = index.vectors_encoder(encoder)
         self._actors = actors
         self._name = encoder
-        self._first = np.cumsum([0, *(len(partition.passages) for partition in partitions)]).tolist()
+        counts = [sum(len(partitions[number].passages) for number in part) for part in parts]
+        self._first = np.cumsum([0, *counts]).tolist()
 
     def __len__(self) -> int:
         return int(self._first[-1])

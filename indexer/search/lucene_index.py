@@ -216,10 +216,10 @@ Hits = tuple[list[str], NDArray[np.float32]]
 class LuceneIndex:
     """An open index. Any number of threads may search it at the same time."""
 
-    def __init__(self, folder: Path, *more: Path, only: int | None = None) -> None:
+    def __init__(self, folder: Path, *more: Path, only: range | None = None) -> None:
         """Open a folder, or several as one index: with the statistics of all, scores are those of one index.
 
-        only: find the passages of this one of the folders alone, with the scores that they have among all.
+        only: find the passages of these folders alone, with the scores that they have among all.
         Raises `DamagedIndexError` if one is missing or not a Lucene index.
         """
         self.folder = folder
@@ -277,8 +277,8 @@ class LuceneIndex:
             several = java_class("org.apache.lucene.index.MultiReader")
             self._reader = readers[0] if len(readers) == 1 else cast(reader, several(readers, True))
             if self._only is not None:
-                start = sum(sizes[: self._only])
-                self._segments = self._reader.leaves().subList(start, start + sizes[self._only])
+                ends = sum(sizes[: self._only.start]), sum(sizes[: self._only.stop])
+                self._segments = self._reader.leaves().subList(*ends)
             searchers = java_class("org.apache.lucene.search.IndexSearcher")
             searchers.setMaxClauseCount(MAX_QUERY_CHARACTERS)  # no query can have more terms
             # Made once: the same objects serve all threads.

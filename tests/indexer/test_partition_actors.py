@@ -52,7 +52,13 @@ def queries() -> list[Query]:
 
 
 @pytest.fixture
-def searched(four: Path, cluster: str) -> Iterator[tuple[Index, PartitionActors]]:
+def many_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the cluster had a core for each partition."""
+    monkeypatch.setattr(partition_actors, "worker_count", lambda processes: 16)
+
+
+@pytest.fixture
+def searched(four: Path, cluster: str, many_cores: None) -> Iterator[tuple[Index, PartitionActors]]:
     """The index of four partitions, an actor each."""
     index = Index.open(four)
     with searched_on_ray(index, cluster) as actors:
@@ -76,13 +82,15 @@ def assert_equal(mine: dict[str, Ranking], expected: dict[str, Ranking]) -> None
         np.testing.assert_array_equal(mine[name].scores, ranking.scores, name)
 
 
-@pytest.mark.parametrize(("count", "replicas"), [(1, 1), (2, 2), (3, 1)])
+@pytest.mark.parametrize(("count", "replicas"), [(1, 1), (2, 2), (5, 1)])  # five partitions, two actors
 def test_rankings_are_those_of_one_process(sample, cluster, queries, tmp_path, monkeypatch, count, replicas):
     monkeypatch.setattr(partition_actors, "_TASK_QUERIES", 13)  # several rounds of questions
     index = Index.open(sample) if count == 1 else split_index(tmp_path / "parts", sample, count)
-    with searched_on_ray(index, cluster, replicas=replicas):
+    with searched_on_ray(index, cluster, replicas=replicas) as actors:
+        assert actors is not None
         made = rankings(index, queries)
         assert len(index.dense()) == len(index.passages)
+        assert len(actors._actors) == min(count, 2)
     assert index.searches is None
     assert_equal(made, rankings(Index.open(sample), queries))
 
@@ -119,7 +127,7 @@ def test_an_actor_that_is_killed_or_hangs_is_replaced(searched, sample, queries,
     assert_equal(rankings(index, queries), expected)
     os.kill(process_of(actors, 1), signal.SIGKILL)
     os.kill(hanging := process_of(actors, 2), signal.SIGSTOP)
-    monkeypatch.setattr(partition_actors, "PATIENCE", 12.0)
+    monkeypatch.setattr(partition_actors, "PATIENCE", 30.0)
     monkeypatch.setattr(partition_actors, "LATE", 0.0)
     try:
         assert_equal(rankings(index, queries), expected)
@@ -127,7 +135,7 @@ def test_an_actor_that_is_killed_or_hangs_is_replaced(searched, sample, queries,
         with suppress(ProcessLookupError):  # ended by Ray
             os.kill(hanging, signal.SIGCONT)
     log = capfd.readouterr().err
-    assert "partition 00001: its actor died" in log and "partition 00002: no answer in 1" in log
+    assert "partition 00001: its actor died" in log and "partition 00002: no answer in 3" in log
     assert actors.missing == []
 
 
@@ -147,7 +155,7 @@ def test_killed_at_random_moments_nothing_is_doubled_or_lost(searched, sample, q
 
 @pytest.fixture
 def without_vectors_of_one(
-    sample: Path, cluster: str, tmp_path: Path
+    sample: Path, cluster: str, tmp_path: Path, many_cores: None
 ) -> Iterator[Callable[..., tuple[Index, Any]]]:
     """An index of three partitions, one of which loses its vectors, and its actors."""
     index = split_index(tmp_path / "damaged", sample, 3)
@@ -188,6 +196,27 @@ def test_as_asked_it_is_left_out_and_named(without_vectors_of_one, sample, queri
     assert actors.missing == []
 
 
+def test_what_an_actor_cannot_answer_is_left_out_as_a_whole(sample, cluster, queries, tmp_path):
+    index = split_index(tmp_path / "damaged", sample, 3)
+    (index.folders[1] / "dense" / "fake" / "index").unlink()
+    encoder: Any = FakeEncoder("fake")
+    with searched_on_ray(index, cluster, partial=True) as actors:  # of the first partition, and of two
+        assert actors is not None
+        rows = Dense(index, encoder).search(queries, 100).rows
+        assert actors.missing == ["00001", "00002"]
+        assert rows.max() < len(index.partitions[0].passages) and (rows >= 0).any()
+
+
+@pytest.mark.parametrize(
+    ("partitions", "actors", "expected"),
+    [(4, 16, [1, 1, 1, 1]), (4, 2, [2, 2]), (7, 3, [2, 2, 3]), (3, 1, [3]), (1, 2, [1])],
+)
+def test_partitions_are_shared_out_in_a_row(partitions, actors, expected):
+    parts = partition_actors._parts(partitions, actors)
+    assert [len(part) for part in parts] == expected
+    assert [number for part in parts for number in part] == list(range(partitions))
+
+
 def test_without_any_partition_there_is_no_answer(without_vectors_of_one, queries):
     index, _ = without_vectors_of_one(partial=True)
     for folder in index.folders:
@@ -200,8 +229,8 @@ def test_a_partition_whose_every_actor_dies_fails_the_search(searched, queries, 
     index, actors = searched
     start = actors._start
 
-    def start_a_dead_one(number: int) -> Any:
-        actors._ray.kill(actor := start(number))
+    def start_a_dead_one(part: range) -> Any:
+        actors._ray.kill(actor := start(part))
         return actor
 
     monkeypatch.setattr(actors, "_start", start_a_dead_one)
