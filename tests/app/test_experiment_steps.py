@@ -21,6 +21,7 @@ from indexer.base.errors import InputError, MachineError, UsageError
 from indexer.base.options import parse_config, parse_options
 from indexer.base.settings import read_toml
 from indexer.build import BuildOptions
+from reranker.training.config import FinetuneConfig
 from retriever.mine import MineOptions
 from retriever.models.distill import DistillOptions
 from retriever.negatives import NegativesOptions
@@ -263,13 +264,13 @@ def test_the_steps_of_a_bundled_table_are_commands_that_their_programs_understan
             if word in OPTIONS:
                 parse_options(OPTIONS[word], words, word)
                 continue
-            assert word == "train"
+            kind = {"train": TrainConfig, "finetune": FinetuneConfig}[word]
             if words[0].endswith("best.toml"):  # which a sweep writes
                 settings.write_text(
                     '[stage]\nkind = "finetune"\n[data]\npairs = ["x"]\n[output]\nfolder = "x"\n'
                 )
                 words[0] = str(settings)
-            assert parse_config(TrainConfig, words, word).output.folder == step.result
+            assert parse_config(kind, words, word).output.folder == step.result
         asked = {p for row in rows for c in experiment.columns for p in row.pipelines(c, experiment.seeds)}
         file = tmp_path / "pipelines.toml"
         file.write_text(steps.pipelines())
