@@ -48,7 +48,7 @@ def open_groups(settings: GroupSettings, url: UrlPlace, folder: Path, sha256: st
     """The groups of all queries as a table in the folder, written if it is missing.
 
     url: whether and where a document's address is read. sha256: of the data. Raises `InputError` naming file
-    and pair for an invalid pair and an empty relevant text, and if no query has a negative.
+    and pair for an invalid pair and for one whose relevant text is empty, and if no query has a negative.
     """
     if settings.pairs:
         stored = folder / f"groups-{sha256[:16]}.arrow"
@@ -74,13 +74,29 @@ def _pairs(paths: Sequence[Path]) -> Iterator[tuple[Pair, str]]:
 def _run_rows(settings: GroupSettings, index: Index) -> Iterator[tuple[Row, int]]:
     texts, groups = run_groups(settings, index)
     are_documents = texts.candidates.level == "documents"
-    for query, positive, negatives, place in _usable(groups, cache(lambda row: _is_blank(texts(row)))):
+    is_blank = cache(lambda row: _is_blank(texts(row)))
+    for query, positive, negatives, place in _usable(_with_text(groups, is_blank), is_blank):
         row = {"place": place, "query": query, "documents": are_documents}
         yield row | {"positive": positive, "hard_negatives": negatives}, len(query) + len(negatives)
 
 
 def _is_blank(context: Context) -> bool:
     return not f"{context.title}{context.text}".strip()
+
+
+def _with_text(groups: Iterable[Group[int]], is_blank: Callable[[int], bool]) -> Iterator[Group[int]]:
+    """Groups whose relevant text is not empty; published collections, such as Cranfield, judge some that are.
+
+    How many were empty is printed on stderr.
+    """
+    empty = 0
+    for group in groups:
+        if is_blank(group[1]):
+            empty += 1
+        else:
+            yield group
+    if empty:
+        print(f"{empty:,} judgements of empty texts are skipped", file=sys.stderr)
 
 
 def _usable(groups: Iterable[Group[T]], is_blank: Callable[[T], bool]) -> Iterator[Group[T]]:

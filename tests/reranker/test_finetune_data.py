@@ -30,7 +30,7 @@ from reranker.training.groups import (
     read_folds,
 )
 from reranker.training.reciprocal_rank import DevGroups, mean_reciprocal_rank
-from reranker.training.run_groups import judged_groups
+from reranker.training.run_groups import CandidateTexts, judged_groups
 from retriever.mining.pairs import Context, Pair
 from retriever.models.biencoder import TextFormat
 from retriever.training.batches import Sample
@@ -134,6 +134,24 @@ def test_a_run_with_judgements_becomes_groups_of_documents_with_or_without_addre
         assert pair.positive.text == relevant.text and pair.positive.id == relevant.id
         assert re.fullmatch(form.replace("T", re.escape(relevant.title)), pair.positive.title)
         assert [c.id for c in pair.hard_negatives] == [passages[0].id, passages[2].id]
+
+
+def test_judgements_of_empty_texts_are_skipped_and_counted(judged, tmp_path, capfd, monkeypatch):
+    """Cranfield judges document 995, which is empty."""
+    whole = open_groups(judged, False, tmp_path, "1" * 64)
+    assert whole[1].record.query == "question 1" and len(whole) == 6
+    empty = Index.open(judged.index).passages[2].id
+    read = CandidateTexts.__call__
+    monkeypatch.setattr(
+        CandidateTexts,
+        "__call__",
+        lambda self, row: Context("", " ", empty) if self.candidates.id(row) == empty else read(self, row),
+    )
+    table = open_groups(judged, False, tmp_path, "2" * 64)
+    pairs = [table[row].record for row in range(len(table))]
+    assert [pair.query for pair in pairs] == [f"question {n}" for n in (0, 2, 3, 4, 5)]
+    assert all(empty != other.id for pair in pairs for other in pair.hard_negatives)
+    assert "1 judgements of empty texts are skipped" in capfd.readouterr().err
 
 
 def test_a_run_of_other_questions_is_an_error(judged, tmp_path):
