@@ -139,7 +139,7 @@ class PartitionActors:
         on_a_node = -(-len(self._parts) * replicas // max(nodes, 1))
         threads = max((os.cpu_count() or 1) // on_a_node, 1)
         self._ray = ray
-        # Searches wait for memory and disks more than they compute: any number may share the cores.
+        # They reserve no cores, which replicas share.
         self._class = ray.remote(num_cpus=0, scheduling_strategy="SPREAD")(_Worker)
         folders = [folder.resolve() for folder in index.folders]
         self._start = partial_call(self._class.remote, folders, threads)
