@@ -252,7 +252,7 @@ class PartitionActors:
 
 
 def _parts(partitions: int, actors: int) -> list[range]:
-    """The partitions of each actor: in a row, as many for all as possible, none without."""
+    """The partitions of each actor: consecutive ones; the numbers of any two actors differ by one at most."""
     count = min(partitions, actors)
     starts = [number * partitions // count for number in range(count + 1)]
     return [range(*ends) for ends in pairwise(starts)]
