@@ -64,6 +64,8 @@ class ExperimentOptions(Options):
     """print what --train would make, with time and disk, and end"""
     scale: str = "small"
     """with --train: the size of the models, such as small (for two cores) or paper (the papers' settings)"""
+    ray: str | None = None
+    """with --train: build, mine and search for the models on a Ray cluster: its address, or local"""
     download: bool = False
     """download missing test sets, where that is possible"""
     pipelines_file: Path | None = None
@@ -92,6 +94,8 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     if (options.train or options.plan) and not experiment.steps:
         hint = "docs/evaluation.md says how models get their rows."
         raise UsageError(f"{file}: this table has no steps that make its models", hint)
+    if options.ray and not options.train:
+        raise UsageError("--ray is for the steps of --train", "Add --train, or leave it out.")
     if options.plan:
         show_plan(Steps(experiment, options.scale, _data(options), output / "steps"), experiment, output)
         return
@@ -128,7 +132,8 @@ def _make_table(
     if options.train:
         steps = Steps(experiment, options.scale, data, output / "steps")
         show_plan(steps, experiment, output)
-        pipelines_file = make_models(steps, experiment, partial(build_index, data=data), output)
+        build = partial(build_index, data=data, ray=options.ray)
+        pipelines_file = make_models(steps, experiment, build, output, options.ray)
 
     @cache
     def open_index(name: str) -> Pipelines:
@@ -155,8 +160,8 @@ def _data(options: ExperimentOptions) -> Path | None:
     return options.data or (Path(os.environ["LINKSEEK_DATA"]) if os.environ.get("LINKSEEK_DATA") else None)
 
 
-def build_index(source: IndexSource, data: Path | None) -> None:
-    """Build an index with the options in the experiment's file, in a process of its own.
+def build_index(source: IndexSource, data: Path | None, ray: str | None = None) -> None:
+    """Build an index with the options in the experiment's file, in a process of its own or on a Ray cluster.
 
     Raises `InputError` if it cannot be built; the build itself says why.
     """
@@ -167,6 +172,7 @@ def build_index(source: IndexSource, data: Path | None) -> None:
         )
     arguments = [option.replace("{data}", str(data)) for option in source.build]
     arguments = [str(bundled(a)) if a.startswith("samples/") else a for a in arguments]
+    arguments += ["--ray", ray] if ray else []
     run_linkseek(["build", "--index", str(source.path), *arguments], f"the index {source.path}")
 
 

@@ -17,9 +17,11 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
+from indexer.base.cluster import connected, worker_count
 from indexer.base.errors import InputError, UsageError
 from indexer.base.options import Options, parse_options
 from indexer.base.progress import progress
+from indexer.building.corpus import default_processes
 from indexer.index import Index
 from indexer.store.outputs import check_replaceable
 from retriever.answers import AnswerKind
@@ -62,6 +64,11 @@ class NegativesOptions(Options):
     """how many results of a question are considered"""
     negatives: Annotated[int, Field(ge=0)] = 30
     """maximum of hard negatives a pair, the best-ranked first"""
+    processes: Annotated[int, Field(ge=1, le=1024)] | None = None
+    """processes that look for answers in passages; default one a core"""
+    ray: str | None = None
+    """look for answers on a Ray cluster, a worker for each of its cores: its address, or local to start one
+    here"""
     output: Path
     """the file of pairs to write: a name in .jsonl or .jsonl.zst"""
 
@@ -85,7 +92,7 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     queries = [query for query in queries if query.id in run]
     ranking = run_ranking(run, [q.id for q in queries], index.passages.rows_of, options.depth)
     counts: Counter[str] = Counter()
-    with progress("labelling questions"):
+    with connected(options.ray), progress("labelling questions"):
         pairs = _pairs(index, queries, ranking, options, counts)
         first = next(pairs, None)
         if first is None:
@@ -109,7 +116,8 @@ def _pairs(
         answers = {pair.query: pair.answers for pair in earlier}
         queries = [Query(q.id, q.text, q.answers or answers.get(q.text, ())) for q in queries]
     if any(query.answers for query in queries):
-        answering = holds_answers(index, queries, ranking, options.answers)
+        processes = worker_count(options.processes or default_processes())
+        answering = holds_answers(index, queries, ranking, options.answers, processes)
     elif options.qrels or options.pairs:
         answering = np.zeros(ranking.rows.shape, np.bool_)
     else:

@@ -22,6 +22,9 @@ from indexer.store.outputs import write_output, write_output_json
 
 _ROOT = Path(__file__).parents[2]
 
+ON_RAY = ("build", "evaluate", "mine", "mine-contrasts", "negatives")
+"""Commands of steps that can work on a Ray cluster."""
+
 _PUBLISH_ONCE = ("convert", "distill", "export", "export-reranker")
 """Commands whose folder is complete once it exists, and which refuse one that does."""
 
@@ -76,16 +79,21 @@ def show_plan(steps: Steps, experiment: Experiment, output: Path) -> None:
 
 
 def make_models(
-    steps: Steps, experiment: Experiment, build_index: Callable[[IndexSource], None], output: Path
+    steps: Steps,
+    experiment: Experiment,
+    build_index: Callable[[IndexSource], None],
+    output: Path,
+    ray: str | None = None,
 ) -> Path:
     """Run all steps that are not finished, and add the encoders to the indexes; returns the pipelines' file.
 
-    Raises `InputError` for the first step that fails.
+    ray: the address of a cluster for the steps that can use one. Raises `InputError` for the first step that
+    fails.
     """
     encoders: dict[Path, None] = {}
     for row in experiment.rows:
         for step in steps.of_row(row).values():
-            _make(step)
+            _make(step, ray)
         encoders |= dict.fromkeys(steps.encoders(row))
     for name, source in experiment.indexes.items():
         more = [word for path in encoders for word in ("--encoder", str(path))]
@@ -100,7 +108,7 @@ def make_models(
     return pipelines
 
 
-def _make(step: Step) -> None:
+def _make(step: Step, ray: str | None) -> None:
     """Run a step unless it is finished."""
     if step.is_made:
         return
@@ -109,7 +117,8 @@ def _make(step: Step) -> None:
     if step.words[0] in _PUBLISH_ONCE and step.result.is_dir():
         log_line(f'the step "{step.name}" ended before that was recorded')
     else:
-        run_linkseek(step.words, f'the step "{step.name}"')
+        on_ray = ["--ray", ray] if ray and step.words[0] in ON_RAY else []
+        run_linkseek([*step.words, *on_ray], f'the step "{step.name}"')
     files = step.files()
     if not files:
         raise InputError(f'the step "{step.name}" wrote nothing', "Give its command <> as its output.")

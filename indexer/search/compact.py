@@ -15,8 +15,10 @@ question has all cores.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -120,16 +122,15 @@ def _code_bytes(rows: int, pieces: int) -> int:
     return -(-rows // _BLOCK) * _BLOCK * (pieces + pieces % 2) // 2
 
 
-class CompactIndex:
-    """An open file of codes with its shards; searched like a FAISS index."""
+class CodeFile:
+    """A file of codes that is open, mapped, with the shards that it was made from."""
 
     def __init__(self, path: Path, codes_at: int, shards: list[Shard]) -> None:
         """codes_at: as returned by `write_codes`. Raises `DamagedIndexError` for a file that does not fit."""
         faiss = import_faiss()
-        self._path = path
-        self.ntotal = sum(shard.rows for shard in shards)
-        self.metric_type = faiss.METRIC_INNER_PRODUCT
-        self.is_trained = True
+        self.path = path
+        self.shards = shards
+        self.rows = sum(shard.rows for shard in shards)
         try:
             with path.open("rb") as file:
                 head = np.frombuffer(file.read(codes_at)[:-8] + bytes(8), np.uint8)
@@ -141,36 +142,77 @@ class CompactIndex:
                 faiss.downcast_VectorTransform(read.chain.at(0)),
                 faiss.downcast_index(read.index),
             )
-            self._rotation = faiss.vector_to_array(rotation.A).reshape(read.d, read.d)
+            self.rotation = faiss.vector_to_array(rotation.A).reshape(read.d, read.d)
             pieces, self.d = int(codes.pq.M), int(read.d)
-            size, found = _code_bytes(self.ntotal, pieces), path.stat().st_size - codes_at
+            size, found = _code_bytes(self.rows, pieces), path.stat().st_size - codes_at
             if type(codes) is not faiss.IndexPQFastScan or codes.pq.ksub != 16 or size != found:
                 raise ValueError(f"{found:,} bytes of codes, expected {size:,}")
-            centroids = faiss.vector_to_array(codes.pq.centroids)  # float32 [16 * d]
-            if len(centroids) != 16 * self.d or codes.metric_type != self.metric_type or self.d % pieces:
+            self._centroids = faiss.vector_to_array(codes.pq.centroids)  # float32 [16 * d]
+            if (
+                len(self._centroids) != 16 * self.d
+                or codes.metric_type != faiss.METRIC_INNER_PRODUCT
+                or self.d % pieces
+            ):
                 raise ValueError("its header was altered")
         except (OSError, RuntimeError, MemoryError, ValueError, TypeError, AttributeError) as error:
             problem = f"{path}: not a file of codes ({reason(error)})"
             raise DamagedIndexError(problem, rebuild_hint(path.parent)) from None
-        self._codes = np.memmap(path, np.uint8, "r", codes_at, (size,))
-        self._vectors = ShardRows(shards, self.d)
-        threads = max(1, min(faiss.omp_get_max_threads(), self.ntotal // _MIN_ROWS))
-        bounds = [self.ntotal * part // threads // _BLOCK * _BLOCK for part in range(threads)]
-        self._parts = [
-            (start, self._part(centroids, pieces, start, stop))
-            for start, stop in zip(bounds, [*bounds[1:], self.ntotal], strict=True)
-        ]
-        self._threads = ThreadPoolExecutor(threads, "scan", faiss.omp_set_num_threads, (1,))
+        self._pieces = pieces
+        self.codes = np.memmap(path, np.uint8, "r", codes_at, (size,))
 
-    def _part(self, centroids: NDArray[np.float32], pieces: int, start: int, stop: int) -> Any:
+    def cut(self, parts: int) -> Iterator[tuple[int, Any]]:
+        """(first row, FAISS index of its codes) of up to so many parts of equal length, not too small."""
+        parts = max(1, min(parts, self.rows // _MIN_ROWS))
+        bounds = [self.rows * part // parts // _BLOCK * _BLOCK for part in range(parts)]
+        for start, stop in pairwise([*bounds, self.rows]):
+            yield start, self._index(start, stop)
+
+    def _index(self, start: int, stop: int) -> Any:
         """A FAISS index of rows [start, stop) over the mapped codes."""
         faiss = import_faiss()
-        index = faiss.IndexPQFastScan(self.d, pieces, 4, self.metric_type)
-        faiss.copy_array_to_vector(centroids, index.pq.centroids)
+        index = faiss.IndexPQFastScan(self.d, self._pieces, 4, faiss.METRIC_INNER_PRODUCT)
+        faiss.copy_array_to_vector(self._centroids, index.pq.centroids)
         index.is_trained, index.ntotal = True, stop - start
         index.ntotal2 = -(-index.ntotal // _BLOCK) * _BLOCK
-        lend(self._codes[_code_bytes(start, pieces) :][: _code_bytes(stop - start, pieces)], index)
+        lend(self.codes[_code_bytes(start, self._pieces) :][: _code_bytes(stop - start, self._pieces)], index)
         return index
+
+
+class CompactIndex:
+    """Files of codes, usually one, searched like a FAISS index; rows count on from one file to the next.
+
+    Each file has its own rotation and centroids, but all approximate the same scores: so the candidates of
+    several are those with the best scores by code of all, as many as of one.
+    """
+
+    def __init__(self, files: Sequence[CodeFile]) -> None:
+        """Raises `DamagedIndexError` for files of different dimensions."""
+        faiss = import_faiss()
+        self.files = files
+        self.d = files[0].d
+        if any(file.d != self.d for file in files):
+            folder = files[0].path.parent
+            raise DamagedIndexError(f"{folder}: partitions of other dimensions", rebuild_hint(folder))
+        self.metric_type = faiss.METRIC_INNER_PRODUCT
+        self.is_trained = True
+        first = np.cumsum([0, *(file.rows for file in files)]).tolist()
+        self.ntotal = int(first[-1])
+        self._vectors = ShardRows(
+            [
+                replace(shard, first_row=shard.first_row + start)
+                for file, start in zip(files, first, strict=False)
+                for shard in file.shards
+            ],
+            self.d,
+        )
+        threads = max(1, min(faiss.omp_get_max_threads(), self.ntotal // _MIN_ROWS))
+        # (number of the file, first row, codes)
+        self._parts = [
+            (number, first[number] + start, codes)
+            for number, file in enumerate(files)
+            for start, codes in file.cut(threads)
+        ]
+        self._threads = ThreadPoolExecutor(threads, "scan", faiss.omp_set_num_threads, (1,))
 
     def search(
         self, vectors: NDArray[np.float32], k: int, candidates: int = CANDIDATES
@@ -195,11 +237,11 @@ class CompactIndex:
         FAISS omits rows whose rounded score is 0, the lowest possible one: -1 in their place.
         """
 
-        rotated = vectors @ self._rotation.T  # [Q, d]
+        rotated = [vectors @ file.rotation.T for file in self.files]  # [Q, d] each
 
-        def scan(part: tuple[int, Any]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-            start, index = part
-            scores, rows = index.search(rotated, min(depth, index.ntotal))
+        def scan(part: tuple[int, int, Any]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+            number, start, index = part
+            scores, rows = index.search(rotated[number], min(depth, index.ntotal))
             return scores, np.where(rows < 0, -1, rows + start)
 
         scans = list(self._threads.map(scan, self._parts))
@@ -220,8 +262,9 @@ class CompactIndex:
         places = places.reshape(candidates.shape)
         scores = np.stack([stored[at] @ query for at, query in zip(places, vectors, strict=True)])  # [q, c]
         if not np.isfinite(scores).all():
-            problem = f"{self._path.parent}: vectors that are not finite: a shard was altered"
-            raise DamagedIndexError(problem, rebuild_hint(self._path.parent))
+            folder = self.files[0].path.parent
+            problem = f"{folder}: vectors that are not finite: a shard was altered"
+            raise DamagedIndexError(problem, rebuild_hint(folder))
         scores[candidates < 0] = -np.inf
         order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
         return np.take_along_axis(scores, order, axis=1), np.take_along_axis(candidates, order, axis=1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,15 @@ from indexer.base.errors import DamagedIndexError, MachineError, UsageError
 from indexer.base.progress import progress
 from indexer.base.text import byte_size
 from indexer.encoding.shards import Shard, open_shards, write_shard
-from indexer.search.compact import CANDIDATES, COMPACT, SAMPLE, CompactIndex, empty_codes, write_codes
+from indexer.search.compact import (
+    CANDIDATES,
+    COMPACT,
+    SAMPLE,
+    CodeFile,
+    CompactIndex,
+    empty_codes,
+    write_codes,
+)
 from indexer.search.faiss_tools import Hits, import_faiss, padded_result, reason, size_limits, training_sample
 from indexer.store.artifacts import VECTORS, Manifest, rebuild_hint
 
@@ -313,7 +321,8 @@ def open_faiss(folder: Path, manifest: Manifest, passages: int) -> FaissIndex:
         raise DamagedIndexError(f'{folder}: "search" in its manifest is damaged', hint)
     if manifest["factory"] == COMPACT:
         shards = open_shards(folder / VECTORS, passages)
-        return FaissIndex(CompactIndex(path, manifest.get("codes_at", 0), shards), manifest, folder)
+        codes = CodeFile(path, manifest.get("codes_at", 0), shards)
+        return FaissIndex(CompactIndex([codes]), manifest, folder)
     plain = faiss.IO_FLAG_SKIP_PRECOMPUTE_TABLE  # which is for L2 only
     with size_limits(path):
         try:
@@ -330,6 +339,20 @@ def open_faiss(folder: Path, manifest: Manifest, passages: int) -> FaissIndex:
     if index.d != manifest.get("dimension", index.d) or not index.is_trained:
         raise DamagedIndexError(f"{path}: its header was altered", hint)
     return FaissIndex(index, manifest, folder)
+
+
+def joined_codes(parts: Sequence[object]) -> FaissIndex | None:
+    """The `compact` indexes of partitions as one; None if any of them is of another type.
+
+    The number of candidates is the largest of theirs.
+    """
+    indexes = [part for part in parts if isinstance(part, FaissIndex)]
+    files = [file for each in indexes if isinstance(each.index, CompactIndex) for file in each.index.files]
+    if len(files) < len(parts):
+        return None
+    candidates = max(each.parameters()["candidates"] for each in indexes)
+    manifest = {**indexes[0].manifest, "search": {"candidates": candidates}}
+    return FaissIndex(CompactIndex(files), manifest, indexes[0]._folder)
 
 
 def _are_parameters(value: Any) -> bool:

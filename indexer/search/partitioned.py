@@ -1,7 +1,8 @@
 """Vectors in partitions, searched as one index: each partition is asked for its k best, and these are merged.
 
 The k best of all are among the k best of each, so exact partitions give the rows and scores of one exact
-index; approximate ones (`compact`, IVF, HNSW) each miss and keep what they would alone.
+index; IVF and HNSW each miss and keep what they would alone. The codes of `compact` partitions are scanned as
+those of one index: as many candidates in all are scored again, not in each.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from indexer.search.faiss_index import joined_codes
 from indexer.search.faiss_tools import Hits, import_faiss, padded_result
 
 if TYPE_CHECKING:
@@ -75,6 +77,7 @@ class PartitionedVectors:
         self.parts = parts
         self.encoder = parts[0].encoder
         self._first = np.cumsum([0, *map(len, parts)])  # [parts + 1]
+        self._codes = joined_codes(parts)
         faiss = import_faiss()
         threads = min(len(parts), faiss.omp_get_max_threads())
         # A core for each: FAISS would start all its threads for one question in one partition after another.
@@ -85,6 +88,8 @@ class PartitionedVectors:
 
     def search(self, vectors: NDArray[np.float32], k: int, **parameters: int) -> Hits:
         """As `FaissIndex.search`; equal scores by row."""
+        if self._codes is not None:
+            return self._codes.search(vectors, k, **parameters)
 
         def ask(part: VectorSearch) -> Hits:
             return part.search(vectors, min(k, len(part)), **parameters)

@@ -17,29 +17,66 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.base.errors import InputError
+from indexer.base.cluster import worker_pool
+from indexer.base.errors import InputError, MachineError
 from indexer.index import Index, resolve_ids
 from retriever.answers import AnswerKind, find_answers
 from retriever.mining.pairs import Context, Pair, passage_context
 from retriever.ranking import Query, Ranking
 from retriever.search.runs import Qrels
 
+_BLOCK = 100  # questions whose passages are read together
+
 NO_POSITIVE = "without a relevant passage"
 NO_NEGATIVE = "without a hard negative"
 
 
 def holds_answers(
-    index: Index, queries: Sequence[Query], ranking: Ranking, kind: AnswerKind = "tokens"
+    index: Index,
+    queries: Sequence[Query],
+    ranking: Ranking,
+    kind: AnswerKind = "tokens",
+    processes: int = 1,
 ) -> NDArray[np.bool_]:
-    """Mask of the passages of a ranking that hold an answer to their question, bool [Q, k]."""
-    return find_answers([query.answers for query in queries], ranking.rows, partial(_text, index), kind)
+    """Mask of the passages of a ranking that hold an answer to their question, bool [Q, k].
+
+    processes: that read passages, each for some of the questions; see `worker_pool`. Raises `MachineError` if
+    one is ended.
+    """
+    answers = [query.answers for query in queries]
+    blocks = [slice(start, start + _BLOCK) for start in range(0, len(queries), _BLOCK)]
+    processes = min(processes, len(blocks))
+    if processes < 2:
+        return find_answers(answers, ranking.rows, partial(_text, index), kind)
+    with worker_pool(processes, _open, (index.path.resolve(), kind)) as pool:
+        try:
+            masks = list(pool.map(_find, (answers[b] for b in blocks), (ranking.rows[b] for b in blocks)))
+        except BrokenProcessPool:
+            problem = "a process that looks for answers was ended (out of memory?)"
+            raise MachineError(problem, "Use fewer --processes.") from None
+    return np.concatenate(masks)
+
+
+_find_here: Callable[..., NDArray[np.bool_]]
+"""In a process of the pool: `find_answers` in the index that the process opened."""
+
+
+def _open(path: Path, kind: AnswerKind) -> None:
+    global _find_here
+    _find_here = partial(find_answers, text_of=partial(_text, Index.open(path)), kind=kind)
+
+
+def _find(answers: Sequence[Sequence[str]], rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+    return _find_here(answers, rows)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from indexer.base.errors import InputError, MachineError, UsageError
 from indexer.base.options import parse_config, parse_options
 from indexer.base.settings import read_toml
 from indexer.build import BuildOptions
+from reranker.mine import mine_options
 from reranker.training.config import FinetuneConfig
 from retriever.mine import MineOptions
 from retriever.models.distill import DistillOptions
@@ -183,6 +184,33 @@ def test_each_step_is_run_once_and_after_an_interruption_only_the_others(steps_o
     commands.clear()
     make_models(*reversed(steps_of()), built.append, tmp_path / "out")
     assert not commands
+
+
+def test_steps_that_can_use_a_cluster_get_its_address(steps_of, monkeypatch, tmp_path):
+    ran: list[list[str]] = []
+
+    def run_linkseek(words: list[str], what: str) -> None:
+        ran.append(list(words))
+        step = words[: words.index("--ray")] if "--ray" in words else words
+        Path(step[-1]).write_text("result")
+
+    monkeypatch.setattr(making, "run_linkseek", run_linkseek)
+    experiment, steps = steps_of()
+    make_models(steps, experiment, lambda source: None, tmp_path / "out", "10.0.0.1:6379")
+    assert {words[0]: words[-2:] == ["--ray", "10.0.0.1:6379"] for words in ran} == {
+        "build": True,
+        "mine": True,
+        "train": False,
+    }
+    ran.clear()
+    make_models(*reversed(steps_of()), lambda source: None, tmp_path / "out")  # the results are the same
+    assert not ran
+
+
+def test_those_steps_are_of_the_commands_with_that_option():
+    of_steps = {"mine-contrasts": mine_options(), **OPTIONS}
+    with_ray = {kind for kind, options in of_steps.items() if "ray" in options.model_fields}
+    assert with_ray == set(making.ON_RAY)
 
 
 def test_a_model_that_was_published_just_before_a_kill_is_not_made_twice(steps_of, commands, tmp_path):

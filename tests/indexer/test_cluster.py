@@ -10,6 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 from fake_encoder import FakeEncoder
 
@@ -25,8 +26,11 @@ from indexer.search.lucene_index import BM25
 from reranker.contrast_miner import ContrastMiner
 from reranker.objectives.base import Objective
 from reranker.objectives.registry import make_mix
+from retriever.mining.labels import holds_answers
 from retriever.mining.miner import mine_pairs
 from retriever.objectives.registry import all_objectives
+from retriever.queries import read_queries
+from retriever.ranking import Ranking
 
 pytestmark = pytest.mark.slow
 
@@ -123,6 +127,17 @@ def test_actors_that_die_while_they_mine_cost_their_work(killed_at_random, sampl
         assert mined(sample, 2) == expected
 
 
+def test_answers_found_by_actors_are_those_of_one_process(killed_at_random, sample, monkeypatch):
+    monkeypatch.setattr("retriever.mining.labels._BLOCK", 7)
+    queries = read_queries(Path("samples/questions.jsonl"))
+    rows = np.random.default_rng(1).integers(-1, len(sample.passages), (len(queries), 20))
+    ranking = Ranking.of([query.id for query in queries], rows, np.zeros(rows.shape, np.float32))
+    expected = holds_answers(sample, queries, ranking)
+    assert 0 < expected.sum() < expected.size
+    while len(killed_at_random) < 3:
+        np.testing.assert_array_equal(holds_answers(sample, queries, ranking, processes=2), expected)
+
+
 def fail() -> None:
     raise InputError("no such text", "Write another.")
 
@@ -140,7 +155,7 @@ def test_work_that_ends_every_actor_ends_the_command(ray):
 
 
 def test_an_actor_that_hangs_is_replaced(ray, tmp_path):
-    with worker_pool(1, patience=4.0) as pool:
+    with worker_pool(1, patience=10.0) as pool:
         assert pool.submit(hang_once, tmp_path / "hung").result() == "done"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,7 +14,8 @@ from indexer.base.errors import DamagedIndexError, UsageError
 from indexer.encoding.shards import Shard, ShardRows, write_shard
 from indexer.search import compact
 from indexer.search.compact import COMPACT
-from indexer.search.faiss_index import FLAT, FaissIndex, build_faiss, open_faiss
+from indexer.search.faiss_index import FLAT, FaissIndex, build_faiss, joined_codes, open_faiss
+from indexer.search.partitioned import PartitionedVectors
 
 ROWS, DIMENSION = 2010, 24
 RANDOM = np.random.default_rng(3)
@@ -110,7 +112,7 @@ def test_unequal_variances_are_paired(tmp_path):
     """Static encoders have them: without the pairs, codes of small variance would waste their bits."""
     spread = VECTORS * np.geomspace(1, 0.01, DIMENSION, dtype="f")
     index = build(tmp_path, spread)
-    variances = np.var(spread @ index.index._rotation.T, axis=0).reshape(-1, 2)  # [pairs, 2]
+    variances = np.var(spread @ index.index.files[0].rotation.T, axis=0).reshape(-1, 2)  # [pairs, 2]
     assert (np.diff(variances[:, 0]) <= 0).all() and (np.diff(variances[:, 1]) >= 0).all()
     expected = np.argsort(-(QUERIES @ spread.T), axis=1)[:, :50]
     assert shared(index.search(QUERIES, 50, candidates=50)[0], expected) > 0.85
@@ -128,10 +130,71 @@ def test_rows_cut_in_parts_have_the_same_results(index, monkeypatch, parts):
     np.testing.assert_array_equal(np.sort(everything), np.tile(np.arange(ROWS), (40, 1)))
 
 
+@pytest.fixture(scope="module")
+def partitions(tmp_path_factory) -> list[FaissIndex]:
+    folder = tmp_path_factory.mktemp("partitions")
+    parts = [VECTORS[start:stop] for start, stop in pairwise((0, 500, 1210, ROWS))]
+    for number in range(len(parts)):
+        (folder / str(number)).mkdir()
+    return [build(folder / str(number), vectors) for number, vectors in enumerate(parts)]
+
+
+def test_partitions_share_their_candidates(partitions, tmp_path, monkeypatch):
+    """The slow twin: raw FAISS scans each partition, and the best of all by code are scored again."""
+    together = PartitionedVectors(partitions)
+    scans = [faiss.read_index(str(part._folder / "index")).search(QUERIES, 60) for part in partitions]
+    scores = np.concatenate([scores for scores, _ in scans], axis=1)
+    rows = np.concatenate(
+        [rows + start for (_, rows), start in zip(scans, (0, 500, 1210), strict=True)], axis=1
+    )
+    best = np.take_along_axis(rows, np.argsort(-scores, axis=1, kind="stable")[:, :60], axis=1)
+    exact = np.einsum("qd,qcd->qc", QUERIES, VECTORS.astype(np.float16).astype("f")[best])
+    expected = np.take_along_axis(best, np.argsort(-exact, axis=1)[:, :20], axis=1)
+    read: list[int] = []
+    take = ShardRows.take
+
+    def counted(self: ShardRows, rows: np.ndarray) -> np.ndarray:
+        read.append(len(rows))
+        return take(self, rows)
+
+    monkeypatch.setattr(ShardRows, "take", counted)
+    found = [together.search(query[None], 20, candidates=60)[0][0] for query in QUERIES]
+    assert read == [60] * len(QUERIES)
+    assert shared(np.array(found), expected) > 0.995  # equal scores by code at the limit
+
+
+def test_partitions_are_exact_with_all_rows_as_candidates(partitions, index):
+    together = PartitionedVectors(partitions)
+    assert len(together) == ROWS
+    for k in (1, 20, ROWS + 3):
+        expected_rows, expected_scores = index.search(QUERIES, k, candidates=ROWS)
+        rows, scores = together.search(QUERIES, k, candidates=ROWS)
+        np.testing.assert_allclose(scores, expected_scores, rtol=1e-6)
+        assert (rows != expected_rows).mean() < 0.001
+
+
+def test_partitions_have_the_most_candidates_of_any(partitions):
+    tuned = [reopen(part, len(part), search={"candidates": 100 * n}) for n, part in enumerate(partitions, 1)]
+    assert joined_codes(tuned).parameters() == {"candidates": 300}
+
+
+def test_partitions_of_several_types_are_asked_one_by_one(partitions, tmp_path):
+    flat = build(tmp_path, VECTORS, FLAT)
+    assert joined_codes([*partitions, flat]) is None
+    rows, _ = PartitionedVectors([*partitions, flat]).search(QUERIES, 4)
+    assert (np.sort(rows % ROWS)[:, ::2] == np.sort(rows % ROWS)[:, 1::2]).mean() > 0.9  # each row twice
+
+
+def test_partitions_of_other_dimensions_are_refused(partitions, tmp_path):
+    other = build(tmp_path, np.ascontiguousarray(VECTORS[:, :8]))
+    with pytest.raises(DamagedIndexError, match="partitions of other dimensions"):
+        PartitionedVectors([*partitions, other])
+
+
 def test_codes_are_mapped_and_only_copied_where_faiss_keeps_them_differently(index, monkeypatch):
-    codes = np.array(index.index._codes)
-    [(_, part)] = index.index._parts
-    assert int(part.codes.get()) == index.index._codes.ctypes.data and not part.this.own()
+    codes = np.array(index.index.files[0].codes)
+    [(_, _, part)] = index.index._parts
+    assert int(part.codes.get()) == index.index.files[0].codes.ctypes.data and not part.this.own()
 
     class OtherTable:
         """A table whose three words are something else."""

@@ -59,6 +59,17 @@ def test_the_best_passage_with_an_answer_is_relevant_and_those_without_are_hard(
     assert "2 pairs of 3 questions, 1 without a hard negative, 1 without a relevant passage" in said
 
 
+def test_processes_find_the_answers_of_one(label, monkeypatch):
+    monkeypatch.setattr("retriever.mining.labels._BLOCK", 1)
+    assert ids(label("--processes", 2)) == ids(label("--processes", 1)) != []
+
+
+@pytest.mark.slow
+def test_actors_of_a_cluster_find_the_answers_of_one_process(label, cluster, monkeypatch):
+    monkeypatch.setattr("retriever.mining.labels._BLOCK", 1)
+    assert ids(label("--ray", cluster)) == ids(label("--processes", 1))
+
+
 def test_depth_and_number_of_negatives(label):
     assert ids(label("--negatives", 2))[0] == ("what runs", "a#0", ["b#0", "c#0"])
     assert ids(label("--depth", 3))[0] == ("what runs", "a#0", ["b#0", "c#0"])
