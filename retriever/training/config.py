@@ -144,7 +144,7 @@ class TrainingSettings(Settings):
     seed: int = 12345
     """of the order of the pairs, of dropout, and of new weights"""
     precision: Precision = "auto"
-    """auto: bfloat16 on a GPU that has it, else float32"""
+    """auto: bfloat16 on a GPU that has it, else float32; a CPU without instructions for it has float32"""
     device: Literal["auto", "cpu"] = "auto"
     """auto: a GPU if there is one"""
 

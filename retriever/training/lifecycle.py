@@ -22,13 +22,15 @@ from accelerate.tracking import get_available_trackers
 from accelerate.utils import LoggerType
 
 from indexer.base.errors import InputError, UsageError
+from indexer.base.log import log_line
 from indexer.base.settings import Settings, nearest, read_settings, settings_text
 from indexer.store.artifacts import beside
 from indexer.store.outputs import locked
 from retriever.models.library import quiet
+from retriever.models.openvino_engine import cpu_multiplies_bfloat16
 from retriever.training.batches import Batches
 from retriever.training.checkpoints import Fingerprint
-from retriever.training.config import OutputSettings, TrainingSettings
+from retriever.training.config import OutputSettings, Precision, TrainingSettings
 
 SETTINGS = "training.toml"
 """Next to a finished model: the settings that it was made with, all of them."""
@@ -125,8 +127,7 @@ def open_run(training: TrainingSettings, output: OutputSettings) -> Iterator[Run
         work.mkdir(parents=True, exist_ok=True)
         if output.report_to:
             accelerator.init_trackers(output.folder.name)
-        has_bfloat16 = training.precision == "auto" and not on_cpu and torch.cuda.is_bf16_supported()
-        yield Run(accelerator, output.folder, work, has_bfloat16 or training.precision == "bfloat16")
+        yield Run(accelerator, output.folder, work, _in_bfloat16(training.precision, on_cpu))
         for tracker in accelerator.trackers:
             tracker.finish()
         accelerator.wait_for_everyone()  # another process may still read its checkpoint
@@ -134,6 +135,13 @@ def open_run(training: TrainingSettings, output: OutputSettings) -> Iterator[Run
             shutil.rmtree(work)
         if accelerator.num_processes > 1:
             atexit.register(_leave_group)
+
+
+def _in_bfloat16(precision: Precision, on_cpu: bool) -> bool:
+    if on_cpu and precision == "bfloat16" and not cpu_multiplies_bfloat16():
+        log_line("training in float32: this processor has no instructions for bfloat16")
+        return False
+    return precision == "bfloat16" or (precision == "auto" and not on_cpu and torch.cuda.is_bf16_supported())
 
 
 def _leave_group() -> None:

@@ -24,7 +24,7 @@ from retriever.export import main as export
 from retriever.models.biencoder import open_biencoder
 from retriever.models.folders import model_sha256
 from retriever.train import main
-from retriever.training import loop, pair_training
+from retriever.training import lifecycle, loop, pair_training
 from retriever.training.config import TrainConfig
 from retriever.training.log import read_log, remove_after
 
@@ -395,7 +395,8 @@ def test_pooling_and_normalisation_are_the_bases_unless_told_otherwise(data, con
     assert names == [(full, "mean"), (full, "mean"), (full[:2], "cls")]
 
 
-def test_bfloat16_differs_by_its_precision_alone(config, tmp_path):
+def test_bfloat16_differs_by_its_precision_alone(config, tmp_path, monkeypatch):
+    monkeypatch.setattr(lifecycle, "cpu_multiplies_bfloat16", lambda: True)
     losses = []
     for precision in ("float32", "bfloat16"):
         path = config(base="normalized", folder=tmp_path / precision)
@@ -405,6 +406,18 @@ def test_bfloat16_differs_by_its_precision_alone(config, tmp_path):
             load_file(out / "model.safetensors")["embeddings.word_embeddings.weight"].dtype == torch.float32
         )
     assert 0 < abs(losses[0] - losses[1]) < 0.1
+
+
+def test_on_a_processor_without_bfloat16_it_is_float32(config, tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr(lifecycle, "cpu_multiplies_bfloat16", lambda: False)
+    logs = []
+    for precision in ("float32", "bfloat16"):
+        path = config(base="normalized", folder=tmp_path / precision)
+        out = train(path, f"training.precision={precision}", "training.steps=2")
+        logs.append([line["loss"] for line in read_log(out / "log.jsonl") if "loss" in line])
+    assert logs[0] == logs[1] != []
+    assert "training in float32: this processor has no instructions for bfloat16" in capfd.readouterr().err
+    assert "| precision | float32 |" in (out / "README.md").read_text()
 
 
 # --- what goes wrong -----------------------------------------------------------------------------

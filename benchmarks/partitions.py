@@ -1,0 +1,109 @@
+"""A question to an index in partitions, compared with one index of the same passages: in this process, and
+by the actors of a local Ray cluster.
+
+Both are open at once and asked each question in turn, every other one in the other order, so that a machine
+whose speed drifts slows both. Times run from the question's text to the ids and scores of the best passages.
+The questions are those of a file, or the last eight words of random passages.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from app.pipelines import Pipelines
+from benchmarks.harness import Benchmark, Figure, run
+from indexer.base.cluster import LOCAL, connected
+from indexer.building.partitioning import split_index
+from indexer.index import Index
+from indexer.partition_actors import PartitionActors
+from retriever.queries import read_queries
+from retriever.ranking import Query, Ranking
+
+_WORDS = 8
+
+_Pipeline = Callable[[Sequence[Query], int], Ranking]
+
+
+def measure(options: argparse.Namespace) -> Iterator[Figure]:
+    """Percentiles of each pipeline in milliseconds, in partitions (ours) and as one index (peer)."""
+    whole = Index.open(options.index)
+    queries = _queries(whole, options)
+    yield Figure("passages", "", len(whole.passages))
+    with tempfile.TemporaryDirectory(dir=options.index.parent) as temporary:  # where files can be linked
+        divided = Path(temporary) / "index"
+        split_index(divided, options.index, options.split)
+        for where, address in (("here", None), ("Ray", LOCAL)):
+            with connected(address) as ray, _searched([Index.open(divided), whole], ray) as both:
+                for name in options.pipelines:
+                    pipelines = [each.open(name) for each in both]
+                    taken, shared = _ask(pipelines, queries, options.warm_up, options.k)
+                    for percent in (50, 95):
+                        ours, peer = np.percentile(taken, percent, axis=1).tolist()
+                        yield Figure(f"{where}: {name}, p{percent}", "ms", ours, peer, ours / peer)
+                    yield Figure(f"{where}: {name}, results of both", "%", 100 * shared)
+
+
+@contextmanager
+def _searched(indexes: Sequence[Index], ray: Any) -> Iterator[list[Pipelines]]:
+    """Their pipelines; on a cluster each index has its actors."""
+    actors = [PartitionActors(ray, index, replicas=1, partial=False) for index in indexes if ray]
+    for index, searches in zip(indexes, actors, strict=False):
+        index.searches = searches
+    try:
+        yield [Pipelines(index) for index in indexes]
+    finally:
+        for index, searches in zip(indexes, actors, strict=False):
+            index.searches = None
+            searches.stop()
+
+
+def _ask(
+    pipelines: Sequence[_Pipeline], queries: Sequence[Query], warm_up: int, k: int
+) -> tuple[list[list[float]], float]:
+    """Milliseconds of each question for each pipeline, and the mean share of results that both have."""
+    taken: list[list[float]] = [[] for _ in pipelines]
+    shares = []
+    for number, query in enumerate(queries):
+        found: dict[int, set[int]] = {}
+        for which in (0, 1) if number % 2 else (1, 0):
+            started = time.perf_counter()
+            ranking = pipelines[which]([query], k)
+            taken[which].append(1000 * (time.perf_counter() - started))
+            found[which] = {row for row, _ in ranking.results(0)}
+        shares.append(len(found[0] & found[1]) / max(len(found[1]), 1))
+    return [times[warm_up:] for times in taken], float(np.mean(shares))
+
+
+def _queries(index: Index, options: argparse.Namespace) -> Sequence[Query]:
+    count = options.questions + options.warm_up
+    if options.queries:
+        return read_queries(options.queries, count)
+    passages = index.passages
+    rows = random.Random(0).choices(range(len(passages)), k=count)
+    return [Query(str(n), " ".join(passages[row].text.split()[-_WORDS:])) for n, row in enumerate(rows)]
+
+
+def _options(parser: argparse.ArgumentParser) -> None:
+    root = Path(__file__).parents[1]
+    parser.add_argument("--index", type=Path, default=root / "index" / "sample")
+    parser.add_argument("--split", type=int, default=4, help="partitions")
+    parser.add_argument("--pipelines", nargs="+", default=["bm25", "dense"])
+    parser.add_argument("--queries", type=Path, help="questions; default: words of random passages")
+    parser.add_argument("--questions", type=int, default=1000)
+    parser.add_argument("--warm-up", type=int, default=500, help="questions before, while Java compiles")
+    parser.add_argument("-k", type=int, default=100, help="results of a question")
+
+
+BENCHMARK = Benchmark("partitions", __doc__.partition("\n")[0], measure, _options)
+
+if __name__ == "__main__":
+    run(BENCHMARK)
