@@ -1,9 +1,10 @@
-"""A question to an index in partitions, compared with one index of the same passages: in this process, and
-by the actors of a local Ray cluster.
+"""Searching an index in partitions, compared with one index of the same passages, a question at a time.
 
-Both are open at once and asked each question in turn, every other one in the other order, so that a machine
-whose speed drifts slows both. Times run from the question's text to the ids and scores of the best passages.
-The questions are those of a file, or the last eight words of random passages.
+In this process ("here"), and by the actors of a local Ray cluster. Both are open at once and asked each
+question in turn, every other one in the other order, so that a machine whose speed drifts slows both. Times
+run from the question's text to the ids and scores of the best passages. The questions are those of a file, or
+the last eight words of random passages. "results of both": the share of the one index's results that the
+partitions have too.
 """
 
 from __future__ import annotations
@@ -39,8 +40,10 @@ def measure(options: argparse.Namespace) -> Iterator[Figure]:
     queries = _queries(whole, options)
     yield Figure("passages", "", len(whole.passages))
     with tempfile.TemporaryDirectory(dir=options.index.parent) as temporary:  # where files can be linked
-        divided = Path(temporary) / "index"
-        split_index(divided, options.index, options.split)
+        divided = options.divided or Path(temporary) / "index"
+        if not options.divided:
+            split_index(divided, options.index, options.split)
+        yield Figure("partitions", "", len(Index.open(divided).partitions))
         for where, address in (("here", None), ("Ray", LOCAL)):
             with connected(address) as ray, _searched([Index.open(divided), whole], ray) as both:
                 for name in options.pipelines:
@@ -95,7 +98,8 @@ def _queries(index: Index, options: argparse.Namespace) -> Sequence[Query]:
 def _options(parser: argparse.ArgumentParser) -> None:
     root = Path(__file__).parents[1]
     parser.add_argument("--index", type=Path, default=root / "index" / "sample")
-    parser.add_argument("--split", type=int, default=4, help="partitions")
+    parser.add_argument("--split", type=int, default=4, help="partitions to make for the run")
+    parser.add_argument("--divided", type=Path, help="partitions of the index that are already made")
     parser.add_argument("--pipelines", nargs="+", default=["bm25", "dense"])
     parser.add_argument("--queries", type=Path, help="questions; default: words of random passages")
     parser.add_argument("--questions", type=int, default=1000)

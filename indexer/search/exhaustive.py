@@ -19,8 +19,8 @@ def exhaustive_search(
 ) -> Hits:
     """The k best rows by inner product in float32: (rows int64 [Q, k], scores float32 [Q, k]), best first.
 
-    blocks: all vectors in order, float16 or float32 [b, d] each; at least k in all. queries: float32 [Q, d].
-    Of equal scores the lower row wins.
+    blocks: all vectors in order, float16 or float32 [b, d] each. queries: float32 [Q, d]. Of equal scores the
+    lower row wins. Rows -1 and scores -inf in place of missing results, as of vectors that are no numbers.
     """
     best = [(np.empty(0, np.int64), np.empty(0, np.float32)) for _ in queries]
     first = 0
@@ -36,7 +36,11 @@ def exhaustive_search(
                 best[number] = rows[order], kept[order]
         first += len(block)
         on_rows(len(block))
-    return np.stack([rows for rows, _ in best]), np.stack([scores for _, scores in best])
+    found = np.full((len(queries), k), -1, np.int64)
+    found_scores = np.full((len(queries), k), -np.inf, np.float32)
+    for number, (rows, kept) in enumerate(best):
+        found[number, : len(rows)], found_scores[number, : len(kept)] = rows, kept
+    return found, found_scores
 
 
 def recall(found: NDArray[np.int64], expected: NDArray[np.int64]) -> float:

@@ -173,5 +173,22 @@ def test_a_benchmark_prints_ours_and_the_peers(name: str, options: list[str]) ->
     assert not list(ROOT.glob("benchmarks/results/*.tmp"))
 
 
+@pytest.mark.slow
+def test_partitions_are_compared_with_one_index(build, index_path: Path, tmp_path: Path) -> None:
+    pytest.importorskip("ray")
+    build(corpus=SAMPLE, bm25=True, encoders=[])
+    command = [sys.executable, "-m", "benchmarks.partitions", "--index", str(index_path), "--json"]
+    command += ["--split", "3", "--questions", "4", "--warm-up", "1", "--pipelines", "bm25"]
+    done = subprocess.run(
+        [*command, "--output", str(tmp_path)], cwd=ROOT, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    figures = {figure["name"]: figure for figure in json.loads(done.stdout)["figures"]}
+    for where in ("here", "Ray"):
+        assert figures[f"{where}: bm25, p50"]["ratio"] > 0
+        assert figures[f"{where}: bm25, results of both"]["ours"] == 100
+    assert (tmp_path / "partitions.jsonl").is_file()
+
+
 def test_a_figure_without_a_peer_has_no_ratio() -> None:
     assert Figure("peak", "MB", 1.0).ratio is None

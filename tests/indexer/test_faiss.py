@@ -77,6 +77,39 @@ def test_flat_is_brute_force_over_float16(flat):
     np.testing.assert_allclose(scores, expected_scores, rtol=1e-5, atol=1e-5)
 
 
+def test_results_do_not_depend_on_how_many_questions_are_asked_together(flat, monkeypatch):
+    """Many questions are products of matrices, a few are scanned by FAISS."""
+    monkeypatch.setattr("indexer.search.faiss_index._SCAN_ROWS", 300)
+    monkeypatch.setattr("indexer.search.faiss_index._MANY", 32)
+    for k in (1, 20, ROWS):
+        together = flat[1].search(QUERIES, k)
+        alone = [flat[1].search(query[None], k) for query in QUERIES]
+        for both in zip(together, (np.concatenate(part) for part in zip(*alone, strict=True)), strict=True):
+            np.testing.assert_array_equal(*both)
+
+
+def test_equal_vectors_are_ranked_by_row(tmp_path):
+    index = build(tmp_path, FLAT, np.tile(VECTORS[:50], (8, 1)))
+    for queries in (QUERIES, QUERIES[:1]):
+        rows = index.search(queries, 8)[0]
+        assert (rows == rows[:, :1] + 50 * np.arange(8)).all()
+
+
+def test_vectors_that_were_altered_to_be_no_numbers_are_no_results(tmp_path):
+    build(tmp_path, FLAT, VECTORS[:60])
+    content = (tmp_path / "index").read_bytes()
+    for row in (3, 40):
+        content = content.replace(
+            VECTORS[row].astype("<f2").tobytes(), np.full(DIMENSION, np.nan, "<f2").tobytes()
+        )
+    (tmp_path / "index").write_bytes(content)
+    index = reopen(tmp_path, rows=60)
+    for queries in (QUERIES, QUERIES[:1]):
+        rows, scores = index.search(queries, 60)
+        assert (np.sort(rows)[:, 2:] == np.delete(np.arange(60), [3, 40])).all()
+        assert (rows[:, 58:] == -1).all() and np.isneginf(scores[:, 58:]).all()
+
+
 def test_raw_faiss_opens_it_and_ids_are_lines(flat):
     folder, index = flat
     raw = faiss.read_index(str(folder / "index"))
