@@ -22,7 +22,7 @@ from indexer.base.options import parse_config, parse_options
 from indexer.base.settings import read_toml
 from indexer.build import BuildOptions
 from reranker.mine import mine_options
-from reranker.training.config import FinetuneConfig
+from reranker.training.config import FinetuneConfig, PretrainConfig
 from retriever.mine import MineOptions
 from retriever.models.distill import DistillOptions
 from retriever.negatives import NegativesOptions
@@ -208,8 +208,7 @@ def test_steps_that_can_use_a_cluster_get_its_address(steps_of, monkeypatch, tmp
 
 
 def test_those_steps_are_of_the_commands_with_that_option():
-    of_steps = {"mine-contrasts": mine_options(), **OPTIONS}
-    with_ray = {kind for kind, options in of_steps.items() if "ray" in options.model_fields}
+    with_ray = {kind for kind, options in OPTIONS.items() if "ray" in options.model_fields}
     assert with_ray == set(making.ON_RAY)
 
 
@@ -265,6 +264,7 @@ OPTIONS = {
     "build": BuildOptions,
     "distill": DistillOptions,
     "mine": MineOptions,
+    "mine-contrasts": mine_options(),
     "sweep": SweepOptions,
     "evaluate": EvaluateOptions,
     "negatives": NegativesOptions,
@@ -292,7 +292,7 @@ def test_the_steps_of_a_bundled_table_are_commands_that_their_programs_understan
             if word in OPTIONS:
                 parse_options(OPTIONS[word], words, word)
                 continue
-            kind = {"train": TrainConfig, "finetune": FinetuneConfig}[word]
+            kind = {"train": TrainConfig, "pretrain": PretrainConfig, "finetune": FinetuneConfig}[word]
             if words[0].endswith("best.toml"):  # which a sweep writes
                 settings.write_text(
                     '[stage]\nkind = "finetune"\n[data]\npairs = ["x"]\n[output]\nfolder = "x"\n'

@@ -24,7 +24,16 @@ from retriever.ranking import Query
 
 FILES = sorted((ROOT / "experiments").glob("*.toml"))
 # Questions asked on another corpus than their own, or indexes without vectors.
-OWN = {"baselines", "contrasts", "hlp-static", "two-cores", "two-cores-minilm", "wikispeedia"}
+OWN = {
+    "baselines",
+    "contrasts",
+    "folds",
+    "hlp-static",
+    "rerankers",
+    "two-cores",
+    "two-cores-minilm",
+    "wikispeedia",
+}
 
 TOML = """
 title = "A | table"
