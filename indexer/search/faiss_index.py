@@ -369,9 +369,20 @@ def open_faiss(folder: Path, manifest: Manifest, passages: int) -> FaissIndex:
         raise DamagedIndexError(
             f"{path}: {index.ntotal:,} vectors, expected {passages:,} by inner product", hint
         )
-    if index.d != manifest.get("dimension", index.d) or not index.is_trained:
+    is_wrong = manifest["factory"] == FLAT and not _holds_halves(index)
+    if index.d != manifest.get("dimension", index.d) or not index.is_trained or is_wrong:
         raise DamagedIndexError(f"{path}: its header was altered", hint)
     return FaissIndex(index, manifest, folder)
+
+
+def _holds_halves(index: Any) -> bool:
+    """Whether an index is one that `FLAT` makes, with all its float16 numbers."""
+    faiss = import_faiss()
+    return (
+        type(index) is faiss.IndexScalarQuantizer
+        and index.sq.qtype == faiss.ScalarQuantizer.QT_fp16
+        and index.codes.size() == index.ntotal * index.d * 2
+    )
 
 
 def joined_codes(parts: Sequence[object]) -> FaissIndex | None:

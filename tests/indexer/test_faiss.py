@@ -110,6 +110,16 @@ def test_vectors_that_were_altered_to_be_no_numbers_are_no_results(tmp_path):
         assert (rows[:, 58:] == -1).all() and np.isneginf(scores[:, 58:]).all()
 
 
+def test_another_type_of_index_under_the_name_of_flat_is_refused(tmp_path):
+    """Its vectors are read where Flat has them."""
+    for number, factory in enumerate(("SQ8", "HNSW8", "IVF4,SQfp16", "PQ4x4")):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        build(folder, factory)
+        with pytest.raises(DamagedIndexError, match="its header was altered"):
+            reopen(folder)
+
+
 def test_raw_faiss_opens_it_and_ids_are_lines(flat):
     folder, index = flat
     raw = faiss.read_index(str(folder / "index"))
