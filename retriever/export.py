@@ -77,6 +77,8 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
 
 
 def _shrunk(model: SentenceTransformer, options: ExportOptions) -> SentenceTransformer:
+    if has_two_towers(model):
+        raise UsageError(f"{options.model} has two towers", "Give --tower: each is made smaller by itself.")
     if not is_static(model):
         raise UsageError(
             f"{options.model} is not a static encoder", "Omit --dimension, --vocabulary and --stored."

@@ -96,7 +96,7 @@ def open_engine(
     if is_static(folder):
         from retriever.models.static_engine import open_static
 
-        facts, static, parallel = open_static(name, folder)
+        facts, static, parallel = open_static(name, folder, kind.tower)
         return Opened(name, sha256, facts, static, parallel, large_batches=True)
     if not gpus:
         from retriever.models.openvino_engine import open_on_cpu

@@ -64,6 +64,10 @@ def makes_vectors(folder: Path) -> bool:
 
 def is_static(folder: Path) -> bool:
     """Whether a sentence-transformers folder is a static encoder: a vector for each token, no layers."""
+    if holds_two_towers(folder):
+        structure = _setting(folder / _TOWERS, "structure")
+        towers = list(structure.values()) if isinstance(structure, dict) else []
+        return bool(towers) and all(isinstance(t, list) and "StaticEmbedding" in str(t[:1]) for t in towers)
     return _has_module(folder, "StaticEmbedding")
 
 

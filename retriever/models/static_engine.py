@@ -22,6 +22,7 @@ from indexer.encoding.batches import Parallel
 from retriever.models.facts import Features, ModelFacts
 from retriever.models.library import check_words, load_library_model, max_tokens, text_prompts
 from retriever.models.locations import BI_ENCODER
+from retriever.models.towers import has_two_towers, one_tower
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -51,11 +52,14 @@ class StaticForward:
         return vectors
 
 
-def open_static(name: str, folder: Path) -> tuple[ModelFacts, StaticForward, Parallel]:
-    """Facts, forward pass and parallel work of a folder.
+def open_static(name: str, folder: Path, route: str) -> tuple[ModelFacts, StaticForward, Parallel]:
+    """Facts, forward pass and parallel work of a folder; of two towers, that of the route.
 
     Raises `InputError` if the model cannot be read, or has other modules than the vectors and a norm."""
     model: SentenceTransformer = load_library_model(BI_ENCODER, folder, name)
+    two_towers = has_two_towers(model)
+    if two_towers:
+        model = one_tower(model, route)
     modules = [type(module).__name__ for module in model]
     if modules[:1] != ["StaticEmbedding"] or set(modules[1:]) - {"Normalize"}:
         raise InputError(
@@ -69,6 +73,7 @@ def open_static(name: str, folder: Path) -> tuple[ModelFacts, StaticForward, Par
         max_tokens=max_tokens(model),
         pad_token=0,
         tokenizer=without_special_tokens(embedding.tokenizer),
+        two_towers=two_towers,
         **text_prompts(model),
     )
     forward = StaticForward(embedding.embedding.weight, len(modules) > 1)

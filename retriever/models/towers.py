@@ -29,7 +29,7 @@ def is_static(model: SentenceTransformer) -> bool:
     """Whether texts are means of token vectors, without layers."""
     from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
-    return isinstance(model[0], StaticEmbedding)
+    return isinstance(next(iter(tower(model, QUERIES).children())), StaticEmbedding)
 
 
 def has_two_towers(model: SentenceTransformer) -> bool:
@@ -57,8 +57,8 @@ def tower(model: SentenceTransformer, route: str) -> nn.Module:
     return cast("nn.Module", router.sub_modules[route]) if has_two_towers(model) else model
 
 
-def transformers_of(model: SentenceTransformer) -> Iterator[Any]:
-    """The Transformer module of each tower."""
+def readers_of(model: SentenceTransformer) -> Iterator[Any]:
+    """The first module of each tower, which reads the tokens: a Transformer, or static vectors."""
     for route in (QUERIES, PASSAGES) if has_two_towers(model) else (QUERIES,):
         yield next(iter(tower(model, route).children()))
 

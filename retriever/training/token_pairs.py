@@ -20,6 +20,7 @@ from indexer.base.progress import progress
 from indexer.encoding.batches import TokenRows, Tokens
 from retriever.mining.pairs import Context, Pair
 from retriever.models.biencoder import TextFormat
+from retriever.models.locations import PASSAGES, QUERIES
 from retriever.models.static_engine import without_special_tokens
 from retriever.models.words import Words
 from retriever.training.batches import Sample
@@ -150,11 +151,11 @@ class TokenCollator(Collator[int, int]):
 
     def queries(self, queries: Sequence[int]) -> dict[str, Any]:
         """Flat token ids."""
-        return token_features(self.pairs.queries, queries)
+        return {**token_features(self.pairs.queries, queries), "task": QUERIES}
 
     def passages(self, passages: Sequence[int]) -> dict[str, Any]:
         """Flat token ids."""
-        return token_features(self.pairs.passages, passages)
+        return {**token_features(self.pairs.passages, passages), "task": PASSAGES}
 
     def keys(self, query: int, passages: Sequence[int]) -> NDArray[np.int64]:
         """As those of the texts."""

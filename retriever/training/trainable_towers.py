@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from indexer.base.errors import UsageError
 from retriever.models.bases import open_base
 from retriever.models.locations import DEFAULT_ENCODER, PASSAGES
-from retriever.models.towers import has_two_towers, is_static, split_towers, tower, transformers_of
+from retriever.models.towers import has_two_towers, is_static, readers_of, split_towers, tower
 from retriever.training.config import ModelSettings
 from retriever.training.token_vectors import TokenVectors
 
@@ -23,22 +23,22 @@ def open_model(settings: ModelSettings, max_tokens: int) -> SentenceTransformer:
     """
     model = open_base(settings.base)
     _set_pooling(model, settings)
-    if is_static(model):
-        _make_trainable(model, settings)
-        return model
     if settings.towers == "two" and not has_two_towers(model):
         model = split_towers(model)
     elif settings.towers == "shared" and has_two_towers(model):
         raise UsageError(
             f"{settings.base} has two towers, and model.towers is shared", 'Set model.towers = "two".'
         )
-    for transformer in transformers_of(model):
+    if is_static(model):
+        _make_trainable(model, settings)
+        return model
+    for transformer in readers_of(model):
         _set_length(transformer, max_tokens, settings.base)
         pooler = getattr(transformer.model, "pooler", None)
         if pooler is not None:  # BERT's follows the last hidden state, which is read: it gets no gradient
             pooler.requires_grad_(False)
     if settings.train == "lora":
-        [transformer] = transformers_of(model)
+        [transformer] = readers_of(model)
         options = {"task_type": "FEATURE_EXTRACTION", "exclude_modules": r"(.*\.)?pooler\..*"}
         add_adapters(transformer.model, settings, **options)
     elif settings.train == "query":
@@ -47,13 +47,11 @@ def open_model(settings: ModelSettings, max_tokens: int) -> SentenceTransformer:
 
 
 def _make_trainable(model: SentenceTransformer, settings: ModelSettings) -> None:
-    if settings.towers == "two" or settings.train != "all":
-        raise UsageError(
-            f"{settings.base} is a static encoder, and all of its vectors are trained, in one tower",
-            'Set model.towers = "shared" and model.train = "all".',
-        )
-    embedding: Any = model[0]
-    embedding.embedding = TokenVectors(embedding.embedding.weight)
+    if settings.train != "all":
+        hint = 'Set model.train = "all".'
+        raise UsageError(f"{settings.base} is a static encoder, and all of its vectors are trained", hint)
+    for reader in readers_of(model):
+        reader.embedding = TokenVectors(reader.embedding.weight)
 
 
 def _set_pooling(model: SentenceTransformer, settings: ModelSettings) -> None:

@@ -13,6 +13,8 @@ from tiny_training import pair_rows, save_normalized, save_static, write_pairs
 from torch import nn
 
 from indexer.base.errors import UsageError
+from indexer.encoding.batches import encode_texts
+from retriever.export import main as export
 from retriever.models.biencoder import TextFormat, open_biencoder
 from retriever.train import main
 from retriever.training import loop, pair_training
@@ -209,13 +211,36 @@ def test_mini_batches_give_the_same_weights(train, tmp_path):
     torch.testing.assert_close(*weights, atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("setting", ['model.towers="two"', 'model.train="lora"'])
-def test_one_tower_of_vectors_is_all_there_is(train, setting):
+@pytest.mark.parametrize("settings", [['model.train="lora"'], ['model.towers="two"', 'model.train="query"']])
+def test_all_vectors_are_trained_or_none(train, settings):
     with pytest.raises(UsageError, match="is a static encoder"):
-        train(setting)
+        train(*settings)
 
 
 def test_without_a_limit_a_transformer_reads_what_it_read(train, tmp_path):
     base = save_normalized(tmp_path / "normalized")
     out = train(f"model.base={base}", "training.steps=1")
     assert SentenceTransformer(str(out), device="cpu").max_seq_length == 48
+
+
+def test_two_towers_start_alike_part_and_are_opened_as_one_folder(train, tmp_path):
+    shared = train("training.epochs=1")
+    out = train('model.towers="two"', "training.epochs=1", output=tmp_path / "two")
+    losses = [[line["loss"] for line in read_log(o / "log.jsonl") if "loss" in line] for o in (shared, out)]
+    assert losses[0][0] == pytest.approx(losses[1][0], abs=1e-6) and losses[0][-1] != losses[1][-1]
+    model, encoder = SentenceTransformer(str(out), device="cpu"), open_biencoder(str(out))
+    texts = [row["positive_ctxs"][0]["text"] for row in pair_rows(5, objectives=("dual-link",))]
+    passages = encode_texts(encoder, encoder.tokenize_passages([""] * len(texts), texts))
+    np.testing.assert_allclose(passages, model.encode_document(texts), atol=1e-6)
+    np.testing.assert_allclose(encoder.encode_queries(texts), model.encode_query(texts), atol=1e-6)
+    assert np.abs(passages - encoder.encode_queries(texts)).max() > 0.01
+    other = tmp_path / "query"
+    export([str(out), "--tower", "query", "--output", str(other)])
+    np.testing.assert_array_equal(
+        open_biencoder(str(other)).encode_queries(texts), encoder.encode_queries(texts)
+    )
+    with pytest.raises(UsageError, match="has two towers"):
+        export([str(out), "--dimension", "4", "--output", str(tmp_path / "small")])
+    train('model.towers="two"', f"model.base={out}", "training.epochs=1", output=tmp_path / "again")
+    with pytest.raises(UsageError, match=r"has two towers, and model\.towers is shared"):
+        train(f"model.base={out}", output=tmp_path / "shared")
