@@ -33,6 +33,8 @@ from retriever.search.runs import check_questions, read_qrels, read_run, run_ran
 
 PROGRAM = "python -m retriever.negatives"
 
+_RESULTS_OF_A_PROCESS = 500_000  # which are searched in the few seconds that a process takes to start
+
 
 class NegativesOptions(Options):
     """Label questions for fine-tuning: a relevant passage each, and hard negatives from a run.
@@ -65,7 +67,7 @@ class NegativesOptions(Options):
     negatives: Annotated[int, Field(ge=0)] = 30
     """maximum of hard negatives a pair, the best-ranked first"""
     processes: Annotated[int, Field(ge=1, le=1024)] | None = None
-    """processes that look for answers in passages; default one a core"""
+    """processes that look for answers in passages; default one a core, where that is worth their start"""
     ray: str | None = None
     """look for answers on a Ray cluster, a worker for each of its cores: its address, or local to start one
     here"""
@@ -116,7 +118,8 @@ def _pairs(
         answers = {pair.query: pair.answers for pair in earlier}
         queries = [Query(q.id, q.text, q.answers or answers.get(q.text, ())) for q in queries]
     if any(query.answers for query in queries):
-        processes = worker_count(options.processes or default_processes())
+        useful = min(default_processes(), 1 + ranking.rows.size // _RESULTS_OF_A_PROCESS)
+        processes = worker_count(options.processes or useful)
         answering = holds_answers(index, queries, ranking, options.answers, processes)
     elif options.qrels or options.pairs:
         answering = np.zeros(ranking.rows.shape, np.bool_)
