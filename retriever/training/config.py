@@ -170,7 +170,8 @@ class OutputSettings(Settings):
     folder: Path
     """the folder of the model; checkpoints are in FOLDER.linkseek-training until it is finished"""
     checkpoint_steps: Positive | None = None
-    """steps between two checkpoints, each with its dev measure; by default one an epoch"""
+    """steps between two checkpoints, each with its dev measure; by default those of an epoch, and at least 50
+    where there is no dev measure"""
     log_steps: Positive = 50
     """steps between two lines of the log"""
     report_to: list[str] = Field(default_factory=list)

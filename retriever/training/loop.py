@@ -34,6 +34,9 @@ from retriever.training.optimizers import clip_gradients, make_optimizer
 
 Inputs = dict[str, Any]
 
+_UNMEASURED_STEPS = 50
+"""Between two checkpoints that nothing is chosen by: epochs of few steps would mostly write files."""
+
 
 @dataclass(frozen=True)
 class DevMeasure:
@@ -80,6 +83,7 @@ def train_steps(
         keep_freed_memory()
     if run.bfloat16:
         _multiply_in_bfloat16(task.model, accelerator.device.type)
+    interval = output.checkpoint_steps or _checkpoint_interval(per_epoch, task.dev is not None)
     resumed = checkpoints.newest_valid(folder, fingerprint)
     if resumed:
         checkpoints.load_weights(task.model, resumed)
@@ -111,7 +115,7 @@ def train_steps(
                 sums[name] = sums.get(name, 0) + loss.detach()
             if lines:
                 lines.advance()
-            is_saved = state.step % (output.checkpoint_steps or per_epoch) == 0 or state.step == steps
+            is_saved = state.step % interval == 0 or state.step == steps
             if is_saved or state.step % output.log_steps == 0:
                 count = state.step - logged
                 means = {name: accelerator.reduce(s, "mean").item() / count for name, s in sums.items()}
@@ -131,6 +135,11 @@ def train_steps(
     if state.best_step and state.best_step != state.step:
         checkpoints.load_weights(task.model, checkpoints.checkpoint_path(folder, state.best_step))
     return state
+
+
+def _checkpoint_interval(per_epoch: int, is_measured: bool) -> int:
+    """Steps between two checkpoints: of an epoch; without a measure to choose by, of as many as it takes."""
+    return per_epoch if is_measured else per_epoch * ceil(_UNMEASURED_STEPS / per_epoch)
 
 
 def _inputs(
