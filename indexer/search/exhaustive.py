@@ -1,4 +1,4 @@
-"""The exact best rows of many questions at once, in one pass over all vectors: what recall is measured by."""
+"""The exact best rows of questions, by passes over all vectors; also what recall is measured by."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from indexer.search.faiss_tools import Hits
+
+_MANY = 64  # questions, from which products of matrices are faster than FAISS's scan of each
+_SCAN_ROWS = 8192  # that are multiplied at a time
+_MARGIN = 32  # results whose order rounding may change
 
 
 def exhaustive_search(
@@ -41,6 +45,30 @@ def exhaustive_search(
     for number, (rows, kept) in enumerate(best):
         found[number, : len(rows)], found_scores[number, : len(kept)] = rows, kept
     return found, found_scores
+
+
+def exact_search(index: Any, stored: NDArray[np.float16], queries: NDArray[np.float32], k: int) -> Hits:
+    """The k best rows of a FAISS index of these vectors: (rows int64 [Q, k], scores float32 [Q, k]).
+
+    index: finds candidates by inner product. stored: float16 [N, d], at least k. queries: float32 [Q, d]. Of
+    equal scores the lower row wins. A few questions are scanned by FAISS; for many, products of matrices read
+    the vectors once. The scores of both are rounded differently. So the best rows of either are scored once
+    more, each by itself: results do not depend on how many questions are asked together.
+    """
+    depth = min(k + _MARGIN, len(stored))
+    if len(queries) < _MANY:
+        candidates = index.search(queries, depth)[1]
+    else:
+        blocks = (stored[start : start + _SCAN_ROWS] for start in range(0, len(stored), _SCAN_ROWS))
+        candidates, _ = exhaustive_search(blocks, queries, depth)
+    rows, scores = np.empty((len(queries), k), np.int64), np.empty((len(queries), k), np.float32)
+    for number, own in enumerate(np.sort(candidates, axis=1)):
+        own_scores = np.einsum("cd,d->c", stored[own].astype(np.float32), queries[number])
+        missing = (own < 0) | np.isnan(own_scores)
+        own_scores[missing] = -np.inf
+        best = np.argsort(-own_scores, kind="stable")[:k]
+        rows[number], scores[number] = np.where(missing, -1, own)[best], own_scores[best]
+    return rows, scores
 
 
 def recall(found: NDArray[np.int64], expected: NDArray[np.int64]) -> float:

@@ -30,7 +30,7 @@ from indexer.search.compact import (
     empty_codes,
     write_codes,
 )
-from indexer.search.exhaustive import exhaustive_search
+from indexer.search.exhaustive import exact_search
 from indexer.search.faiss_tools import Hits, import_faiss, padded_result, reason, size_limits, training_sample
 from indexer.store.artifacts import VECTORS, Manifest, rebuild_hint
 
@@ -42,10 +42,6 @@ _FLAT_BYTES = 512 << 20  # a question reads them all: about 20 ms of processor t
 _TRAIN_VECTORS_PER_CENTROID = 64
 _MIN_TRAIN_VECTORS = 65_536
 _BLOCK_ROWS = 65_536  # that are added at a time
-
-_MANY = 64  # questions, from which products of matrices are faster than FAISS's scan of each
-_SCAN_ROWS = 8192  # that are multiplied at a time
-_MARGIN = 32  # results whose order rounding may change
 
 
 def resolved_type(factory: str, rows: int, dimension: int) -> tuple[str, str]:
@@ -267,7 +263,7 @@ class FaissIndex:
             values = self._set(parameters)
             try:
                 if self.manifest["factory"] == FLAT:
-                    scores, rows = self._search_flat(vectors, depth)  # [Q, depth]
+                    rows, scores = exact_search(self.index, self.flat_vectors(), vectors, depth)  # [Q, depth]
                 else:
                     scores, rows = self.index.search(vectors, depth, **values)  # [Q, depth]
             except RuntimeError as error:
@@ -279,31 +275,6 @@ class FaissIndex:
             problem = "its vectors have other row numbers than the passages"
             raise DamagedIndexError(f"{self._folder / 'index'}: {problem}", rebuild_hint(self._folder))
         return padded_result(rows, scores, k)
-
-    def _search_flat(
-        self, vectors: NDArray[np.float32], k: int
-    ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """Exact: (scores float32 [Q, k], rows int64 [Q, k]), of equal scores the lower row first.
-
-        A few questions are scanned by FAISS; for many, products of matrices read the vectors once. The scores
-        of both are rounded differently. So the best rows of either are scored once more, each by itself:
-        results do not depend on how many questions are asked together.
-        """
-        stored = self.flat_vectors()
-        depth = min(k + _MARGIN, len(self))
-        if len(vectors) < _MANY:
-            candidates = self.index.search(vectors, depth)[1]
-        else:
-            blocks = (stored[start : start + _SCAN_ROWS] for start in range(0, len(stored), _SCAN_ROWS))
-            candidates, _ = exhaustive_search(blocks, vectors, depth)
-        scores, rows = np.empty((len(vectors), k), np.float32), np.empty((len(vectors), k), np.int64)
-        for number, own in enumerate(np.sort(candidates, axis=1)):
-            own_scores = np.einsum("cd,d->c", stored[own].astype(np.float32), vectors[number])
-            missing = (own < 0) | np.isnan(own_scores)
-            own_scores[missing] = -np.inf
-            best = np.argsort(-own_scores, kind="stable")[:k]
-            scores[number], rows[number] = own_scores[best], np.where(missing, -1, own)[best]
-        return scores, rows
 
     def flat_vectors(self) -> NDArray[np.float16]:
         """The vectors of a `Flat` index, float16 [N, d], memory-mapped; they keep the index open.

@@ -139,7 +139,7 @@ def partitions(tmp_path_factory) -> list[FaissIndex]:
     return [build(folder / str(number), vectors) for number, vectors in enumerate(parts)]
 
 
-def test_partitions_share_their_candidates(partitions, tmp_path, monkeypatch):
+def test_partitions_share_their_candidates(partitions, monkeypatch):
     """The slow twin: raw FAISS scans each partition, and the best of all by code are scored again."""
     together = PartitionedVectors(partitions)
     scans = [faiss.read_index(str(part._folder / "index")).search(QUERIES, 60) for part in partitions]

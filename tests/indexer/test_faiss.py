@@ -79,8 +79,8 @@ def test_flat_is_brute_force_over_float16(flat):
 
 def test_results_do_not_depend_on_how_many_questions_are_asked_together(flat, monkeypatch):
     """Many questions are products of matrices, a few are scanned by FAISS."""
-    monkeypatch.setattr("indexer.search.faiss_index._SCAN_ROWS", 300)
-    monkeypatch.setattr("indexer.search.faiss_index._MANY", 32)
+    monkeypatch.setattr("indexer.search.exhaustive._SCAN_ROWS", 300)
+    monkeypatch.setattr("indexer.search.exhaustive._MANY", 32)
     for k in (1, 20, ROWS):
         together = flat[1].search(QUERIES, k)
         alone = [flat[1].search(query[None], k) for query in QUERIES]
