@@ -51,7 +51,9 @@ def connected(address: str | None) -> Iterator[Any]:
         problem = f"--ray: Ray is not installed ({error})"
         raise MachineError(problem, "Install it: pip install 'linkseek[ray]'") from None
     with TemporaryDirectory(prefix="linkseek-") as folder:
-        own = {"include_dashboard": False, "_temp_dir": folder} if address == LOCAL else {}
+        own: dict[str, Any] = {}
+        if address == LOCAL:  # with niceness 15, Ray's default, a search would wait for other work
+            own = {"include_dashboard": False, "_temp_dir": folder, "_system_config": {"worker_niceness": 0}}
         try:
             _check_answers(address)
             with _own_handlers_of_faults():

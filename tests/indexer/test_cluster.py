@@ -154,6 +154,11 @@ def test_work_that_ends_every_actor_ends_the_command(ray):
         pool.submit(os._exit, 1).result()
 
 
+def test_actors_of_this_machine_have_the_priority_of_the_command():
+    with connected("local"), worker_pool(1) as pool:
+        assert pool.submit(os.nice, 0).result() == os.nice(0)
+
+
 def test_an_actor_that_hangs_is_replaced(ray, tmp_path):
     with worker_pool(1, patience=10.0) as pool:
         assert pool.submit(hang_once, tmp_path / "hung").result() == "done"
