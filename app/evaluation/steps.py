@@ -29,6 +29,8 @@ from indexer.store.artifacts import value_sha256
 
 _WORD = re.compile(r"\{(\w+)\}")
 _RESULT = re.compile(r"<([^<>]*)>")
+_FILE = re.compile(r"([\w.-]+=)?((?:\{data\}|samples/).*)")
+"""A word of a command that is a file, or a setting that is one."""
 
 T = TypeVar("T")
 
@@ -131,7 +133,11 @@ class Steps:
         made_from = [self._placed(word, short=True) for word in words]
         key = value_sha256([made_from, [self._input(word) for word in words]])[:8]
         result = self._folder / f"{name}-{key}"
-        placed = [str(self._path(word) or self._placed(word, own=result)) for word in words]
+        files = [self._file(word) for word in words]
+        placed = [
+            f"{file[0]}{file[1]}" if file else self._placed(word, own=result)
+            for word, file in zip(words, files, strict=True)
+        ]
         minutes, megabytes = table.content.costs.get(self._scale, (0.0, 0.0))
         return Step(name, table.pattern, tuple(placed), needs, result, minutes, megabytes)
 
@@ -144,23 +150,25 @@ class Steps:
 
         return _RESULT.sub(place, text)
 
-    def _path(self, word: str) -> Path | None:
-        """The file of a word that begins with {data} or samples/; None for another word."""
-        if word.startswith("samples/"):
-            return bundled(word)
-        if not word.startswith("{data}"):
+    def _file(self, word: str) -> tuple[str, Path] | None:
+        """A word that names a file: what stands before the name, and its path. None for another word."""
+        named = _FILE.fullmatch(word)
+        if not named:
             return None
+        key, name = named[1] or "", named[2]
+        if name.startswith("samples/"):
+            return key, bundled(name)
         if self._data is None:
-            raise InputError(f"{word}: no folder with data", "Say where: --data DIR, or LINKSEEK_DATA.")
-        path = Path(word.replace("{data}", str(self._data.absolute())))
+            raise InputError(f"{name}: no folder with data", "Say where: --data DIR, or LINKSEEK_DATA.")
+        path = Path(name.replace("{data}", str(self._data.absolute())))
         if not path.exists():
             raise InputError(f"{path}: no such file", "A step of this experiment reads it.")
-        return path
+        return key, path
 
     def _input(self, word: str) -> str | int | None:
         """The size of a file of data, or what a preset holds; None for all other words."""
-        if path := self._path(word):
-            return path.stat().st_size if path.is_file() else None
+        if file := self._file(word):
+            return file[1].stat().st_size if file[1].is_file() else None
         preset = bundled(f"configs/{word}.toml")
         return preset.read_text("utf-8") if re.fullmatch(r"[\w-]+", word) and preset.is_file() else None
 

@@ -288,6 +288,7 @@ def test_the_steps_of_a_bundled_table_are_commands_that_their_programs_understan
         rows = [row for row in experiment.rows if row.pipeline]
         found = {name: step for row in rows for name, step in steps.of_row(row).items()}
         for step in found.values():
+            assert not any("{data}" in word for word in step.words)
             word, *words = step.words
             if word in OPTIONS:
                 parse_options(OPTIONS[word], words, word)
