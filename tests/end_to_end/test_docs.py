@@ -39,7 +39,7 @@ LESS = {
     ("retriever.train",): ["--set", "texts.passage_tokens=32", "--set", "training.batch=8"],
     ("retriever.mlm",): ["--set", "training.batch=8"],
 }
-"""What is added to commands that have all of these words: models read the fewest texts that show the command."""
+"""What is added to commands that have all of these words, so that models read few texts."""
 
 ALL_COMMANDS = [(page.name, command) for page in PAGES for command in commands(page)]
 
