@@ -48,6 +48,8 @@ class CrossEncoderSettings(Settings):
     """the adapters' change is scaled by lora_alpha / lora_rank"""
     lora_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """dropout before the adapters"""
+    attention_dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
+    """dropout of attention weights; by default the base's. 0 trains a third faster on a CPU"""
 
 
 class RerankerSettings(CrossEncoderSettings):

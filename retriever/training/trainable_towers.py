@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from torch import nn
+
 from indexer.base.errors import UsageError
 from retriever.models.bases import open_base
 from retriever.models.locations import DEFAULT_ENCODER, PASSAGES
@@ -29,6 +31,7 @@ def open_model(settings: ModelSettings, max_tokens: int) -> SentenceTransformer:
         raise UsageError(
             f"{settings.base} has two towers, and model.towers is shared", 'Set model.towers = "two".'
         )
+    set_attention_dropout(model, settings)
     if is_static(model):
         _make_trainable(model, settings)
         return model
@@ -90,6 +93,23 @@ def _set_length(transformer: Any, tokens: int, name: str) -> None:
             f"Set texts.query_tokens and texts.passage_tokens to {positions} at most.",
         )
     transformer.max_seq_length = tokens
+
+
+def set_attention_dropout(model: nn.Module, settings: Any) -> None:
+    """Set the share of attention weights that training drops, if the settings name one.
+
+    Raises `UsageError` if the model has no attention of BERT's kind, with a dropout of its own.
+    """
+    if settings.attention_dropout is None:
+        return
+    attentions = (module for module in model.modules() if type(module).__name__.endswith("SelfAttention"))
+    own = (getattr(attention, "dropout", None) for attention in attentions)
+    dropouts = [dropout for dropout in own if isinstance(dropout, nn.Dropout)]
+    if not dropouts:
+        hint = "Leave model.attention_dropout out."
+        raise UsageError(f"{settings.base}: its attention dropout cannot be changed", hint)
+    for dropout in dropouts:
+        dropout.p = settings.attention_dropout
 
 
 def add_adapters(transformer: Any, settings: Any, **options: Any) -> None:

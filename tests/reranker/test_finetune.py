@@ -396,6 +396,15 @@ def test_what_does_not_fit_is_named_before_training(config, data, settings, erro
         finetune(config(), *(setting.format(data=data) for setting in settings))
 
 
+def test_attention_keeps_the_dropout_of_the_base_unless_told_otherwise(config):
+    shares = []
+    for given in ([], ["model.attention_dropout=0"], ["model.attention_dropout=0.3", "model.train=lora"]):
+        model = open_trainable(read_settings(FinetuneConfig, config(), given)).model
+        of_attention = [m.dropout.p for m in model.modules() if type(m).__name__ == "BertSelfAttention"]
+        shares.append(of_attention)
+    assert shares == [[0.1, 0.1], [0, 0], [0.3, 0.3]]
+
+
 # --- several processes -----------------------------------------------------------------------------
 
 
