@@ -27,7 +27,7 @@ from retriever.models.facts import ModelFacts
 from retriever.models.folders import model_sha256
 from retriever.models.library import TITLE_SEPARATOR
 from retriever.training.lifecycle import existing
-from retriever.training.trainable_towers import add_adapters, set_attention_dropout
+from retriever.training.trainable_towers import add_adapters, set_dropout
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
@@ -79,7 +79,7 @@ def open_trainable_cross_encoder(
             excluded = rf"(.*\.)?({'|'.join(heads)})(\..*)?"
             options = {"task_type": "SEQ_CLS", "exclude_modules": excluded, "modules_to_save": heads}
             add_adapters(transformer, settings, **options)
-    set_attention_dropout(model, settings)
+    set_dropout(model, settings)
     # Scores far from zero still differ where their sigmoids are all 1.
     model.activation_fn = nn.Identity()
     of_the_base = (model.prompts or {}).items()

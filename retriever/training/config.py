@@ -55,8 +55,10 @@ class ModelSettings(Settings):
     """the adapters' change is scaled by lora_alpha / lora_rank"""
     lora_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """dropout before the adapters"""
+    hidden_dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
+    """dropout of hidden states; by default the base's"""
     attention_dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
-    """dropout of attention weights; by default the base's. 0 trains a third faster on a CPU"""
+    """dropout of attention weights; by default the base's. Both 0: a CPU trains a third faster"""
 
 
 class DataSettings(Settings):

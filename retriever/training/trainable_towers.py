@@ -31,7 +31,7 @@ def open_model(settings: ModelSettings, max_tokens: int) -> SentenceTransformer:
         raise UsageError(
             f"{settings.base} has two towers, and model.towers is shared", 'Set model.towers = "two".'
         )
-    set_attention_dropout(model, settings)
+    set_dropout(model, settings)
     if is_static(model):
         _make_trainable(model, settings)
         return model
@@ -95,21 +95,23 @@ def _set_length(transformer: Any, tokens: int, name: str) -> None:
     transformer.max_seq_length = tokens
 
 
-def set_attention_dropout(model: nn.Module, settings: Any) -> None:
-    """Set the share of attention weights that training drops, if the settings name one.
+def set_dropout(model: nn.Module, settings: Any) -> None:
+    """Set the dropout that the settings name, of hidden states or attention; adapters have their own.
 
-    Raises `UsageError` if the model has no attention of BERT's kind, with a dropout of its own.
+    Raises `UsageError` if the model has none, as static encoders.
     """
-    if settings.attention_dropout is None:
-        return
-    attentions = (module for module in model.modules() if type(module).__name__.endswith("SelfAttention"))
-    own = (getattr(attention, "dropout", None) for attention in attentions)
-    dropouts = [dropout for dropout in own if isinstance(dropout, nn.Dropout)]
-    if not dropouts:
-        hint = "Leave model.attention_dropout out."
-        raise UsageError(f"{settings.base}: its attention dropout cannot be changed", hint)
-    for dropout in dropouts:
-        dropout.p = settings.attention_dropout
+    of_attention: list[nn.Dropout] = []
+    of_hidden: list[nn.Dropout] = []
+    for name, module in model.named_modules():
+        if isinstance(module, nn.Dropout) and "lora_dropout" not in name:
+            parent = type(model.get_submodule(name.rpartition(".")[0])).__name__
+            (of_attention if parent.endswith("SelfAttention") else of_hidden).append(module)
+    for key, dropouts in (("hidden_dropout", of_hidden), ("attention_dropout", of_attention)):
+        share = getattr(settings, key)
+        if share is not None and not dropouts:
+            raise UsageError(f"{settings.base}: there is no {key} to set", f"Leave model.{key} out.")
+        for dropout in dropouts if share is not None else ():
+            dropout.p = share
 
 
 def add_adapters(transformer: Any, settings: Any, **options: Any) -> None:

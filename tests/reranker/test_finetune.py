@@ -396,13 +396,19 @@ def test_what_does_not_fit_is_named_before_training(config, data, settings, erro
         finetune(config(), *(setting.format(data=data) for setting in settings))
 
 
-def test_attention_keeps_the_dropout_of_the_base_unless_told_otherwise(config):
-    shares = []
-    for given in ([], ["model.attention_dropout=0"], ["model.attention_dropout=0.3", "model.train=lora"]):
+def test_dropout_is_that_of_the_base_unless_told_otherwise(adapters, config):
+    for given, of_hidden, of_attention in (
+        ([], {0.1}, {0.1}),
+        (["model.hidden_dropout=0"], {0}, {0.1}),
+        (["model.attention_dropout=0.3", *LORA, "model.lora_dropout=0.2"], {0.1, 0.2}, {0.3}),
+        (["model.attention_dropout=0.3", f"model.base={adapters}", *LORA], {0}, {0.3}),
+    ):
         model = open_trainable(read_settings(FinetuneConfig, config(), given)).model
-        of_attention = [m.dropout.p for m in model.modules() if type(m).__name__ == "BertSelfAttention"]
-        shares.append(of_attention)
-    assert shares == [[0.1, 0.1], [0, 0], [0.3, 0.3]]
+        at = {name: m.p for name, m in model.named_modules() if isinstance(m, torch.nn.Dropout)}
+        attention = {name for name in at if name.endswith("attention.self.dropout")}
+        assert len(attention) == 2
+        assert {at[name] for name in attention} == of_attention
+        assert {at[name] for name in at.keys() - attention} == of_hidden
 
 
 # --- several processes -----------------------------------------------------------------------------

@@ -396,14 +396,19 @@ def test_pooling_and_normalisation_are_the_bases_unless_told_otherwise(data, con
     assert names == [(full, "mean"), (full, "mean"), (full[:2], "cls")]
 
 
-def test_attention_keeps_the_dropout_of_the_base_unless_told_otherwise(data):
+def test_dropout_is_that_of_the_base_unless_told_otherwise(data):
     inputs = {"input_ids": torch.arange(5, 25).view(2, 10), "attention_mask": torch.ones(2, 10)}
-    for settings, alike in (({}, False), ({"attention_dropout": 0.0}, True)):
-        model = open_model(ModelSettings(base=str(data / "bert"), **settings), 16)
-        others = [m for m in model.modules() if isinstance(m, torch.nn.Dropout) and m.p == 0.1]
-        assert len(others) == (5 if alike else 7)  # of two layers and the embeddings
-        for dropout in others if alike else ():
-            dropout.p = 0.0
+    for given, shares, alike in (
+        ({}, {0.1}, False),
+        ({"attention_dropout": 0.0}, {0.0, 0.1}, False),
+        ({"attention_dropout": 0.0, "hidden_dropout": 0.0}, {0.0}, True),
+    ):
+        settings = ModelSettings(base=str(data / "bert"), train="lora", lora_dropout=0.2, **given)
+        model = open_model(settings, 16)
+        assert {m.p for m in model.modules() if isinstance(m, torch.nn.Dropout)} == shares | {0.2}
+        for name, module in model.named_modules():
+            if "lora_dropout" in name and isinstance(module, torch.nn.Dropout):
+                module.p = 0.0
         model.train()
         first, second = (model(dict(inputs))["sentence_embedding"] for _ in range(2))
         assert torch.equal(first, second) == alike
@@ -501,7 +506,7 @@ def test_another_error_of_torch_stays_what_it_is():
         (["model.base={data}"], InputError, "cannot be loaded"),
         (["output.report_to=['wandd']"], UsageError, 'no tracker "wandd"'),
         (["texts.passage_tokens=65"], UsageError, "reads 64 tokens, and texts may have 65"),
-        (["model.base={data}/static", "model.attention_dropout=0"], UsageError, "dropout cannot be changed"),
+        (["model.base={data}/static", "model.hidden_dropout=0"], UsageError, "no hidden_dropout"),
     ],
 )
 def test_what_does_not_fit_is_named_before_training(config, data, settings, error, message):
