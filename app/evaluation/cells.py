@@ -287,7 +287,7 @@ def _mean(values: NDArray[np.float64]) -> Mean:
 def _differences(
     experiment: Experiment, rows: Sequence[RowFigures], number: int, table: _TestSetTable
 ) -> list[Comparison]:
-    """The pairs of rows of each group in one column."""
+    """The pairs of rows of each group in a column; then a baseline outside of groups with each row of one."""
     column = experiment.columns[number]
     members = table.groups.get(column.group)
     measured: dict[str, dict[str, dict[str, Values]]] = {}  # group -> row -> measure
@@ -297,4 +297,10 @@ def _differences(
             found = {m: _values(table.results, names, m, members) for m in column.measures}
             of_group = measured.setdefault(row.group, {})
             of_group[row.name] = {m: Values(ids, v.mean(axis=0)) for m, (ids, v) in found.items()}
-    return [pair for group in measured.values() for pair in compare(group, column.measures)]
+    pairs = [pair for group in measured.values() for pair in compare(group, column.measures)]
+    alone = measured.pop("", {})
+    if experiment.baseline in alone:
+        first = {experiment.baseline: alone[experiment.baseline]}
+        others = {name: values for group in measured.values() for name, values in group.items()}
+        pairs += compare(first | others, column.measures, baseline=experiment.baseline)
+    return pairs

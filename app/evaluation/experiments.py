@@ -176,8 +176,9 @@ class RowFigures(Record):
 class ExperimentTable(Record):
     """An experiment's results, as experiment.json holds them.
 
-    differences: for each column, every pair of the measured rows of a group, compared by the mean of a
-    row's seeds for each question and named by their rows; Holm's correction is over the pairs of a group.
+    differences: for each column, every pair of the measured rows of a group, and a baseline that is in no
+    group with every row of one, compared by the mean of a row's seeds for each question and named by their
+    rows; Holm's correction is over the pairs of a group, and over those with the baseline.
     provenance: by index.
     """
 

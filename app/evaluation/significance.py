@@ -32,9 +32,12 @@ _BLOCK = 1 << 21  # signs drawn at a time: 16 MB
 
 
 def compare(
-    measured: Mapping[str, Mapping[str, Values]], measures: Sequence[str], seed: int = SEED
+    measured: Mapping[str, Mapping[str, Values]],
+    measures: Sequence[str],
+    seed: int = SEED,
+    baseline: str | None = None,
 ) -> list[Comparison]:
-    """Every pair of pipelines by every measure that both have, in the order given.
+    """Every pair of pipelines by every measure that both have, in the order given; or those of the baseline.
 
     measured: pipeline -> measure -> values. Pairs without a common query are skipped.
     """
@@ -44,6 +47,8 @@ def compare(
     for measure in measures:
         values = {name: of[measure].by_query() for name, of in measured.items() if measure in of}
         for a, b in combinations(values, 2):
+            if baseline not in (None, a, b):
+                continue
             ids = tuple(id_ for id_ in values[a] if id_ in values[b])
             if ids:
                 of_queries.setdefault(ids, []).append(len(pairs))

@@ -175,6 +175,29 @@ pipeline = "future"
     assert "## Differences: Rivers" in page and "| `second` | `seeds` |" in page
 
 
+def test_a_baseline_outside_of_groups_is_compared_with_every_row_of_one(write, pipelines, tmp_path) -> None:
+    rows = """[[rows]]
+name = "alone"
+pipeline = "seed2"
+
+[[rows]]
+name = "another"
+pipeline = "seed1"
+"""
+    text = (TOML + rows).replace('baseline = "seeds"', 'baseline = "alone"')
+    table = tables(write(text), pipelines, tmp_path / "out", [])
+    alone = [("alone", "another")]  # without a group: a group of their own
+    for column, differences in zip(table.columns, table.differences, strict=True):
+        of_rows = [("alone", "BM25"), ("alone", "seeds")]
+        expected = [(m, *pair) for pairs in (alone, of_rows) for m in column.measures for pair in pairs]
+        assert [(d.measure, d.a, d.b) for d in differences] == expected
+        first = differences[len(column.measures)]
+        second = differences[len(column.measures) + 1]
+        smaller = min(first.p_randomisation, second.p_randomisation)
+        least = min(first.p_randomisation_holm, second.p_randomisation_holm)
+        assert least == pytest.approx(min(1, 2 * smaller))  # two rows
+
+
 def test_the_json_of_the_table(write, pipelines, tmp_path) -> None:
     table = tables(write(), pipelines, tmp_path / "out", []).model_dump(mode="json")
     assert [column["title"] for column in table["columns"]] == ["Rivers", "rivers"]

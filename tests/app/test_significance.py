@@ -168,6 +168,8 @@ def test_every_pair_in_the_order_given():
     found = [(c.measure, c.a, c.b) for c in compare(measured, ["n", "m"])]
     pairs = [("z", "a"), ("z", "k"), ("a", "k")]
     assert found == [("n", *pair) for pair in pairs] + [("m", *pair) for pair in pairs]
+    found = [(c.measure, c.a, c.b) for c in compare(measured, ["n"], baseline="a")]
+    assert found == [("n", "z", "a"), ("n", "a", "k")]
 
 
 def test_the_order_of_queries_changes_nothing():
