@@ -22,6 +22,7 @@ from retriever.training.config import (
     Positive,
     Seed,
     TrainingSettings,
+    TransformerSettings,
 )
 
 ModelKind = Literal["cross-encoder", "knrm", "conv-knrm", "drmm", "duet"]
@@ -34,7 +35,7 @@ WARMUP = "head"
 """The name of the steps before the first stage of pre-training, in which a new head learns alone."""
 
 
-class CrossEncoderSettings(Settings):
+class CrossEncoderSettings(TransformerSettings):
     """The model that is trained, and how much of it."""
 
     base: str = "google-bert/bert-base-uncased"
@@ -42,16 +43,6 @@ class CrossEncoderSettings(Settings):
     or a cross-encoder. A baseline takes its tokenizer and word embeddings from it"""
     train: Literal["all", "lora"] = "all"
     """all weights, or low-rank adapters and the head; a base that is such adapters is then trained further"""
-    lora_rank: Positive = 16
-    """rank of the adapters"""
-    lora_alpha: Positive = 32
-    """the adapters' change is scaled by lora_alpha / lora_rank"""
-    lora_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """dropout before the adapters"""
-    hidden_dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
-    """dropout of hidden states; by default the base's"""
-    attention_dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
-    """dropout of attention weights; by default the base's. Both 0: a CPU trains a third faster"""
 
 
 class RerankerSettings(CrossEncoderSettings):
@@ -200,6 +191,9 @@ class FinetuneConfig(Settings):
             raise ValueError("model.embeddings are for the baselines; a cross-encoder has its base's")
         if self.model.kind != "cross-encoder" and self.model.train == "lora":
             raise ValueError('model.train = "lora" is for cross-encoders')
+        dropout = (self.model.hidden_dropout, self.model.attention_dropout)
+        if self.model.kind != "cross-encoder" and dropout != (None, None):
+            raise ValueError("model.hidden_dropout and attention_dropout are for cross-encoders")
         return self
 
 

@@ -36,11 +36,26 @@ class StageSettings(Settings):
     """pretrain: on mined pairs; finetune: on labelled pairs"""
 
 
-class ModelSettings(Settings):
-    """The model that is trained, and how much of it."""
+class TransformerSettings(Settings):
+    """The base of a training, its adapters and its dropout."""
 
     base: str = "google-bert/bert-base-uncased"
     """the model to start from: a folder, or a name of the Hugging Face Hub"""
+    lora_rank: Positive = 16
+    """rank of the adapters that `train` may ask for"""
+    lora_alpha: Positive = 32
+    """the adapters' change is scaled by lora_alpha / lora_rank"""
+    lora_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """dropout before the adapters"""
+    hidden_dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
+    """dropout of hidden states; by default the base's"""
+    attention_dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
+    """dropout of attention weights; by default the base's. 0 for both is faster on a CPU"""
+
+
+class ModelSettings(TransformerSettings):
+    """The model that is trained, and how much of it."""
+
     towers: Literal["shared", "two"] = "shared"
     """one encoder for queries and passages, or one for each; two by default in fine-tuning"""
     pooling: Literal["own", "cls", "mean"] = "own"
@@ -49,16 +64,6 @@ class ModelSettings(Settings):
     """whether vectors get length 1; by default as the base does"""
     train: Literal["all", "lora", "query"] = "all"
     """all weights; low-rank adapters; the query tower only, so that an index of passages stays valid"""
-    lora_rank: Positive = 16
-    """rank of the adapters"""
-    lora_alpha: Positive = 32
-    """the adapters' change is scaled by lora_alpha / lora_rank"""
-    lora_dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """dropout before the adapters"""
-    hidden_dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
-    """dropout of hidden states; by default the base's"""
-    attention_dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
-    """dropout of attention weights; by default the base's. Both 0: a CPU trains a third faster"""
 
 
 class DataSettings(Settings):

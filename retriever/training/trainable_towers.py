@@ -10,7 +10,7 @@ from indexer.base.errors import UsageError
 from retriever.models.bases import open_base
 from retriever.models.locations import DEFAULT_ENCODER, PASSAGES
 from retriever.models.towers import has_two_towers, is_static, readers_of, split_towers, tower
-from retriever.training.config import ModelSettings
+from retriever.training.config import ModelSettings, TransformerSettings
 from retriever.training.token_vectors import TokenVectors
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _set_length(transformer: Any, tokens: int, name: str) -> None:
     transformer.max_seq_length = tokens
 
 
-def set_dropout(model: nn.Module, settings: Any) -> None:
+def set_dropout(model: nn.Module, settings: TransformerSettings) -> None:
     """Set the dropout that the settings name, of hidden states or attention; adapters have their own.
 
     Raises `UsageError` if the model has none, as static encoders.
@@ -114,7 +114,7 @@ def set_dropout(model: nn.Module, settings: Any) -> None:
             dropout.p = share
 
 
-def add_adapters(transformer: Any, settings: Any, **options: Any) -> None:
+def add_adapters(transformer: Any, settings: TransformerSettings, **options: Any) -> None:
     """Freeze all weights but low-rank adapters of every linear layer; options: others of peft."""
     from peft import LoraConfig
 

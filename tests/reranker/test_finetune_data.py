@@ -343,6 +343,7 @@ def test_the_measure_is_that_of_the_models_scores(scorer, tmp_path):
         (["folds.count=2"], "folds.count"),
         (["model.kind=knmr"], "model.kind"),
         (["model.kind=knrm", "model.train=lora"], "is for cross-encoders"),
+        (["model.kind=knrm", "model.hidden_dropout=0"], "are for cross-encoders"),
         (["model.embeddings='glove.txt'"], "are for the baselines"),
         (["data.negatives=0"], "data.negatives"),
         (["loss.temperature=2"], 'unknown key "temperature" in'),
