@@ -23,7 +23,6 @@ from two_cores import CONFIGS, MINILM, Commands, read_rows, write_lines
 from indexer.base.errors import exit_on_error
 from indexer.files.sources import open_source
 
-TASKS = ("rqp", "qdm", "rdp", "acm")
 MODELS = {
     "prop": ("prop",),
     "harp": ("harp",),
@@ -31,17 +30,12 @@ MODELS = {
     "shp": ("php-shp",),
     "mrds": ("php-mrds",),
     "php": ("php-hp", "php-shp", "php-mrds"),
-} | {f"harp-no-{out}": (",".join(f"harp-{task}=1" for task in TASKS if task != out),) for out in TASKS}
-"""The stages of each, as `reranker.mine --objective` takes them: HARP without one of its tasks is a mix."""
+}
+"""The stages of each, as `reranker.mine --objective` takes them."""
 FIRST = ("prop", "harp", "php")
 NEGATIVES, BATCH = 8, 8
 FEW, FEW_EPOCHS = 50, 10
 CANDIDATES = {"wiki": 20, "dl19": 100}
-
-
-def stage_name(objective: str) -> str:
-    """What a mix is called where a file or a stage has its name."""
-    return objective.replace("=1", "").replace(",", ".")
 
 
 class Steps(Commands):
@@ -96,7 +90,7 @@ class Steps(Commands):
         return self.work / "index" / name
 
     def _mined(self, objective: str) -> Path:
-        return self.work / "contrasts" / f"{stage_name(objective)}.jsonl.zst"
+        return self.work / "contrasts" / f"{objective}.jsonl.zst"
 
     def _pretrained(self, name: str, objectives: tuple[str, ...]) -> Path:
         """A model of so many contrasts; of several stages, each has its part of the steps."""
@@ -104,7 +98,7 @@ class Steps(Commands):
         config = f"small-{objectives[0].partition('-')[0]}-pretrain.toml"
         steps = max(self.contrasts // BATCH // len(objectives), 1)
         stages = ", ".join(
-            f'{{name = "{stage_name(objective)}", contrasts = ["{self._mined(objective)}"], steps = {steps}}}'
+            f'{{name = "{objective}", contrasts = ["{self._mined(objective)}"], steps = {steps}}}'
             for objective in objectives
         )
         self._python(

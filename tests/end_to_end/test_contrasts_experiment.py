@@ -66,8 +66,7 @@ def test_every_step_is_understood_and_what_is_there_is_not_made_again(script, tm
     found = [understood(command) for command in commands]
     before = {f.output.folder.name: f for f in found if isinstance(f, PretrainConfig)}
     after = {f.output.folder.name: f for f in found if isinstance(f, FinetuneConfig)}
-    without = {f"harp-no-{task}" for task in ("rqp", "qdm", "rdp", "acm")}
-    assert {*before} == {"prop", "harp", "hp", "shp", "mrds", "php"} | without
+    assert {*before} == {"prop", "harp", "hp", "shp", "mrds", "php"}
     for config in before.values():  # as many contrasts and steps
         assert sum(stage.steps * config.training.batch for stage in config.stages) == 1_200
         assert config.model.train == "lora" and config.mlm.passes == "one"
@@ -78,14 +77,14 @@ def test_every_step_is_understood_and_what_is_there_is_not_made_again(script, tm
     assert after["php-more"].model.base.endswith("models/php")
     assert all(f.model.lora_rank == before["php"].model.lora_rank for f in after.values())
     mined = [f for f in found if isinstance(f, MineOptions)]
-    assert "harp-qdm=1,harp-rdp=1,harp-acm=1" in {f.objective for f in mined}
+    assert {f.objective for f in mined} == {"prop", "harp", "php-hp", "php-shp", "php-mrds"}
     assert {f.contrasts for f in mined} == {1_200} and {f.negatives for f in mined} == {8, None}
     questions = (tmp_path / "work" / "labels" / "queries.jsonl").read_bytes().splitlines()
     assert len(set(questions)) == 800
     entries = read_pipelines(tmp_path / "work" / "pipelines.toml")
     experiment = read_experiment(ROOT / "experiments" / "contrasts.toml")
     asked = {p for row in experiment.rows for c in experiment.columns for p in row.pipelines(c, [1])}
-    assert asked <= {*entries} and len(experiment.rows) == 1 + 10 + 11 * 2
+    assert asked <= {*entries} and len(experiment.rows) == 1 + 6 + 7 * 2
     assert {(entries["wiki-php"].depth, entries["dl19-php"].depth)} == {(20, 100)}
     told = capsys.readouterr().out.split()
     assert told[:3] == ["python", "app/experiment.py", "experiments/contrasts.toml"]
