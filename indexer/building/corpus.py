@@ -122,7 +122,7 @@ def write_documents(
 
     raw = writer.tolerant((records or reader.records)(opened))
     unread = itertools.islice(raw, writer.records, None)
-    with closing(_parsed(reader, unread, processes if reader.costly else 1)) as outcomes:
+    with closing(raw), closing(_parsed(reader, unread, processes if reader.costly else 1)) as outcomes:
         while not writer.ended:
             writer.write_segment(outcomes, segment_records, on_record)
         if not source and not writer.at_limit:  # an earlier run wrote all: read on for the hash alone
@@ -185,7 +185,7 @@ class _Writer:
         """Whether no further document will be written."""
         return self._limit is not None and self.documents >= self._limit
 
-    def tolerant(self, records: Iterator[Record]) -> Iterator[Record]:
+    def tolerant(self, records: Iterator[Record]) -> Generator[Record, None, None]:
         """The records; with --on-error skip, damage of the file ends them without an error."""
         try:
             yield from records
@@ -300,26 +300,26 @@ def _parsed(reader: Reader, records: Iterable[Record], processes: int) -> Genera
         for record in records:
             yield record, _try_parse(reader, record)
         return
-    chunks = _read_ahead(_chunks(records))
     pool = worker_pool(processes)
     try:
-        waiting = deque(
-            (chunk, pool.submit(_parse_chunk, reader, chunk))
-            for chunk in itertools.islice(chunks, 4 * processes)
-        )
-        while waiting:
-            chunk, future = waiting.popleft()
-            try:
-                for following in itertools.islice(chunks, 1):
-                    waiting.append((following, pool.submit(_parse_chunk, reader, following)))
-                outcomes = future.result()
-            except BrokenProcessPool:
-                place = f"{reader.path}: a parsing process died at {chunk[0].place} or soon after"
-                raise MachineError(
-                    f"{place} (out of memory?)",
-                    "Use fewer --processes; the build resumes after the last complete segment.",
-                ) from None
-            yield from zip(chunk, outcomes, strict=True)
+        with closing(_read_ahead(_chunks(records))) as chunks:
+            waiting = deque(
+                (chunk, pool.submit(_parse_chunk, reader, chunk))
+                for chunk in itertools.islice(chunks, 4 * processes)
+            )
+            while waiting:
+                chunk, future = waiting.popleft()
+                try:
+                    for following in itertools.islice(chunks, 1):
+                        waiting.append((following, pool.submit(_parse_chunk, reader, following)))
+                    outcomes = future.result()
+                except BrokenProcessPool:
+                    place = f"{reader.path}: a parsing process died at {chunk[0].place} or soon after"
+                    raise MachineError(
+                        f"{place} (out of memory?)",
+                        "Use fewer --processes; the build resumes after the last complete segment.",
+                    ) from None
+                yield from zip(chunk, outcomes, strict=True)
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 
@@ -337,7 +337,7 @@ def _chunks(records: Iterable[Record]) -> Iterator[list[Record]]:
         yield chunk
 
 
-def _read_ahead(chunks: Iterator[list[Record]]) -> Iterator[list[Record]]:
+def _read_ahead(chunks: Iterator[list[Record]]) -> Generator[list[Record], None, None]:
     """The same chunks; the next one is read meanwhile, since decompressing releases Python's lock."""
     with ThreadPoolExecutor(1, "read") as reading:
         following: Future[list[Record]] = reading.submit(next, chunks, [])

@@ -27,21 +27,23 @@ _THREADS = 4
 
 
 def decompress_ahead(chunks: Iterable[bytes]) -> Iterator[tuple[bytes, bytes | None]]:
-    """A bzip2 file in pieces: compressed, and decompressed if the piece is a complete stream."""
+    """A bzip2 file in pieces: compressed, and decompressed if the piece is a complete stream.
+
+    Closing it waits for no thread: Python may close it at any allocation, also while it starts a thread and
+    holds the lock that waiting for another one needs.
+    """
     threads = min(os.cpu_count() or 1, _THREADS)
     working: deque[tuple[bytes, Future[bytes | None] | None]] = deque()
-    with ThreadPoolExecutor(threads, "bzip2") as pool:
-        try:
-            for piece, candidate in _streams(chunks):
-                working.append((piece, pool.submit(_decompress, piece) if candidate else None))
-                if len(working) > 2 * threads:
-                    yield _finished(working)
-            while working:
+    pool = ThreadPoolExecutor(threads, "bzip2")
+    try:
+        for piece, candidate in _streams(chunks):
+            working.append((piece, pool.submit(_decompress, piece) if candidate else None))
+            if len(working) > 2 * threads:
                 yield _finished(working)
-        finally:
-            for _, future in working:
-                if future:
-                    future.cancel()
+        while working:
+            yield _finished(working)
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _finished(working: deque[tuple[bytes, Future[bytes | None] | None]]) -> tuple[bytes, bytes | None]:

@@ -8,8 +8,9 @@ memory does not grow with their number.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,14 +65,15 @@ class Scorer(Engine):
         both = zip(queries, texts, strict=True)
         pairs = ((query, self._readable.start(text, query)) for query, text in both)
         blocks = iter(lambda: list(islice(pairs, BLOCK_PAIRS)), [])
-        scores = [encode_texts(self, tokens, on_rows)[:, 0] for tokens in self._tokenized(blocks)]  # [b]
+        with closing(self._tokenized(blocks)) as tokenized:
+            scores = [encode_texts(self, tokens, on_rows)[:, 0] for tokens in tokenized]  # [b]
         return np.concatenate([np.empty(0, np.float32), *scores])
 
     def windows(self, query: str, head: str, text: str) -> list[str]:
         """A text in windows that fit the model with the query, `head` before each; one if all fits."""
         return self._readable.windows(head, text, query)
 
-    def _tokenized(self, blocks: Iterator[list[tuple[str, str]]]) -> Iterator[TokenRows]:
+    def _tokenized(self, blocks: Iterator[list[tuple[str, str]]]) -> Generator[TokenRows, None, None]:
         """The tokens of each block, the next one being made meanwhile."""
         with ThreadPoolExecutor(1, "tokenize") as ahead:
             waiting = [ahead.submit(self.tokenize_pairs, block) for block in islice(blocks, 1)]

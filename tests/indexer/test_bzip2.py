@@ -97,10 +97,17 @@ def test_what_is_cut_off_or_damaged_is_told_and_what_comes_before_is_read(tmp_pa
         assert len(found) >= sum(len(bz2.decompress(stream)) for stream in streams[:until])
 
 
-def test_a_reader_that_stops_early_leaves_no_threads(tmp_path):
+def test_a_reader_that_stops_early_leaves_no_threads_and_waits_for_none(tmp_path, monkeypatch):
     content, streams = many_streams(400)
     (tmp_path / "a.bz2").write_bytes(b"".join(streams))
-    with Source(tmp_path / "a.bz2") as source:
+    started, waited = {*threading.enumerate()}, list[bool]()
+    with Source(tmp_path / "a.bz2") as source, monkeypatch.context() as patched:
         assert source.read(10) == content[:10]
-    del source
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("bzip2")]
+        started = {*threading.enumerate()} - started
+        assert started
+        patched.setattr(threading.Thread, "join", lambda *_: waited.append(True))
+        source.close()
+    assert not waited
+    for thread in started:
+        thread.join(60)
+        assert not thread.is_alive()

@@ -341,6 +341,19 @@ def test_a_parsing_process_that_is_ended_is_told(tmp_path, count):
     assert "fewer --processes" in caught.value.hint
 
 
+@pytest.mark.parametrize("processes", [1, 2])
+def test_after_an_error_the_file_is_closed_although_the_error_is_kept(tmp_path, processes):
+    """A file left to the collector of garbage is closed at any moment, in any thread."""
+    sources: list[Any] = []
+
+    def fail() -> None:
+        raise OSError("no space left")
+
+    with pytest.raises(OSError) as kept:
+        write(SAMPLE, tmp_path / "d", processes=processes, on_source=sources.append, on_record=fail)
+    assert kept.tb and [source.closed for source in sources] == [True]
+
+
 def test_damage_read_ahead_by_several_processes_is_counted_once_after_resuming(tmp_path):
     pages = bz2.decompress(SAMPLE.read_bytes())
     path = tmp_path / "cut.xml"
