@@ -338,8 +338,8 @@ class RerankEntry(Entry):
     """with one model and without `weight`: passages that `links` connect with good candidates join them, in
     the place of the last of the `depth` (adaptive re-ranking); as a control, similar passages by `bm25`"""
     precision: Precision = "auto"
-    """`float32`, `bfloat16`, or `auto`: float32 on a CPU, bfloat16 on a GPU. On a CPU bfloat16 is nearly
-    twice as fast, and close candidates change places"""
+    """`float32`, `bfloat16`, or `auto`: bfloat16 where the CPU or GPU multiplies it, which is nearly twice as
+    fast; close candidates change places"""
 
     @property
     def members(self) -> Sequence[str]:

@@ -142,10 +142,14 @@ class Pipelines:
 
     @property
     def first_visit(self) -> tuple[str, ...]:
-        """The pipelines that a first visit compares: words, and the recommended one; or the first two."""
+        """The pipelines that a first visit compares: words, vectors, vectors taught by links (or the
+        recommended one), and the best one; or the first two."""
         available = self.available()
-        pair = tuple(dict.fromkeys(["bm25", self.recommended]))
-        return pair if len(pair) == 2 and {*pair} <= {*available} else tuple(available[:2])
+        is_static = self.index.manifest.get("default_encoder") == STATIC_ENCODER
+        vectors, best = ("static", "best-static") if is_static else ("dense", "best")
+        third = next((name for name in ("hlp-finetuned", "hlp") if name in available), self.recommended)
+        chosen = [name for name in dict.fromkeys(["bm25", vectors, third, best]) if name in available]
+        return tuple(chosen if len(chosen) > 1 else available[:2])
 
     def parts(self, name: str) -> list[str]:
         """The members of a pipeline, and theirs, each before those that are made of it; the pipeline last."""

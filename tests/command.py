@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+import runpy
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -26,6 +30,41 @@ def run(script: str, *arguments: object, cwd: Path = ROOT, limit: float = 240) -
         timeout=limit,
         env=os.environ | {"HF_HUB_OFFLINE": "1"},
     )
+
+
+_FORKS = multiprocessing.get_context("forkserver")
+_FORKS.set_forkserver_preload(["sentence_transformers", "peft", "faiss", "pyarrow.compute", "pydantic"])
+
+
+def run_forked(command: Sequence[str], limit: float = 500) -> Done:
+    """Run `python COMMAND` in the repository, in a process that has already imported the large libraries.
+
+    Their import takes longer than most of what the tests run.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        files = Path(folder, "stdout"), Path(folder, "stderr")
+        process = _FORKS.Process(target=_run_here, args=(list(command), *files))
+        process.start()
+        process.join(limit)
+        if process.exitcode is None:
+            process.kill()
+            process.join()
+            raise subprocess.TimeoutExpired(command, limit, *(file.read_bytes() for file in files))
+        output, errors = (file.read_text("utf-8") for file in files)
+        return subprocess.CompletedProcess(command, process.exitcode, output, errors)
+
+
+def _run_here(command: list[str], stdout: Path, stderr: Path) -> None:
+    for number, file in ((1, stdout), (2, stderr)):
+        os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT), number)
+    sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)  # noqa: SIM115
+    os.chdir(ROOT)
+    is_module = command[0] == "-m"
+    sys.argv = command[1:] if is_module else command
+    if is_module:
+        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+    else:
+        runpy.run_path(sys.argv[0], run_name="__main__")
 
 
 _KILLED = """

@@ -37,8 +37,6 @@ CROSS_ENCODER = Kind(
     "cross-encoder",
     "config.json",
     shipped=Path(__file__).parents[1] / "adapters",
-    # In bfloat16 scores are off by up to a twentieth of their spread: close candidates change places.
-    cpu_precision="float32",
 )
 
 

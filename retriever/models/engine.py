@@ -103,7 +103,6 @@ def open_engine(
 
         threads = threads or os.cpu_count() or 1
         streams = min(streams or threads, threads)
-        precision = kind.cpu_precision if precision == "auto" else precision
         key = f"{sha256[:32]}-{kind.library}"
         facts, forward = open_on_cpu(lambda: load(folder, name), key, precision, threads, streams)
         return Opened(name, sha256, facts, forward, Parallel(batches=streams))

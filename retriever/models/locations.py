@@ -63,8 +63,7 @@ class Kind:
 
     word: for messages. library: sentence-transformers' class. namespace: the Hub's, of names without one.
     marker: a file in every folder of the kind. shipped: the folder of the models that ship with this
-    project. tower: which of two towers is opened. cpu_precision: the meaning of "auto" on a CPU; if that is
-    "auto" too, bfloat16 where the processor multiplies it.
+    project. tower: which of two towers is opened.
     """
 
     word: str
@@ -73,7 +72,6 @@ class Kind:
     marker: str
     shipped: Path
     tower: str = ""
-    cpu_precision: Precision = "auto"
 
     def is_default(self, name: str) -> bool:
         """Whether a name is one of the default encoder's."""

@@ -23,10 +23,11 @@ from indexer.base.settings import read_toml
 from indexer.build import BuildOptions
 from reranker.mine import mine_options
 from reranker.training.config import FinetuneConfig, PretrainConfig
+from retriever.export import ExportOptions
 from retriever.mine import MineOptions
 from retriever.models.distill import DistillOptions
 from retriever.negatives import NegativesOptions
-from retriever.training.config import TrainConfig
+from retriever.training.config import MlmConfig, TrainConfig
 from retriever.training.sweep import SweepOptions
 
 TOML = """
@@ -263,12 +264,14 @@ def test_data_that_is_missing_is_named(steps_of, tmp_path):
 OPTIONS = {
     "build": BuildOptions,
     "distill": DistillOptions,
+    "export": ExportOptions,
     "mine": MineOptions,
     "mine-contrasts": mine_options(),
     "sweep": SweepOptions,
     "evaluate": EvaluateOptions,
     "negatives": NegativesOptions,
 }
+CONFIGS = {"mlm": MlmConfig, "train": TrainConfig, "pretrain": PretrainConfig, "finetune": FinetuneConfig}
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "experiments").glob("*.toml")), ids=lambda path: path.stem)
@@ -293,7 +296,7 @@ def test_the_steps_of_a_bundled_table_are_commands_that_their_programs_understan
             if word in OPTIONS:
                 parse_options(OPTIONS[word], words, word)
                 continue
-            kind = {"train": TrainConfig, "pretrain": PretrainConfig, "finetune": FinetuneConfig}[word]
+            kind = CONFIGS[word]
             if words[0].endswith("best.toml"):  # which a sweep writes
                 settings.write_text(
                     '[stage]\nkind = "finetune"\n[data]\npairs = ["x"]\n[output]\nfolder = "x"\n'

@@ -26,12 +26,11 @@ FILES = sorted((ROOT / "experiments").glob("*.toml"))
 # Questions asked on another corpus than their own, or indexes without vectors.
 OWN = {
     "baselines",
-    "contrasts",
+    "best",
     "folds",
+    "hlp-bert",
     "hlp-static",
     "rerankers",
-    "two-cores",
-    "two-cores-minilm",
     "wikispeedia",
 }
 

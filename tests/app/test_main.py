@@ -105,14 +105,35 @@ def test_an_empty_page_invites(page):
         "pipelines: BM25": ["bm25", "ql"],
         "pipelines: Zero-shot": ["dense"],
         "pipelines: Fused": ["hybrid", "hybrid-weighted"],
-        "pipelines: Re-ranked": ["bm25-squad", "bm25-prop", "bm25-harp", "bm25-php", "hybrid-squad"],
+        "pipelines: Re-ranked": [
+            "best",
+            "bm25-answers",
+            "bm25-squad",
+            "bm25-prop",
+            "bm25-harp",
+            "bm25-php",
+            "hybrid-squad",
+        ],
     }
     assert len(test.pills) == 4  # no suggestions: not the sample
     assert not test.selectbox
 
 
-def test_a_question_in_two_columns(page):
+TWO = ["bm25", "hybrid-weighted"]
+
+
+def test_a_first_visit_compares_words_vectors_both_and_the_best(page):
     test = ask(page(), "Did a volcano erupt?")
+    assert [column.all("h2") for column in columns(test)] == [
+        ["bm25"],
+        ["dense"],
+        ["hybrid-weighted"],
+        ["best"],
+    ]
+
+
+def test_a_question_in_two_columns(page):
+    test = ask(page(pipelines=TWO), "Did a volcano erupt?")
     bm25, hybrid = columns(test)
     assert len(test.columns) == 2
     assert (bm25.all("h2"), hybrid.all("h2")) == (["bm25"], ["hybrid-weighted"])
@@ -141,7 +162,7 @@ def test_other_pipelines_and_counts(page):
 
 
 def test_at_most_four_pipelines(page):
-    test = ask(page(), "river")
+    test = ask(page(pipelines=TWO), "river")
     run(choose(test, "bm25", "ql", "dense", "hybrid", "hybrid-weighted"))
     assert len(columns(test)) == 4
     assert chosen(test) == ["bm25", "hybrid-weighted", "ql", "dense"]
@@ -220,7 +241,7 @@ def test_the_browser_goes_back(page):
 
 def test_a_question_too_long_for_an_address_is_answered(page):
     test = ask(page(), "river " * 500)
-    assert len(columns(test)) == 2
+    assert len(columns(test)) == 4
     assert "q" not in address(test) and "more than 2,000 characters" in plain(test.caption[0].value)
     assert run(test).text_input(key="question").value == "river " * 500
 
@@ -265,7 +286,7 @@ def test_no_index(page, tmp_path):
     assert "linkseek build" in test.code[0].value
     build(tmp_path / "none")
     test.button[0].click()
-    assert len(columns(run(test))) == 2  # the question came back from the address
+    assert len(columns(run(test))) == 4  # the question came back from the address
 
 
 @pytest.mark.parametrize("file", ["manifest.json", "passages/offsets.npy", "documents/00000.arrow", "bm25"])
@@ -294,7 +315,7 @@ def test_one_pipeline_fails_and_the_other_answers(page, monkeypatch):
         raise InputError("encoder <words>: gone", "Get it back.")
 
     monkeypatch.setattr("app.pipelines._open_biencoder", open_encoder)
-    test = ask(page(), "river")
+    test = ask(page(pipelines=TWO), "river")
     assert len(columns(test)) == 1
     [notice] = notices(test)
     assert "Hybrid-weighted: encoder &lt;words&gt;: gone" in notice and "Get it back." in notice
@@ -364,7 +385,7 @@ def test_a_suggestion_is_asked(sample_page):
     test.pills(key="try").set_value(question)
     run(test)
     assert test.text_input(key="question").value == question
-    assert len(columns(test)) == 2
+    assert len(columns(test)) == 4
     assert "none of" in columns(test)[1].words  # the sample's answers are known, and are not in this index
     assert not [pills for pills in test.pills if pills.key == "try"]  # results take their place
 
@@ -389,7 +410,7 @@ def test_grouped_by_article_and_the_chart(page):
     run(test)
     assert "Article 1" in columns(test)[0].all(".ls-rank")
     [chart] = charts(test)
-    assert "Ranks of the first ten in bm25, hybrid" in chart["description"]
+    assert "Ranks of the first ten in bm25, dense, hybrid-weighted, best" in chart["description"]
     assert (address(test)["grouped"], address(test)["chart"]) == (["1"], ["1"])
 
 
@@ -432,7 +453,7 @@ def test_opening_the_evidence_does_not_search_again(page, monkeypatch):
     monkeypatch.setattr(service.SearchService, "search", None)
     test.query_params = {**test.query_params, "why": "Naples#0"}
     run(test)
-    assert len(columns(test)) == 2 and not notices(test)
+    assert len(columns(test)) == 4 and not notices(test)
     assert [body for body in bodies(test) if "ls-reason" in body]
 
 
@@ -466,7 +487,7 @@ def test_the_way_back_from_another_page(page):
     test._page_hash = calc_hash("")
     test.query_params = {"index": "tiny"}
     run(test)
-    assert len(columns(test)) == 2
+    assert len(columns(test)) == 4
     assert address(test) == {name: [v] if isinstance(v, str) else v for name, v in asked.items()}
 
 

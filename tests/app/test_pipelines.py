@@ -25,6 +25,9 @@ ENTRIES = [
     "hybrid",
     "hybrid-static",
     "hybrid-weighted",
+    "best",
+    "best-static",
+    "bm25-answers",
     "bm25-squad",
     "bm25-prop",
     "bm25-harp",
@@ -36,6 +39,7 @@ NEED_VECTORS = {
     "hlp-finetuned",
     "static",
     "hybrid-static",
+    "best-static",
 }  # of these encoders, which the small index lacks
 QUERIES = [Query("1", "a river in France"), Query("2", "volcano"), Query("3", "zzz")]
 
@@ -228,7 +232,7 @@ def test_a_run_of_documents_is_no_pipeline(make_pipelines, other_run):
 # --- what does not fit ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name, hint", [("bm52", "Did you mean bm25?"), ("zzz", "Known: bm25, bm25-harp")])
+@pytest.mark.parametrize("name, hint", [("bm52", "Did you mean bm25?"), ("zzz", "Known: best, best-static")])
 def test_an_unknown_pipeline(make_pipelines, name, hint):
     with pytest.raises(UsageError) as caught:
         make_pipelines().open(name)
@@ -276,7 +280,10 @@ def test_an_encoder_that_the_index_lacks(make_pipelines):
     "plan, available",
     [
         ({"bm25": False}, ["dense"]),
-        ({"encoders": ()}, ["bm25", "ql", "bm25-squad", "bm25-prop", "bm25-harp", "bm25-php"]),
+        (
+            {"encoders": ()},
+            ["bm25", "ql", "bm25-answers", "bm25-squad", "bm25-prop", "bm25-harp", "bm25-php"],
+        ),
         ({"bm25": False, "encoders": ()}, []),
     ],
 )
@@ -365,20 +372,22 @@ def test_pipelines_of_pipelines_have_a_limit(make_pipelines):
 
 
 @pytest.mark.parametrize(
-    "encoder, available, expected",
+    "encoder, available, recommended, expected",
     [
-        ("words", ["bm25", "ql", "hybrid-weighted", "hybrid-static"], ("bm25", "hybrid-weighted")),
-        ("linkseek-static", ["bm25", "ql", "hybrid-weighted", "hybrid-static"], ("bm25", "hybrid-static")),
-        (None, ["bm25", "ql"], ("bm25", "ql")),
-        ("words", ["dense"], ("dense",)),
-        (None, ["a", "b", "c"], ("a", "b")),
-        (None, [], ()),
+        ("words", ENTRIES, "hybrid-weighted", ("bm25", "dense", "hlp-finetuned", "best")),
+        ("words", ["bm25", "dense", "hlp", "best"], "bm25", ("bm25", "dense", "hlp", "best")),
+        ("words", ["bm25", "ql", "hybrid-weighted"], "hybrid-weighted", ("bm25", "hybrid-weighted")),
+        ("linkseek-static", ENTRIES[5:], "hybrid-static", ("static", "hybrid-static", "best-static")),
+        (None, ["bm25", "ql"], "bm25", ("bm25", "ql")),
+        ("words", ["dense"], "dense", ("dense",)),
+        (None, ["a", "b", "c"], "a", ("a", "b")),
+        (None, [], "hybrid-weighted", ()),
     ],
 )
-def test_the_pipelines_of_a_first_visit(make_pipelines, monkeypatch, encoder, available, expected):
+def test_the_pipelines_of_a_first_visit(
+    make_pipelines, monkeypatch, encoder, available, recommended, expected
+):
     pipelines = make_pipelines()
     monkeypatch.setitem(pipelines.index.manifest, "default_encoder", encoder)
     monkeypatch.setattr(pipelines, "available", lambda: available)
-    assert pipelines.first_visit == expected
-    is_hybrid = expected[1:] and expected[1].startswith("hybrid")
-    assert pipelines.recommended == (expected[1] if is_hybrid else (available or ["hybrid-weighted"])[0])
+    assert (pipelines.recommended, pipelines.first_visit) == (recommended, expected)

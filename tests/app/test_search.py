@@ -67,12 +67,13 @@ def test_json(run):
 
 
 def test_the_names_of_pipelines(run, tmp_path):
-    needs_vectors = {"hlp", "hlp-finetuned", "static", "hybrid-static"}  # of these encoders
+    needs_vectors = {"hlp", "hlp-finetuned", "static", "hybrid-static", "best-static"}  # of these encoders
     assert run("--pipelines").split() == [name for name in read_pipelines() if name not in needs_vectors]
     words_alone = build(tmp_path / "index", encoders=())
     assert run("--pipelines", index=words_alone).split() == [
         "bm25",
         "ql",
+        "bm25-answers",
         "bm25-squad",
         "bm25-prop",
         "bm25-harp",

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from command import ROOT, run_forked
 
 from benchmarks import report, suite
 from benchmarks.ceilings import encoder_operations, multiplying, rate, reading
@@ -29,7 +28,6 @@ from benchmarks.random_models import MINILM, TINY, made_up_texts, wikipedia_leng
 from benchmarks.report import README, latest
 from retriever.models.bases import load_sentence_transformer
 
-ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "samples" / "linkseek-sample.xml.bz2"
 
 
@@ -166,8 +164,7 @@ def test_a_small_corpus_is_repeated_under_other_ids() -> None:
     ],
 )
 def test_a_benchmark_prints_ours_and_the_peers(name: str, options: list[str]) -> None:
-    command = [sys.executable, "-m", f"benchmarks.{name}", "--rounds", "1", "--no-record", *options]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    done = run_forked(["-m", f"benchmarks.{name}", "--rounds", "1", "--no-record", *options])
     assert done.returncode == 0, done.stderr
     assert "ratio" in done.stdout and "cores" in done.stdout
     assert not list(ROOT.glob("benchmarks/results/*.tmp"))
@@ -177,11 +174,9 @@ def test_a_benchmark_prints_ours_and_the_peers(name: str, options: list[str]) ->
 def test_partitions_are_compared_with_one_index(build, index_path: Path, tmp_path: Path) -> None:
     pytest.importorskip("ray")
     build(corpus=SAMPLE, bm25=True, encoders=[])
-    command = [sys.executable, "-m", "benchmarks.partitions", "--index", str(index_path), "--json"]
+    command = ["-m", "benchmarks.partitions", "--index", str(index_path), "--json"]
     command += ["--split", "3", "--questions", "4", "--warm-up", "1", "--pipelines", "bm25"]
-    done = subprocess.run(
-        [*command, "--output", str(tmp_path)], cwd=ROOT, capture_output=True, text=True, timeout=300
-    )
+    done = run_forked([*command, "--output", str(tmp_path)])
     assert done.returncode == 0, done.stderr
     figures = {figure["name"]: figure for figure in json.loads(done.stdout)["figures"]}
     for where in ("here", "Ray"):

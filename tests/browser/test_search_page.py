@@ -24,7 +24,7 @@ def titles(page, pipeline):
 
 
 def test_comparing_and_sharing_and_going_back(application, page, settled):
-    page.goto(application())
+    page.goto(application(pipelines=["bm25", "hybrid-weighted"]))
     page.get_by_role("button", name="Other questions").wait_for()
     page.get_by_label("Question", exact=True).fill(QUESTION)
     page.keyboard.press("Enter")

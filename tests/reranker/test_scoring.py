@@ -21,6 +21,7 @@ from reranker.models import cross_encoder
 from reranker.models.bases import CROSS_ENCODER
 from reranker.models.cross_encoder import Scorer, load_cross_encoder
 from reranker.models.scoring import open_scorer
+from retriever.models import openvino_engine
 from retriever.models.engine import Opened, torch_forward
 from retriever.models.locations import find_model
 
@@ -75,8 +76,11 @@ def test_in_bfloat16_scores_are_near_and_still_differ(tiny, expected):
     assert len(set(found.tolist())) == len(set(expected.tolist()))
 
 
-def test_on_a_cpu_it_is_float32_unless_told_otherwise(tiny):
-    assert open_scorer(str(tiny), device="cpu").execution["precision"] == "float32"
+@pytest.mark.parametrize("has_bfloat16", [False, True])
+def test_on_a_cpu_it_is_bfloat16_where_that_is_fast(tiny, monkeypatch, has_bfloat16):
+    monkeypatch.setattr(openvino_engine, "cpu_multiplies_bfloat16", lambda: has_bfloat16)
+    expected = "bfloat16" if has_bfloat16 else "float32"
+    assert open_scorer(str(tiny), device="cpu").execution["precision"] == expected
 
 
 @pytest.mark.parametrize("count", [1, 2, 7])
