@@ -29,6 +29,7 @@ OWN = {
     "best",
     "folds",
     "hlp-bert",
+    "hlp-minilm",
     "hlp-static",
     "rerankers",
     "wikispeedia",
