@@ -33,7 +33,7 @@ TWO = {"q": QUESTION, "pipelines": ["bm25", "hybrid-weighted"], "k": 10, "index"
 # name: page, parameters of its address, and a selector of what is there when it is complete
 PAGES: dict[str, tuple[str, dict[str, Any], str]] = {
     "search": ("", TWO, ".ls-answer"),
-    "four": ("", TWO | {"pipelines": ["bm25", "dense", "hybrid-weighted", "bm25-squad"]}, ".ls-answer"),
+    "four": ("", TWO | {"pipelines": ["bm25", "dense", "hybrid-weighted", "best"]}, ".ls-answer"),
     "ranks": ("", TWO | {"chart": 1}, ".stVegaLiteChart svg.marks"),
     "why": ("", TWO | {"why": "Ada_Lovelace#2"}, "svg.ls-graph"),
     "start": ("", {"index": "sample"}, ".ls-invitation"),
