@@ -133,10 +133,14 @@ class Pipelines:
             return False
 
     @property
+    def _is_static(self) -> bool:
+        """Whether the vectors that are searched by default are those of `STATIC_ENCODER`."""
+        return bool(self.index.manifest.get("default_encoder") == STATIC_ENCODER)
+
+    @property
     def recommended(self) -> str:
         """The pipeline of a question that names none."""
-        is_static = self.index.manifest.get("default_encoder") == STATIC_ENCODER
-        recommended = RECOMMENDED_STATIC if is_static else RECOMMENDED
+        recommended = RECOMMENDED_STATIC if self._is_static else RECOMMENDED
         available = self.available()
         return recommended if recommended in available else next(iter(available), recommended)
 
@@ -145,8 +149,7 @@ class Pipelines:
         """The pipelines that a first visit compares: words, vectors, vectors taught by links (or the
         recommended one), and the best one; or the first two."""
         available = self.available()
-        is_static = self.index.manifest.get("default_encoder") == STATIC_ENCODER
-        vectors, best = ("static", "best-static") if is_static else ("dense", "best")
+        vectors, best = ("static", "best-static") if self._is_static else ("dense", "best")
         third = next((name for name in ("hlp-finetuned", "hlp") if name in available), self.recommended)
         chosen = [name for name in dict.fromkeys(["bm25", vectors, third, best]) if name in available]
         return tuple(chosen if len(chosen) > 1 else available[:2])

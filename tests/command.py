@@ -57,7 +57,6 @@ def run_forked(command: Sequence[str], limit: float = 500) -> Done:
 def _run_here(command: list[str], stdout: Path, stderr: Path) -> None:
     for number, file in ((1, stdout), (2, stderr)):
         os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT), number)
-    sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)  # noqa: SIM115
     os.chdir(ROOT)
     is_module = command[0] == "-m"
     sys.argv = command[1:] if is_module else command
