@@ -1,10 +1,11 @@
-"""Where pipelines differ: by overlap and length of the questions, by groups, and one by one.
+"""Where pipelines differ: by overlap, length, title and links of the questions, by groups, and one by one.
 
 The overlap of a question with its passage is the share of the question's words that the passage holds
 too (HLP, section 6.2, figure 4). HLP counts WordPieces, function words included; here words are
 compared by their stems and function words are skipped, as BM25 does, so that "what is the" fills no bin.
 The passage is the one that is judged most relevant, or else the best-ranked relevant one of any pipeline;
-a question without either is skipped and counted.
+a question without either is skipped and counted. The same passage says what a question asks about: whether
+it names the article, and how many hyperlinks lead there.
 
 Nothing here ranks or measures: values and the relevance of results come in.
 """
@@ -12,7 +13,7 @@ Nothing here ranks or measures: values and the relevance of results come in.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +22,13 @@ from app.evaluation.judgements import FIRST_UNKNOWN, Judgements
 from app.evaluation.measured import Measured
 from app.evaluation.measures import SEED, Values, bootstrap_interval, mean_of
 from app.evaluation.results import Bin, Binned, Difference, Group, Share, Top, difference
+from indexer.links import LinkGraph
 from indexer.passages import PassageStore
 from retriever.ranking import Query
 from retriever.search.query_words import term
 
-OVERLAP_BINS = 5
-LENGTH_BINS = 5
+SHARE_BINS = 5
+NUMBER_BINS = 5
 DIFFERENCES = 20
 _MAX_TEXT = 240
 
@@ -43,13 +45,10 @@ def _terms(text: str) -> list[str]:
     return [word for word in map(term, _WORD.findall(text)) if word]
 
 
-def gold_texts(
-    queries: Sequence[Query],
-    measured: Mapping[str, Measured],
-    judgements: Judgements | None,
-    passages: PassageStore,
-) -> dict[str, list[str]]:
-    """Query id -> title and text of its passage, or of all that are judged equally relevant."""
+def gold_rows(
+    queries: Sequence[Query], measured: Mapping[str, Measured], judgements: Judgements | None
+) -> dict[str, list[int]]:
+    """Query id -> the row of its passage, or of all that are judged equally relevant."""
     best: dict[str, tuple[int, int]] = {}  # query id -> (rank, row), over all pipelines
     for of in measured.values():
         if of.level == "documents" or of.relevant is None:
@@ -64,52 +63,107 @@ def gold_texts(
             relevance = judgements.relevance.get(query.id, {})
             known = {row: value for row, value in relevance.items() if row < FIRST_UNKNOWN and value > 0}
             highest = max(known.values(), default=0)
-            rows[query.id] = [row for row, value in known.items() if value == highest]
-        if not rows.get(query.id) and query.id in best and best[query.id][1] < FIRST_UNKNOWN:
+            if known:
+                rows[query.id] = [row for row, value in known.items() if value == highest]
+        if query.id not in rows and query.id in best and best[query.id][1] < FIRST_UNKNOWN:
             rows[query.id] = [best[query.id][1]]
-    return {
-        query_id: [f"{passage.title} {passage.text}" for passage in map(passages.__getitem__, of)]
-        for query_id, of in rows.items()
-    }
+    return rows
 
 
 def by_overlap(
     queries: Sequence[Query],
-    texts: Mapping[str, Sequence[str]],
+    rows: Mapping[str, Sequence[int]],
+    passages: PassageStore,
     values: Mapping[str, Values],
     seed: int = SEED,
 ) -> Binned:
     """Means in five bins of equal width; the last one includes 1.
 
-    texts: query id -> its passages (`gold_texts`); the one with the largest overlap counts. values: of
+    rows: query id -> its passages (`gold_rows`); the one with the largest overlap counts. values: of
     the pipelines. left_out: how many questions have no passage, or function words alone.
     """
-    bin_of: dict[str, int] = {}
-    for query in queries:
-        shares = [overlap(query.text, text) for text in texts.get(query.id, ())]
-        known = [share for share in shares if share is not None]
-        if known:
-            bin_of[query.id] = min(int(max(known) * OVERLAP_BINS + 1e-9), OVERLAP_BINS - 1)
-    edges = [(i / OVERLAP_BINS, (i + 1) / OVERLAP_BINS) for i in range(OVERLAP_BINS)]
-    measured = {query_id for of in values.values() for query_id in of.query_ids}
-    return Binned(
-        label="share of the question's words that its relevant passage holds",
-        left_out=len(measured - bin_of.keys()),
-        bins=_bins(edges, bin_of, values, seed),
-    )
+
+    def shares(query: Query) -> Iterable[float | None]:
+        for passage in map(passages.__getitem__, rows.get(query.id, ())):
+            yield overlap(query.text, f"{passage.title} {passage.text}")
+
+    label = "share of the question's words that its relevant passage holds"
+    return _by_share(label, {query.id: shares(query) for query in queries}, values, seed)
+
+
+def by_title(
+    queries: Sequence[Query],
+    rows: Mapping[str, Sequence[int]],
+    passages: PassageStore,
+    values: Mapping[str, Values],
+    seed: int = SEED,
+) -> Binned:
+    """The same by the share of the title's words that the question holds: 1 if it names the article."""
+
+    def shares(query: Query) -> Iterable[float | None]:
+        for row in rows.get(query.id, ()):
+            yield overlap(passages[row].title, query.text)
+
+    label = "share of the words of the relevant passage's title that the question holds"
+    return _by_share(label, {query.id: shares(query) for query in queries}, values, seed)
 
 
 def by_length(queries: Sequence[Query], values: Mapping[str, Values], seed: int = SEED) -> Binned:
     """Means in up to five bins of about as many questions each; low and high are included."""
-    measured = {query_id for of in values.values() for query_id in of.query_ids}
-    length_of = {query.id: len(_WORD.findall(query.text)) for query in queries if query.id in measured}
-    lengths = np.array([*length_of.values()])  # [n]
-    cuts = np.quantile(lengths, np.linspace(0, 1, LENGTH_BINS + 1), method="inverted_cdf")
+    length_of = {query.id: len(_WORD.findall(query.text)) for query in queries}
+    return _by_number("words of the question", length_of, values, seed)
+
+
+def by_links(
+    rows: Mapping[str, Sequence[int]],
+    passages: PassageStore,
+    links: LinkGraph,
+    values: Mapping[str, Values],
+    seed: int = SEED,
+) -> Binned:
+    """The same by the number of hyperlinks to the document of the relevant passage; of several, the largest.
+
+    left_out: how many questions have no such passage. Raises `ValueError` if that is so for all.
+    """
+    incoming = np.diff(links.incoming_offsets)  # [D]
+    number_of = {
+        query_id: int(incoming[passages.document_rows(np.array(of))].max()) for query_id, of in rows.items()
+    }
+    return _by_number("links to the article of the relevant passage", number_of, values, seed)
+
+
+def _by_share(
+    label: str,
+    shares: Mapping[str, Iterable[float | None]],
+    values: Mapping[str, Values],
+    seed: int,
+) -> Binned:
+    """Bins of equal width by the largest share of each query."""
+    bin_of: dict[str, int] = {}
+    for query_id, of in shares.items():
+        known = [share for share in of if share is not None]
+        if known:
+            bin_of[query_id] = min(int(max(known) * SHARE_BINS + 1e-9), SHARE_BINS - 1)
+    edges = [(i / SHARE_BINS, (i + 1) / SHARE_BINS) for i in range(SHARE_BINS)]
+    left_out = len(_measured(values) - bin_of.keys())
+    return Binned(label=label, left_out=left_out, bins=_bins(edges, bin_of, values, seed))
+
+
+def _by_number(label: str, number_of: Mapping[str, int], values: Mapping[str, Values], seed: int) -> Binned:
+    """Bins of about as many queries each."""
+    measured = _measured(values)
+    numbers = np.array([number for query_id, number in number_of.items() if query_id in measured])  # [n]
+    cuts = np.quantile(numbers, np.linspace(0, 1, NUMBER_BINS + 1), method="inverted_cdf")
     highs = np.unique(cuts[1:]).astype(int).tolist()  # ascending
-    lows = [int(lengths.min()), *(high + 1 for high in highs[:-1])]
-    bin_of = {query_id: int(np.searchsorted(highs, length)) for query_id, length in length_of.items()}
+    lows = [int(numbers.min()), *(high + 1 for high in highs[:-1])]
+    bin_of = {query_id: int(np.searchsorted(highs, number)) for query_id, number in number_of.items()}
     edges = list(zip(lows, highs, strict=True))
-    return Binned(label="words of the question", bins=_bins(edges, bin_of, values, seed))
+    left_out = len(measured - bin_of.keys()) or None
+    return Binned(label=label, left_out=left_out, bins=_bins(edges, bin_of, values, seed))
+
+
+def _measured(values: Mapping[str, Values]) -> set[str]:
+    return {query_id for of in values.values() for query_id in of.query_ids}
 
 
 def _bins(

@@ -158,6 +158,8 @@ class Analyses(Sparse):
 
     overlap: Binned | None = None
     length: Binned
+    title: Binned | None = None
+    links: Binned | None = None
     groups: dict[str, Group] | None = None
 
 

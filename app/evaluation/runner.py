@@ -39,6 +39,7 @@ from indexer.base.progress import Advance, part_of, progress
 from indexer.base.settings import nearest
 from indexer.base.text import counted, is_file_name
 from indexer.index import Index, Level
+from indexer.links import LinkGraph
 from retriever.answers import AnswerKind
 from retriever.ranking import Pipeline, Query, Ranking
 from retriever.search.runs import Qrels, read_run, write_run
@@ -124,6 +125,7 @@ def evaluate(plan: Plan) -> Results:
         raise UsageError(f"--baseline {baseline}: it is not evaluated", nearest(baseline, names))
     measures = plan_measures(plan.measures, plan.queries, plan.qrels is not None, plan.depth, plan.usual)
     query_ids = [query.id for query in plan.queries]
+    links = plan.index.links
     numbers = Numbers(plan.index)
     judgements = None if plan.qrels is None else numbers.judgements(plan.qrels, query_ids, plan.qrels_name)
     foreign = {path: numbers.run(read_run(path), query_ids, plan.depth, str(path)) for path in plan.runs}
@@ -161,7 +163,7 @@ def evaluate(plan: Plan) -> Results:
             main_measure=measures.main.name,
             comparisons=compare({name: of.values for name, of in measured.items()}, order, plan.seed),
             curves=_curves(measured, measures),
-            analyses=_analyses(plan, measured, judgements, measures.main.name),
+            analyses=_analyses(plan, links, measured, judgements, measures.main.name),
             differences=_differences(plan, measured, baseline, measures.main.name),
             counts=_counts(plan.queries, judgements),
             judged_level=None if judgements is None else judgements.level,
@@ -265,14 +267,22 @@ def _curves(measured: Mapping[str, Measured], measures: MeasurePlan) -> Curves:
 
 
 def _analyses(
-    plan: Plan, measured: Mapping[str, Measured], judgements: Judgements | None, main: str
+    plan: Plan,
+    links: LinkGraph,
+    measured: Mapping[str, Measured],
+    judgements: Judgements | None,
+    main: str,
 ) -> Analyses:
     values = {name: of.values[main] for name, of in measured.items() if main in of.values}
-    texts = analyses.gold_texts(plan.queries, measured, judgements, plan.index.passages)
+    queries, passages = plan.queries, plan.index.passages
+    having = {query_id for of in values.values() for query_id in of.query_ids}
+    rows = analyses.gold_rows([q for q in queries if q.id in having], measured, judgements)
     all_values = {name: of.values for name, of in measured.items()}
     return Analyses(
-        overlap=analyses.by_overlap(plan.queries, texts, values, plan.seed) if texts else None,
-        length=analyses.by_length(plan.queries, values, plan.seed),
+        overlap=analyses.by_overlap(queries, rows, passages, values, plan.seed) if rows else None,
+        length=analyses.by_length(queries, values, plan.seed),
+        title=analyses.by_title(queries, rows, passages, values, plan.seed) if rows else None,
+        links=analyses.by_links(rows, passages, links, values, plan.seed) if rows and len(links) else None,
         groups=analyses.by_group(plan.groups, all_values) if plan.groups else None,
     )
 

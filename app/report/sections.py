@@ -145,10 +145,15 @@ def _curves(results: Results) -> dict[str, Any] | None:
 
 
 def _kinds(results: Results) -> dict[str, Any] | None:
-    """The main measure by overlap and by length of the question, all measures by groups."""
-    overlap, length = results.analyses.overlap, results.analyses.length
-    figures = [_bins_figure(results, overlap, "By overlap of question and passage")] if overlap else []
-    figures.append(_bins_figure(results, length, "By length of the question"))
+    """The main measure by overlap, length, title and links of the question, all measures by groups."""
+    of = results.analyses
+    binned = [
+        (of.overlap, "By overlap of question and passage"),
+        (of.length, "By length of the question"),
+        (of.title, "By title: does the question name the article?"),
+        (of.links, "By links to the article"),
+    ]
+    figures = [_bins_figure(results, one, title) for one, title in binned if one is not None]
     groups = results.analyses.groups or {}
     measures = [
         measure

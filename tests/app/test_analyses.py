@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from app.evaluation import analyses
-from app.evaluation.analyses import gold_texts, overlap
+from app.evaluation.analyses import gold_rows, overlap
 from app.evaluation.judgements import FIRST_UNKNOWN, Judgements
 from app.evaluation.measured import Measured
 from app.evaluation.measures import Values, bootstrap_interval
@@ -20,6 +20,14 @@ def by_overlap(*arguments):
 
 def by_length(*arguments):
     return analyses.by_length(*arguments).model_dump()
+
+
+def by_title(*arguments):
+    return analyses.by_title(*arguments).model_dump()
+
+
+def by_links(*arguments):
+    return analyses.by_links(*arguments).model_dump()
 
 
 def by_group(*arguments):
@@ -65,9 +73,11 @@ def test_five_bins_with_their_edges():
     """Ten words: 0 to 10 of them in the passage. 0.2 is in the second bin, 1 in the last."""
     words = "amber birch cedar delta ember fjord grove heron inlet jetty".split()
     queries = [Query(f"q{count}", " ".join(words)) for count in range(11)]
-    texts = {f"q{count}": ["nothing", " ".join(words[:count])] for count in range(11)}
+    texts = ["nothing", *(" ".join(words[:count]) for count in range(11))]
+    passages = [SimpleNamespace(title="", text=text) for text in texts]
+    rows = {f"q{count}": [0, count + 1] for count in range(11)}
     values = {"a": values_of(**{f"q{count}": count % 2 for count in range(11)}), "b": values_of(q0=1, q1=0)}
-    report = by_overlap(queries, texts, values)
+    report = by_overlap(queries, rows, passages, values)
     assert [(bin_["low"], bin_["high"]) for bin_ in report["bins"]] == [
         (0.0, 0.2),
         (0.2, 0.4),
@@ -86,19 +96,10 @@ def test_five_bins_with_their_edges():
 
 def test_questions_without_a_passage_are_counted():
     queries = [Query("q0", "amber"), Query("q1", "birch"), Query("q2", "who is it"), Query("q3", "cedar")]
-    report = by_overlap(queries, {"q0": ["amber"], "q2": ["amber"]}, {"a": values_of(q0=1, q1=0, q2=0)})
+    amber = [SimpleNamespace(title="", text="amber")]
+    report = by_overlap(queries, {"q0": [0], "q2": [0]}, amber, {"a": values_of(q0=1, q1=0, q2=0)})
     assert report["left_out"] == 2  # q1 and q2; q3 has no value
     assert sum(bin_["queries"] for bin_ in report["bins"]) == 1
-
-
-class Passages:
-    """Texts by row, of a document for each two rows."""
-
-    def __len__(self):
-        return 6
-
-    def __getitem__(self, row):
-        return SimpleNamespace(title=f"T{row // 2}", text=f"text {row}")
 
 
 def test_the_passage_of_a_question():
@@ -114,19 +115,51 @@ def test_the_passage_of_a_question():
         "q4": {FIRST_UNKNOWN: 1, 0: 0},
     }
     judged = Judgements("passages", relevance, 0)
-    assert gold_texts(queries, measured, judged, Passages()) == {
-        "q0": ["T2 text 5"],  # b has it at rank 1, a at rank 2
-        "q1": ["T0 text 1", "T2 text 4"],  # judged, and none better
-        "q2": ["T2 text 5"],  # the better one is not here
-        "q3": ["T0 text 1"],  # both at rank 2: the smaller row
-        "q4": [],
+    assert gold_rows(queries, measured, judged) == {
+        "q0": [5],  # b has it at rank 1, a at rank 2
+        "q1": [1, 4],  # judged, and none better
+        "q2": [5],  # the better one is not here
+        "q3": [1],  # both at rank 2: the smaller row
     }
     reverse = dict(reversed(measured.items()))
-    assert gold_texts(queries, reverse, judged, Passages()) == gold_texts(
-        queries, measured, judged, Passages()
-    )
+    assert gold_rows(queries, reverse, judged) == gold_rows(queries, measured, judged)
     of_documents = Judgements("documents", {"q0": {0: 1}}, 0)
-    assert gold_texts(queries, measured, of_documents, Passages())["q1"] == ["T1 text 3"]
+    assert gold_rows(queries, measured, of_documents)["q1"] == [3]
+
+
+# --- title, links --------------------------------------------------------------------------------
+
+
+class Passages:
+    """A document for each two rows."""
+
+    TITLES = ("Amber Road", "Birch", "Of")
+
+    def __getitem__(self, row):
+        return SimpleNamespace(title=self.TITLES[row // 2], text="amber birch road")
+
+    def document_rows(self, rows):
+        return rows // 2
+
+
+def test_titles_in_the_question_by_hand():
+    queries = [Query("q0", "how long is the amber road"), Query("q1", "is amber a stone"), Query("q2", "of")]
+    rows = {"q0": [0], "q1": [1, 3], "q2": [4]}  # both words; one of two, and none; function words alone
+    report = by_title(queries, rows, Passages(), {"a": values_of(q0=1, q1=0, q2=1)})
+    assert [bin_["queries"] for bin_ in report["bins"]] == [0, 0, 1, 0, 1]
+    assert report["bins"][4]["pipelines"]["a"]["mean"] == 1
+    assert report["left_out"] == 1
+
+
+def test_links_to_the_article_by_hand():
+    """Documents 0, 1 and 2 have 3, 0 and 2 links; of several passages that of the most linked counts."""
+    links = SimpleNamespace(incoming_offsets=np.array([0, 3, 3, 5]))
+    rows = {"q0": [0, 2], "q1": [3], "q2": [4], "q3": [5]}
+    values = {"a": values_of(q0=1, q1=0, q2=1, q3=0, q4=1)}
+    report = by_links(rows, Passages(), links, values)
+    bins = [(bin_["low"], bin_["high"], bin_["pipelines"]["a"]["mean"]) for bin_ in report["bins"]]
+    assert bins == [(0, 0, 0), (1, 2, 0.5), (3, 3, 1)]
+    assert report["left_out"] == 1
 
 
 # --- length, groups ------------------------------------------------------------------------------

@@ -73,8 +73,18 @@ class FakeIds:
         return np.array([row.get(value, -1) for value in hashes.tolist()], np.int32)
 
 
+class FakeLinks:
+    """As much of a `LinkGraph`: two links to the first document, and one to each other."""
+
+    incoming_offsets = np.array([0, *range(2, len(TEXTS) + 2)])
+
+    def __len__(self):
+        return len(TEXTS) + 1
+
+
 def index_of(tmp_path: Path) -> SimpleNamespace:
     return SimpleNamespace(
+        links=FakeLinks(),
         passages=FakePassages(),
         document_ids=FakeIds(),
         path=tmp_path / "index",
@@ -270,7 +280,7 @@ def test_curves_go_as_deep_as_the_runs(tmp_path):
 def test_analyses(tmp_path):
     results = run(tmp_path, groups={"cities": ("1", "q 3", "unknown"), "rivers": ("2",)})
     analyses = results["analyses"]
-    assert set(analyses) == {"overlap", "length", "groups"}
+    assert set(analyses) == {"overlap", "length", "title", "links", "groups"}
     assert analyses["groups"]["cities"]["queries"] == 2
     assert analyses["groups"]["cities"]["pipelines"]["good"]["accuracy@20"] == 0.5
     # "capital of France" 2 of 2; "river of Lyon" 1 of 2; "a city in America" 2 of 2
@@ -278,9 +288,12 @@ def test_analyses(tmp_path):
     assert analyses["overlap"]["left_out"] == 0
     assert analyses["overlap"]["bins"][4]["pipelines"]["good"]["mean"] == 0.5
     assert sum(bin_["queries"] for bin_ in analyses["length"]["bins"]) == 3
+    assert [bin_["queries"] for bin_ in analyses["title"]["bins"]] == [2, 0, 0, 0, 1]  # "river of Lyon"
+    links = [(bin_["low"], bin_["high"], bin_["queries"]) for bin_ in analyses["links"]["bins"]]
+    assert links == [(1, 1, 2), (2, 2, 1)]
     assert "groups" not in run(tmp_path)["analyses"]
     nothing = run(tmp_path, pipelines={"empty": PIPELINES["empty"]}, qrels=None)
-    assert "overlap" not in nothing["analyses"]
+    assert set(nothing["analyses"]) == {"length"}
 
 
 def test_differences_from_the_baseline(tmp_path):
