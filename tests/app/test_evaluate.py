@@ -749,7 +749,8 @@ def test_a_test_set_is_written_as_files_without_an_index(test_set, tmp_path, cap
 
 
 @pytest.mark.parametrize("both", [True, False])
-def test_either_a_test_set_or_questions(test_set, arguments, both):
+def test_either_a_test_set_or_questions(test_set, arguments, both, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     given = (
         [*test_set[0], "--queries", "q.jsonl"] if both else ["--index", "x", "--output", "y", *arguments[-3:]]
     )
