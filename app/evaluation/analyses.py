@@ -13,7 +13,7 @@ Nothing here ranks or measures: values and the relevance of results come in.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from app.evaluation.measured import Measured
 from app.evaluation.measures import SEED, Values, bootstrap_interval, mean_of
 from app.evaluation.results import Bin, Binned, Difference, Group, Share, Top, difference
 from indexer.links import LinkGraph
-from indexer.passages import PassageStore
+from indexer.passages import Passage, PassageStore
 from retriever.ranking import Query
 from retriever.search.query_words import term
 
@@ -62,8 +62,8 @@ def gold_rows(
         if judgements is not None and judgements.level == "passages":
             relevance = judgements.relevance.get(query.id, {})
             known = {row: value for row, value in relevance.items() if row < FIRST_UNKNOWN and value > 0}
-            highest = max(known.values(), default=0)
             if known:
+                highest = max(known.values())
                 rows[query.id] = [row for row, value in known.items() if value == highest]
         if query.id not in rows and query.id in best and best[query.id][1] < FIRST_UNKNOWN:
             rows[query.id] = [best[query.id][1]]
@@ -83,12 +83,11 @@ def by_overlap(
     the pipelines. left_out: how many questions have no passage, or function words alone.
     """
 
-    def shares(query: Query) -> Iterable[float | None]:
-        for passage in map(passages.__getitem__, rows.get(query.id, ())):
-            yield overlap(query.text, f"{passage.title} {passage.text}")
+    def share(query: Query, passage: Passage) -> float | None:
+        return overlap(query.text, f"{passage.title} {passage.text}")
 
     label = "share of the question's words that its relevant passage holds"
-    return _by_share(label, {query.id: shares(query) for query in queries}, values, seed)
+    return _by_share(label, share, queries, rows, passages, values, seed)
 
 
 def by_title(
@@ -100,12 +99,11 @@ def by_title(
 ) -> Binned:
     """The same by the share of the title's words that the question holds: 1 if it names the article."""
 
-    def shares(query: Query) -> Iterable[float | None]:
-        for row in rows.get(query.id, ()):
-            yield overlap(passages[row].title, query.text)
+    def share(query: Query, passage: Passage) -> float | None:
+        return overlap(passage.title, query.text)
 
     label = "share of the words of the relevant passage's title that the question holds"
-    return _by_share(label, {query.id: shares(query) for query in queries}, values, seed)
+    return _by_share(label, share, queries, rows, passages, values, seed)
 
 
 def by_length(queries: Sequence[Query], values: Mapping[str, Values], seed: int = SEED) -> Binned:
@@ -134,24 +132,28 @@ def by_links(
 
 def _by_share(
     label: str,
-    shares: Mapping[str, Iterable[float | None]],
+    share: Callable[[Query, Passage], float | None],
+    queries: Sequence[Query],
+    rows: Mapping[str, Sequence[int]],
+    passages: PassageStore,
     values: Mapping[str, Values],
     seed: int,
 ) -> Binned:
-    """Bins of equal width by the largest share of each query."""
+    """Bins of equal width by the largest share of a query with one of its passages, 0 to 1."""
     bin_of: dict[str, int] = {}
-    for query_id, of in shares.items():
-        known = [share for share in of if share is not None]
+    for query in queries:
+        shares = [share(query, passages[row]) for row in rows.get(query.id, ())]
+        known = [of_passage for of_passage in shares if of_passage is not None]
         if known:
-            bin_of[query_id] = min(int(max(known) * SHARE_BINS + 1e-9), SHARE_BINS - 1)
+            bin_of[query.id] = min(int(max(known) * SHARE_BINS + 1e-9), SHARE_BINS - 1)
     edges = [(i / SHARE_BINS, (i + 1) / SHARE_BINS) for i in range(SHARE_BINS)]
-    left_out = len(_measured(values) - bin_of.keys())
+    left_out = len(measured_ids(values) - bin_of.keys())
     return Binned(label=label, left_out=left_out, bins=_bins(edges, bin_of, values, seed))
 
 
 def _by_number(label: str, number_of: Mapping[str, int], values: Mapping[str, Values], seed: int) -> Binned:
     """Bins of about as many queries each."""
-    measured = _measured(values)
+    measured = measured_ids(values)
     numbers = np.array([number for query_id, number in number_of.items() if query_id in measured])  # [n]
     cuts = np.quantile(numbers, np.linspace(0, 1, NUMBER_BINS + 1), method="inverted_cdf")
     highs = np.unique(cuts[1:]).astype(int).tolist()  # ascending
@@ -162,7 +164,8 @@ def _by_number(label: str, number_of: Mapping[str, int], values: Mapping[str, Va
     return Binned(label=label, left_out=left_out, bins=_bins(edges, bin_of, values, seed))
 
 
-def _measured(values: Mapping[str, Values]) -> set[str]:
+def measured_ids(values: Mapping[str, Values]) -> set[str]:
+    """The ids of the queries that have a value of any pipeline."""
     return {query_id for of in values.values() for query_id in of.query_ids}
 
 

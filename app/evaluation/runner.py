@@ -275,7 +275,7 @@ def _analyses(
 ) -> Analyses:
     values = {name: of.values[main] for name, of in measured.items() if main in of.values}
     queries, passages = plan.queries, plan.index.passages
-    having = {query_id for of in values.values() for query_id in of.query_ids}
+    having = analyses.measured_ids(values)
     rows = analyses.gold_rows([q for q in queries if q.id in having], measured, judgements)
     all_values = {name: of.values for name, of in measured.items()}
     return Analyses(
