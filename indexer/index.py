@@ -220,6 +220,11 @@ class Index:
         with self._lock:
             return self._lucene
 
+    def rarest(self, texts: Sequence[str]) -> list[int | None]:
+        """See `LuceneIndex.rarest`; read on this machine, also where searches are on a cluster."""
+        with self._lock:
+            return self._lucene.rarest(texts)
+
     @cached_property
     def _lucene(self) -> LuceneIndex:
         from indexer.search.lucene_index import LuceneIndex

@@ -1,11 +1,11 @@
-"""Where pipelines differ: by overlap, length, title and links of the questions, by groups, and one by one.
+"""Where pipelines differ: by overlap, length, title and links of questions, by groups, and one by one.
 
 The overlap of a question with its passage is the share of the question's words that the passage holds
 too (HLP, section 6.2, figure 4). HLP counts WordPieces, function words included; here words are
 compared by their stems and function words are skipped, as BM25 does, so that "what is the" fills no bin.
 The passage is the one that is judged most relevant, or else the best-ranked relevant one of any pipeline;
 a question without either is skipped and counted. The same passage says what a question asks about: whether
-it names the article, and how many hyperlinks lead there.
+it names the article, how rare that name is, and how many hyperlinks lead there.
 
 Nothing here ranks or measures: values and the relevance of results come in.
 """
@@ -128,6 +128,30 @@ def by_links(
         query_id: int(incoming[passages.document_rows(np.array(of))].max()) for query_id, of in rows.items()
     }
     return _by_number("links to the article of the relevant passage", number_of, values, seed)
+
+
+def by_rarity(
+    rows: Mapping[str, Sequence[int]],
+    passages: PassageStore,
+    rarest: Callable[[Sequence[str]], Sequence[int | None]],
+    values: Mapping[str, Values],
+    seed: int = SEED,
+) -> Binned | None:
+    """The same by how rare the title of the relevant passage is; of several, the rarest.
+
+    rarest: from titles to the number of passages that hold the rarest word of each. None if no title has a
+    word.
+    """
+    titles = {query_id: [passages[row].title for row in of] for query_id, of in rows.items()}
+    different = list({title for of in titles.values() for title in of})
+    count_of = dict(zip(different, rarest(different), strict=True))
+    number_of = {}
+    for query_id, of in titles.items():
+        counts = [count for title in of if (count := count_of[title]) is not None]
+        if counts:
+            number_of[query_id] = min(counts)
+    label = "passages that hold the rarest word of the relevant passage's title"
+    return _by_number(label, number_of, values, seed) if number_of else None
 
 
 def _by_share(

@@ -85,27 +85,37 @@ def make_models(
     output: Path,
     ray: str | None = None,
 ) -> Path:
-    """Run all steps that are not finished, and add the encoders to the indexes; returns the pipelines' file.
+    """Run all steps that are not finished, and build the indexes; returns the pipelines' file.
 
-    ray: the address of a cluster for the steps that can use one. Raises `InputError` for the first step that
-    fails.
+    Indexes that search the vectors of encoders from steps are built after these, others before: steps may
+    read them. ray: the address of a cluster for the steps that can use one. Raises `InputError` for the
+    first step that fails.
     """
-    encoders: dict[Path, None] = {}
+    encoders = dict.fromkeys(path for row in experiment.rows for path in steps.encoders(row))
+    if not encoders:
+        _build_indexes(experiment, [], build_index, output)
     for row in experiment.rows:
         for step in steps.of_row(row).values():
             _make(step, ray)
-        encoders |= dict.fromkeys(steps.encoders(row))
-    for name, source in experiment.indexes.items():
+    if encoders:
         more = [word for path in encoders for word in ("--encoder", str(path))]
+        _build_indexes(experiment, more, build_index, output)
+    pipelines = output / "pipelines.toml"
+    write_output(pipelines, steps.pipelines().encode())
+    return pipelines
+
+
+def _build_indexes(
+    experiment: Experiment, more: list[str], build_index: Callable[[IndexSource], None], output: Path
+) -> None:
+    """Build the indexes that are missing or were built with other options. more: for each of them."""
+    for name, source in experiment.indexes.items():
         whole = source.model_copy(update={"build": [*source.build, *more]})
         record, made_from = output / "steps" / f"index.{name}.json", {"build": whole.build}
         is_built = record.is_file() and read_json(record) == made_from
         if not (is_built and (source.path / "manifest.json").exists()):
             build_index(whole)
             write_output_json(record, made_from)
-    pipelines = output / "pipelines.toml"
-    write_output(pipelines, steps.pipelines().encode())
-    return pipelines
 
 
 def _make(step: Step, ray: str | None) -> None:

@@ -159,6 +159,7 @@ class Analyses(Sparse):
     overlap: Binned | None = None
     length: Binned
     title: Binned | None = None
+    rarity: Binned | None = None
     links: Binned | None = None
     groups: dict[str, Group] | None = None
 
@@ -268,7 +269,8 @@ class Results(Record):
             yield from (pair.a, pair.b)
         for case in self.differences:
             yield from (case.a, case.b)
-        for binned in (self.analyses.overlap, self.analyses.length):
+        of = self.analyses
+        for binned in (of.overlap, of.length, of.title, of.rarity, of.links):
             for bin_ in binned.bins if binned else ():
                 yield from bin_.pipelines
         for group in (self.analyses.groups or {}).values():

@@ -282,6 +282,11 @@ def _analyses(
         overlap=analyses.by_overlap(queries, rows, passages, values, plan.seed) if rows else None,
         length=analyses.by_length(queries, values, plan.seed),
         title=analyses.by_title(queries, rows, passages, values, plan.seed) if rows else None,
+        rarity=(
+            analyses.by_rarity(rows, passages, plan.index.rarest, values, plan.seed)
+            if rows and plan.index.has_lucene
+            else None
+        ),
         links=analyses.by_links(rows, passages, links, values, plan.seed) if rows and len(links) else None,
         groups=analyses.by_group(plan.groups, all_values) if plan.groups else None,
     )

@@ -145,12 +145,13 @@ def _curves(results: Results) -> dict[str, Any] | None:
 
 
 def _kinds(results: Results) -> dict[str, Any] | None:
-    """The main measure by overlap, length, title and links of the question, all measures by groups."""
+    """The main measure by overlap, length, title, rarity and links of the question, all measures by groups."""
     of = results.analyses
     binned = [
         (of.overlap, "By overlap of question and passage"),
         (of.length, "By length of the question"),
         (of.title, "By title: does the question name the article?"),
+        (of.rarity, "By rarity of the title"),
         (of.links, "By links to the article"),
     ]
     figures = [_bins_figure(results, one, title) for one, title in binned if one is not None]

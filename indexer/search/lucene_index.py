@@ -255,6 +255,14 @@ class LuceneIndex:
         results = self._pool.map(lambda part: self._search(part, k, similarity), parts)
         return [hits for part in results for hits in part]
 
+    def rarest(self, texts: Sequence[str]) -> list[int | None]:
+        """How many passages hold the rarest word of each text; None for a text without words.
+
+        Words are compared by their stems; stop words are skipped. Raises `DamagedIndexError` if a file is
+        damaged.
+        """
+        return self._pool.submit(self._rarest, texts).result()
+
     def close(self) -> None:
         """Unmap the files; no search may follow."""
         self._pool.submit(_close, self._reader).result()
@@ -331,6 +339,19 @@ class LuceneIndex:
             return results
         except (java_error(), UnicodeDecodeError) as error:  # the latter of an id that was altered
             raise self._damaged(error) from None
+
+    def _rarest(self, texts: Sequence[str]) -> list[int | None]:
+        analyzers, term = java_class("io.anserini.analysis.AnalyzerUtils"), "org.apache.lucene.index.Term"
+        numbers = []
+        try:
+            with _MAKING_A_QUERY:
+                for text in texts:
+                    words = analyzers.analyze(self._analyzer, text.encode("utf-8", "replace").decode())
+                    terms = (java_class(term)("contents", word) for word in words)
+                    numbers.append(min((int(self._reader.docFreq(one)) for one in terms), default=None))
+        except java_error() as error:
+            raise self._damaged(error) from None
+        return numbers
 
     def _search_segments(self, searcher: Any, query: Any, limit: int) -> Any:
         """As `IndexSearcher.search`, which does this with all segments."""

@@ -94,6 +94,8 @@ def index_of(tmp_path: Path) -> SimpleNamespace:
         manifest={"format_version": 1},
         parts={"passages": {"files": {}}},
         updates=[],
+        has_lucene=True,
+        rarest=lambda titles: [len(title) for title in titles],
     )
 
 
@@ -280,7 +282,7 @@ def test_curves_go_as_deep_as_the_runs(tmp_path):
 def test_analyses(tmp_path):
     results = run(tmp_path, groups={"cities": ("1", "q 3", "unknown"), "rivers": ("2",)})
     analyses = results["analyses"]
-    assert set(analyses) == {"overlap", "length", "title", "links", "groups"}
+    assert set(analyses) == {"overlap", "length", "title", "rarity", "links", "groups"}
     assert analyses["groups"]["cities"]["queries"] == 2
     assert analyses["groups"]["cities"]["pipelines"]["good"]["accuracy@20"] == 0.5
     # "capital of France" 2 of 2; "river of Lyon" 1 of 2; "a city in America" 2 of 2
@@ -291,7 +293,11 @@ def test_analyses(tmp_path):
     assert [bin_["queries"] for bin_ in analyses["title"]["bins"]] == [2, 0, 0, 0, 1]  # "river of Lyon"
     links = [(bin_["low"], bin_["high"], bin_["queries"]) for bin_ in analyses["links"]["bins"]]
     assert links == [(1, 1, 2), (2, 2, 1)]
-    assert "groups" not in run(tmp_path)["analyses"]
+    rarity = [(bin_["low"], bin_["high"], bin_["queries"]) for bin_ in analyses["rarity"]["bins"]]
+    assert rarity == [(4, 4, 1), (5, 5, 1), (6, 8, 1)]  # Lyon, Paris, New York
+    without = index_of(tmp_path)
+    without.has_lucene = False
+    assert not {"groups", "rarity"} & set(run(tmp_path, index=without)["analyses"])
     nothing = run(tmp_path, pipelines={"empty": PIPELINES["empty"]}, qrels=None)
     assert set(nothing["analyses"]) == {"length"}
 

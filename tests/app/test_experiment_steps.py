@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from command import ROOT
 
+from app.commands.train_fusion import TrainFusionOptions
 from app.evaluate import EvaluateOptions
 from app.evaluation import making
 from app.evaluation.experiments import Experiment, read_experiment
@@ -187,6 +188,12 @@ def test_each_step_is_run_once_and_after_an_interruption_only_the_others(steps_o
     assert not commands
 
 
+def test_an_index_that_needs_no_step_is_built_first_for_steps_may_read_it(steps_of, commands, tmp_path):
+    experiment, steps = steps_of(TOML.replace('searcher = "dense"\nencoder', 'of = "bm25"\nrerank'))
+    make_models(steps, experiment, lambda source: commands.append(f"index {source.path}"), tmp_path / "out")
+    assert [line.split()[0] for line in commands][:3] == ["index", "build", "mine"]
+
+
 def test_steps_that_can_use_a_cluster_get_its_address(steps_of, monkeypatch, tmp_path):
     ran: list[list[str]] = []
 
@@ -270,6 +277,7 @@ OPTIONS = {
     "sweep": SweepOptions,
     "evaluate": EvaluateOptions,
     "negatives": NegativesOptions,
+    "train-fusion": TrainFusionOptions,
 }
 CONFIGS = {"mlm": MlmConfig, "train": TrainConfig, "pretrain": PretrainConfig, "finetune": FinetuneConfig}
 

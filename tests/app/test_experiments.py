@@ -25,6 +25,7 @@ from retriever.ranking import Query
 FILES = sorted((ROOT / "experiments").glob("*.toml"))
 # Questions asked on another corpus than their own, or indexes without vectors.
 OWN = {
+    "answers",
     "baselines",
     "best",
     "folds",
@@ -32,6 +33,7 @@ OWN = {
     "hlp-minilm",
     "hlp-static",
     "rerankers",
+    "together",
     "wikispeedia",
 }
 

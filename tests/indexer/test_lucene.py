@@ -205,6 +205,12 @@ def test_dirichlet_by_hand(tiny):
     np.testing.assert_allclose(scores, wanted, rtol=1e-5)
 
 
+def test_the_rarest_word_of_a_text(tiny):
+    """amber and birch are in two passages, cedar too; a stem counts, a stop word does not."""
+    texts = ["amber birch", "the cedars of haven", "amber zebra", "the of", "", "Amber \ud800"]
+    assert tiny.rarest(texts) == [2, 1, 0, None, None, 2]
+
+
 def test_equal_scores_come_by_id_and_searches_repeat(index):
     [first] = index.search(["title"], 53, BM25())
     assert len(first[0]) == 53
