@@ -145,7 +145,7 @@ def _curves(results: Results) -> dict[str, Any] | None:
 
 
 def _kinds(results: Results) -> dict[str, Any] | None:
-    """The main measure by overlap, length, title, rarity and links of the question, all measures by groups."""
+    """The main measure by overlap, length, title, rarity and links of questions, all measures by groups."""
     of = results.analyses
     binned = [
         (of.overlap, "By overlap of question and passage"),
