@@ -1,6 +1,6 @@
-"""python app/search.py: a question on the command line.
+"""python app/search.py: a question on the command line, or a file of them for a TREC run.
 
-Entry script: it reads options, asks `app.service`, and prints.
+Entry script: it reads options, asks `app.service` or all questions in batches, and prints or writes.
 """
 
 from __future__ import annotations
@@ -26,12 +26,20 @@ from indexer.base.errors import UsageError
 from indexer.base.options import Options, parse_options
 from indexer.base.text import counted, printable
 from indexer.partition_actors import searched_on_ray
+from indexer.store.outputs import check_replaceable
+from retriever.queries import read_queries
+from retriever.search.runs import write_run
 
 PROGRAM = "python app/search.py"
+_DEPTH = 100
+_BATCH = 256
 
 
 class SearchOptions(Options):
-    """Ask an index a question: ranked passages with title, address, and the question's words marked."""
+    """Ask an index a question: ranked passages with title, address, and the question's words marked.
+
+    With --queries: all questions of a file, which need no answers or judgements, as a TREC run.
+    """
 
     question: CliPositionalArg[list[str]] = Field([])
     """the question"""
@@ -42,8 +50,12 @@ class SearchOptions(Options):
     vectors of linkseek-static, bm25 without vectors)"""
     pipelines_file: Path | None = None
     """a TOML file with pipelines of your own"""
-    k: Annotated[int, Field(ge=1, le=1000)] = 5
-    """how many passages to show"""
+    k: Annotated[int, Field(ge=1, le=1000)] | None = None
+    """how many passages of a question; default: 5, with --queries 100"""
+    queries: Path | None = None
+    """questions: JSONL, TSV (MS MARCO) or CSV (DPR), also compressed"""
+    output: Path | None = None
+    """with --queries: the run to write"""
     json_: bool = Field(False, alias="json")
     """print JSON for programs"""
     pipelines: bool = False
@@ -64,16 +76,46 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     if options.pipelines:
         print("\n".join(service.pipelines.available()))
         return
+    if options.queries or options.output:
+        _write_run(service, options)
+        return
     if not options.question:
         raise UsageError("the question is missing", f'For example: {program} "Who named oxygen?"')
     pipeline = options.pipeline or service.pipelines.recommended
     searched = searched_on_ray(service.index, options.ray, replicas=options.replicas, partial=options.partial)
     with searched:
-        answer = service.search(" ".join(options.question), pipeline, options.k)
+        answer = service.search(" ".join(options.question), pipeline, options.k or 5)
     if options.json_:
         sys.stdout.buffer.write(orjson.dumps(answer.to_json(), option=orjson.OPT_INDENT_2) + b"\n")
     else:
         print_answer(answer, Console())
+
+
+def _write_run(service: SearchService, options: SearchOptions) -> None:
+    """All questions of a file through one pipeline, and their results into a TREC run."""
+    from app.evaluation.runner import search  # not at the top: a single question would wait for it
+
+    if not (options.queries and options.output):
+        raise UsageError("--queries and --output need each other", "Name the questions, and the run.")
+    if options.question or options.json_:
+        raise UsageError("--queries writes a run", "Leave out the question and --json.")
+    if options.output.is_dir():
+        raise UsageError(f"--output {options.output}: is a folder", "Name a file for the run.")
+    check_replaceable(options.output)
+    name = options.pipeline or service.pipelines.recommended
+    queries, index = read_queries(options.queries), service.index
+    with searched_on_ray(index, options.ray, replicas=options.replicas, partial=options.partial):
+        pipeline = service.pipelines.open(name)
+        ranking, seconds = search(
+            pipeline, queries, min(options.k or _DEPTH, len(index.passages)), _BATCH, name
+        )
+        missing = index.searches.missing if index.searches else []
+    write_run(options.output, ranking, index.passages.ids, tag=name)
+    asked = f"{counted(len(queries), 'question')} in {seconds:,.1f} s ({len(queries) / seconds:,.0f}/s)"
+    print(f"{options.output}: {asked}", file=sys.stderr)
+    if missing:
+        without = f"without {counted(len(missing), 'partition')}: {', '.join(map(printable, missing))}"
+        print(without, file=sys.stderr)
 
 
 def print_answer(answer: Answer, console: Console) -> None:

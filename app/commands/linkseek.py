@@ -41,7 +41,7 @@ COMMANDS = {
         "recall": Command("indexer.recall", "compare an index with the exact search, choose its settings"),
     },
     "Search": {
-        "search": Command("app.search", "ask an index a question"),
+        "search": Command("app.search", "ask an index a question, or all of a file for a run"),
         "app": Command("app.commands.start", "open the search pages in a browser"),
     },
     "Measure": {

@@ -14,6 +14,7 @@ from app import search as command
 from app.pipelines import RECOMMENDED, read_pipelines
 from app.service import Answer, Hit
 from indexer.base.errors import DamagedIndexError, InputError, LinkseekError, UsageError, exit_on_error
+from retriever.search.runs import read_run
 
 HIT = Hit(1, 0.5, "a#0", "a", "A title", "A text of words.", "https://a.example.org/a", ((2, 6),))
 
@@ -87,6 +88,21 @@ def test_pipelines_of_ones_own(run, tmp_path):
     assert "mine: 3 passages" in run("volcano", "--pipeline", "mine", "--pipelines-file", str(path))
 
 
+def test_a_file_of_questions_becomes_a_run(run, built_index, tmp_path, capsysbinary):
+    """Neither answers nor judgements are needed; the results are those of single questions."""
+    asked = {"q 1": "volcano", "q2": "river", "q3": "zzz"}
+    queries, output = tmp_path / "asked.tsv", tmp_path / "runs" / "bm25.trec"
+    queries.write_text("".join(f"{id_}\t{text}\n" for id_, text in asked.items()))
+    main = ["--queries", str(queries), "--output", str(output), "--pipeline", "bm25"]
+    assert run(*main) == "" and read_run(output).keys() == {"q 1", "q2"}
+    for id_, results in read_run(output).items():
+        hits = json.loads(run(asked[id_], "--pipeline", "bm25", "--json", "-k", "100"))["hits"]
+        assert [*results] == [hit["passage_id"] for hit in hits]
+    command.main(["--index", str(built_index), *main, "-k", "1"])
+    assert b"3 questions in " in capsysbinary.readouterr().err
+    assert [len(results) for results in read_run(output).values()] == [1, 1]
+
+
 # --- what a terminal shows ------------------------------------------------------------------------
 
 
@@ -132,6 +148,11 @@ def test_a_title_that_is_missing():
         (["x", "-k", "many"], UsageError, "-k", ""),
         (["x", "-k", "1001"], UsageError, "-k", ""),
         (["x", "--pipelines-file", "none.toml"], UsageError, "none.toml", "TOML"),
+        (["--queries", "asked.tsv"], UsageError, "--output need each other", "and the run"),
+        (["x", "--output", "a.trec"], UsageError, "--output need each other", ""),
+        (["x", "--queries", "a.tsv", "--output", "a.trec"], UsageError, "writes a run", "Leave out"),
+        (["--queries", "a.tsv", "--output", "."], UsageError, "is a folder", "Name a file"),
+        (["--queries", "none.tsv", "--output", "a.trec"], InputError, "none.tsv", ""),
         (["x", "--index", "none"], DamagedIndexError, "none: no index here", "linkseek build"),
     ],
 )
