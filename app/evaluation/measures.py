@@ -141,7 +141,7 @@ def plan_measures(
     if not any(available.values()):
         raise InputError(
             "there is nothing to measure by: no question has answers, and there are no judgements",
-            "Give judgements with --qrels FILE, or questions with answers.",
+            "Give --qrels FILE, or questions with answers; `linkseek search --queries` writes a run without.",
         )
     measures = {m.name: m for m in map(parse_measure, names)}
     if not names:
