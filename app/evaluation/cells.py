@@ -169,7 +169,10 @@ def _make(pipelines: Pipelines, name: str, test_set: LoadedTestSet, depth: int, 
 
 
 def _made_from(pipelines: Pipelines, name: str, test_set: LoadedTestSet, depth: int) -> dict[str, Any]:
-    """The inputs of a run: if any of them changes, it is made anew."""
+    """The inputs of a run: if any of them changes, it is made anew.
+
+    A part's fingerprint says when the corpus was last written; what counts is what is in the part.
+    """
     index, entries = pipelines.index, pipelines.fingerprint(name)
     encoders = (entry["encoder"] for entry in entries.values() if "encoder" in entry)
     default = index.manifest.get("default_encoder")
@@ -178,7 +181,7 @@ def _made_from(pipelines: Pipelines, name: str, test_set: LoadedTestSet, depth: 
         "entries": entries,
         "index": {"text": index.manifest.get("text")}
         | {
-            part: value_sha256(manifest)
+            part: value_sha256({key: value for key, value in manifest.items() if key != "fingerprint"})
             for part, manifest in index.parts.items()
             if part in used or not part.startswith(f"{DENSE}/")
         },

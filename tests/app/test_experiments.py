@@ -283,6 +283,16 @@ def test_vectors_of_other_encoders_may_be_added_to_the_index(
     assert cells[0].pipeline == "bm25" and cells[0].status == status
 
 
+def test_a_corpus_that_was_copied_makes_no_cell_again(write, pipelines, tmp_path) -> None:
+    """Its new date is in the fingerprint of a part that is built again, with the same content."""
+    tables(write(), pipelines, tmp_path / "out", [])
+    part = pipelines.index.parts["documents"]
+    pipelines.index.parts["documents"] = {**part, "fingerprint": {**part["fingerprint"], "modified_ns": 1}}
+    cells: list[Cell] = []
+    tables(write(), pipelines, tmp_path / "out", cells)
+    assert cells[0].pipeline == "bm25" and cells[0].status == "kept"
+
+
 @pytest.mark.parametrize("file", ["bm25.trec", "bm25.json"])
 def test_a_cell_that_the_user_changed_is_kept(write, pipelines, tmp_path, file) -> None:
     tables(write(), pipelines, tmp_path / "out", [])
