@@ -38,8 +38,8 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     print(f"""
 Ask it something:     {linkseek} search "How long does Mercury take to go around the Sun?"
 Open the search page: {linkseek} app
-Measure re-ranking:   {linkseek} evaluate --index index/sample --test-set sample --pipeline bm25 bm25-squad \\
-                        --output results/reranked     (three minutes on two cores)
+Measure re-ranking:   {linkseek} evaluate --index index/sample --test-set sample --pipeline bm25 best \\
+                        --output results/reranked     (one to three minutes on two cores)
 Without a GPU:        {linkseek} build --corpus DUMP.xml.bz2 --index index/mine --encoder linkseek-static
 Index your own wiki:  {linkseek} build --corpus DUMP.xml.bz2 --index index/mine
 All commands:         {linkseek} --help""")
