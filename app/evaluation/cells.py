@@ -7,6 +7,7 @@ from the runs each time, which takes seconds. A cell that cannot be made has a r
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -290,7 +291,11 @@ def _mean(values: NDArray[np.float64]) -> Mean:
 def _differences(
     experiment: Experiment, rows: Sequence[RowFigures], number: int, table: _TestSetTable
 ) -> list[Comparison]:
-    """The pairs of rows of each group in a column; then a baseline outside of groups with each row of one."""
+    """The pairs of rows of each group in a column; then a baseline outside of groups with each row of one.
+
+    A name that rows of several groups have is shown with its group.
+    """
+    names_of = Counter(row.name for row in rows)
     column = experiment.columns[number]
     members = table.groups.get(column.group)
     measured: dict[str, dict[str, dict[str, Values]]] = {}  # group -> row -> measure
@@ -299,7 +304,9 @@ def _differences(
             names = row.pipelines(column, experiment.seeds)
             found = {m: _values(table.results, names, m, members) for m in column.measures}
             of_group = measured.setdefault(row.group, {})
-            of_group[row.name] = {m: Values(ids, v.mean(axis=0)) for m, (ids, v) in found.items()}
+            several = row.group and names_of[row.name] > 1
+            label = f"{row.group}: {row.name}" if several else row.name
+            of_group[label] = {m: Values(ids, v.mean(axis=0)) for m, (ids, v) in found.items()}
     pairs = [pair for group in measured.values() for pair in compare(group, column.measures)]
     alone = measured.pop("", {})
     if experiment.baseline in alone:

@@ -200,6 +200,16 @@ pipeline = "seed1"
         assert least == pytest.approx(min(1, 2 * smaller))  # two rows
 
 
+def test_rows_of_one_name_in_several_groups_are_all_compared_with_the_baseline(
+    write, pipelines, tmp_path
+) -> None:
+    text = TOML.replace('name = "seeds"', 'name = "BM25"').replace('baseline = "seeds"', 'baseline = "alone"')
+    rows = '[[rows]]\nname = "alone"\npipeline = "seed2"\n'
+    table = tables(write(text + rows), pipelines, tmp_path / "out", [])
+    named = {(d.a, d.b) for differences in table.differences for d in differences}
+    assert named == {("alone", "words: BM25"), ("alone", "models: BM25")}
+
+
 def test_the_json_of_the_table(write, pipelines, tmp_path) -> None:
     table = tables(write(), pipelines, tmp_path / "out", []).model_dump(mode="json")
     assert [column["title"] for column in table["columns"]] == ["Rivers", "rivers"]
