@@ -152,7 +152,7 @@ def test_a_killed_command_is_told(jobs):
 def test_a_killed_watcher_is_noticed_and_takes_its_command_with_it(jobs):
     code = "import os; print(os.getppid(), os.getpid(), flush=True); " + SLEEP
     job = running(jobs, jobs.start(order(code)))
-    until(lambda: jobs.log(job.id).strip())
+    until(lambda: len(jobs.log(job.id).split()) == 2)  # printed one by one
     watcher, command = map(int, jobs.log(job.id).split())
     os.kill(watcher, signal.SIGKILL)
     failed = ended(jobs, job)
