@@ -22,6 +22,7 @@ from app.evaluation.measures import SEED, MeasurePlan, Values, bootstrap_interva
 from app.evaluation.results import (
     VERSION,
     Analyses,
+    Binned,
     Counts,
     Curves,
     Difference,
@@ -34,7 +35,7 @@ from app.evaluation.results import (
     TestSetFacts,
 )
 from app.evaluation.significance import compare
-from indexer.base.errors import InputError, UsageError
+from indexer.base.errors import InputError, LinkseekError, UsageError
 from indexer.base.progress import Advance, part_of, progress
 from indexer.base.settings import nearest
 from indexer.base.text import counted, is_file_name
@@ -282,14 +283,21 @@ def _analyses(
         overlap=analyses.by_overlap(queries, rows, passages, values, plan.seed) if rows else None,
         length=analyses.by_length(queries, values, plan.seed),
         title=analyses.by_title(queries, rows, passages, values, plan.seed) if rows else None,
-        rarity=(
-            analyses.by_rarity(rows, passages, plan.index.rarest, values, plan.seed)
-            if rows and plan.index.has_lucene
-            else None
-        ),
+        rarity=_by_rarity(plan, rows, values) if rows else None,
         links=analyses.by_links(rows, passages, links, values, plan.seed) if rows and len(links) else None,
         groups=analyses.by_group(plan.groups, all_values) if plan.groups else None,
     )
+
+
+def _by_rarity(plan: Plan, rows: Mapping[str, Sequence[int]], values: Mapping[str, Values]) -> Binned | None:
+    """None also where Lucene cannot read its part, which an evaluation of vectors does not need."""
+    index = plan.index
+    if not index.has_lucene:
+        return None
+    try:
+        return analyses.by_rarity(rows, index.passages, index.rarest, values, plan.seed)
+    except LinkseekError:
+        return None
 
 
 def _differences(plan: Plan, measured: Mapping[str, Measured], baseline: str, main: str) -> list[Difference]:

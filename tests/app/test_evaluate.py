@@ -20,7 +20,7 @@ from app.evaluation.runner import Plan, evaluate, run_names, search
 from app.report.console import results_table
 from app.testsets import LoadedTestSet
 from indexer.base import progress
-from indexer.base.errors import InputError, UsageError
+from indexer.base.errors import DamagedIndexError, InputError, UsageError
 from indexer.files.hashes import file_sha256
 from indexer.passages import Passage
 from indexer.store.ids import hash_ids
@@ -279,6 +279,13 @@ def test_curves_go_as_deep_as_the_runs(tmp_path):
     assert judged["pipelines"]["good"] == [pytest.approx(2 / 3)] + [pytest.approx(2.5 / 3)] * 5
 
 
+def raising(error: Exception):
+    def raise_it(*arguments):
+        raise error
+
+    return raise_it
+
+
 def test_analyses(tmp_path):
     results = run(tmp_path, groups={"cities": ("1", "q 3", "unknown"), "rivers": ("2",)})
     analyses = results["analyses"]
@@ -298,6 +305,9 @@ def test_analyses(tmp_path):
     without = index_of(tmp_path)
     without.has_lucene = False
     assert not {"groups", "rarity"} & set(run(tmp_path, index=without)["analyses"])
+    damaged = index_of(tmp_path)
+    damaged.rarest = raising(DamagedIndexError("bm25: Lucene cannot read it", ""))
+    assert "rarity" not in run(tmp_path, index=damaged)["analyses"]
     nothing = run(tmp_path, pipelines={"empty": PIPELINES["empty"]}, qrels=None)
     assert set(nothing["analyses"]) == {"length"}
 
