@@ -20,7 +20,8 @@ import orjson
 
 from benchmarks.harness import Benchmark, Figure, compare, passages, run
 from indexer.search.jvm import java_threads
-from indexer.search.lucene_index import BM25, LuceneIndex, build_lucene
+from indexer.search.lucene_index import BM25, LuceneIndex
+from indexer.search.lucene_writer import build_lucene
 
 Text = tuple[str, str, str]
 

@@ -24,7 +24,8 @@ from app.evaluation.significance import holm, randomisation_test
 from app.pipelines import Pipelines
 from indexer.base.errors import InputError, exit_on_error
 from indexer.index import Index
-from indexer.search.lucene_index import BM25, LuceneIndex, build_lucene
+from indexer.search.lucene_index import BM25, LuceneIndex
+from indexer.search.lucene_writer import build_lucene
 from retriever.answers import find_answers
 from retriever.links.source import Source
 from retriever.queries import evenly_spread, read_queries

@@ -36,7 +36,7 @@ from indexer.encoding.shards import Shard, ShardRows, open_shards, write_shard
 from indexer.index import Index
 from indexer.passages import PassageStore
 from indexer.search.faiss_index import FLAT
-from indexer.search.lucene_index import build_lucene
+from indexer.search.lucene_writer import build_lucene
 from indexer.store.artifacts import (
     BM25,
     DENSE,

@@ -193,7 +193,7 @@ class _Sampling:
         if self._known and self._finished(BM25, bm25_inputs(self._plan, self._known)):
             self._add(BM25)
             return
-        from indexer.search.lucene_index import build_lucene, building_memory, passage_texts
+        from indexer.search.lucene_writer import build_lucene, building_memory, passage_texts
 
         def build(rows: int, name: str) -> tuple[Used, int]:
             texts, folder = islice(passage_texts(self._store), rows), self._new(name)

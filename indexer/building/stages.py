@@ -201,7 +201,7 @@ class Stages:
 
     def _lucene(self, folder: Path, passages: PassageStore, on_rows: OnRows) -> int:
         """Fill a new folder with a Lucene index; the number of its passages."""
-        from indexer.search.lucene_index import build_lucene, passage_texts
+        from indexer.search.lucene_writer import build_lucene, passage_texts
 
         return build_lucene(
             passage_texts(passages),

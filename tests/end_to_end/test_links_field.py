@@ -15,7 +15,8 @@ from tiny_corpus import write_jsonl
 from indexer.building.builder import build_index
 from indexer.building.plan import Plan
 from indexer.index import Index
-from indexer.search.lucene_index import LuceneIndex, build_lucene
+from indexer.search.lucene_index import LuceneIndex
+from indexer.search.lucene_writer import build_lucene
 from retriever.ranking import Query, Ranking
 
 ROWS = [

@@ -463,7 +463,7 @@ def slow_lucene(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         (folder / "ids").write_text("\n".join(ids))
         return len(ids)
 
-    monkeypatch.setattr("indexer.search.lucene_index.build_lucene", build_lucene)
+    monkeypatch.setattr("indexer.search.lucene_writer.build_lucene", build_lucene)
     return settings
 
 

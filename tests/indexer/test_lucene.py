@@ -16,13 +16,8 @@ import pytest
 
 from indexer.base.errors import DamagedIndexError, InputError, MachineError, UsageError
 from indexer.search.jvm import java_threads
-from indexer.search.lucene_index import (
-    BM25,
-    MAX_QUERY_CHARACTERS,
-    Dirichlet,
-    LuceneIndex,
-    build_lucene,
-)
+from indexer.search.lucene_index import BM25, MAX_QUERY_CHARACTERS, Dirichlet, LuceneIndex
+from indexer.search.lucene_writer import build_lucene
 
 WORDS = [
     "amber",
@@ -329,7 +324,8 @@ def test_any_java_on_the_machine_and_nothing_on_the_terminal(tmp_path):
     program = f"""
 import os, sys, time
 from pathlib import Path
-from indexer.search.lucene_index import BM25, build_lucene, LuceneIndex
+from indexer.search.lucene_index import BM25, LuceneIndex
+from indexer.search.lucene_writer import build_lucene
 assert "jnius" not in sys.modules
 folder = Path({str(tmp_path / "new")!r})
 build_lucene([("a", "amber", "birch")], folder, index_title=True, threads=2)

@@ -13,7 +13,8 @@ import pytest
 import zstandard
 
 from indexer.base.errors import DamagedIndexError, UsageError
-from indexer.search.lucene_index import BM25, LuceneIndex, build_lucene
+from indexer.search.lucene_index import BM25, LuceneIndex
+from indexer.search.lucene_writer import build_lucene
 from retriever.ranking import Query
 from retriever.search.searchers import Bm25, QueryLikelihood
 
