@@ -116,8 +116,8 @@ class _Writer:
             self._writer = self._indexer.writer
         except java_error() as error:
             raise self._error(java_reason(error)) from None
-        heap_mb = java_class("java.lang.Runtime").getRuntime().maxMemory() >> 20
-        self._writer.getConfig().setRAMBufferSizeMB(float(min(max(heap_mb // 8, 48), 512)))
+        heap = java_class("java.lang.Runtime").getRuntime().maxMemory() >> 20  # MB
+        self._writer.getConfig().setRAMBufferSizeMB(float(min(max(heap // 8, 48), 512)))
 
     def add(self, batch: list[str]) -> int:
         """Index JSON objects and return their number. May run in several threads, a batch each."""

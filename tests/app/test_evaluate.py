@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import ClassVar
+from unittest.mock import Mock
 
 import numpy as np
 import orjson
@@ -279,13 +280,6 @@ def test_curves_go_as_deep_as_the_runs(tmp_path):
     assert judged["pipelines"]["good"] == [pytest.approx(2 / 3)] + [pytest.approx(2.5 / 3)] * 5
 
 
-def raising(error: Exception):
-    def raise_it(*arguments):
-        raise error
-
-    return raise_it
-
-
 def test_analyses(tmp_path):
     results = run(tmp_path, groups={"cities": ("1", "q 3", "unknown"), "rivers": ("2",)})
     analyses = results["analyses"]
@@ -306,7 +300,7 @@ def test_analyses(tmp_path):
     without.has_lucene = False
     assert not {"groups", "rarity"} & set(run(tmp_path, index=without)["analyses"])
     damaged = index_of(tmp_path)
-    damaged.rarest = raising(DamagedIndexError("bm25: Lucene cannot read it", ""))
+    damaged.rarest = Mock(side_effect=DamagedIndexError("bm25: Lucene cannot read it", ""))
     assert "rarity" not in run(tmp_path, index=damaged)["analyses"]
     nothing = run(tmp_path, pipelines={"empty": PIPELINES["empty"]}, qrels=None)
     assert set(nothing["analyses"]) == {"length"}
