@@ -23,7 +23,7 @@ from pydantic_settings import CliPositionalArg
 
 from app.evaluation.cells import Cell, run_experiment
 from app.evaluation.experiments import Experiment, ExperimentTable, IndexSource, read_experiment
-from app.evaluation.making import make_models, run_linkseek, show_plan
+from app.evaluation.making import make_models, make_steps, run_linkseek, show_plan
 from app.evaluation.provenance import provenance
 from app.evaluation.steps import Steps
 from app.pipelines import Pipelines
@@ -60,6 +60,12 @@ class ExperimentOptions(Options):
     """the folder with your own corpora and test sets; default: $LINKSEEK_DATA"""
     train: bool = False
     """first make the models of all rows, by the steps of the file; those that are made are kept"""
+    only: list[str] = Field([])
+    """with --train: only steps of these names, such as "pairs-*", and those that they need; no table"""
+    jobs: int = Field(1, ge=1)
+    """with --train: so many steps at a time, such as several trainings on one GPU; logs are in OUTPUT/logs"""
+    seeds: list[int] = Field([])
+    """these seeds instead of those of the file"""
     plan: bool = False
     """print what --train would make, with time and disk, and end"""
     scale: str = "small"
@@ -87,6 +93,8 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
             raise UsageError("--index: this experiment has several indexes", hint)
         indexes = {name: IndexSource(path=options.index, build=[]) for name in experiment.indexes}
         experiment = experiment.model_copy(update={"indexes": indexes})
+    if options.seeds:
+        experiment = experiment.model_copy(update={"seeds": options.seeds})
     name = file.stem + ("-small" if options.small else "")
     output = options.output or Path("results", name)
     if output.exists() and not output.is_dir():
@@ -94,12 +102,17 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     if (options.train or options.plan) and not experiment.steps:
         hint = "docs/evaluation.md says how models get their rows."
         raise UsageError(f"{file}: this table has no steps that make its models", hint)
-    if options.ray and not options.train:
-        raise UsageError("--ray is for the steps of --train", "Add --train, or leave it out.")
+    for option in ("ray", "only") if not options.train else ():
+        if getattr(options, option):
+            raise UsageError(f"--{option} is for the steps of --train", "Add --train, or leave it out.")
     if options.plan:
         show_plan(Steps(experiment, options.scale, _data(options), output / "steps"), experiment, output)
         return
     with locked(output / _EXPERIMENT):
+        if options.only:
+            steps = Steps(experiment, options.scale, _data(options), output / "steps")
+            make_steps(steps.of_rows(experiment.rows, options.only), output, options.ray, options.jobs)
+            return
         table = _make_table(options, experiment, file, output, argv, program)
     if options.json_:
         json = orjson.dumps(table.model_dump(mode="json"), option=orjson.OPT_INDENT_2)
@@ -133,7 +146,7 @@ def _make_table(
         steps = Steps(experiment, options.scale, data, output / "steps")
         show_plan(steps, experiment, output)
         build = partial(build_index, data=data, ray=options.ray)
-        pipelines_file = make_models(steps, experiment, build, output, options.ray)
+        pipelines_file = make_models(steps, experiment, build, output, options.ray, options.jobs)
 
     @cache
     def open_index(name: str) -> Pipelines:

@@ -20,10 +20,11 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from indexer.base.versions import installed_versions
 
 if TYPE_CHECKING:
     from indexer.passages import Passage
@@ -212,21 +213,14 @@ def machine() -> dict[str, Any]:
         "cores": os.cpu_count(),
         "memory_gb": round(memory / 2**30),
         "python": platform.python_version(),
-        "libraries": {name: version for name in _LIBRARIES if (version := _version(name))},
+        "libraries": installed_versions(_LIBRARIES),
         **_gpus(),
     }
 
 
-def _version(library: str) -> str:
-    try:
-        return version(library)
-    except PackageNotFoundError:
-        return ""
-
-
 def _gpus() -> dict[str, str]:
     """The GPUs by name; nothing where there are none."""
-    if _version("torch").endswith("+cpu"):
+    if installed_versions(["torch"]).get("torch", "").endswith("+cpu"):
         return {}
     import torch
 

@@ -8,7 +8,9 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
@@ -27,6 +29,9 @@ ON_RAY = ("build", "evaluate", "mine", "mine-contrasts", "negatives")
 
 _PUBLISH_ONCE = ("convert", "distill", "export", "export-reranker")
 """Commands whose folder is complete once it exists, and which refuse one that does."""
+
+_LOG_LINES = 20
+"""Of the log of a step that fails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,19 +89,17 @@ def make_models(
     build_index: Callable[[IndexSource], None],
     output: Path,
     ray: str | None = None,
+    jobs: int = 1,
 ) -> Path:
     """Run all steps that are not finished, and build the indexes; returns the pipelines' file.
 
     Indexes that search the vectors of encoders from steps are built after these, others before: steps may
-    read them. ray: the address of a cluster for the steps that can use one. Raises `InputError` for the
-    first step that fails.
+    read them. ray, jobs: as in `make_steps`, which also says what is raised.
     """
     encoders = dict.fromkeys(path for row in experiment.rows for path in steps.encoders(row))
     if not encoders:
         _build_indexes(experiment, [], build_index, output)
-    for row in experiment.rows:
-        for step in steps.of_row(row).values():
-            _make(step, ray)
+    make_steps(steps.of_rows(experiment.rows), output, ray, jobs)
     if encoders:
         more = [word for path in encoders for word in ("--encoder", str(path))]
         _build_indexes(experiment, more, build_index, output)
@@ -118,39 +121,70 @@ def _build_indexes(
             write_output_json(record, made_from)
 
 
-def _make(step: Step, ray: str | None) -> None:
-    """Run a step unless it is finished."""
-    if step.is_made:
-        return
+def make_steps(steps: Collection[Step], output: Path, ray: str | None = None, jobs: int = 1) -> None:
+    """Run the steps that are not finished, each after those that it needs.
+
+    ray: the address of a cluster for the steps that can use one. jobs: how many run at a time; if several,
+    they share the cores, and each writes to a log in OUTPUT/logs. Raises `InputError` for the first step that
+    fails, when those beside it have ended.
+    """
+    waiting = {step.name: step for step in steps if not step.is_made}
+    running: dict[Future[None], str] = {}
+    with ThreadPoolExecutor(jobs) as pool:
+        while waiting or running:
+            unfinished = waiting.keys() | set(running.values())
+            ready = [step for step in waiting.values() if unfinished.isdisjoint(step.needs)]
+            for step in ready[: jobs - len(running)]:
+                running[pool.submit(_make, step, output, ray, jobs)] = waiting.pop(step.name).name
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                del running[future]
+                future.result()
+
+
+def _make(step: Step, output: Path, ray: str | None, jobs: int) -> None:
+    """Run a step."""
+    log = output / "logs" / f"{step.result.name}.log" if jobs > 1 else None
     step.result.parent.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
     if step.words[0] in _PUBLISH_ONCE and step.result.is_dir():
         log_line(f'the step "{step.name}" ended before that was recorded')
     else:
         on_ray = ["--ray", ray] if ray and step.words[0] in ON_RAY else []
-        run_linkseek([*step.words, *on_ray], f'the step "{step.name}"')
+        run_linkseek([*step.words, *on_ray], f'the step "{step.name}"', log, jobs)
     files = step.files()
     if not files:
         raise InputError(f'the step "{step.name}" wrote nothing', "Give its command <> as its output.")
+    seconds = time.monotonic() - started
     record = {
         "pattern": step.pattern,
         "command": f"linkseek {shlex.join(step.words)}",
-        "seconds": time.monotonic() - started,
+        "seconds": seconds,
         "bytes": sum(file.stat().st_size for file in files),
     }
     write_output_json(step.record, record)
+    if log:
+        log_line(f'the step "{step.name}" took {seconds:,.0f} s')
 
 
-def run_linkseek(words: Sequence[str], what: str) -> None:
-    """Run a command of ours in a process of its own, which prints among our messages.
+def run_linkseek(words: Sequence[str], what: str, log: Path | None = None, jobs: int = 1) -> None:
+    """Run a command of ours in a process of its own, which prints among our messages, or into a log.
 
-    Raises `InputError` if it fails; it says why itself.
+    jobs: as many processes share the cores. Raises `InputError` if it fails; it says why itself, and the end
+    of a log is repeated.
     """
     log_line(f"linkseek {shlex.join(words)}")
     path = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))
-    command = [sys.executable, "-m", "app.commands.linkseek", *words]
-    done = subprocess.run(command, stdout=sys.stderr, check=False, env=os.environ | {"PYTHONPATH": path})
+    environment = os.environ | {"PYTHONPATH": path}
+    if jobs > 1:
+        environment.setdefault("OMP_NUM_THREADS", str(max((os.cpu_count() or 1) // jobs, 1)))
+    if log:
+        log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("wb") if log else nullcontext(sys.stderr) as output:
+        command = [sys.executable, "-m", "app.commands.linkseek", *words]
+        done = subprocess.run(command, stdout=output, stderr=output, check=False, env=environment)
     if done.returncode:
+        for line in log.read_text("utf-8", "replace").splitlines()[-_LOG_LINES:] if log else []:
+            log_line(line)
         raise InputError(f"{what} could not be made", "See the message above; the same command resumes.")
 
 

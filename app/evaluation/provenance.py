@@ -11,15 +11,14 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from pydantic import JsonValue, field_validator
 
 from app.evaluation.records import Record, Sparse
+from indexer.base.versions import installed_versions
 from indexer.files.hashes import file_sha256
 from indexer.index import Index
 from indexer.search.faiss_index import recall_text
@@ -137,10 +136,7 @@ def provenance(
         name: {key: model[key] for key in keys if model.get(key) is not None}
         for name, model in identities.items()
     }
-    versions = {"python": platform.python_version()}
-    for package in _PACKAGES:
-        with suppress(PackageNotFoundError):
-            versions[package] = version(package)
+    versions = {"python": platform.python_version()} | installed_versions(_PACKAGES)
     return Provenance(
         date=datetime.now(UTC).isoformat(timespec="seconds"),
         command=" ".join([program, *map(_argument, argv)]),

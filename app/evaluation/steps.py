@@ -13,9 +13,10 @@ step with other settings has another result. NAME-KEY.step.json says that a step
 
 from __future__ import annotations
 
+import fnmatch
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -87,18 +88,44 @@ class Steps:
         self._steps: dict[str, Step] = {}
 
     def of_row(self, row: Row) -> dict[str, Step]:
-        """The steps of a row by name, each after those that it needs."""
+        """The steps of a row by name, each after those that it needs, without what finished ones needed."""
+        return self._with_needs(self._named(row))
+
+    def of_rows(self, rows: Iterable[Row], patterns: Sequence[str] = ()) -> list[Step]:
+        """The steps of rows, each once, as `of_row` has them.
+
+        patterns: only steps that match one, such as "pairs-*", and those that they need. Raises `UsageError`
+        for a pattern that no step matches.
+        """
+        names = [name for row in rows for name in self._named(row)]
+        if patterns:
+            every = self._with_needs(names, of_finished=True)
+            names = []
+            for pattern in patterns:
+                matching = fnmatch.filter(every, pattern)
+                if not matching:
+                    raise UsageError(f'no step matches "{pattern}"', nearest(pattern, every))
+                names += matching
+        return [*self._with_needs(names).values()]
+
+    def _named(self, row: Row) -> list[str]:
+        """The steps that a row's pipelines name."""
+        entries = [_fill(str(entry.content), entry.words) for entry in self._entries_of(row)]
+        return _RESULT.findall(" ".join(entries))
+
+    def _with_needs(self, names: Iterable[str], *, of_finished: bool = False) -> dict[str, Step]:
+        """Steps by name, each after those that it needs. of_finished: also what finished steps needed."""
         found: dict[str, Step] = {}
 
         def add(name: str) -> None:
             step = self.step(name)
-            for need in step.needs:
-                add(need)
+            if name not in found and (of_finished or not step.is_made):
+                for need in step.needs:
+                    add(need)
             found.setdefault(name, step)
 
-        for entry in self._entries_of(row):
-            for name in _RESULT.findall(_fill(str(entry.content), entry.words)):
-                add(name)
+        for name in names:
+            add(name)
         return found
 
     def encoders(self, row: Row) -> list[Path]:

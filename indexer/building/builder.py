@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import platform
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 
 from indexer.base.errors import UsageError
+from indexer.base.versions import installed_versions
 from indexer.building.plan import Built, OpenEncoder, Plan
 from indexer.building.stages import Stages
 from indexer.building.workspace import Workspace
@@ -75,7 +75,7 @@ def described(plan: Plan, documents: Manifest, passages: Manifest, links: Manife
     return {
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": plan.command,
-        "versions": versions | {name: version(name) for name in packages},
+        "versions": versions | installed_versions(packages),
         "counts": {
             "documents": documents["documents"],
             "redirects": documents["redirects"],

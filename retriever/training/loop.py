@@ -8,6 +8,7 @@ trackers. The learning rate rises linearly and falls linearly to 0. What differs
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -33,6 +34,9 @@ from retriever.training.log import Log
 from retriever.training.optimizers import clip_gradients, make_optimizer
 
 Inputs = dict[str, Any]
+
+_WORKERS = 4
+"""Processes that tokenise ahead of a GPU, which would otherwise wait between its steps."""
 
 _UNMEASURED_STEPS = 50
 """Between two checkpoints that nothing is chosen by: epochs of few steps would mostly write files."""
@@ -98,7 +102,7 @@ def train_steps(
     sums: dict[str, Tensor] = {}
     logged = state.step
     with log as lines:
-        for places, inputs in _inputs(task, state.step, steps, resumed, accelerator.process_index):
+        for places, inputs in _inputs(task, state.step, steps, resumed, run):
             with too_little_memory(task.mini_batch_setting):
                 model.train()
                 inputs = send_to_device(inputs, accelerator.device)
@@ -143,9 +147,10 @@ def _checkpoint_interval(per_epoch: int, is_measured: bool) -> int:
 
 
 def _inputs(
-    task: Task, step: int, steps: int, resumed: Path | None, process: int
+    task: Task, step: int, steps: int, resumed: Path | None, run: Run
 ) -> Iterator[tuple[list[str], Inputs]]:
     """The places and inputs of each step from `step` on; a checkpoint's random states are restored first."""
+    process, workers = run.accelerator.process_index, _workers(run.accelerator.device)
 
     def collate(samples: Sequence[Any]) -> tuple[list[str], Inputs]:
         return [sample.place for sample in samples], task.collate(samples, epoch)
@@ -155,7 +160,16 @@ def _inputs(
         if resumed and not done:
             checkpoints.load_random(resumed, process)
         batches = islice(task.batches.epoch(epoch), done, done + steps - step)
-        loader = iter(DataLoader(task.samples, batch_sampler=batches, collate_fn=collate))
+        loader = iter(
+            DataLoader(
+                task.samples,
+                batch_sampler=batches,
+                collate_fn=collate,
+                num_workers=workers,
+                worker_init_fn=_without_threads,
+                multiprocessing_context="fork" if workers else None,  # collate is of this function alone
+            )
+        )
         # A loader draws from torch's generator when it starts: within an epoch, before the checkpoint.
         if resumed and done:
             checkpoints.load_random(resumed, process)
@@ -163,6 +177,16 @@ def _inputs(
         for inputs in loader:
             step += 1
             yield inputs
+
+
+def _workers(device: torch.device) -> int:
+    """How many processes make the inputs ahead of the model; 0: this one, between its steps."""
+    return 0 if device.type == "cpu" else _WORKERS
+
+
+def _without_threads(worker: int) -> None:
+    """A process that makes inputs tokenises in one thread: as many such processes share the cores."""
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
 
 def _check_finite(loss: Tensor, step: int, places: Sequence[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from app.commands.train_fusion import TrainFusionOptions
 from app.evaluate import EvaluateOptions
 from app.evaluation import making
 from app.evaluation.experiments import Experiment, read_experiment
-from app.evaluation.making import make_models, plan_rows, show_plan
+from app.evaluation.making import make_models, make_steps, plan_rows, show_plan
 from app.evaluation.steps import Steps
 from app.experiment import main
 from app.pipelines import read_pipelines
@@ -105,7 +106,7 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The commands that are run, which write a file each; one whose words hold "fails" fails."""
     commands: list[str] = []
 
-    def run_linkseek(words: list[str], what: str) -> None:
+    def run_linkseek(words: list[str], what: str, log: Path | None = None, jobs: int = 1) -> None:
         commands.append(shlex.join(words))
         if "fails" in words:
             raise InputError("failed", "")
@@ -155,7 +156,7 @@ def test_the_plan_counts_what_rows_share_once_and_what_is_made_not_at_all(steps_
     assert (wlp.minutes, wlp.megabytes) == (4 * 2 + 2, 40 * 2 + 200) and wlp.shared == 1
     make_models(steps, experiment, lambda source: None, tmp_path / "out")
     ict, wlp = plan_rows(steps, experiment)
-    assert not ict.steps and not wlp.steps and ict.shared == 4
+    assert not ict.steps and not wlp.steps and ict.shared == 2
     seven = TOML.replace("seeds = [1, 2]", "seeds = [1, 2, 3]")
     ict, wlp = plan_rows(steps_of(seven)[1], steps_of(seven)[0])
     assert [step.name for step in ict.steps] == ["model-ict-3"]
@@ -188,6 +189,64 @@ def test_each_step_is_run_once_and_after_an_interruption_only_the_others(steps_o
     assert not commands
 
 
+def test_what_finished_steps_needed_is_not_made_again(steps_of, commands, tmp_path):
+    experiment, steps = steps_of()
+    make_models(steps, experiment, lambda source: None, tmp_path / "out")
+    steps.step("corpus").result.unlink()
+    commands.clear()
+    make_models(steps_of()[1], experiment, lambda source: None, tmp_path / "out")
+    assert not commands
+    steps.step("pairs-wlp").result.with_name(steps.step("pairs-wlp").result.name + ".jsonl").unlink()
+    steps.step("model-wlp-2").result.unlink()
+    make_models(steps_of()[1], experiment, lambda source: None, tmp_path / "out")
+    assert [line.split()[0] for line in commands] == ["build", "mine", "train"]
+
+
+def test_only_some_steps_and_those_that_they_need(steps_of, commands, tmp_path):
+    experiment, steps = steps_of()
+    for _ in range(2):  # finished ones are still known by their names
+        make_steps(steps.of_rows(experiment.rows, ["pairs-*"]), tmp_path / "out")
+    assert [line.split()[0] for line in commands] == ["build", "mine", "mine"]
+    with pytest.raises(UsageError, match='no step matches "pears"'):
+        steps.of_rows(experiment.rows, ["pairs-*", "pears"])
+    with pytest.raises(UsageError, match="--only is for the steps of --train"):
+        main(["hlp-static", "--only", "corpus"])
+
+
+def test_several_steps_at_a_time_each_after_those_that_it_needs(steps_of, monkeypatch, tmp_path):
+    began: list[str] = []
+    ended: list[str] = []
+    both = Barrier(2)
+
+    def run_linkseek(words: list[str], what: str, log: Path | None = None, jobs: int = 1) -> None:
+        name = what.split('"')[1]
+        began.append(name)
+        assert log == tmp_path / "out" / "logs" / f"{steps.step(name).result.name}.log"
+        for need in steps.step(name).needs:
+            assert need in ended
+        if name.startswith("pairs"):
+            both.wait(20)  # both run at once
+        if name == "model-wlp-1":
+            raise InputError("failed", "")
+        Path(words[-1]).write_text("result")
+        ended.append(name)
+
+    monkeypatch.setattr(making, "run_linkseek", run_linkseek)
+    experiment, steps = steps_of()
+    with pytest.raises(InputError, match="failed"):
+        make_models(steps, experiment, lambda source: None, tmp_path / "out", jobs=2)
+    assert began[0] == "corpus" and set(began[1:3]) == {"pairs-ict", "pairs-wlp"}
+    assert {name for name in began if steps.step(name).is_made} == set(ended)
+
+
+def test_the_log_of_a_step_that_fails_is_repeated(tmp_path, capsys):
+    log = tmp_path / "logs" / "step.log"
+    with pytest.raises(InputError, match="the step could not be made"):
+        making.run_linkseek(["mine", "--objective", "links"], "the step", log)
+    said = capsys.readouterr().err
+    assert said.endswith(log.read_text()) and "--index: Field required" in said
+
+
 def test_an_index_that_needs_no_step_is_built_first_for_steps_may_read_it(steps_of, commands, tmp_path):
     experiment, steps = steps_of(TOML.replace('searcher = "dense"\nencoder', 'of = "bm25"\nrerank'))
     make_models(steps, experiment, lambda source: commands.append(f"index {source.path}"), tmp_path / "out")
@@ -197,7 +256,7 @@ def test_an_index_that_needs_no_step_is_built_first_for_steps_may_read_it(steps_
 def test_steps_that_can_use_a_cluster_get_its_address(steps_of, monkeypatch, tmp_path):
     ran: list[list[str]] = []
 
-    def run_linkseek(words: list[str], what: str) -> None:
+    def run_linkseek(words: list[str], what: str, log: Path | None = None, jobs: int = 1) -> None:
         ran.append(list(words))
         step = words[: words.index("--ray")] if "--ray" in words else words
         Path(step[-1]).write_text("result")

@@ -30,9 +30,11 @@ OWN = {
     "best",
     "folds",
     "hlp-bert",
+    "hlp-gpu",
     "hlp-minilm",
     "hlp-static",
     "rerankers",
+    "rerankers-gpu",
     "together",
     "wikispeedia",
 }

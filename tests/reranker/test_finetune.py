@@ -31,6 +31,7 @@ from retriever.mining.pairs import read_pairs
 from retriever.models.biencoder import TextFormat
 from retriever.models.folders import model_sha256
 from retriever.search.runs import read_run
+from retriever.training import loop
 from retriever.training.batches import Sample
 from retriever.training.log import read_log
 from retriever.training.loop import train_steps
@@ -175,6 +176,14 @@ def test_after_a_kill_the_same_command_ends_with_the_same_bits(undisturbed, conf
         assert (tmp_path / "out" / name).read_bytes() == (undisturbed / "out" / name).read_bytes()
     with pytest.raises(UsageError, match="out exists already, and has other settings"):
         finetune(path, "training.mini_batch=3", "loss.kind=pointwise")
+
+
+def test_inputs_that_other_processes_make_ahead_change_nothing(undisturbed, config, tmp_path, monkeypatch):
+    """As on a GPU."""
+    monkeypatch.setattr(loop, "_workers", lambda device: 2)
+    finetune(config(), "training.mini_batch=3")
+    name = "model.safetensors"
+    assert (tmp_path / "out" / name).read_bytes() == (undisturbed / "out" / name).read_bytes()
 
 
 def test_a_model_trained_without_titles_is_scored_without_them(config, tmp_path):

@@ -38,6 +38,7 @@ from reranker.training.contrast_inputs import ContrastCollator, ContrastTexts
 from reranker.training.group_inputs import PairTokenizer
 from reranker.training.group_loss import LOSSES, batch_loss
 from reranker.training.two_heads import TOKEN_WEIGHT, open_pretrainable
+from retriever.training import loop
 from retriever.training.log import read_log
 from retriever.training.loop import train_steps
 
@@ -245,6 +246,14 @@ def test_after_kills_in_any_stage_the_same_command_ends_with_the_same_bits(undis
         assert (tmp_path / "out" / name).read_bytes() == (undisturbed / "out" / name).read_bytes()
     with pytest.raises(UsageError, match="out exists already, and has other settings"):
         pretrain(path, "training.mini_batch=3", "mlm.weight=2")
+
+
+def test_inputs_that_other_processes_make_ahead_change_nothing(undisturbed, data, tmp_path, monkeypatch):
+    """As on a GPU."""
+    monkeypatch.setattr(loop, "_workers", lambda device: 2)
+    pretrain(write_config(data, tmp_path, "dropout"), "training.mini_batch=3")
+    name = "model.safetensors"
+    assert (tmp_path / "out" / name).read_bytes() == (undisturbed / "out" / name).read_bytes()
 
 
 def test_a_finished_stage_is_not_taken_from_other_settings(data, tmp_path, monkeypatch):

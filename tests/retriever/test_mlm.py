@@ -15,6 +15,7 @@ from transformers import AutoModelForMaskedLM
 from indexer.base.errors import UsageError
 from retriever.mlm import main
 from retriever.models.bases import open_base
+from retriever.training import loop
 from retriever.training.batches import Sample
 from retriever.training.log import read_log
 from retriever.training.masked_training import MaskedBert, Masker
@@ -142,7 +143,9 @@ def test_a_run_ends_with_a_bert_and_goes_on_after_an_interruption(config, monkey
         patch.setattr(MaskedBert, "forward", fail)
         with pytest.raises(KeyboardInterrupt):
             main([str(broken)])
-    main([str(broken)])
+    with monkeypatch.context() as patch:  # with inputs that other processes make ahead, as on a GPU
+        patch.setattr(loop, "_workers", lambda device: 2)
+        main([str(broken)])
     again = broken.parent / "out"
     assert (again / "model.safetensors").read_bytes() == (out / "model.safetensors").read_bytes()
     losses = [[(line["step"], line["loss"]) for line in read_log(o / "log.jsonl")] for o in (out, again)]

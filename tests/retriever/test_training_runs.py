@@ -161,6 +161,15 @@ def test_after_a_kill_the_same_command_ends_with_the_same_bits(undisturbed, conf
         assert (tmp_path / "out" / name).read_bytes() == (undisturbed / "out" / name).read_bytes()
 
 
+def test_inputs_that_other_processes_make_ahead_change_nothing(undisturbed, config, tmp_path, monkeypatch):
+    """As on a GPU."""
+    monkeypatch.setattr(loop, "_workers", lambda device: 2)
+    train(config())
+    assert without_speed(tmp_path / "out" / "log.jsonl") == without_speed(undisturbed / "out" / "log.jsonl")
+    name = "model.safetensors"
+    assert (tmp_path / "out" / name).read_bytes() == (undisturbed / "out" / name).read_bytes()
+
+
 def restore(undisturbed: Path, config: Path, steps: list[int]) -> Path:
     """As if a run had been killed after these checkpoints."""
     work = config.parent / "out.linkseek-training"
