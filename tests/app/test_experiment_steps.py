@@ -213,6 +213,13 @@ def test_only_some_steps_and_those_that_they_need(steps_of, commands, tmp_path):
         main(["hlp-static", "--only", "corpus"])
 
 
+def test_other_seeds_than_those_of_the_file(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for seeds, steps in (([], 3), (["--seeds", "5"], 2)):  # the pairs, and a model for each seed
+        main(["hlp-bert", "--small", "--plan", *seeds])
+        assert f"dual-link: {steps} steps" in capsys.readouterr().err
+
+
 def test_several_steps_at_a_time_each_after_those_that_it_needs(steps_of, monkeypatch, tmp_path):
     began: list[str] = []
     ended: list[str] = []
