@@ -5,7 +5,7 @@ project's dependencies, and each takes a few minutes. To run them on another mac
 
     tar cf gpu.tar $(python -m benchmarks.gpu --list)          here
     python -m benchmarks.gpu --output results                  there, where gpu.tar was unpacked
-    cat results/gpu_search.jsonl >> benchmarks/results/gpu_search.jsonl, the same of gpu_encoding     here
+    cat results/gpu_search.jsonl >> benchmarks/results/gpu_search.jsonl, the same of the others     here
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks import gpu_encoding, gpu_search
+from benchmarks import gpu_encoding, gpu_scoring, gpu_search
 from benchmarks.harness import RESULTS, run
 
 _ROOT = Path(__file__).parents[1]
 
 
 def main() -> None:
-    """Run both, or list the files."""
+    """Run them, or list the files."""
     parser = argparse.ArgumentParser(
         "python -m benchmarks.gpu", description=(__doc__ or "").partition("\n")[0]
     )
@@ -32,13 +32,13 @@ def main() -> None:
     if options.list:
         print("\n".join(needed_files()))
         return
-    for script in (gpu_search, gpu_encoding):
+    for script in (gpu_search, gpu_scoring, gpu_encoding):
         arguments = script.tiny_options() if options.tiny else []
         run(script.BENCHMARK, [*arguments, "--output", str(options.output)])
 
 
 def needed_files() -> list[str]:
-    """The files of this project that the two scripts import, relative to its folder."""
+    """The files of this project that the scripts import, relative to its folder."""
     paths = [Path(file) for module in sys.modules.values() if (file := getattr(module, "__file__", None))]
     inside = {path.resolve() for path in paths} | {Path(__file__).resolve()}
     ours = (

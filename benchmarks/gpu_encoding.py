@@ -113,8 +113,12 @@ def open_encoder(folder: Path, device: str) -> BiEncoder:
     """What `open_biencoder` opens on a GPU; on a CPU the same in torch."""
     chain, facts = load_tower(folder, folder.name)
     forward = torch_forward(chain, facts, device, "bfloat16")
-    parallel = Parallel(batches=2) if device == "cpu" else on_gpu(1)
-    return BiEncoder(Opened(str(folder), "", facts, forward, parallel))
+    return BiEncoder(Opened(str(folder), "", facts, forward, engine_parallel(device)))
+
+
+def engine_parallel(device: str) -> Parallel:
+    """What an engine has on a GPU; on a CPU two batches at a time."""
+    return Parallel(batches=2) if device == "cpu" else on_gpu(1)
 
 
 def encode(encoder: BiEncoder, ahead: TokenizingAhead, count: int) -> NDArray[np.float32]:

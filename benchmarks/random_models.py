@@ -1,4 +1,4 @@
-"""Encoders with random weights and texts of random words, for machines without models or corpora.
+"""Models with random weights and texts of random words, for machines without models or corpora.
 
 A model's speed does not depend on its weights. The texts are as long as Wikipedia's passages: below is the
 distribution of tokens in titles and 100 words over 20,000 passages of wikispeedia's articles.
@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from benchmarks.ceilings import encoder_operations
-from retriever.models.library import from_folder
+from retriever.models.library import from_folder, quiet
 
 
 @dataclass(frozen=True)
@@ -64,10 +65,36 @@ def made_up_texts(lengths: Sequence[int], seed: int = 0) -> list[str]:
 
 def write_encoder(folder: Path, shape: Shape) -> Path:
     """A bi-encoder as sentence-transformers saves it: mean pooling, unit vectors."""
-    import torch
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
-    from transformers import BertConfig, BertModel, BertTokenizerFast
+    from transformers import BertModel
+
+    bert = _write_bert(folder, shape, BertModel)
+    modules = [
+        from_folder(Transformer, bert, "random", "", max_seq_length=shape.tokens),
+        Pooling(shape.width),
+        Normalize(),
+    ]
+    SentenceTransformer(modules=modules, device="cpu").save_pretrained(str(folder))
+    return folder
+
+
+def write_reranker(folder: Path, shape: Shape) -> Path:
+    """A cross-encoder as sentence-transformers saves it, with weights so large that its scores differ."""
+    from sentence_transformers import CrossEncoder
+    from transformers import BertForSequenceClassification
+
+    bert = _write_bert(folder, shape, BertForSequenceClassification, num_labels=1, initializer_range=0.2)
+    from_folder(CrossEncoder, bert, "random", "", device="cpu", max_length=shape.tokens).save_pretrained(
+        str(folder)
+    )
+    return folder
+
+
+def _write_bert(folder: Path, shape: Shape, kind: Any, **options: Any) -> Path:
+    """A transformer and its tokenizer beside a model's folder."""
+    import torch
+    from transformers import BertConfig, BertTokenizerFast
 
     torch.manual_seed(0)
     bert = folder.with_name(folder.name + "-bert")
@@ -76,16 +103,11 @@ def write_encoder(folder: Path, shape: Shape) -> Path:
     BertTokenizerFast(str(bert / "vocab.txt"), model_max_length=512).save_pretrained(bert)
     config = BertConfig(
         vocab_size=_WORDS, hidden_size=shape.width, num_hidden_layers=shape.layers,
-        num_attention_heads=shape.heads, intermediate_size=shape.inner,
+        num_attention_heads=shape.heads, intermediate_size=shape.inner, **options,
     )  # fmt: skip
-    BertModel(config).save_pretrained(bert)
-    modules = [
-        from_folder(Transformer, bert, "random", "", max_seq_length=shape.tokens),
-        Pooling(shape.width),
-        Normalize(),
-    ]
-    SentenceTransformer(modules=modules, device="cpu").save_pretrained(str(folder))
-    return folder
+    with quiet():
+        kind(config).save_pretrained(bert)
+    return bert
 
 
 def _vocabulary() -> list[str]:

@@ -21,9 +21,8 @@ from tokenizers import Encoding
 
 from indexer.base.errors import InputError
 from indexer.encoding.batches import TokenRows, encode_texts
-from indexer.encoding.encode import OnRows
-from reranker.candidates import AFTER_TITLE, TITLE, URL_PLACE, URL_SEPARATOR, PairFormat, Readable
 from reranker.models.bases import open_cross_encoder
+from reranker.pair_texts import AFTER_TITLE, TITLE, URL_PLACE, URL_SEPARATOR, PairFormat, Readable
 from retriever.models.engine import Engine, Opened
 from retriever.models.facts import ModelFacts
 from retriever.models.folders import is_cross_encoder, makes_vectors
@@ -32,6 +31,7 @@ from retriever.models.library import fast_tokenizer, text_prompts
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
 
+    from indexer.encoding.encode import OnRows
     from retriever.models.torch_engine import ModuleChain
 
 BLOCK_PAIRS = 8_192

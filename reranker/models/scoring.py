@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from indexer.encoding.batches import TokenRows, encode_texts
 from indexer.encoding.encode import OnRows
 from reranker.baselines import is_baseline
-from reranker.candidates import PairFormat, Readable
 from reranker.models.bases import CROSS_ENCODER
 from reranker.models.cross_encoder import BLOCK_PAIRS, Scorer, bi_encoder_error, load_cross_encoder
+from reranker.pair_texts import PairFormat, Readable
 from retriever.models.biencoder import BiEncoder, open_biencoder
 from retriever.models.engine import Engine, open_engine
 from retriever.models.folders import model_sha256

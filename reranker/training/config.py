@@ -14,7 +14,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from indexer.base.settings import Settings
-from reranker.candidates import UrlPlace
+from reranker.pair_texts import UrlPlace
 from retriever.training.config import (
     BiEncoderTeacherSettings,
     Count,

@@ -20,7 +20,7 @@ from indexer.files.hashes import combined_sha256, file_sha256
 from indexer.files.sources import open_source, read_lines
 from indexer.index import Index
 from indexer.store.tables import Row
-from reranker.candidates import UrlPlace
+from reranker.pair_texts import UrlPlace
 from reranker.training.config import GroupSettings
 from reranker.training.run_groups import RunGroupTable, run_groups
 from retriever.mining.pairs import Context, Pair, read_pairs

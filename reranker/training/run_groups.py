@@ -14,7 +14,8 @@ from typing import Any, cast
 import pyarrow as pa
 
 from indexer.index import Index, Level
-from reranker.candidates import AFTER_TITLE, Candidates, PairFormat, RunCandidates, UrlPlace
+from reranker.candidates import Candidates, RunCandidates
+from reranker.pair_texts import AFTER_TITLE, PairFormat, UrlPlace
 from reranker.training.config import GroupSettings
 from retriever.mining.pairs import Context, Pair
 from retriever.queries import read_queries

@@ -11,7 +11,6 @@ from torch import nn
 
 from indexer.base.errors import InputError
 from indexer.files.hashes import file_sha256
-from reranker.candidates import AFTER_TITLE, TITLE, URL_PLACE, URL_SEPARATOR, UrlPlace
 from reranker.models.bases import (
     are_reranker_adapters,
     find_start,
@@ -20,6 +19,7 @@ from reranker.models.bases import (
     save_cross_encoder,
 )
 from reranker.models.cross_encoder import cross_encoder_facts
+from reranker.pair_texts import AFTER_TITLE, TITLE, URL_PLACE, URL_SEPARATOR, UrlPlace
 from reranker.training.config import CrossEncoderSettings, FinetuneConfig, PairTextSettings
 from reranker.training.run_groups import BESIDE_URL
 from retriever.models.biencoder import TextFormat

@@ -18,6 +18,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,11 +38,21 @@ _CONVERSION = 2  # to be raised whenever the same files are converted into anoth
 _CONVERTED = ("model.xml", "model.bin")
 
 
-def cpu_multiplies_bfloat16() -> bool:
-    """Whether this processor has instructions for it; without them it takes several times float32."""
+@cache
+def _core() -> Any:
+    """OpenVINO, once for the process.
+
+    It gives the thread that opens it a stack for signals, and frees that again when it is closed. If another
+    thread closes it, such as by garbage collection, the next signal, such as Ctrl-C, ends the process.
+    """
     import openvino
 
-    return "BF16" in openvino.Core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+    return openvino.Core()
+
+
+def cpu_multiplies_bfloat16() -> bool:
+    """Whether this processor has instructions for it; without them it takes several times float32."""
+    return "BF16" in _core().get_property("CPU", "OPTIMIZATION_CAPABILITIES")
 
 
 class OpenVinoForward:
@@ -51,7 +62,6 @@ class OpenVinoForward:
         """precision: float32, bfloat16, or auto: bfloat16 where the processor multiplies it."""
         import openvino
 
-        core = openvino.Core()
         if precision == "auto":
             precision = "bfloat16" if cpu_multiplies_bfloat16() else "float32"
         settings = {
@@ -59,7 +69,7 @@ class OpenVinoForward:
             "INFERENCE_NUM_THREADS": str(threads),
             "NUM_STREAMS": str(streams),
         }
-        compiled = core.compile_model(converted, "CPU", settings)
+        compiled = _core().compile_model(converted, "CPU", settings)
         # The first array made from a tensor initialises OpenVINO's binding, once. Two threads that do this at
         # the same time deadlock: one waits for the other's initialisation, which waits for the GIL.
         np.array(openvino.Tensor(openvino.Type.i64, openvino.Shape([1])).data)
@@ -107,9 +117,7 @@ def _read_conversion(folder: Path) -> tuple[Any, ModelFacts]:
     record = json.loads((folder / "facts.json").read_bytes())
     if any(file_sha256(folder / file) != record["sha256"][file] for file in _CONVERTED):
         raise ValueError(f"{folder}: altered")
-    import openvino
-
-    return openvino.Core().read_model(folder / "model.xml"), ModelFacts(**record["facts"])
+    return _core().read_model(folder / "model.xml"), ModelFacts(**record["facts"])
 
 
 def _write_conversion(folder: Path, converted: Any, facts: ModelFacts) -> None:

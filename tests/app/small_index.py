@@ -9,7 +9,7 @@ import numpy as np
 from indexer.building.builder import build_index
 from indexer.building.plan import Plan
 from indexer.encoding.batches import Parallel
-from reranker.candidates import PairFormat
+from reranker.pair_texts import PairFormat
 
 HOSTILE_TITLE = "<script>alert(1)</script> [title](javascript:alert(2)) :red[title] $x^2$"
 HOSTILE_TEXT = (

@@ -14,8 +14,9 @@ from app.pipelines import Models, Pipelines
 from app.testsets import LoadedTestSet
 from indexer.base.errors import InputError, UsageError
 from indexer.index import Index
-from reranker.candidates import Candidates, PairFormat
+from reranker.candidates import Candidates
 from reranker.models.lexical import LexicalScorer
+from reranker.pair_texts import PairFormat
 from reranker.rerank import main
 from reranker.reranking import Reranking
 from retriever.ranking import Query

@@ -69,16 +69,23 @@ def test_they_run_from_the_files_that_are_listed_and_without_other_libraries(tmp
     assert done.returncode == 0, done.stderr
     assert sorted(path.name for path in (tmp_path / "results").iterdir()) == [
         "gpu_encoding.jsonl",
+        "gpu_scoring.jsonl",
         "gpu_search.jsonl",
     ]
     figures = {}
-    for name in ("gpu_encoding", "gpu_search"):
+    for name in ("gpu_encoding", "gpu_scoring", "gpu_search"):
         record = json.loads((tmp_path / "results" / f"{name}.jsonl").read_text())
         assert record["machine"]["libraries"].keys() >= {"torch", "numpy"}
         figures |= {figure["name"].strip(): figure for figure in record["figures"]}
-    for name in ("tiny, 128 tokens", "tiny, Wikipedia's lengths", "top 100, batch of 1"):
+    for name in (
+        "tiny, 128 tokens",
+        "tiny, Wikipedia's lengths",
+        "tiny, 151 tokens a pair",
+        "top 100, batch of 1",
+    ):
         assert figures[name]["ours"] > 0 and figures[name]["peer"] > 0 and figures[name]["limit"] > 0
     assert figures["rows missing from a search in float32"]["ours"] == 0
     assert figures["1 - cosine to float32, largest"]["ours"] < 1e-3
+    assert figures["difference to float32, in deviations"]["ours"] < 0.3
     assert {"attention: nested, packed", "attention: padded", "batches of 16,384 tokens"} <= figures.keys()
     assert not (RESULTS / "gpu_search.partial.json").exists()

@@ -20,10 +20,10 @@ from reranker.baselines.duet import Duet, exact_matches
 from reranker.baselines.folders import BASELINES, load_baseline, new_baseline, read_embeddings
 from reranker.baselines.knrm import ConvKnrm, Kernels
 from reranker.baselines.shared import Words, cosines, split
-from reranker.candidates import Candidate
 from reranker.finetune import main
 from reranker.models.cross_encoder import Scorer
 from reranker.models.scoring import open_scorer
+from reranker.pair_texts import Candidate
 from retriever.training.log import read_log
 
 pytestmark = pytest.mark.usefixtures("one_thread")

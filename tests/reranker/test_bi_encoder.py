@@ -12,10 +12,10 @@ from sentence_transformers import SentenceTransformer
 from tiny_models import save_tiny, save_tiny_reranker
 
 from indexer.base.errors import InputError
-from reranker.candidates import Candidate
 from reranker.models import scoring
 from reranker.models.bases import CROSS_ENCODER
 from reranker.models.scoring import open_scorer, scorer_is_here, scorer_sha256
+from reranker.pair_texts import Candidate
 from retriever.models.biencoder import open_biencoder
 
 DRAW = random.Random(0)

@@ -15,14 +15,8 @@ from indexer.base.errors import InputError
 from indexer.building.builder import build_index
 from indexer.building.plan import Plan
 from indexer.index import Index
-from reranker.candidates import (
-    Candidate,
-    Candidates,
-    PairFormat,
-    Readable,
-    RunCandidates,
-    windows,
-)
+from reranker.candidates import Candidates, RunCandidates
+from reranker.pair_texts import Candidate, PairFormat, Readable, windows
 from retriever.models.facts import ModelFacts
 
 ROWS = [

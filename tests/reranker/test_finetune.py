@@ -18,10 +18,10 @@ from tiny_training import pair_rows, save_bert, save_normalized, write_pairs
 
 from indexer.base.errors import InputError, UsageError
 from indexer.base.settings import read_settings, settings_text
-from reranker.candidates import Candidate
 from reranker.export import main as export
 from reranker.finetune import main
 from reranker.models.scoring import open_scorer
+from reranker.pair_texts import Candidate
 from reranker.training import finetuning
 from reranker.training.config import FinetuneConfig, GroupTeacherSettings
 from reranker.training.group_inputs import GroupCollator, GroupTexts, PairTokenizer

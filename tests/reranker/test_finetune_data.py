@@ -15,8 +15,9 @@ from tiny_training import pair_rows, write_pairs
 from indexer.base.errors import InputError, UsageError
 from indexer.base.settings import read_settings
 from indexer.index import Index
-from reranker.candidates import Candidate, Candidates
+from reranker.candidates import Candidates
 from reranker.models.scoring import open_scorer
+from reranker.pair_texts import Candidate
 from reranker.training.config import FinetuneConfig, GroupSettings
 from reranker.training.group_inputs import GroupCollator, GroupTexts, PairTokenizer
 from reranker.training.groups import (

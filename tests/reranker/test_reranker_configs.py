@@ -12,9 +12,9 @@ from tiny_training import pair_rows, save_normalized, write_pairs
 
 from indexer.base.settings import read_settings
 from indexer.index import Index
-from reranker.candidates import Candidate
 from reranker.finetune import main
 from reranker.models.scoring import open_scorer
+from reranker.pair_texts import Candidate
 from reranker.training.config import FinetuneConfig
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -15,8 +15,8 @@ from sentence_transformers import CrossEncoder
 from tiny_models import save_tiny_reranker
 
 from indexer.base.errors import InputError
-from reranker.candidates import Candidate, PairFormat, windows
 from reranker.models.scoring import PairScorer, open_scorer
+from reranker.pair_texts import Candidate, PairFormat, windows
 from reranker.reranking import Reranker
 from retriever.ranking import Query, Ranking
 

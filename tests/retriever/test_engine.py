@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pickle
 import random
+import subprocess
+import sys
 import threading
 from contextlib import nullcontext
 from pathlib import Path
@@ -12,6 +14,7 @@ from string import ascii_lowercase
 import numpy as np
 import pytest
 import torch
+from command import ROOT
 from sentence_transformers import SentenceTransformer
 from tiny_models import save_tiny
 
@@ -87,6 +90,28 @@ def test_openvino_and_torch_agree(packed, tiny):
     np.testing.assert_allclose(
         encode(open_biencoder(str(tiny), precision="float32")), encode(packed), atol=1e-5
     )
+
+
+INTERRUPTED = """
+import gc, os, signal, sys, threading, time
+from retriever.models.biencoder import open_biencoder
+
+opened = [open_biencoder(sys.argv[1])]
+closing = threading.Thread(target=lambda: (opened.clear(), gc.collect()))
+closing.start()
+closing.join()
+try:
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(60)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_a_model_that_another_thread_closes_leaves_no_broken_signals(tiny):
+    command = [sys.executable, "-c", INTERRUPTED, str(tiny)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "interrupted\n"), done.stderr
 
 
 @pytest.mark.slow
