@@ -102,8 +102,8 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     if (options.train or options.plan) and not experiment.steps:
         hint = "docs/evaluation.md says how models get their rows."
         raise UsageError(f"{file}: this table has no steps that make its models", hint)
-    for option in ("ray", "only") if not options.train else ():
-        if getattr(options, option):
+    for option, given in {"ray": options.ray, "only": options.only, "jobs": options.jobs > 1}.items():
+        if given and not options.train:
             raise UsageError(f"--{option} is for the steps of --train", "Add --train, or leave it out.")
     if options.plan:
         show_plan(Steps(experiment, options.scale, _data(options), output / "steps"), experiment, output)
