@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from benchmarks.ceilings import multiplying
-from benchmarks.gpu_encoding import engine_parallel
+from benchmarks.gpu_encoding import TINY_OPTIONS, add_shared_options, engine_parallel
 from benchmarks.harness import Benchmark, Ceiling, Figure, as_rate, compare, run
 from benchmarks.random_models import (
     BERT_BASE,
@@ -91,15 +91,12 @@ def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--questions", type=int, default=200, help="for BERT-base; four times as many for MiniLM"
     )
-    parser.add_argument("--peer-batch", type=int, default=256, help="pairs in a batch of the peer")
-    parser.add_argument("--product", type=int, default=8192, help="rows of the largest matrices")
-    parser.add_argument("--device", help="cuda:0 where there is one, else cpu")
-    parser.add_argument("--tiny", action="store_true", help="a tiny model, to try the script out")
+    add_shared_options(parser)
 
 
 def tiny_options() -> list[str]:
     """What makes a run a matter of seconds, on any machine."""
-    return ["--tiny", "--questions", "1", "--product", "64", "--rounds", "1"]
+    return [*TINY_OPTIONS, "--questions", "1"]
 
 
 BENCHMARK = Benchmark("gpu_scoring", __doc__.partition("\n")[0], measure, _options)
