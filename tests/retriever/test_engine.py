@@ -100,6 +100,7 @@ opened = [open_biencoder(sys.argv[1])]
 closing = threading.Thread(target=lambda: (opened.clear(), gc.collect()))
 closing.start()
 closing.join()
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a process in the background may lack
 try:
     os.kill(os.getpid(), signal.SIGINT)
     time.sleep(60)
