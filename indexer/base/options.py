@@ -235,6 +235,7 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
     """Says NAME instead of list[str], omits defaults that are not values, and names groups like tables."""
 
     _METAVARS: ClassVar = {
+        "list[int]": "N",
         "list[str]": "NAME",
         "list[Path]": "FILE",
         "Path": "PATH",
