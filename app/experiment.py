@@ -106,12 +106,12 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
         if given and not options.train:
             raise UsageError(f"--{option} is for the steps of --train", "Add --train, or leave it out.")
     if options.plan:
-        show_plan(Steps(experiment, options.scale, _data(options), output / "steps"), experiment, output)
+        show_plan(_steps(options, experiment, output), experiment, output)
         return
     with locked(output / _EXPERIMENT):
         if options.only:
-            steps = Steps(experiment, options.scale, _data(options), output / "steps")
-            make_steps(steps.of_rows(experiment.rows, options.only), output, options.ray, options.jobs)
+            steps = _steps(options, experiment, output).of_rows(experiment.rows, options.only)
+            make_steps(steps, output, options.ray, options.jobs)
             return
         table = _make_table(options, experiment, file, output, argv, program)
     if options.json_:
@@ -143,7 +143,7 @@ def _make_table(
     check_replaceable(*(output / name for name in (_EXPERIMENT, "table.html", "table.md")))
     data, pipelines_file = _data(options), options.pipelines_file
     if options.train:
-        steps = Steps(experiment, options.scale, data, output / "steps")
+        steps = _steps(options, experiment, output)
         show_plan(steps, experiment, output)
         build = partial(build_index, data=data, ray=options.ray)
         pipelines_file = make_models(steps, experiment, build, output, options.ray, options.jobs)
@@ -166,6 +166,11 @@ def _make_table(
     write_output_json(output / _EXPERIMENT, table.model_dump(mode="json"))
     write_document(table_document(table), output, "table")
     return table
+
+
+def _steps(options: ExperimentOptions, experiment: Experiment, output: Path) -> Steps:
+    """The steps of the experiment at its scale. Raises `UsageError` for an unknown one."""
+    return Steps(experiment, options.scale, _data(options), output / "steps")
 
 
 def _data(options: ExperimentOptions) -> Path | None:

@@ -183,31 +183,21 @@ def _replace(attentions: dict[str, Callable[..., Any]]) -> None:
     torch_engine.ATTENTIONS.update(attentions)
 
 
-def add_shared_options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser) -> None:
     """Options of every benchmark of a model on a GPU."""
+    parser.add_argument(
+        "--passages", type=int, default=16_384, help="of BERT-base; four times as many of MiniLM"
+    )
     parser.add_argument("--peer-batch", type=int, default=256, help="texts in a batch of the peer")
     parser.add_argument("--product", type=int, default=8192, help="rows of the largest matrices")
     parser.add_argument("--device", help="cuda:0 where there is one, else cpu")
     parser.add_argument("--tiny", action="store_true", help="a tiny model, to try the script out")
 
 
-TINY_OPTIONS = ("--tiny", "--product", "64", "--rounds", "1")
+TINY_RUN = ["--tiny", "--passages", "2", "--product", "64", "--rounds", "1"]
 """Of these, what makes a run a matter of seconds, on any machine."""
 
-
-def _options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--passages", type=int, default=16_384, help="of BERT-base; four times as many of MiniLM"
-    )
-    add_shared_options(parser)
-
-
-def tiny_options() -> list[str]:
-    """What makes a run a matter of seconds, on any machine."""
-    return [*TINY_OPTIONS, "--passages", "2"]
-
-
-BENCHMARK = Benchmark("gpu_encoding", __doc__.partition("\n")[0], measure, _options)
+BENCHMARK = Benchmark("gpu_encoding", __doc__.partition("\n")[0], measure, add_options)
 
 if __name__ == "__main__":
     run(BENCHMARK)

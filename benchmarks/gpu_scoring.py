@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from benchmarks.ceilings import multiplying
-from benchmarks.gpu_encoding import TINY_OPTIONS, add_shared_options, engine_parallel
+from benchmarks.gpu_encoding import add_options, engine_parallel
 from benchmarks.harness import Benchmark, Ceiling, Figure, as_rate, compare, run
 from benchmarks.random_models import (
     BERT_BASE,
@@ -28,7 +28,6 @@ from benchmarks.random_models import (
     wikipedia_lengths,
     write_reranker,
 )
-from reranker.models import first_token  # noqa: F401  (for `benchmarks.gpu --list`: opening a model imports it)
 from reranker.models.bases import open_cross_encoder
 from reranker.models.cross_encoder import Scorer, load_cross_encoder
 from retriever.models.engine import Opened, torch_forward
@@ -50,7 +49,7 @@ def measure(options: argparse.Namespace) -> Iterator[Figure]:
 def _model(
     shape: Shape, folder: Path, device: str, product: Ceiling, options: argparse.Namespace
 ) -> Iterator[Figure]:
-    questions = options.questions * (4 if shape is MINILM else 1)
+    questions = max(options.passages * (4 if shape is MINILM else 1) // _DEPTH, 1)
     scorer = open_scorer(folder, device)
     print(f"{shape.name}: {scorer.execution}", flush=True)
     peer = open_cross_encoder(folder, shape.name).to(device=device, dtype=torch.bfloat16)
@@ -87,19 +86,7 @@ def open_scorer(folder: Path, device: str) -> Scorer:
     return Scorer(Opened(str(folder), "", facts, forward, engine_parallel(device)))
 
 
-def _options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--questions", type=int, default=200, help="for BERT-base; four times as many for MiniLM"
-    )
-    add_shared_options(parser)
-
-
-def tiny_options() -> list[str]:
-    """What makes a run a matter of seconds, on any machine."""
-    return [*TINY_OPTIONS, "--questions", "1"]
-
-
-BENCHMARK = Benchmark("gpu_scoring", __doc__.partition("\n")[0], measure, _options)
+BENCHMARK = Benchmark("gpu_scoring", __doc__.partition("\n")[0], measure, add_options)
 
 if __name__ == "__main__":
     run(BENCHMARK)

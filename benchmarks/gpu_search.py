@@ -93,11 +93,9 @@ def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", help="cuda:0 where there is one, else cpu")
 
 
-def tiny_options() -> list[str]:
-    """What makes a run a matter of seconds, on any machine."""
-    sizes = ["--vectors", "3000", "--dimension", "32", "--batches", "1", "9", "--product", "64"]
-    return [*sizes, "--megabytes", "1", "--rounds", "1"]
-
+TINY_RUN = ["--vectors", "3000", "--dimension", "32", "--batches", "1", "9", "--product", "64"]
+TINY_RUN += ["--megabytes", "1", "--rounds", "1"]
+"""Options that make a run a matter of seconds, on any machine."""
 
 BENCHMARK = Benchmark("gpu_search", __doc__.partition("\n")[0], measure, _options)
 
