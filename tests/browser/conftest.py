@@ -29,6 +29,16 @@ from small_index import build as build_small  # noqa: E402
 
 SECONDS = 180_000  # milliseconds that anything on a page may take; the machine may be busy
 
+HAS_RUN = """() => {
+  const run = document.querySelector(".st-key-follow [data-left]");
+  const parts = (address) => {
+    const { pathname, searchParams } = new URL(address, document.baseURI);
+    searchParams.sort();
+    return pathname + "?" + searchParams;
+  };
+  return run && parts(run.dataset.left) === parts(location.href);
+}"""
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
@@ -116,9 +126,13 @@ def page(browser: Any) -> Iterator[Any]:
 
 @pytest.fixture
 def settled() -> Callable[[Any], None]:
-    """Wait until a page stands still: its script has run, and nothing of it is stale."""
+    """Wait until a page stands still: its script has run for the address in the bar, and nothing is stale.
+
+    After a click the address changes at once, and the run that follows from it starts a moment later.
+    """
 
     def settled(page: Any) -> None:
+        page.wait_for_function(HAS_RUN)
         page.wait_for_selector('.stApp[data-test-script-state="notRunning"]')
         page.wait_for_function("!document.querySelector('[data-stale=\"true\"]')")
 
