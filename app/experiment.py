@@ -23,7 +23,7 @@ from pydantic_settings import CliPositionalArg
 
 from app.evaluation.cells import Cell, run_experiment
 from app.evaluation.experiments import Experiment, ExperimentTable, IndexSource, read_experiment
-from app.evaluation.making import make_models, make_steps, run_linkseek, show_plan
+from app.evaluation.making import make_models, make_steps, run_linkseek, show_plan, write_pipelines
 from app.evaluation.provenance import provenance
 from app.evaluation.steps import Steps
 from app.pipelines import Pipelines
@@ -147,6 +147,8 @@ def _make_table(
         show_plan(steps, experiment, output)
         build = partial(build_index, data=data, ray=options.ray)
         pipelines_file = make_models(steps, experiment, build, output, options.ray, options.jobs)
+    elif experiment.pipelines and not experiment.steps and pipelines_file is None:
+        pipelines_file = write_pipelines(_steps(options, experiment, output), output)
 
     @cache
     def open_index(name: str) -> Pipelines:

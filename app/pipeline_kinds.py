@@ -329,9 +329,9 @@ class RerankEntry(Entry):
     weight: Annotated[float, Field(ge=0, le=1)] | None = None
     """the model's share in a sum with the scores of the first stage, 0 to 1; by default the model decides
     alone"""
-    long: Long = "first"
-    """of texts longer than the model, the `first` part is read, or all of it in windows, the best of which
-    counts (`max`)"""
+    long: Long = "max"
+    """of texts longer than the model, all is read in windows, the best of which counts (`max`), or the
+    `first` part alone, which takes less time and ranks worse"""
     device: Device = "auto"
     """where the model runs: `auto`, `cpu` or `cuda`; never measured on a GPU so far"""
     neighbours: Neighbours | None = None

@@ -10,9 +10,10 @@ sentence-transformers stores for cross-encoders too but does not use:
     url_place         "after title" for title, URL and body (HARP, section 4.3.3); by default the address
                       comes first (PHP, section 4.3.3)
 
-A document that is longer than the model is truncated at the model's length (FirstP), or read window by
-window, with the score of the best window (MaxP; Dai and Callan 2019, section 3). Every window has the title,
-is as long as the model reads, and begins half a window after the one before.
+A document that is longer than the model is read window by window, with the score of the best window (MaxP;
+Dai and Callan 2019, section 3), or truncated at the model's length (FirstP). Every window has the title, is
+as long as the model reads, and begins half a window after the one before. Of a very long document,
+`MAX_WINDOWS` are read, so that the time of one question is bounded.
 """
 
 from __future__ import annotations
@@ -71,14 +72,21 @@ class PairFormat(TextFormat):
         return self.passage(self.heading(candidate), "")
 
 
+MAX_WINDOWS = 30
+"""of a text; 256 tokens long, they hold some 3,000 words"""
+
+
 def windows(head: str, text: str, spans: Spans, room: int) -> list[str]:
     """The text in windows of `room` tokens (1 or more), `head` before each; one window if it fits.
 
-    spans: of the text's tokens. The last window ends with the text and is as long as the others.
+    spans: of the text's tokens. The last window ends with the text and is as long as the others. Of more than
+    `MAX_WINDOWS`, so many are kept, evenly spaced, with the first and the last.
     """
     if len(spans) <= room:
         return [head + text]
     starts = [*range(0, len(spans) - room, max(room // 2, 1)), len(spans) - room]
+    if len(starts) > MAX_WINDOWS:
+        starts = [starts[n * (len(starts) - 1) // (MAX_WINDOWS - 1)] for n in range(MAX_WINDOWS)]
     return [head + text[spans[start][0] : spans[start + room - 1][1]] for start in starts]
 
 

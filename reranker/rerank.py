@@ -64,9 +64,9 @@ class RerankOptions(Options):
     """how many candidates of a question are scored"""
     weight: Annotated[float, Field(ge=0, le=1)] | None = None
     """share of the re-ranker in a sum with the scores of the run, each scaled to 0..1 for each question"""
-    long: Long = "first"
-    """of texts longer than the model: read the first part, or (max) all in windows, the best of which
-    counts"""
+    long: Long = "max"
+    """how texts longer than the model are read: all of it in windows, the best of which counts, or (first)
+    the first part, which takes less time and ranks worse"""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """where the model runs; auto: on a GPU if there is one (never measured on a GPU so far)"""
     precision: Precision = "auto"

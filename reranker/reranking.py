@@ -52,7 +52,7 @@ class Reranker:
         *,
         depth: int = DEPTH,
         weight: float | None = None,
-        long: Long = "first",
+        long: Long = "max",
         neighbours: Callable[[int], Sequence[int]] | None = None,
     ) -> None:
         """scorers: 1 or more. depth: candidates of a query that are scored, 1 or more.

@@ -103,6 +103,11 @@ def make_models(
     if encoders:
         more = [word for path in encoders for word in ("--encoder", str(path))]
         _build_indexes(experiment, more, build_index, output)
+    return write_pipelines(steps, output)
+
+
+def write_pipelines(steps: Steps, output: Path) -> Path:
+    """Write the file of the experiment's own pipelines."""
     pipelines = output / "pipelines.toml"
     write_output(pipelines, steps.pipelines().encode())
     return pipelines

@@ -14,6 +14,7 @@ from command import ROOT, run
 from app.evaluation.cells import Cell, run_experiment
 from app.evaluation.experiments import ExperimentTable, read_experiment
 from app.evaluation.measures import parse_measure
+from app.experiment import main
 from app.pipelines import Pipelines, read_pipelines
 from app.report import write_report
 from app.report.experiment_table import console_table, reasons, table_document
@@ -37,6 +38,7 @@ OWN = {
     "rerankers-gpu",
     "together",
     "wikispeedia",
+    "windows",
 }
 
 TOML = """
@@ -513,6 +515,23 @@ def test_the_command_without_its_index(write, tmp_path) -> None:
     assert "no cell could be measured" in done.stderr and "Traceback" not in done.stderr
     assert "nowhere: no index here" in done.stdout
     assert (tmp_path / "out" / "table.html").exists()
+
+
+def test_pipelines_of_a_file_without_steps_are_there_without_training(
+    write, make_pipelines, monkeypatch, tmp_path, capsys
+) -> None:
+    monkeypatch.setattr("app.experiment.open_test_set", lambda name, **options: RIVERS)
+    own = '[pipelines."seed{seed}"]\nsearcher = "bm25"\nb = 0.9\n'
+    path, index = write(TOML + own), make_pipelines().index.path
+    main([str(path), "--index", str(index), "--output", str(tmp_path / "out")])
+    rows = json.loads((tmp_path / "out" / "experiment.json").read_text())["rows"]
+    assert [row["cells"][0]["status"] for row in rows] == ["done", "no pipeline", "done", "printed only"]
+
+    mine = tmp_path / "mine.toml"
+    mine.write_text('[future]\nsearcher = "bm25"\n')
+    main([str(path), "--index", str(index), "--output", str(tmp_path / "out"), "--pipelines-file", str(mine)])
+    rows = json.loads((tmp_path / "out" / "experiment.json").read_text())["rows"]
+    assert [row["cells"][0]["status"] for row in rows] == ["kept", "done", "no pipeline", "printed only"]
 
 
 def test_the_command_says_what_is_wrong(write, tmp_path) -> None:

@@ -164,7 +164,7 @@ def test_whole_documents_of_an_index_of_passages_are_not_scored_by_lucene(built_
 def test_weight_ensemble_device_and_precision_reach_the_reranker(make, opened):
     pipelines = make(
         '[first]\nrerank = "long"\nof = "bm25"\nweight = 0\n'
-        '[both]\nrerank = ["long", "short"]\nof = "bm25"\ndevice = "cpu"\nlong = "max"\n'
+        '[both]\nrerank = ["long", "short"]\nof = "bm25"\ndevice = "cpu"\nlong = "first"\n'
         '[fast]\nrerank = "short"\nof = "bm25"\nprecision = "bfloat16"\n'
     )
     bm25 = pipelines.open("bm25")(QUERIES, 6)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -124,6 +125,17 @@ def test_windows_by_hand():
     assert windows("", text, SPANS, 2) == ["a b", "b c", "c d", "d e", "e f", "f g"]
     assert windows("", "a b c", SPANS[:3], 1) == ["a", "b", "c"]
     assert windows("T ", "", [], 4) == ["T "]
+
+
+def test_of_many_windows_thirty_are_read():
+    words = [f"w{n}" for n in range(100)]
+    spans = [(4 * n, 4 * n + 3) for n in range(100)]
+    text = " ".join(f"{word:3}" for word in words)
+    found = windows("T ", text, spans, 2)
+    assert len(found) == 30 and found[0] == "T w0  w1 " and found[-1] == "T w98 w99"
+    starts = [int(window.split()[1].removeprefix("w")) for window in found]
+    assert starts[1] - starts[0] == 3 and {b - a for a, b in pairwise(starts)} <= {3, 4}
+    assert len(windows("", text, spans[:31], 2)) == 30  # all of them
 
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"

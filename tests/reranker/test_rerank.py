@@ -55,7 +55,7 @@ def rerank(folder: Path, output: Path, **options: object) -> dict[str, dict[str,
 
 
 def test_a_run_is_reranked_as_the_library_would(folder, tmp_path, capsys):
-    found = rerank(folder, tmp_path / "out" / "run.trec")
+    found = rerank(folder, tmp_path / "out" / "run.trec", long="first")
     index, peer = Index.open(folder / "index"), CrossEncoder(str(folder / "tiny"), device="cpu")
     candidates = ["d0#0", "d1#1", "d2#0", "d3#0", "d4#0", "d6#0"]
     passages = [index.passages[int(row)] for row in index.passages.rows_of(candidates)]
@@ -93,7 +93,7 @@ def test_an_ensemble_of_different_kinds(folder, tmp_path):
 def test_a_run_of_documents(folder, tmp_path):
     numbers = [0, 1, 5, 9, 22, 37]
     run = write(tmp_path / "documents.trec", [("q2", f"d{n}", 50.0 - n) for n in numbers])
-    found = rerank(folder, tmp_path / "out.trec", run=run, long="max")
+    found = rerank(folder, tmp_path / "out.trec", run=run)
     index, peer = Index.open(folder / "index"), CrossEncoder(str(folder / "tiny"), device="cpu")
     for document in (index.documents[n] for n in (5, 9, 22, 37)):  # these fit; read without their address
         expected = peer.predict([(QUESTIONS["q2"], f"{document.title} {document.text}")])[0]

@@ -242,8 +242,8 @@ def test_an_ensemble_is_the_mean_of_scaled_scores():
 def test_the_best_window_counts():
     texts = numbered("1 1 9 2 2 2", "5 5 5 5 5 5 5", "3")
     first = ranked([(0, 3.0), (1, 2.0), (2, 1.0)])
-    assert rerank(first, texts, Numbers()).rows.tolist() == [[1, 2, 0]]
-    found = rerank(first, texts, Numbers(), long="max")
+    assert rerank(first, texts, Numbers(), long="first").rows.tolist() == [[1, 2, 0]]
+    found = rerank(first, texts, Numbers())
     assert found.rows.tolist() == [[0, 1, 2]]
     assert found.scores.tolist() == [[9, 5, 3]]
 
