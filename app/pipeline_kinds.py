@@ -330,8 +330,8 @@ class RerankEntry(Entry):
     """the model's share in a sum with the scores of the first stage, 0 to 1; by default the model decides
     alone"""
     long: Long = "max"
-    """of texts longer than the model, all is read in windows, the best of which counts (`max`), or the
-    `first` part alone, which takes less time and ranks worse"""
+    """how texts longer than the model are read: in windows, the best of which counts (`max`), or the `first`
+    part alone, which takes less time and ranks worse"""
     device: Device = "auto"
     """where the model runs: `auto`, `cpu` or `cuda`; never measured on a GPU so far"""
     neighbours: Neighbours | None = None

@@ -65,8 +65,8 @@ class RerankOptions(Options):
     weight: Annotated[float, Field(ge=0, le=1)] | None = None
     """share of the re-ranker in a sum with the scores of the run, each scaled to 0..1 for each question"""
     long: Long = "max"
-    """how texts longer than the model are read: all of it in windows, the best of which counts, or (first)
-    the first part, which takes less time and ranks worse"""
+    """how texts longer than the model are read: in windows, the best of which counts, or (first) the first
+    part alone, which takes less time and ranks worse"""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """where the model runs; auto: on a GPU if there is one (never measured on a GPU so far)"""
     precision: Precision = "auto"

@@ -197,6 +197,7 @@ def _rank(config: FinetuneConfig, finished: Path, fold_of: Mapping[str, int], co
         places = [n for n, query in enumerate(queries) if fold_of.get(query.text, 0) == fold]
         part = Ranking(tuple(queries[n].id for n in places), ranking.rows[places], ranking.scores[places])
         scorer = open_scorer(str(finished / f"fold-{fold}"), device=config.training.device)
+        # What is read of a text is what the fold was trained on.
         reranker = Reranker([scorer], candidates, depth=data.depth, long="first")
         with progress(f"ranking with fold {fold}", reranker.pairs(part), "pairs") as advance:
             reranked = reranker.rerank([queries[n] for n in places], part, advance)
