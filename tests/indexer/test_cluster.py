@@ -176,7 +176,7 @@ with connected("local"), worker_pool(1) as pool:
 
 
 def test_an_actor_that_hangs_is_replaced(ray, tmp_path):
-    with worker_pool(1, patience=10.0) as pool:
+    with worker_pool(1, patience=30.0) as pool:  # to start an actor takes some of it
         assert pool.submit(hang_once, tmp_path / "hung").result() == "done"
 
 
