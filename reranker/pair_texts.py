@@ -13,7 +13,7 @@ sentence-transformers stores for cross-encoders too but does not use:
 A document that is longer than the model is read window by window, with the score of the best window (MaxP;
 Dai and Callan 2019, section 3), or truncated at the model's length (FirstP). Every window has the title, is
 as long as the model reads, and begins half a window after the one before. Of a very long document,
-`MAX_WINDOWS` are read, so that the time of one question is bounded.
+`MAX_WINDOWS` are read, which bounds the pairs of a question.
 """
 
 from __future__ import annotations
@@ -41,6 +41,9 @@ AFTER_TITLE: Literal["after title"] = "after title"
 
 UrlPlace = bool | Literal["after title"]
 """Whether a document's address is read (True: before its title) or not."""
+
+MAX_WINDOWS = 30
+"""of a text; 256 tokens long, they hold some 3,000 words"""
 
 Spans = Sequence[tuple[int, int]]
 """The places of tokens in their text, [start, end) in characters."""
@@ -70,10 +73,6 @@ class PairFormat(TextFormat):
     def head(self, candidate: Candidate) -> str:
         """The text before the candidate's own: address and title with their separators."""
         return self.passage(self.heading(candidate), "")
-
-
-MAX_WINDOWS = 30
-"""of a text; 256 tokens long, they hold some 3,000 words"""
 
 
 def windows(head: str, text: str, spans: Spans, room: int) -> list[str]:
