@@ -1,7 +1,7 @@
-"""streamlit run app/main.py: the shell around the pages.
+"""streamlit run app/main.py: the shell around the pages, and the server that shows them.
 
-It opens the chosen index, once for all visitors, draws the heading, and runs the page that the address names
-inside one handler, so that every error is a sentence and never a traceback. Options follow `--`:
+The shell opens the chosen index, once for all visitors, draws the heading, and runs the page that the address
+names inside one handler, so that every error is a sentence and never a traceback. Options follow `--`:
 streamlit run app/main.py -- --index DIR
 """
 
@@ -16,6 +16,7 @@ from pathlib import Path
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
+from streamlit.starlette import App
 
 from app.background import services
 from app.page.context import AppOptions, Context
@@ -25,7 +26,8 @@ from app.web import navigation
 from app.web.addresses import ARTICLE, EVALUATION, INDEX, SEARCH, first, link_to
 from app.web.index_description import listed
 from app.web.rendering import render, style
-from indexer.base.errors import DamagedIndexError, LinkseekError
+from app.web.server import guards, lifespan
+from indexer.base.errors import DamagedIndexError, LinkseekError, exit_on_error
 from indexer.base.options import parse_options
 
 PROGRAM = "streamlit run app/main.py --"
@@ -138,5 +140,9 @@ def choose_index(default: Path, page: str, place: DeltaGenerator) -> Path | None
     return indexes[st.session_state.index]
 
 
-if __name__ == "__main__":
+if __name__ == "__main__":  # Streamlit runs this file for every view of a page.
     main()
+elif __name__ == "main":  # Its server imports it once as it starts, because it sees an `App` here.
+    with exit_on_error("app"):
+        _options = parse_options(AppOptions, sys.argv[1:], PROGRAM)
+        streamlit_app = App(__file__, middleware=guards(_options.allow_host), lifespan=lifespan)

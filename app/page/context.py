@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from pydantic import Field, field_validator
+
 from app.service import SearchService
+from app.web.hosts import host_name
 from indexer.base.options import Options
 
 
@@ -18,6 +21,15 @@ class AppOptions(Options):
     """a TOML file with pipelines of your own"""
     results: Path = Path("results")
     """the folder of finished evaluations"""
+    allow_host: list[str] = Field([])
+    """a further name of the application, such as that of a reverse proxy; may be repeated"""
+
+    @field_validator("allow_host")
+    @classmethod
+    def _are_names(cls, names: list[str]) -> list[str]:
+        if not all(map(host_name, names)):
+            raise ValueError("a host name alone is needed, without http://, port, path or *")
+        return names
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import pytest
+from connections import Connections
 
 from benchmarks.sessions import running_application
 
@@ -70,9 +71,9 @@ def browser() -> Iterator[Any]:
         path = os.environ.get("CHROMIUM") or shutil.which("chromium")
         if path is None and not own.is_file():
             pytest.skip("there is no Chromium: apt-get install chromium, or playwright install chromium")
-        browser = playwright.chromium.launch(
-            executable_path=path, args=["--no-sandbox"] if os.getuid() == 0 else []
-        )
+        args = ["--host-resolver-rules=MAP evil.example 127.0.0.1"]
+        args += ["--no-sandbox"] if os.getuid() == 0 else []
+        browser = playwright.chromium.launch(executable_path=path, args=args)
         yield browser
         browser.close()
 
@@ -88,9 +89,15 @@ def indexes(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def start() -> Iterator[Callable[[Path], Application]]:
-    """Start an application with an index that need not be there."""
-    with ExitStack() as running:
+def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path], Application]]:
+    """Start an application with an index that need not be there.
+
+    Fails if one of them, or a job of theirs, connects to anything.
+    """
+    connections = Connections(tmp_path_factory.mktemp("recorded") / "connections")
+    others = [Path(folder) for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
+    with ExitStack() as running, pytest.MonkeyPatch.context() as environment:
+        environment.setenv("PYTHONPATH", connections.python_path(*others))
 
         def start(index: Path) -> Application:
             results = index.parent.parent / "results"
@@ -98,6 +105,7 @@ def start() -> Iterator[Callable[[Path], Application]]:
             return Application(f"http://{address}", index.parent, results)
 
         yield start
+    assert connections.recorded() == ""
 
 
 @pytest.fixture(scope="session")
@@ -108,7 +116,10 @@ def application(indexes: Path, start: Callable[[Path], Application]) -> Applicat
 
 @pytest.fixture
 def page(browser: Any) -> Iterator[Any]:
-    """A new window. Fails if it asked anyone but the application for anything, or a script failed."""
+    """A new window. Fails if it asked anyone but the application for anything, or a script failed.
+
+    What the policy of the pages has blocked is a failure too.
+    """
     context = browser.new_context(viewport={"width": 1440, "height": 900})
     context.set_default_timeout(SECONDS)
     page = context.new_page()
@@ -116,6 +127,9 @@ def page(browser: Any) -> Iterator[Any]:
     errors: list[str] = []
     page.on("request", lambda request: asked.add(request.url))
     page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on(
+        "console", lambda said: errors.append(said.text) if "Content Security Policy" in said.text else None
+    )
     page.on("dialog", lambda dialog: errors.append(f"a script ran: {dialog.message}"))
     yield page
     context.close()

@@ -1,0 +1,219 @@
+"""The running application, by both commands that start it: whom it answers, and that it connects to nothing.
+
+Requests are written to a socket by hand, as clients of HTTP do not write hostile ones. The folder that the
+application is started from, and the home folder, hold settings of Streamlit that would switch its checks off.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from command import ROOT, free_port
+from connections import Connections
+
+DOORS = {
+    "linkseek": ["-m", "app.commands.linkseek", "app"],
+    "streamlit": ["-m", "streamlit", "run", str(ROOT / "app" / "main.py")],
+}
+WEAK_SETTINGS = """
+[server]
+address = "0.0.0.0"
+enableCORS = false
+enableXsrfProtection = false
+corsAllowedOrigins = ["http://evil.example"]
+[browser]
+gatherUsageStats = true
+[logger]
+hideWelcomeMessage = false
+"""
+
+
+@dataclass(frozen=True)
+class Server:
+    process: subprocess.Popen[str]
+    port: int
+    connections: Connections
+
+    def send(self, *lines: str, target: str = "GET / HTTP/1.1") -> tuple[int, str]:
+        """A request of these header lines: the status of the response, and its head in lower case."""
+        request = "\r\n".join([target, *lines, "", ""]).replace("PORT", str(self.port))
+        with socket.create_connection(("127.0.0.1", self.port), timeout=60) as connection:
+            connection.sendall(request.encode("latin-1"))
+            head = b""
+            while b"\r\n\r\n" not in head and (received := connection.recv(65536)):
+                head += received
+        text = head.partition(b"\r\n\r\n")[0].decode("latin-1")
+        return int(text.split(" ", 2)[1]), text.lower()
+
+    def open(self, host: str, *origins: str) -> int:
+        """The status of an upgrade to the WebSocket through which a page shows and does everything."""
+        lines = [f"Host: {host}", *(f"Origin: {origin}" for origin in origins)]
+        lines += ["Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13"]
+        lines += ["Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="]
+        return self.send(*lines, target="GET /_stcore/stream HTTP/1.1")[0]
+
+
+def start(folder: Path, door: str, *options: str, own: tuple[str, ...] = ()) -> Server:
+    (folder / ".streamlit").mkdir()
+    (folder / ".streamlit" / "config.toml").write_text(WEAK_SETTINGS)
+    connections, port = Connections(folder / "connections"), free_port()
+    words = [*DOORS[door], "--server.port", str(port), *options, *(["--"] * (door == "streamlit")), *own]
+    process = subprocess.Popen(
+        [sys.executable, *words],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": connections.python_path(ROOT), "HOME": str(folder)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+    server = Server(process, port, connections)
+    for _ in range(600):
+        assert process.poll() is None, process.communicate()[0]
+        try:
+            server.send("Host: localhost", target="GET /_stcore/health HTTP/1.1")
+            return server
+        except OSError:
+            time.sleep(0.1)
+    process.kill()
+    raise AssertionError("the application does not answer")
+
+
+@pytest.fixture(scope="module", params=DOORS)
+def local(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """As it is started by default, with one allowed name."""
+    own = ("--allow-host", "search.example.org")
+    server = start(tmp_path_factory.mktemp("local"), request.param, own=own)
+    yield server
+    server.process.kill()
+    server.process.communicate()
+
+
+@pytest.fixture(scope="module", params=DOORS)
+def everywhere(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """As it is started for other machines."""
+    folder = tmp_path_factory.mktemp("everywhere")
+    server = start(folder, request.param, "--server.address", "0.0.0.0")
+    yield server
+    server.process.kill()
+    server.process.communicate()
+
+
+OWN = ["localhost:PORT", "LOCALHOST:PORT", "127.0.0.1:PORT", "[::1]:PORT", "search.example.org"]
+FOREIGN = ["evil.example:PORT", "evil.example", "localhost.evil.example:PORT", "localhost@evil.example", ""]
+FOREIGN += ["10.1.2.3:PORT", "127.1:PORT", "127.0.0.1.evil.example"]
+
+
+@pytest.mark.parametrize("host", OWN)
+def test_its_own_pages_work(local, host):
+    status, head = local.send(f"Host: {host}")
+    assert status == 200
+    assert "frame-ancestors 'self'" in head and "x-content-type-options: nosniff" in head
+    scheme = "https" if host == "search.example.org" else "http"
+    assert local.open(host, f"{scheme}://{host}".lower().replace("port", "PORT")) == 101
+    assert local.open(host) == 101  # programs send no origin
+    assert local.connections.recorded() == ""
+
+
+@pytest.mark.parametrize("host", FOREIGN)
+def test_a_name_that_was_made_to_resolve_to_this_machine_is_not_answered(local, host):
+    for path in (
+        "/",
+        "/index",
+        "/_stcore/health",
+        "/_stcore/host-config",
+        "/static/x",
+        "/_stcore/agent/openapi.json",
+    ):
+        assert local.send(f"Host: {host}", target=f"GET {path} HTTP/1.1")[0] == 421
+    upload = "PUT /_stcore/upload_file/a/b HTTP/1.1"
+    assert local.send(f"Host: {host}", "Content-Length: 0", target=upload)[0] == 421
+    assert local.open(host, f"http://{host}") == 403
+    assert local.open(host) == 403
+    assert local.connections.recorded() == ""
+
+
+def test_requests_with_no_or_several_hosts_are_not_answered(local):
+    assert local.send(target="GET / HTTP/1.0")[0] == 421
+    assert local.send("Host: localhost", "Host: evil.example")[0] in (400, 421)
+    assert local.send("Host: evil.example", target="GET http://localhost/ HTTP/1.1")[0] == 421
+    assert local.send("Host: evil.example", "X-Forwarded-Host: localhost")[0] == 421
+
+
+ORIGINS = [
+    "http://evil.example",
+    "https://evil.example",
+    "http://localhost:3000",
+    "http://evil.example:PORT",
+    "null",
+]
+
+
+@pytest.mark.parametrize("origin", ORIGINS)
+def test_pages_of_other_sites_are_refused_and_nobody_is_asked(local, origin):
+    assert local.open("localhost:PORT", origin) == 403
+    assert local.open("127.0.0.1:PORT", origin) == 403
+    assert local.open("localhost:PORT", "http://localhost:PORT", origin) in (400, 403)
+    assert local.send("Host: localhost:PORT", f"Origin: {origin}")[0] == 403
+    assert local.connections.recorded() == ""
+
+
+def test_a_proxy_may_replace_the_host(local):
+    assert local.open("localhost:PORT", "https://search.example.org") == 101
+    assert local.open("127.0.0.1:PORT", "https://search.example.org:8443") == 101
+    assert local.open("localhost:PORT", "https://other.example.org") == 403
+    assert local.connections.recorded() == ""
+
+
+def test_settings_of_other_folders_do_not_switch_checks_off(local):
+    status, head = local.send("Host: localhost:PORT", target="GET /_stcore/health HTTP/1.1")
+    assert status == 200 and "access-control-allow-origin" not in head
+    for path in ("/_stcore/upload_file/a/b", "/_stcore/upload_file/../upload_file/a/b"):
+        refused = local.send("Host: localhost:PORT", "Content-Length: 0", target=f"PUT {path} HTTP/1.1")
+        assert refused[0] in (400, 403) and "access-control-allow-origin: *" not in refused[1]
+
+
+def test_for_other_machines_addresses_and_the_name_of_this_one_are_answered(everywhere):
+    for host in ("localhost:PORT", "10.1.2.3:PORT", "[fe80::1]:PORT", f"{socket.gethostname()}:PORT"):
+        assert everywhere.send(f"Host: {host}")[0] == 200
+        assert everywhere.open(host, f"http://{host}") == 101
+        assert everywhere.open(host, "http://evil.example") == 403
+    for host in ("evil.example:PORT", "search.example.org", "10.1.2.3.evil.example"):
+        assert everywhere.send(f"Host: {host}")[0] == 421
+        assert everywhere.open(host, f"http://{host}") == 403
+    assert everywhere.connections.recorded() == ""
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_says_where_it_is_and_ends_when_asked(door, number, tmp_path):
+    server = start(tmp_path, door)
+    server.process.send_signal(number)
+    output = server.process.communicate(timeout=60)[0]
+    assert re.fullmatch(rf"Linkseek is at http://localhost:{server.port}\. Ctrl-C ends it\.\n+", output)
+    assert server.process.returncode == 0 and server.connections.recorded() == ""
+
+
+@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("option", ["--allow-host=http://a", "--allow-hots=a"])
+def test_options_are_checked_before_it_starts(door, option, tmp_path):
+    words = [*DOORS[door], *(["--"] * (door == "streamlit")), option]
+    done = subprocess.run(
+        [sys.executable, *words],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 2 and "error: " in done.stderr and "Traceback" not in done.stderr
