@@ -20,7 +20,7 @@ from retriever.models.locations import (
     decisive_files,
     find_base,
 )
-from retriever.models.only_data import read_settings
+from retriever.models.only_data import model_files, read_settings
 
 _TOWERS = "router_config.json"
 _HEADED = ("ForSequenceClassification", "ForCausalLM")  # the latter as sentence-transformers reads them
@@ -103,7 +103,8 @@ def base_folder(folder: Path) -> Path:
 
 def weights_sha256(folder: Path) -> str:
     """One hash of the weights of a folder; of adapters, also of their base's."""
-    hashes = [file_sha256(path) for path in sorted(folder.rglob("*.safetensors"))]
+    weights = (path for path in model_files(folder) if path.suffix == ".safetensors")
+    hashes = [file_sha256(path) for path in sorted(weights)]
     if (folder / ADAPTER).is_file():
         hashes.append(weights_sha256(base_folder(folder)))
     return combined_sha256(hashes)
@@ -122,8 +123,8 @@ def earlier_sha256(folder: Path, tower: str = "") -> str:
     """The hash of a model as earlier versions stored it in indexes, of fewer files."""
 
     def files(folder: Path) -> Iterator[str]:
-        for path in folder.rglob("*"):
-            if path.is_file() and (path.suffix == ".safetensors" or path.name in _ONCE_DECISIVE):
+        for path in model_files(folder):
+            if path.suffix == ".safetensors" or path.name in _ONCE_DECISIVE:
                 yield str(path.relative_to(folder))
 
     return _sha256(folder, tower, files)

@@ -20,6 +20,7 @@ from typing import Literal
 
 from indexer.base.errors import InputError, LinkseekError
 from indexer.files.hashes import file_sha256
+from retriever.models.only_data import model_files
 from retriever.models.pickled import PICKLED, with_safetensors
 
 Precision = Literal["auto", "bfloat16", "float32"]
@@ -31,6 +32,8 @@ STATIC_ENCODER = "linkseek-static"
 
 ADAPTER = "adapter_config.json"
 """The file that makes a folder one of adapters."""
+
+_MARKERS = ("modules.json", "config.json", ADAPTER)
 
 QUERIES, PASSAGES = "query", "document"
 """The routes of two towers, as sentence-transformers calls them."""
@@ -112,6 +115,9 @@ def find_base(name: str) -> Path:
     Raises `InputError` as `find_model`, and for pickled weights that hold more than weights.
     """
     if Path(name).is_dir():
+        if not is_model_folder(Path(name)):
+            markers = " and ".join(_MARKERS)
+            raise InputError(f"{name}: not the folder of a model ({markers} are missing)", "Check the path.")
         folder = with_safetensors(Path(name), cache_folder())
         return find_model(str(folder)) if (folder / BI_ENCODER.marker).is_file() else folder
     try:
@@ -121,6 +127,11 @@ def find_base(name: str) -> Path:
         if bare is None:
             raise
         return with_safetensors(_with_weights(bare, name), cache_folder())
+
+
+def is_model_folder(folder: Path) -> bool:
+    """Whether a folder has one of the files that every model of a kind has; no other is looked at."""
+    return any((folder / marker).is_file() for marker in _MARKERS)
 
 
 def shipped_models(kind: Kind = BI_ENCODER) -> list[str]:
@@ -159,9 +170,9 @@ def check_is_here(name: str, role: str) -> None:
 
 def decisive_files(folder: Path) -> Iterator[str]:
     """The names of the files that may decide a model's numbers: all but cards, pictures and the like."""
-    for path in folder.rglob("*"):
+    for path in model_files(folder):
         name = path.relative_to(folder).as_posix()
-        if path.is_file() and not _NOT_DECISIVE.fullmatch(name):
+        if not _NOT_DECISIVE.fullmatch(name):
             yield name
 
 
@@ -247,7 +258,7 @@ def _check_safetensors(folder: Path, name: str, kind: Kind) -> Path:
             f"{kind.word} {name}: {folder} is not a sentence-transformers model ({kind.marker} is missing)",
             f"Save it with {kind.library}(...).save_pretrained(folder).",
         )
-    if not list(folder.rglob("*.safetensors")):
+    if not any(path.suffix == ".safetensors" for path in model_files(folder)):
         raise InputError(
             f"{kind.word} {name}: {folder} holds no safetensors weights",
             "Other formats can run code when they are read. Save it again with a current "

@@ -21,6 +21,8 @@ from indexer.base.errors import InputError
 
 _HINT = "No code that a model's folder names is run. docs/security.md lists what it may hold."
 _LARGEST = 16 << 20  # bytes of settings
+MAX_ENTRIES = 10_000
+"""Files and folders of a model's folder at any depth."""
 _UNCHECKED = {"tokenizer.json", "vocab.json", "added_tokens.json"}
 """Their keys are words, and the tokenizers library, which reads them, imports nothing."""
 _PICKLED = {"pytorch_model.bin": "model.safetensors", "adapter_model.bin": "adapter_model.safetensors"}
@@ -203,8 +205,18 @@ def _entries(settings: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def model_files(folder: Path) -> Iterator[Path]:
-    """All files at any depth. Raises `InputError` for pipes and devices, and for links to other folders."""
+    """All files at any depth; links to nothing are skipped.
+
+    Raises `InputError` for pipes and devices, for links to other folders, and for a folder of so many files
+    that it is no model's.
+    """
+    entries = 0
     for place, folders, files in os.walk(folder):
+        entries += len(folders) + len(files)
+        if entries > MAX_ENTRIES:
+            raise InputError(
+                f"{folder}: more than {MAX_ENTRIES:,} files, too many for a model", "Check the path."
+            )
         for entry in (*folders, *files):
             path = Path(place, entry)
             try:
