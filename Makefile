@@ -11,7 +11,7 @@ WORKERS ?= 2
 
 # Examples of each test of `make fuzz`; the suite tries a few of them.
 EXAMPLES ?= 3000
-FUZZ := tests/indexer/test_fuzz.py tests/indexer/test_fuzz_patterns.py tests/retriever/test_fuzz_models.py
+FUZZ := tests/indexer/test_fuzz.py tests/indexer/test_paths.py tests/indexer/test_fuzz_patterns.py tests/retriever/test_fuzz_models.py
 
 export PYTHONWARNINGS ?= ignore
 export TOKENIZERS_PARALLELISM ?= true

@@ -133,7 +133,7 @@ def _evaluate(
 ) -> Results:
     """Run the evaluation and write its files; returns the results."""
     reports = [output / name for name in ("report.md", "report.html")]
-    runs = [output / run_path(name) for name in options.pipeline]
+    runs = [run_path(output, name) for name in options.pipeline]
     check_replaceable(output / RESULTS, *runs, *reports * options.report)
     test_set = load_test_set(options)
     index = Index.open(index_folder)

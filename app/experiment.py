@@ -35,6 +35,7 @@ from indexer.base.bundled import bundled, find_preset
 from indexer.base.errors import InputError, UsageError
 from indexer.base.log import log_line
 from indexer.base.options import Options, parse_options
+from indexer.base.paths import inside
 from indexer.index import Index
 from indexer.store.outputs import check_replaceable, locked, write_output_json
 
@@ -96,7 +97,7 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
     if options.seeds:
         experiment = experiment.model_copy(update={"seeds": options.seeds})
     name = file.stem + ("-small" if options.small else "")
-    output = options.output or Path("results", name)
+    output = options.output or inside(Path("results"), name, "the experiment")
     if output.exists() and not output.is_dir():
         raise UsageError(f"--output {output}: is a file", "Name a folder.")
     if (options.train or options.plan) and not experiment.steps:

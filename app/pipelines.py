@@ -14,14 +14,15 @@ from weakref import WeakValueDictionary
 from app.pipeline_kinds import GROUPS, KINDS, Entry, Parts
 from indexer.base.errors import UsageError
 from indexer.base.once import Once
+from indexer.base.paths import check_name
 from indexer.base.settings import nearest, read_toml, validate
-from indexer.base.text import is_file_name
 from indexer.index import Index
 from reranker.models import scoring
 from reranker.models.lexical import LEXICAL, LexicalScorer
 from reranker.models.scoring import PairScorer
 from reranker.reranking import AnyScorer
-from retriever.models.locations import STATIC_ENCODER, Precision
+from retriever.models.locations import STATIC_ENCODER, Precision, is_model_folder
+from retriever.models.only_data import model_files
 from retriever.ranking import Pipeline
 from retriever.search.searchers import RecordedRun
 
@@ -48,8 +49,7 @@ def read_pipelines(path: Path | None = None) -> dict[str, Entry]:
 
 
 def _entry(source: Path, name: str, table: Any) -> Entry:
-    if not is_file_name(name):
-        raise UsageError(f"{source}: [{name}] cannot name a file", "Choose another name.")
+    check_name(name, f"{source}: the pipeline")
     if not isinstance(table, dict):
         raise UsageError(f"{source}: [{name}] is not a table", 'Write [name] and searcher = "bm25" below it.')
     for kind in KINDS:
@@ -94,8 +94,13 @@ class Models:
 
 
 def _newest_change(model: str) -> int:
-    """When a file of a model's folder was last written, in nanoseconds; 0 for a name that is not a path."""
-    return max((path.stat().st_mtime_ns for path in Path(model).rglob("*")), default=0)
+    """When a file of a model's folder was last written, in nanoseconds; 0 for a name that is no such folder.
+
+    An index of others may name any folder: one that holds no model is not searched, and opening it says why.
+    """
+    if not is_model_folder(Path(model)):
+        return 0
+    return max((path.stat().st_mtime_ns for path in model_files(Path(model))), default=0)
 
 
 class Pipelines:

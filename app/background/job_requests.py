@@ -6,6 +6,7 @@ are looked up among the known ones, and files are those that were uploaded for t
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Sequence
@@ -13,13 +14,14 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from app.background.jobs import FILES, UPLOAD, Job, Jobs, Order
+from app.background.jobs import FILES, JOB, UPLOAD, Job, Jobs, Order, new_folder
 from app.background.uploads import Upload, safe_path, save_files, save_uploads
 from app.service import SAMPLE_ENCODERS
 from app.testsets import all_test_sets, places
 from app.testsets.definition import TestSet
 from indexer.base.bundled import bundled
 from indexer.base.errors import InputError, LinkseekError, UsageError
+from indexer.base.paths import check_name, inside
 from indexer.base.settings import nearest
 from indexer.files.hashes import file_sha256
 from indexer.readers.formats import all_readers
@@ -60,7 +62,7 @@ def checked_index_name(name: str, parent: Path) -> str:
             "the name of an index is made of letters, digits, hyphens and underscores",
             "It begins with a letter or a digit and has at most 64 characters, such as my-notes.",
         )
-    if (parent / name).exists():
+    if os.path.lexists(parent / check_name(name, "the index")):
         raise UsageError(f'there is an index "{name}" already', "Choose another name.")
     return name
 
@@ -80,7 +82,7 @@ def start_build(jobs: Jobs, parent: Path, name: str, uploads: Sequence[Upload], 
             raise UsageError(f'"{unknown}" is not known', nearest(str(unknown), known))
     with jobs.draft() as draft:
         corpus = save_uploads(uploads, draft / UPLOAD)
-        options = ["--corpus", str(corpus), "--index", str(parent / name)]
+        options = ["--corpus", str(corpus), "--index", str(inside(parent, name, "the index"))]
         options += ["--format", choices.format] if choices.format else []
         options += ["--on-error", "skip" if choices.skip_errors else "stop"]
         options += ["--encoder", *choices.encoders] if choices.encoders else ["--no-dense"]
@@ -187,12 +189,16 @@ def start_evaluation(
         for option, of in sent.items():
             options += [option, *islice(paths, len(of))] if of else []
         plain = re.sub(r"[^A-Za-z0-9_-]+", "-", name.partition(".")[0]).strip("-")[:40] or "questions"
-        report = f"{plain}-{draft.name}"
         runs = [safe_path(run).name for run, _ in files.runs]
         title = f"{name} on {index.name}: {', '.join([*choices.pipelines, *runs])}"
-        output = str(results / report)
-        command = _command(EVALUATE, [*options, "--output", output])
-        return jobs.start(Order(EVALUATE, key, title, report, command, same=True, output=output), draft)
+        output = new_folder(results, f"{plain}-{draft.name}")
+        command = _command(EVALUATE, [*options, "--output", str(output)])
+        order = Order(EVALUATE, key, title, output.name, command, same=True, output=str(output))
+        try:
+            return jobs.start(order, draft)
+        finally:
+            if not (draft / JOB).exists():  # it was not started, or the same runs already
+                output.rmdir()
 
 
 def _command(kind: str, options: Sequence[str]) -> list[str]:

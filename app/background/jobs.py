@@ -33,6 +33,7 @@ from typing import Any, Literal
 import orjson
 
 from indexer.base.errors import BusyError, MachineError, UsageError
+from indexer.base.paths import check_name
 from indexer.store.artifacts import write_json
 
 State = Literal["waiting", "running", "done", "failed", "cancelled"]
@@ -90,7 +91,8 @@ class Order:
 
     key: of two orders with the same key, the second is not started while the first lives.
     same: whether the same key means the same work, so that the first serves both.
-    output: a new folder that the command makes; it is removed unless the job is done.
+    output: a folder that was made for the command (`new_folder`); what it wrote there is removed unless the
+    job is done.
     """
 
     kind: str
@@ -163,22 +165,7 @@ class Jobs:
         """
         if (live := sum(job.live for job in self.list())) >= MAX_LIVE:
             raise BusyError(f"{live} jobs run or wait already", "Wait until one has ended, or cancel one.")
-        stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            for number in range(1, 1000):
-                draft = self.folder / (stamp if number == 1 else f"{stamp}-{number}")
-                try:
-                    draft.mkdir()
-                    break
-                except FileExistsError:
-                    continue
-            else:
-                raise MachineError("too many jobs are started at once", "Try again in a moment.")
-        except OSError as error:
-            raise MachineError(
-                f"{self.folder}: {error.strerror}", "Jobs need a folder to write to."
-            ) from None
+        draft = new_folder(self.folder, datetime.now(UTC).strftime("%Y%m%d-%H%M%S"))
         try:
             yield draft
         finally:
@@ -252,9 +239,9 @@ class Jobs:
 
         An id comes from a page: its form is checked, so that it cannot be a path.
         """
-        folder = self.folder / id_
         if not _ID.fullmatch(id_):
             return None
+        folder = self.folder / id_
         alive = is_held(folder / LOCK)  # before the state, which a watcher writes before it ends
         try:
             fields = orjson.loads((folder / JOB).read_bytes())
@@ -275,6 +262,24 @@ class Jobs:
             }
         state["message"] = self.as_sent(str(state["message"])).removeprefix(": ")
         return Job(id_, order, stages=read_stages(folder), **state)
+
+
+def new_folder(parent: Path, name: str) -> Path:
+    """Make a folder that was not there: NAME, or NAME-2, NAME-3, ... where that is taken.
+
+    Raises `UsageError` for a name that no folder can have, `MachineError` if it cannot be made.
+    """
+    check_name(name, "the folder")
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        for number in range(1, 1000):
+            folder = parent / (name if number == 1 else f"{name}-{number}")
+            with suppress(FileExistsError):  # also for a link
+                folder.mkdir()
+                return folder
+    except OSError as error:
+        raise MachineError(f"{parent}: {error.strerror}", "Jobs need a folder to write to.") from None
+    raise MachineError("too many jobs are started at once", "Try again in a moment.")
 
 
 @contextmanager

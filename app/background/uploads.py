@@ -1,22 +1,23 @@
-"""Uploaded files, written below a folder of ours under safe names.
+"""Uploaded files, written below a folder of ours under the names that they came with.
 
-A name is whatever the browser sends; for files of a folder, a path in it. Parts that lead out of the folder,
-are hidden, or are not valid names are replaced, never followed.
+A name is whatever the browser sends; for files of a folder, a path in it. It is brought into one form, and if
+it could be anything but a file below the folder, the upload is refused before any file is written.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import unicodedata
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from app.background.jobs import FILES
 from indexer.base.errors import MachineError, UsageError
-from indexer.base.text import CONTROLS, DIRECTIONS, SURROGATES, byte_size, counted
+from indexer.base.paths import check_path, path_inside
+from indexer.base.text import byte_size, counted
 
 Upload = tuple[str, BinaryIO]
 """The name that the browser gives, and the content."""
@@ -24,10 +25,6 @@ Upload = tuple[str, BinaryIO]
 MAX_BYTES = 500 << 20
 """Of all files of a job together."""
 MAX_FILES = 10_000
-
-_MAX_PART = 120  # characters; a file system takes 255 bytes
-_MAX_PARTS = 16
-_NO_NAME = re.compile(rf"[{CONTROLS}{DIRECTIONS}{SURROGATES}/\\:]+")
 
 
 def save_uploads(uploads: Sequence[Upload], folder: Path) -> Path:
@@ -44,8 +41,8 @@ def save_uploads(uploads: Sequence[Upload], folder: Path) -> Path:
 def save_files(uploads: Sequence[Upload], folder: Path) -> list[Path]:
     """Write uploads below a folder, under different names, and return their paths in the same order.
 
-    Raises `UsageError` if there is nothing, or more than `MAX_FILES` or `MAX_BYTES`, `MachineError` if the
-    disk is full.
+    Raises `UsageError` if there is nothing, or more than `MAX_FILES` or `MAX_BYTES`, or a name is refused
+    (`safe_path`), `MachineError` if the disk is full.
     """
     if not uploads:
         raise UsageError("there is no file to read", "Choose one file, several, or a folder.")
@@ -56,16 +53,11 @@ def save_files(uploads: Sequence[Upload], folder: Path) -> list[Path]:
             f"Send at most {MAX_FILES:,} files of {byte_size(MAX_BYTES)}; linkseek build has no such limit.",
         )
     files: list[Path] = []
-    taken: set[str] = set()
-    for name, content in uploads:
-        path = safe_path(name)
-        while str(path).casefold() in taken:
-            path = path.with_name(f"_{path.name}")
-        taken.add(str(path).casefold())
-        files.append(folder / path)
+    for path, (_, content) in zip([*_distinct(safe_path(name) for name, _ in uploads)], uploads, strict=True):
         try:
-            files[-1].parent.mkdir(parents=True, exist_ok=True)
+            path_inside(folder, path, _WHAT).parent.mkdir(parents=True, exist_ok=True)
             content.seek(0)
+            files.append(path_inside(folder, path, _WHAT))  # again, since its folder may have become a link
             with files[-1].open("xb") as file:
                 shutil.copyfileobj(content, file, 1 << 20)
         except OSError as error:
@@ -76,17 +68,23 @@ def save_files(uploads: Sequence[Upload], folder: Path) -> list[Path]:
     return files
 
 
+_WHAT = "the upload"
+
+
 def safe_path(name: str) -> PurePosixPath:
-    """A name from outside as a path that stays in its folder: of at least one part, none of them hidden."""
-    parts = [_safe_part(part) for part in re.split(r"[/\\]", name)]
-    return PurePosixPath(*[part for part in parts if part][-_MAX_PARTS:] or ["upload"])
+    """A name from outside as a path below any folder. Raises `UsageError` for any other name."""
+    return PurePosixPath(check_path(unicodedata.normalize("NFC", name).replace("\\", "/"), _WHAT))
 
 
-def _safe_part(part: str) -> str:
-    text = unicodedata.normalize("NFC", _NO_NAME.sub("_", part)).strip().lstrip(".").strip()
-    stem, dot, suffix = text.rpartition(".")
-    if len(text) > _MAX_PART:
-        text = f"{stem[: _MAX_PART - 12]}{dot}{suffix[:10]}" if stem else text[:_MAX_PART]
-    while len(text.encode()) > 240:
-        text = text[1:]
-    return text
+def _distinct(paths: Iterable[PurePosixPath]) -> Iterator[str]:
+    """Different paths, also where the case of letters does not count: a name that is taken gets a prefix."""
+    taken: set[str] = set()
+    again: Counter[PurePosixPath] = Counter()
+    for path in paths:
+        free = path
+        while str(free).casefold() in taken:
+            again[path] += 1
+            number = f"{again[path]}_" if again[path] > 1 else ""
+            free = path.with_name(f"_{number}{path.name}")
+        taken.add(str(free).casefold())
+        yield str(free)

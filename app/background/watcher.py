@@ -25,6 +25,7 @@ import orjson
 from app.background import jobs
 from indexer.base.progress import NOTES
 from indexer.store.artifacts import write_json
+from indexer.store.outputs import remove_written
 
 _INTERVAL = 0.2  # seconds between checks of whether the command has ended, or should
 _PATIENCE = 3.0  # seconds for a command to end by itself
@@ -47,7 +48,7 @@ def watch(folder: Path) -> None:
     finally:
         shutil.rmtree(folder / jobs.UPLOAD, ignore_errors=True)
         if job.get("output") and state["state"] != "done":
-            shutil.rmtree(job["output"], ignore_errors=True)
+            remove_written(Path(job["output"]))
         write_json(folder / jobs.STATE, state | {"ended": time.time()})
 
 

@@ -34,6 +34,7 @@ from app.evaluation.significance import compare
 from app.pipelines import Pipelines
 from app.testsets import LoadedTestSet
 from indexer.base.errors import DamagedIndexError, LinkseekError, UsageError
+from indexer.base.paths import inside
 from indexer.files.hashes import file_sha256
 from indexer.store.artifacts import DENSE, dense_part, read_json, value_sha256
 from indexer.store.outputs import check_replaceable, write_output_json
@@ -72,12 +73,12 @@ def run_experiment(
     Writes OUTPUT/TEST-SET/runs/*.trec and, for each test set with a run, its results.json.
     """
     tables = {
-        name: _test_set_table(experiment, name, open_index, open_test_set, output / name, on_cell)
+        name: _test_set_table(experiment, name, open_index, open_test_set, inside(output, name), on_cell)
         for name in dict.fromkeys(column.test_set for column in experiment.columns)
     }
     for name, table in tables.items():
         if table.results:
-            on_results(table.results, output / name)
+            on_results(table.results, inside(output, name))
     numbered = [(number, tables[column.test_set]) for number, column in enumerate(experiment.columns)]
     rows = [
         RowFigures(
@@ -104,9 +105,9 @@ def run_experiment(
 
 @dataclass(frozen=True, slots=True)
 class _TestSetTable:
-    """The cells of one test set, the results of their runs, and the set's groups of questions."""
+    """The cells of one test set by pipeline, the results of their runs, and the set's groups of questions."""
 
-    cells: Sequence[Cell]
+    cells: Mapping[str, Cell]
     results: Results | None
     groups: Mapping[str, Sequence[str]]
 
@@ -133,17 +134,18 @@ def _test_set_table(
         missing = [Cell(pipeline, name, "missing", error.message) for pipeline in names]
         for cell in missing:
             on_cell(cell)
-        return _TestSetTable(missing, None, {})
+        return _TestSetTable({cell.pipeline: cell for cell in missing}, None, {})
     queries = evenly_spread(test_set.queries, experiment.limit_of(name) or len(test_set.queries))
     ids = {query.id for query in queries}
     groups = {group: tuple(i for i in members if i in ids) for group, members in test_set.groups.items()}
     groups = {group: members for group, members in groups.items() if members}
     test_set = replace(test_set, queries=queries, groups=groups)
-    cells = []
+    cells = {}
     for pipeline in names:
-        cells.append(_make(pipelines, pipeline, test_set, experiment.depth, folder))
-        on_cell(cells[-1])
-    return _TestSetTable(cells, _measure(experiment, columns, pipelines, test_set, cells, folder), groups)
+        cells[pipeline] = _make(pipelines, pipeline, test_set, experiment.depth, folder)
+        on_cell(cells[pipeline])
+    results = _measure(experiment, columns, pipelines, test_set, [*cells.values()], folder)
+    return _TestSetTable(cells, results, groups)
 
 
 def _make(pipelines: Pipelines, name: str, test_set: LoadedTestSet, depth: int, folder: Path) -> Cell:
@@ -153,7 +155,7 @@ def _make(pipelines: Pipelines, name: str, test_set: LoadedTestSet, depth: int, 
         return Cell(name, test_set.name, "no pipeline", hint)
     if name not in pipelines.available(with_runs=True):
         return Cell(name, test_set.name, "missing", f'the vectors, run or model of "{name}" are not here')
-    path = folder / run_path(name)
+    path = run_path(folder, name)
     made_from = _made_from(pipelines, name, test_set, depth)
     if _is_complete(path, made_from):
         return Cell(name, test_set.name, "kept", run=path)
@@ -245,7 +247,7 @@ def _figures(experiment: Experiment, row: Row, number: int, table: _TestSetTable
     """One row's figures in one column, next to the paper's."""
     column = experiment.columns[number]
     names = row.pipelines(column, experiment.seeds)
-    cells = [cell for name in names for cell in table.cells if cell.pipeline == name]
+    cells = [table.cells[name] for name in names if name in table.cells]
     status: Status = "printed only"
     reason = ""
     if cells:  # the first without a run decides, else the first that is new

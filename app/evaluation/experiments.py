@@ -23,6 +23,7 @@ no expected figures.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -34,6 +35,7 @@ from app.evaluation.provenance import Provenance
 from app.evaluation.records import Record
 from app.evaluation.results import Comparison
 from indexer.base.errors import UsageError
+from indexer.base.paths import check_name
 from indexer.base.settings import Settings, nearest, read_toml, validate
 
 
@@ -90,6 +92,9 @@ class Row(Settings):
             return [name.replace("{seed}", str(seed)) for seed in seeds]
         return [name] if name else []
 
+
+MAX_CELLS = 100_000
+"""Of an experiment, one for each row, column and seed."""
 
 Words = str | int | float | list[str | int | float]
 """The values of a word."""
@@ -216,6 +221,16 @@ def read_experiment(path: Path, *, small: bool = False) -> Experiment:
             if isinstance(row, dict):
                 row.pop("expected", None)
     experiment = validate(Experiment, values, file=path)
+    for name in experiment.indexes:
+        check_name(name, f"{path}: the index")
+    for column in experiment.columns:
+        check_name(column.test_set, f"{path}: the test set")
+    cells = len(experiment.rows) * len(experiment.columns) * len(experiment.seeds)
+    if cells > MAX_CELLS:
+        raise UsageError(
+            f"{path}: {cells:,} cells (rows x columns x seeds), expected {MAX_CELLS:,} at most",
+            "Use fewer seeds, or several files.",
+        )
     for column in experiment.columns:
         for measure in column.measures:
             try:
@@ -241,8 +256,8 @@ def read_experiment(path: Path, *, small: bool = False) -> Experiment:
                 f'{path}: row "{row.name}": expected has lists of {given} figures, the columns have {widths}',
                 "Give one list a column and one number a measure; [] or nan where there is none.",
             )
-    names = [(row.group, row.name) for row in experiment.rows]
-    twice = next((name for name in names if names.count(name) > 1), None)
+    names = Counter((row.group, row.name) for row in experiment.rows)
+    twice = next((name for name, count in names.items() if count > 1), None)
     if twice:
         raise UsageError(f'{path}: two rows are called "{twice[1]}"', "Give each row a name of its own.")
     if experiment.baseline and experiment.baseline not in {row.name for row in experiment.rows}:

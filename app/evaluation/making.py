@@ -19,6 +19,7 @@ from app.evaluation.experiments import Experiment, IndexSource
 from app.evaluation.steps import Step, Steps
 from indexer.base.errors import InputError, MachineError
 from indexer.base.log import log_line
+from indexer.base.paths import inside
 from indexer.store.artifacts import read_json
 from indexer.store.outputs import write_output, write_output_json
 
@@ -119,7 +120,8 @@ def _build_indexes(
     """Build the indexes that are missing or were built with other options. more: for each of them."""
     for name, source in experiment.indexes.items():
         whole = source.model_copy(update={"build": [*source.build, *more]})
-        record, made_from = output / "steps" / f"index.{name}.json", {"build": whole.build}
+        record = inside(output / "steps", name, "the index", "index.{}.json")
+        made_from = {"build": whole.build}
         is_built = record.is_file() and read_json(record) == made_from
         if not (is_built and (source.path / "manifest.json").exists()):
             build_index(whole)

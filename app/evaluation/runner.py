@@ -7,6 +7,7 @@ Nothing is printed; progress goes to stderr.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -36,9 +37,10 @@ from app.evaluation.results import (
 )
 from app.evaluation.significance import compare
 from indexer.base.errors import InputError, LinkseekError, UsageError
+from indexer.base.paths import check_name, inside
 from indexer.base.progress import Advance, part_of, progress
 from indexer.base.settings import nearest
-from indexer.base.text import counted, is_file_name
+from indexer.base.text import counted
 from indexer.index import Index, Level
 from indexer.links import LinkGraph
 from retriever.answers import AnswerKind
@@ -99,20 +101,19 @@ def run_names(pipelines: Sequence[str], runs: Sequence[Path]) -> list[str]:
     Raises `UsageError` for a name that occurs twice or cannot name a file.
     """
     names = [*pipelines, *map(_stem, runs)]
-    for name in names:
-        if names.count(name) > 1:
+    for name, count in Counter(names).items():
+        if count > 1:
             hint = "Name every pipeline once; rename the run file if it is one."
             raise UsageError(f'"{name}" is given twice', hint)
-        if not is_file_name(name):
-            raise UsageError(f'the pipeline "{name}" cannot name a file', "Rename the pipeline.")
+        check_name(name, "the pipeline or run")
     if not names:
         raise UsageError("there is nothing to evaluate", "Give --pipeline NAME or --run FILE.")
     return names
 
 
-def run_path(name: str) -> Path:
-    """Where the run of a pipeline goes in the folder of an evaluation."""
-    return Path("runs", f"{name}.trec")
+def run_path(folder: Path, name: str) -> Path:
+    """Where the run of a pipeline goes in the folder of an evaluation. Raises `UsageError` as `inside`."""
+    return inside(folder / "runs", name, "the pipeline", "{}.trec")
 
 
 def evaluate(plan: Plan) -> Results:
@@ -228,14 +229,15 @@ def _advance_by(advance: Advance, share: float, count: float) -> None:
 
 def _run(plan: Plan, name: str, label: str, pipeline: Pipeline, k: int, on_questions: Advance) -> _Run:
     ranking, seconds = search(pipeline, plan.queries, k, plan.batch_size, label, on_questions)
-    path = run_path(name)
-    write_run(plan.output / path, ranking, plan.index.passages.ids, tag=name)
+    path = run_path(plan.output, name)
+    write_run(path, ranking, plan.index.passages.ids, tag=name)
+    run = str(path.relative_to(plan.output))
     if name in plan.recorded:
-        return _Run(ranking, "passages", str(path))
+        return _Run(ranking, "passages", run)
     latency = None
     if plan.latency:
         latency = measure_latency(pipeline, plan.queries, k, plan.latency, label, on_questions)
-    return _Run(ranking, "passages", str(path), seconds, latency)
+    return _Run(ranking, "passages", run, seconds, latency)
 
 
 def _scored(run: _Run, values: Mapping[str, Values], seed: int) -> PipelineResults:

@@ -14,6 +14,8 @@ step with other settings has another result. NAME-KEY.step.json says that a step
 from __future__ import annotations
 
 import fnmatch
+import glob
+import math
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,6 +27,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from app.evaluation.experiments import Experiment, Row, StepTable
 from indexer.base.bundled import bundled
 from indexer.base.errors import InputError, UsageError
+from indexer.base.paths import check_name, inside
 from indexer.base.settings import nearest, toml_value
 from indexer.store.artifacts import value_sha256
 
@@ -32,6 +35,15 @@ _WORD = re.compile(r"\{(\w+)\}")
 _RESULT = re.compile(r"<([^<>]*)>")
 _FILE = re.compile(r"([\w.-]+=)?((?:\{data\}|samples/).*)")
 """A word of a command that is a file, or a setting that is one."""
+
+MAX_TABLES = 100_000
+"""Tables of steps, or of pipelines, that words in braces stand for."""
+
+STEP_COMMANDS = frozenset(
+    "build update compact join partition recall search evaluate rerank pack mine mlm train sweep distill "
+    "negatives convert export train-fusion mine-contrasts pretrain finetune export-reranker".split()
+)
+"""All commands but those that do not end (app), or run others (demo, experiment)."""
 
 T = TypeVar("T")
 
@@ -60,7 +72,8 @@ class Step:
 
     def files(self) -> list[Path]:
         """All files of its result."""
-        paths = [path for path in self.result.parent.glob(self.result.name + "*") if path != self.record]
+        names = glob.escape(self.result.name) + "*"
+        paths = [path for path in self.result.parent.glob(names) if path != self.record]
         return [file for path in paths for file in [path, *path.rglob("*")] if file.is_file()]
 
 
@@ -76,7 +89,7 @@ class Steps:
     """The steps and pipelines of an experiment at one scale."""
 
     def __init__(self, experiment: Experiment, scale: str, data: Path | None, folder: Path) -> None:
-        """Raises `UsageError` for an unknown scale or word."""
+        """Raises `UsageError` for an unknown scale or word, a name that no file can have, too many tables."""
         if scale not in experiment.scales:
             hint = nearest(scale, experiment.scales)
             raise UsageError(f"--scale {scale}: this experiment has no such scale", hint)
@@ -85,6 +98,9 @@ class Steps:
         self._experiment, self._scale, self._data, self._folder = experiment, scale, data, folder
         self._tables = self._expanded(experiment.steps)
         self._entries = self._expanded(experiment.pipelines)
+        for names, what in ((self._tables, "the step"), (self._entries, "the pipeline")):
+            for name in names:
+                check_name(name, what)
         self._steps: dict[str, Step] = {}
 
     def of_row(self, row: Row) -> dict[str, Step]:
@@ -155,11 +171,11 @@ class Steps:
         return self._steps[name]
 
     def _resolved(self, name: str, table: _Table[StepTable]) -> Step:
-        words = shlex.split(_fill(table.content.command, table.words))
+        words = _words_of(name, _fill(table.content.command, table.words))
         needs = tuple(dict.fromkeys(need for word in words for need in _RESULT.findall(word) if need))
         made_from = [self._placed(word, short=True) for word in words]
         key = value_sha256([made_from, [self._input(word) for word in words]])[:8]
-        result = self._folder / f"{name}-{key}"
+        result = inside(self._folder, name, "the step", f"{{}}-{key}")
         files = [self._file(word) for word in words]
         placed = [
             f"{file[0]}{file[1]}" if file else self._placed(word, own=result)
@@ -207,28 +223,51 @@ class Steps:
         return [entry for _, entry in self._named_entries(self._pipelines_of(row))]
 
     def _named_entries(self, names: Iterable[str]) -> Iterator[tuple[str, _Table[dict[str, Any]]]]:
-        """The entries of pipelines that the experiment makes, and of their members."""
-        for name in names:
-            if name in self._entries:
+        """The entries of pipelines that the experiment makes, and of their members, each once."""
+        waiting, seen = list(names)[::-1], set[str]()
+        while waiting:
+            name = waiting.pop()
+            if name in self._entries and name not in seen:
+                seen.add(name)
                 entry = self._entries[name]
                 yield name, entry
-                yield from self._named_entries(
-                    _fill(m, entry.words) for m in _listed(entry.content.get("of", []))
-                )
+                members = [_fill(str(m), entry.words) for m in _listed(entry.content.get("of", []))]
+                waiting += members[::-1]
 
     def _expanded(self, tables: Mapping[str, T]) -> dict[str, _Table[T]]:
         """Tables by their full names, with the values of all words that have only one there."""
         single = {word: values[0] for word, values in self._values.items() if len(values) == 1}
-        expanded = {}
+        expanded: dict[str, _Table[T]] = {}
         for pattern in sorted(tables, key=lambda name: -len(_WORD.findall(name))):
             names = list(dict.fromkeys(_WORD.findall(pattern)))
             unknown = next((name for name in names if name not in self._values), None)
             if unknown:
                 raise UsageError(f"[{pattern}]: no word {{{unknown}}}", nearest(unknown, self._values))
+            count = len(expanded) + math.prod(len(self._values[name]) for name in names)
+            if count > MAX_TABLES:
+                raise UsageError(
+                    f"[{pattern}]: its words have {count:,} combinations with those of tables before it, and "
+                    f"an experiment can have {MAX_TABLES:,}",
+                    "Give its words fewer values, or use fewer words in the name.",
+                )
             for values in product(*(self._values[name] for name in names)):
                 words = single | dict(zip(names, values, strict=True))
                 expanded[_fill(pattern, words)] = _Table(pattern, tables[pattern], words)
         return expanded
+
+
+def _words_of(step: str, command: str) -> list[str]:
+    """The words of a step's command. Raises `UsageError` unless it is one that makes a result, and ends."""
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        message = f'the step "{step}": its command cannot be split into words ({error}): {command}'
+        raise UsageError(message, "Close each quotation, and write a backslash twice.") from None
+    word = words[0] if words else ""
+    if word not in STEP_COMMANDS:
+        message = f'the step "{step}": "{word}" is not a command of linkseek for steps'
+        raise UsageError(message, nearest(word, STEP_COMMANDS))
+    return words
 
 
 def _listed(value: Any) -> list[Any]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from app.evaluation.results import RESULTS, Results, parse_results
 from app.report import to_html, to_markdown
 from indexer.base.errors import InputError, LinkseekError, UsageError
+from indexer.base.paths import is_inside
 from indexer.base.settings import nearest
 
 _MAX_BYTES = 512 << 20
@@ -132,7 +133,7 @@ def _inside(folder: Path, path: Path) -> Path:
         known = False
     if not known:
         raise InputError(f"{name}: No such file", "Evaluate again.")
-    if not real.is_relative_to(folder.resolve()):
+    if not is_inside(folder, real):
         raise InputError(f"{name}: a link that leads out of the folder of results", "Put the file there.")
     return real
 

@@ -55,11 +55,6 @@ def escaped(name: str) -> str:
     return name.translate(_ESCAPED)
 
 
-def is_file_name(name: str) -> bool:
-    """Whether a name can be that of a file in a folder, and leads nowhere else."""
-    return name not in ("", ".", "..") and not set(name) & set(f"/\\{CONTROLS}{SURROGATES}")
-
-
 def counted(number: int, noun: str, plural: str = "") -> str:
     """1 question, 3,610 questions."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

@@ -24,6 +24,7 @@ from typing import Any
 import orjson
 
 from indexer.base.errors import DamagedIndexError, UsageError
+from indexer.base.paths import path_problem
 from indexer.store.artifacts import (
     BM25,
     BUILDING,
@@ -270,6 +271,7 @@ def _manifest_of(part: Path) -> Manifest | None:
             isinstance(manifest, dict)
             and "format_version" in manifest
             and isinstance(manifest.get("files"), dict)
+            and not any(map(path_problem, manifest["files"]))
         ):
             return manifest
     return None

@@ -12,6 +12,8 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
+from indexer.base.paths import is_inside
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -72,7 +74,7 @@ def _entry(name: str, path: Path | os.DirEntry[str]) -> Entry:
 
 
 def _why_not_followed(real: str, root: str) -> str:
-    if real != root and not real.startswith(root.rstrip("/") + "/"):
+    if real != root and not is_inside(Path(root), Path(real)):
         return "symbolic link that leads outside the folder"
     path = Path(real)
     if path.is_dir():

@@ -22,6 +22,8 @@ from typing import Any, BinaryIO, NamedTuple
 import zstandard
 
 from indexer.base.errors import InputError
+from indexer.base.paths import is_inside
+from indexer.base.text import escaped
 from indexer.files.bzip2 import decompress_ahead
 
 MAX_RECORD = 1 << 25
@@ -206,7 +208,12 @@ class FolderSource:
 
     @contextmanager
     def open(self, name: str) -> Iterator[BinaryIO]:
-        """A file's content, decompressed. Raises `InputError` or `OSError` if it cannot be opened."""
+        """A file's content, decompressed. Raises `InputError` or `OSError` if it cannot be opened.
+
+        The folder was listed before: a file that has become a link out of it is not opened either.
+        """
+        if not is_inside(self.path, self.path / name):
+            raise InputError(f"{self.path}/{escaped(name)}: leads outside the folder", "Copy the file there.")
         source, stream = open_source(self.path / name)
         self._open = source
         try:

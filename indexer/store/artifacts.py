@@ -37,6 +37,7 @@ import orjson
 from numpy.typing import NDArray
 
 from indexer.base.errors import DamagedIndexError
+from indexer.base.paths import MAX_NAME, name_problem, path_problem
 from indexer.files.hashes import OnBytes, file_sha256
 
 FORMAT_VERSION = 1
@@ -69,6 +70,11 @@ def temporary_path(path: Path) -> Path:
     return beside(path, "tmp")
 
 
+def is_half_written(path: Path) -> bool:
+    """Whether only Linkseek gives such a name, to a file that is not complete or to a lock."""
+    return path.name.endswith((TEMPORARY, f"{_OURS}lock"))
+
+
 def segment_paths(folder: Path, prefix: str = "") -> list[Path]:
     """The table files of a part, in order: 00000.arrow, 00001.arrow, ..."""
     return sorted(p for p in folder.glob(f"{prefix}*.arrow") if re.fullmatch(rf"{prefix}\d{{5}}", p.stem))
@@ -91,8 +97,8 @@ def segment_path(folder: Path, number: int, prefix: str = "") -> Path:
 
 def dense_part(encoder_name: str) -> str:
     """The part with an encoder's vectors: `dense/NAME`, in NAME only [A-Za-z0-9._-]."""
-    name = re.sub(r"[^A-Za-z0-9._-]+", "_", encoder_name.strip("/").rpartition("/")[2])[:200].strip("._")
-    return f"{DENSE}/{name or 'encoder'}"
+    name = re.sub(r"[^A-Za-z0-9._-]+", "_", encoder_name.strip("/").rpartition("/")[2])[:MAX_NAME].strip("._")
+    return f"{DENSE}/{'encoder' if name_problem(name) else name}"
 
 
 def vectors_part(part: str) -> str:
@@ -265,8 +271,8 @@ def _files(folder: Path, manifest: Manifest) -> dict[str, dict[str, Any]]:
 
 
 def _is_entry(name: str, entry: Any) -> bool:
-    inside = ".." not in Path(name).parts and not Path(name).is_absolute()
-    return inside and isinstance(entry, dict) and isinstance(entry.get("bytes"), int) and "sha256" in entry
+    known = isinstance(entry, dict) and isinstance(entry.get("bytes"), int) and "sha256" in entry
+    return known and not path_problem(name)
 
 
 def verify_part(folder: Path, on_bytes: OnBytes | None = None) -> None:
@@ -299,13 +305,16 @@ def read_index_manifest(index: Path) -> Manifest:
     manifest: Manifest = read_json(index / MANIFEST)
     check_version(index, manifest)
     parts = manifest.get("parts")
-    name = re.compile(rf"(?:{DENSE}/)?[A-Za-z0-9_-][A-Za-z0-9._-]{{0,199}}")
-    if not isinstance(parts, list) or not all(isinstance(p, str) and name.fullmatch(p) for p in parts):
+    if not isinstance(parts, list) or not all(isinstance(part, str) and _is_part(part) for part in parts):
         raise DamagedIndexError(f'{index / MANIFEST}: "parts" is missing or damaged', _BUILD)
     partitions = manifest.get(PARTITIONS, [])
     if not isinstance(partitions, list) or partitions != list(map(partition_path, range(len(partitions)))):
         raise DamagedIndexError(f'{index / MANIFEST}: "{PARTITIONS}" is damaged', _BUILD)
     return manifest
+
+
+def _is_part(name: str) -> bool:
+    return not name_problem(name.removeprefix(f"{DENSE}/"))
 
 
 def is_index(folder: Path) -> bool:

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 import orjson
 
 from indexer.base.errors import BusyError, DamagedIndexError, UsageError
-from indexer.store.artifacts import atomic_file, beside, read_json, write_json
+from indexer.store.artifacts import atomic_file, beside, is_half_written, read_json, write_json
 
 RECORD = ".linkseek.json"
 _MARK = b"linkseek: "
@@ -116,6 +116,21 @@ def remove_outputs(*paths: Path) -> None:
     """Remove those of these files that we wrote."""
     for path in filter(_is_ours, paths):
         path.unlink()
+
+
+def remove_written(folder: Path) -> None:
+    """Remove what commands of ours wrote below a folder, also half, and folders that are empty then.
+
+    Files of the user stay, and files that cannot be removed.
+    """
+    for place, _, names in os.walk(folder, topdown=False):
+        for path in sorted(Path(place, name) for name in names):
+            if path.name != RECORD and (_is_ours(path) or is_half_written(path)):
+                with suppress(OSError):
+                    path.unlink()
+        with suppress(OSError):
+            Path(place, RECORD).unlink(missing_ok=True)
+            Path(place).rmdir()
 
 
 def _is_ours(path: Path) -> bool:

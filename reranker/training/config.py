@@ -11,8 +11,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
+from indexer.base.paths import name_problem
 from indexer.base.settings import Settings
 from reranker.pair_texts import UrlPlace
 from retriever.training.config import (
@@ -215,10 +216,16 @@ class MaskSettings(Settings):
     """the learning rate of these steps"""
 
 
+def _can_name_a_folder(name: str) -> str:
+    if problem := name_problem(name):
+        raise ValueError(f"the name {problem}")
+    return name
+
+
 class StageSettings(Settings):
     """A stage of training; stages are trained one after another, each with the model of the one before."""
 
-    name: Annotated[str, Field(pattern=r"^[\w.-]+$")]
+    name: Annotated[str, Field(pattern=r"^[\w.-]+$"), AfterValidator(_can_name_a_folder)]
     """of the stage, in the log and in messages"""
     contrasts: Annotated[list[Path], Field(min_length=1)]
     """files of `reranker.mine`; one without a contrast is skipped, as is a stage that has no other"""

@@ -14,6 +14,7 @@ if __name__ == "__main__":
 
     run_command("retriever.training.sweep", resumes=True)
 
+import math
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -28,6 +29,7 @@ from pydantic_settings import CliPositionalArg
 from indexer.base.bundled import find_preset
 from indexer.base.errors import UsageError
 from indexer.base.options import Options, parse_options
+from indexer.base.paths import inside
 from indexer.base.progress import progress
 from indexer.base.settings import read_settings, settings_text
 from indexer.encoding.batches import TokenRows, encode_texts
@@ -48,6 +50,7 @@ PROGRAM = "python -m retriever.training.sweep"
 _BLOCK = 8_192  # passages that are tokenised, and searched, together
 _RESULTS = "sweep.json"
 _BEST = "best.toml"
+_MAX_RUNS = 10_000
 
 
 class SweepOptions(Options):
@@ -112,7 +115,10 @@ class Development:
 
 
 def combinations(vary: Sequence[str]) -> Iterator[dict[str, str]]:
-    """Each combination of values, by setting. Raises `UsageError` for a text that names no values."""
+    """Each combination of values, by setting.
+
+    Raises `UsageError` for a text that names no values, and for more than `_MAX_RUNS` combinations.
+    """
     axes = []
     for text in vary:
         key, equals, values = text.partition("=")
@@ -120,6 +126,11 @@ def combinations(vary: Sequence[str]) -> Iterator[dict[str, str]]:
             hint = "For example: --vary training.learning_rate=1e-3,2e-3"
             raise UsageError(f"--vary {text}: expected TABLE.KEY=VALUE,VALUE", hint)
         axes.append([(key.strip(), value.strip()) for value in values.split(",")])
+    runs = math.prod(map(len, axes))
+    if runs > _MAX_RUNS:
+        raise UsageError(
+            f"--vary: {runs:,} combinations, expected {_MAX_RUNS:,} at most", "Vary less at a time."
+        )
     yield from map(dict, product(*axes))
 
 
@@ -168,9 +179,8 @@ def folder_name(chosen: dict[str, str]) -> str:
 
 def _config(options: SweepOptions, file: Path, name: str, chosen: dict[str, str]) -> TrainConfig:
     values = [f"{key}={value}" for key, value in chosen.items()]
-    return read_settings(
-        TrainConfig, file, [*options.set, *values, f"output.folder={str(options.output / name)!r}"]
-    )
+    folder = inside(options.output, name, "--vary: the run")
+    return read_settings(TrainConfig, file, [*options.set, *values, f"output.folder={str(folder)!r}"])
 
 
 def _measure(config: TrainConfig, known: dict[str, Any], development: Development) -> dict[str, Any]:

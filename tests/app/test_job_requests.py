@@ -1,6 +1,7 @@
 """Requests become commands or are refused; uploads stay where they belong, within limits."""
 
 import io
+from datetime import datetime
 from pathlib import Path, PurePosixPath
 
 import pytest
@@ -18,7 +19,7 @@ from app.background.job_requests import (
     start_verification,
 )
 from app.background.jobs import Jobs
-from app.background.uploads import safe_path, save_uploads
+from app.background.uploads import safe_path, save_files, save_uploads
 from app.testsets import all_test_sets
 from indexer.base.errors import InputError, MachineError, UsageError
 
@@ -65,33 +66,48 @@ def options(order):
     [
         ("a.md", "a.md"),
         ("docs/guide/a.md", "docs/guide/a.md"),
-        ("../../etc/passwd", "etc/passwd"),
-        ("/etc/passwd", "etc/passwd"),
-        ("C:\\Users\\me\\a.md", "C_/Users/me/a.md"),
-        ("..\\..\\a.md", "a.md"),
-        ("a/../../b", "a/b"),
-        (".ssh/.config", "ssh/config"),
-        ("...", "upload"),
-        ("", "upload"),
-        ("/", "upload"),
-        ("a\0b\n\u202ec.md", "a_b_c.md"),
-        ("\ud800.md", "_.md"),
+        ("docs\\guide\\a.md", "docs/guide/a.md"),
+        (".ssh/.config", ".ssh/.config"),
+        ("e\u0301.md", "\u00e9.md"),
         ("<script>alert(1)<script>.md", "<script>alert(1)<script>.md"),
-        ("a//b/./c", "a/b/c"),
+        ("\u6771" * 60 + ".html", "\u6771" * 60 + ".html"),
     ],
 )
-def test_names_of_uploads(name, path):
-    assert safe_path(name) == PurePosixPath(path)
+def test_names_of_uploads(tmp_path, name, path):
+    assert safe_path(name) == safe_path(path) == PurePosixPath(path)
+    [file] = save_files([upload(name)], tmp_path)
+    assert file == tmp_path / path and file.is_file()
 
 
-@pytest.mark.parametrize(
-    "name", ["x" * 5000 + ".md", "東" * 200 + ".html", "a/" * 500 + "b.md", ".".join("x" * 300)]
-)
-def test_long_names_can_be_written(tmp_path, name):
-    path = tmp_path / safe_path(name)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("x")
-    assert path.suffix == PurePosixPath(name).suffix or path.suffix == ".x"
+REFUSED = [
+    "../../etc/passwd", "/etc/passwd", "C:\\Users\\me\\a.md", "..\\..\\a.md", "a/../../b", "...", "", "/",
+    ". ../. ../x", "a/. ./b", "\u2024\u2024/x", "\uff0e\uff0e/x", "a/../b", "a//b/./c", "a\0b\n\u202ec.md",
+    "\ud800.md", "x/nul.md", "a.md ", "a.md.", "x" * 5000 + ".md", "\u6771" * 200 + ".html",
+    "a/" * 500 + "b.md",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_uploads_that_are_refused_leave_nothing(jobs, tmp_path, name):
+    uploads = [upload("a.md"), upload(name)]
+    with pytest.raises(UsageError, match="cannot name a file") as caught:
+        start_build(jobs, tmp_path / "index", "x", uploads, BuildChoices())
+    assert str(tmp_path) not in caught.value.message + caught.value.hint
+    for files in (
+        {"questions": upload(name, QUESTIONS)},
+        {"qrels": [upload(name)]},
+        {"runs": [upload(name)]},
+    ):
+        with pytest.raises(UsageError, match="cannot name a file"):
+            evaluate(jobs, tmp_path, EvaluationChoices("sample", ("bm25",)), **files)
+    assert not jobs.orders and [*jobs.folder.iterdir()] == []
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert not (tmp_path / "results").exists() or [*(tmp_path / "results").iterdir()] == []
+
+
+def test_many_uploads_of_one_name(tmp_path):
+    files = save_files([upload("a.md") for _ in range(300)], tmp_path)
+    assert len(set(files)) == 300 and [file.name for file in files[:3]] == ["a.md", "_a.md", "_2_a.md"]
 
 
 def test_one_file_several_files_a_folder(tmp_path):
@@ -107,12 +123,14 @@ def test_one_file_several_files_a_folder(tmp_path):
     assert save_uploads([upload("wiki/a.md")], tmp_path / "four").name == "wiki"  # a folder of one file
 
 
-def test_nothing_leaves_the_folder(tmp_path):
-    folder = tmp_path / "a" / "b"
-    hostile = ["../x", "/tmp/linkseek-x", "..", "a/../../../x", "..\\x", "~/x", ""]
-    save_uploads([upload(name) for name in hostile], folder)
-    inside = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert len(inside) == len(hostile) and all(folder in path.parents for path in inside)
+def test_a_folder_that_became_a_link_is_not_written_through(tmp_path):
+    folder, outside = tmp_path / "upload", tmp_path / "outside"
+    folder.mkdir()
+    outside.mkdir()
+    (folder / "wiki").symlink_to(outside)
+    with pytest.raises(UsageError, match="a link that leads out of its folder"):
+        save_files([upload("wiki/a.md")], folder)
+    assert [*outside.iterdir()] == []
 
 
 def test_nothing_and_a_full_disk(tmp_path, monkeypatch):
@@ -173,7 +191,7 @@ def test_a_name_that_is_taken(tmp_path):
 
 
 def test_building_from_a_file(jobs, tmp_path):
-    start_build(jobs, tmp_path / "index", "notes", [upload("../a.jsonl")], BuildChoices(limit=5, bm25=True))
+    start_build(jobs, tmp_path / "index", "notes", [upload("a.jsonl")], BuildChoices(limit=5, bm25=True))
     [order], [files] = jobs.orders, jobs.files
     assert list(files) == ["upload/files/a.jsonl"]
     asked = options(order)
@@ -280,7 +298,7 @@ def test_equal_evaluations_have_equal_keys(jobs, tmp_path):
 
 def test_questions_of_ones_own(jobs, tmp_path):
     evaluate(
-        jobs, tmp_path, EvaluationChoices(None, ("bm25",)), upload("../<b>my questions</b>.jsonl", QUESTIONS)
+        jobs, tmp_path, EvaluationChoices(None, ("bm25",)), upload("<b>my questions</b>.jsonl", QUESTIONS)
     )
     asked = options(jobs.orders[0])
     assert list(jobs.files[0].values()) == [QUESTIONS]
@@ -315,6 +333,37 @@ def test_what_is_not_evaluated(jobs, tmp_path, choices, questions, message):
     with pytest.raises((UsageError, InputError), match=message) as caught:
         evaluate(jobs, tmp_path, choices, questions)
     assert not jobs.orders and str(tmp_path) not in caught.value.message
+
+
+def test_two_servers_in_the_same_second_have_folders_of_their_own(jobs, tmp_path, monkeypatch):
+    """Jobs of other indexes share the results, and a folder that is there is never taken."""
+    taken = tmp_path / "results"
+    others = Jobs(tmp_path / "other" / ".jobs")
+    monkeypatch.setattr(Jobs, "start", lambda self, order, draft: (draft / "job.json").touch() or order)
+    outputs = []
+    with monkeypatch.context() as patched:
+        patched.setattr("app.background.jobs.datetime", Stopped)
+        (taken / "sample-20260101-000000").mkdir(parents=True)
+        (taken / "sample-20260101-000000" / "thesis.txt").write_text("years")
+        for one in (Jobs(jobs.folder), others):
+            order = evaluate(one, tmp_path, EvaluationChoices("sample", ("bm25",)))
+            outputs.append(order.output)
+            assert options(order)["--output"] == [order.output] and Path(order.output).name == order.subject
+    assert [Path(output).name for output in outputs] == [f"sample-20260101-000000-{n}" for n in (2, 3)]
+    assert all(Path(output).is_dir() for output in outputs)
+
+
+class Stopped:
+    """A clock."""
+
+    @staticmethod
+    def now(zone):
+        return datetime(2026, 1, 1, tzinfo=zone)
+
+
+def test_the_folder_of_an_evaluation_that_runs_already_is_not_left(jobs, tmp_path):
+    evaluate(jobs, tmp_path, EvaluationChoices("sample", ("bm25",)))  # recorded, not started
+    assert [*(tmp_path / "results").iterdir()] == []
 
 
 @pytest.mark.parametrize("asked, used", [(0, "1"), (-3, "1"), (10**9, "1000")])

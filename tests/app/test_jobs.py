@@ -223,6 +223,9 @@ def test_the_folder_of_a_job_that_is_not_done_is_removed(jobs, tmp_path):
         code = f"import os, sys; os.makedirs({str(output / 'runs')!r}); sys.exit({number})"
         ended(jobs, jobs.start(order(code, key=str(number), output=str(output))))
     assert [output.exists() for output in outputs] == [True, False]
+    (outputs[0] / "thesis.txt").write_text("years")
+    ended(jobs, jobs.start(order("1 / 0", output=str(outputs[0]))))
+    assert [path.name for path in outputs[0].iterdir()] == ["thesis.txt"]  # no file of ours
 
 
 def test_the_list_is_newest_first_and_by_kind(jobs):

@@ -294,10 +294,13 @@ def test_building_without_a_name_or_a_file(open_page, own_index, started):
 
 def test_building_from_an_upload(open_page, own_index, started, monkeypatch):
     content = io.BytesIO(b'{"id": "a", "title": "A", "text": "Words.", "links": []}\n')
-    content.name = "../notes.jsonl"
+    content.name = "a/. ../. ../notes.jsonl"
     monkeypatch.setattr("app.page.index.st.file_uploader", lambda *_, **__: [content])
     test = open_page("index", own_index)
     test.text_input(key="name").set_value("notes")
+    button(test, "Build").click()
+    assert "cannot name a file" in notices(run(test))[0] and not started
+    content.name = "a/notes.jsonl"
     button(test, "Build").click()
     run(test)
     assert "Build notes" in bodies(test) and not notices(test)

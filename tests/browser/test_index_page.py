@@ -123,3 +123,42 @@ def test_a_file_that_is_no_corpus(application, page, settled, tmp_path):
     notice.wait_for()
     assert "Traceback" not in page.content()
     assert not (application.indexes / "cut").exists()
+
+
+def test_an_upload_cannot_be_written_elsewhere(application, page, settled, tmp_path):
+    """Names as another program than a browser sends them: the server takes them as they come."""
+    (tmp_path / "notes.jsonl").write_text('{"id": "a", "title": "A", "text": "Words.", "links": []}\n')
+    root = application.indexes.parent
+    before = {path for path in root.rglob("*") if ".jobs" not in path.parts}
+    sent: list[str] = []
+
+    def rename(route):
+        body = route.request.post_data_buffer.replace(
+            b'filename="notes.jsonl"', f'filename="{sent[-1]}"'.encode()
+        )
+        assert sent[-1].encode() in body
+        route.continue_(post_data=body)
+
+    page.route("**/upload_file/**", rename)
+    for name in (
+        ". ../. ../. ../victim/x",
+        "/abs/x",
+        "a/. ./b",
+        "\u2024\u2024/x",
+        "\uff0e\uff0e/x",
+        "C:x",
+        "x.",
+    ):
+        sent.append(name)
+        page.goto(application("index"))
+        page.get_by_text("Build an index from your own files").click()
+        page.locator('input[type="file"]').first.wait_for(state="attached")
+        settled(page)
+        page.locator('input[type="file"]').first.set_input_files(str(tmp_path / "notes.jsonl"))
+        page.get_by_text("kB").or_(page.get_by_text("0.1KB")).first.wait_for()
+        page.get_by_label("Name of the new index").fill("victim")
+        page.keyboard.press("Tab")
+        settled(page)
+        page.get_by_role("button", name="Build", exact=True).click()
+        page.locator(".ls-notice", has_text="cannot name a file").wait_for()
+    assert {path for path in root.rglob("*") if ".jobs" not in path.parts} == before

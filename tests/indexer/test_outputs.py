@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from indexer.base.errors import BusyError, UsageError
-from indexer.store.outputs import check_replaceable, locked, output_file, remove_outputs, write_output
+from indexer.store.outputs import (
+    check_replaceable,
+    locked,
+    output_file,
+    remove_outputs,
+    remove_written,
+    write_output,
+)
 
 
 def names(folder: Path) -> list[str]:
@@ -90,3 +97,22 @@ def test_a_lock_that_a_killed_process_left_is_taken_and_a_file_of_the_user_is_no
     with pytest.raises(UsageError, match="not a lock of Linkseek"), locked(tmp_path / "a"):
         raise AssertionError
     assert lock.read_text() == "mine"
+
+
+def test_what_we_wrote_is_removed_and_files_of_the_user_stay(tmp_path):
+    ours, mixed = tmp_path / "ours", tmp_path / "mixed"
+    for folder in (ours, mixed):
+        for name in ("results.json", "report.html", "runs/a.trec"):
+            write_output(folder / name, b"ours")
+        (folder / "runs" / "b.trec.linkseek-tmp").touch()
+        (folder / "results.json.linkseek-lock").touch()
+        (folder / "empty").mkdir()
+    (mixed / "report.html").write_text("edited by the user")
+    (mixed / "thesis.txt").write_text("years")
+    (mixed / "link").symlink_to(ours)
+    remove_written(mixed)
+    assert sorted(path.name for path in mixed.iterdir()) == ["link", "report.html", "thesis.txt"]
+    assert (ours / "results.json").exists()  # no link is followed
+    remove_written(ours)
+    assert not ours.exists()
+    remove_written(ours)

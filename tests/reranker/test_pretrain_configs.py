@@ -8,12 +8,13 @@ from typing import get_args
 
 import pytest
 from command import ROOT
+from pydantic import ValidationError
 from tiny_contrasts import write_tiny_contrasts
 from tiny_training import save_normalized
 
 from indexer.base.settings import Settings, read_settings
 from reranker.pretrain import main
-from reranker.training.config import PretrainConfig
+from reranker.training.config import PretrainConfig, StageSettings
 from retriever.training.log import read_log
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -52,6 +53,12 @@ def test_the_documentation_names_every_setting():
         for key in kind.model_fields:
             assert f"`{key}`" in text, f"{table}.{key}"
     assert all(path.name in text for path in CONFIGS) and len(CONFIGS) >= 7
+
+
+@pytest.mark.parametrize("name", [".", "..", "...", "x" * 300, "nul", "a/b", "../x", "a."])
+def test_the_name_of_a_stage_is_that_of_a_folder(name):
+    with pytest.raises(ValidationError, match="name"):
+        StageSettings(name=name, contrasts=["x"])
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
