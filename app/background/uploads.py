@@ -87,4 +87,4 @@ def _distinct(paths: Iterable[PurePosixPath]) -> Iterator[str]:
             number = f"{again[path]}_" if again[path] > 1 else ""
             free = path.with_name(f"_{number}{path.name}")
         taken.add(str(free).casefold())
-        yield str(free)
+        yield check_path(str(free), _WHAT)  # again, since a prefix makes it longer

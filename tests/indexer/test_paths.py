@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from fuzzing import examples
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.background.jobs import new_folder
@@ -112,6 +112,7 @@ def test_any_name_of_an_upload_is_refused_or_written_below_the_folder(tmp_path: 
 
     @examples(120)
     @given(st.lists(NAMES, min_size=1, max_size=3))
+    @example(["x" * MAX_NAME, "x" * MAX_NAME])
     def run(names: list[str]) -> None:
         folder = tmp_path / f"{len(written)}" / "a" / "b"
         before = tree(tmp_path)
