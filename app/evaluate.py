@@ -1,4 +1,4 @@
-"""python app/evaluate.py: questions through pipelines; runs, results and a report to a folder.
+"""linkseek evaluate: questions through pipelines; runs, results and a report to a folder.
 
 Entry script: reads options and files, opens the index and the pipelines, calls `app.evaluation.runner`.
 """
@@ -6,9 +6,9 @@ Entry script: reads options and files, opens the index and the pipelines, calls 
 from __future__ import annotations
 
 if __name__ == "__main__":
-    from indexer.base.errors import run_command
+    from linkseek.indexer.base.errors import run_command
 
-    run_command("app.evaluate")
+    run_command("linkseek.app.evaluate")
 
 import sys
 from collections.abc import Sequence
@@ -19,24 +19,24 @@ from typing import Annotated, Literal
 import orjson
 from pydantic import Field, NonNegativeInt, PositiveInt
 
-from app.evaluation.measures import SEED
-from app.evaluation.provenance import provenance
-from app.evaluation.results import RESULTS, Results, TestSetFacts
-from app.evaluation.runner import Plan, evaluate, run_names, run_path
-from app.pipelines import Pipelines
-from app.report.console import results_console, results_table, test_sets_table
-from app.testsets import LoadedTestSet, open_test_set
-from app.testsets.listing import test_set_rows
-from app.testsets.writing import write_test_set
-from indexer.base.errors import UsageError
-from indexer.base.options import Options, parse_options
-from indexer.index import Index
-from indexer.partition_actors import searched_on_ray
-from indexer.store.outputs import check_replaceable, locked, remove_outputs
-from retriever.queries import read_queries
-from retriever.search.runs import read_qrels
+from linkseek.app.evaluation.measures import SEED
+from linkseek.app.evaluation.provenance import provenance
+from linkseek.app.evaluation.results import RESULTS, Results, TestSetFacts
+from linkseek.app.evaluation.runner import Plan, evaluate, run_names, run_path
+from linkseek.app.pipelines import Pipelines
+from linkseek.app.report.console import results_console, results_table, test_sets_table
+from linkseek.app.testsets import LoadedTestSet, open_test_set
+from linkseek.app.testsets.listing import test_set_rows
+from linkseek.app.testsets.writing import write_test_set
+from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.base.options import Options, parse_options
+from linkseek.indexer.index import Index
+from linkseek.indexer.partition_actors import searched_on_ray
+from linkseek.indexer.store.outputs import check_replaceable, locked, remove_outputs
+from linkseek.retriever.queries import read_queries
+from linkseek.retriever.search.runs import read_qrels
 
-PROGRAM = "python app/evaluate.py"
+PROGRAM = "linkseek evaluate"
 
 
 class EvaluateOptions(Options):
@@ -99,9 +99,9 @@ class EvaluateOptions(Options):
     """the folder for runs and results (always needed)"""
 
 
-def main(argv: Sequence[str], program: str = PROGRAM) -> None:
+def main(argv: Sequence[str]) -> None:
     """Run the command with these arguments."""
-    options = parse_options(EvaluateOptions, argv, program)
+    options = parse_options(EvaluateOptions, argv, PROGRAM)
     if options.list_test_sets:
         results_console(stderr=False).print(test_sets_table(test_set_rows(options.data)))
         return
@@ -111,12 +111,12 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
         return
     if options.index is None or options.output is None:
         missing = "--output" if options.output is None else "--index"
-        raise UsageError(f"{missing} is missing", f"Name a folder: {missing} DIR. See {program} --help.")
+        raise UsageError(f"{missing} is missing", f"Name a folder: {missing} DIR. See {PROGRAM} --help.")
     run_names(options.pipeline, options.run)
     if options.output.exists() and not options.output.is_dir():
         raise UsageError(f"--output {options.output}: is a file", "Name a folder.")
     with locked(options.output / RESULTS):
-        results = _evaluate(options, options.index, options.output, argv, program)
+        results = _evaluate(options, options.index, options.output, argv)
     if options.json_:
         sys.stdout.buffer.write(orjson.dumps(results.to_json(), option=orjson.OPT_INDENT_2) + b"\n")
         sys.stdout.buffer.flush()
@@ -128,9 +128,7 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
         console.print(f"report: {options.output / 'report.html'}", markup=False, highlight=False)
 
 
-def _evaluate(
-    options: EvaluateOptions, index_folder: Path, output: Path, argv: Sequence[str], program: str
-) -> Results:
+def _evaluate(options: EvaluateOptions, index_folder: Path, output: Path, argv: Sequence[str]) -> Results:
     """Run the evaluation and write its files; returns the results."""
     reports = [output / name for name in ("report.md", "report.html")]
     runs = [run_path(output, name) for name in options.pipeline]
@@ -138,10 +136,10 @@ def _evaluate(
     test_set = load_test_set(options)
     index = Index.open(index_folder)
     with searched_on_ray(index, options.ray, replicas=options.replicas):
-        results = _measure(options, index, test_set, output, argv, program)
+        results = _measure(options, index, test_set, output, argv)
     results.write(output)
     if options.report:
-        from app.report import write_report
+        from linkseek.app.report import write_report
 
         write_report(results, output)
     else:  # an earlier one would lie next to results that are not its own
@@ -155,7 +153,6 @@ def _measure(
     test_set: LoadedTestSet,
     output: Path,
     argv: Sequence[str],
-    program: str,
 ) -> Results:
     """Run the pipelines and measure their runs, with where everything is from."""
     pipelines = Pipelines(index, options.pipelines_file)
@@ -194,7 +191,7 @@ def _measure(
     files |= {f"pipeline {name}": run.path for name, run in pipelines.runs.items()}
     read = {role: path for role, path in files.items() if path is not None}
     facts = test_set.origin if options.test_set else None
-    origin = provenance(program, argv, index, read, pipelines.models, facts)
+    origin = provenance(PROGRAM, argv, index, read, pipelines.models, facts)
     return results.model_copy(update={"provenance": origin})
 
 

@@ -18,17 +18,17 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.starlette import App
 
-from app.background import services
-from app.page.context import AppOptions, Context
-from app.page.elements import show, show_error
-from app.service import list_indexes
-from app.web import navigation
-from app.web.addresses import ARTICLE, EVALUATION, INDEX, SEARCH, first, link_to
-from app.web.index_description import listed
-from app.web.rendering import render, style
-from app.web.server import guards, lifespan
-from indexer.base.errors import DamagedIndexError, LinkseekError, exit_on_error
-from indexer.base.options import parse_options
+from linkseek.app.background import services
+from linkseek.app.page.context import AppOptions, Context
+from linkseek.app.page.elements import show, show_error
+from linkseek.app.service import list_indexes
+from linkseek.app.web import navigation
+from linkseek.app.web.addresses import ARTICLE, EVALUATION, INDEX, SEARCH, first, link_to
+from linkseek.app.web.index_description import listed
+from linkseek.app.web.rendering import render, style
+from linkseek.app.web.server import guards, lifespan
+from linkseek.indexer.base.errors import DamagedIndexError, LinkseekError, exit_on_error
+from linkseek.indexer.base.options import parse_options
 
 PROGRAM = "streamlit run app/main.py --"
 
@@ -93,7 +93,7 @@ def shell(name: str) -> None:
             several = len(list_indexes(options.index)) > 1  # then the box to choose one shows its name
             values = {"index": index.name, "counts": counts, "with_name": not several}
             heading.html(render("heading.html", pages=PAGES, current=name, **values))
-        page: Callable[[Context], None] = importlib.import_module(f"app.page.{name}").page
+        page: Callable[[Context], None] = importlib.import_module(f"linkseek.app.page.{name}").page
         page(Context(index, service, options))
 
 

@@ -15,25 +15,25 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field
 
-from indexer.base.errors import UsageError
-from indexer.base.settings import Settings
-from indexer.files.hashes import file_sha256
-from indexer.index import Index
-from reranker.candidates import Candidates
-from reranker.models.lexical import LEXICAL
-from reranker.models.scoring import scorer_is_here, scorer_sha256
-from reranker.reranking import DEPTH, AnyScorer, Long, Reranker, Reranking
-from retriever.models.locations import STATIC_ENCODER, Precision, shipped_models
-from retriever.ranking import Pipeline, Query, Ranking
-from retriever.search import fusion
-from retriever.search.boosted_trees import read_trees
-from retriever.search.learned import LearnedFusion
-from retriever.search.neighbours import Neighbours, passage_neighbours
-from retriever.search.searchers import Bm25, Dense, QueryLikelihood, RecordedRun
-from retriever.search.stages import stage
+from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.base.settings import Settings
+from linkseek.indexer.files.hashes import file_sha256
+from linkseek.indexer.index import Index
+from linkseek.reranker.candidates import Candidates
+from linkseek.reranker.models.lexical import LEXICAL
+from linkseek.reranker.models.scoring import scorer_is_here, scorer_sha256
+from linkseek.reranker.reranking import DEPTH, AnyScorer, Long, Reranker, Reranking
+from linkseek.retriever.models.locations import STATIC_ENCODER, Precision, shipped_models
+from linkseek.retriever.ranking import Pipeline, Query, Ranking
+from linkseek.retriever.search import fusion
+from linkseek.retriever.search.boosted_trees import read_trees
+from linkseek.retriever.search.learned import LearnedFusion
+from linkseek.retriever.search.neighbours import Neighbours, passage_neighbours
+from linkseek.retriever.search.searchers import Bm25, Dense, QueryLikelihood, RecordedRun
+from linkseek.retriever.search.stages import stage
 
 if TYPE_CHECKING:
-    from retriever.models.biencoder import BiEncoder
+    from linkseek.retriever.models.biencoder import BiEncoder
 
 GROUPS = {
     "BM25": "Counts the words of the question in each passage; so does ql, by query likelihood.",

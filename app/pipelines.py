@@ -11,23 +11,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from app.pipeline_kinds import GROUPS, KINDS, Entry, Parts
-from indexer.base.errors import UsageError
-from indexer.base.once import Once
-from indexer.base.paths import check_name
-from indexer.base.settings import nearest, read_toml, validate
-from indexer.index import Index
-from reranker.models import scoring
-from reranker.models.lexical import LEXICAL, LexicalScorer
-from reranker.models.scoring import PairScorer
-from reranker.reranking import AnyScorer
-from retriever.models.locations import STATIC_ENCODER, Precision, is_model_folder
-from retriever.models.only_data import model_files
-from retriever.ranking import Pipeline
-from retriever.search.searchers import RecordedRun
+from linkseek.app.pipeline_kinds import GROUPS, KINDS, Entry, Parts
+from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.base.once import Once
+from linkseek.indexer.base.paths import check_name
+from linkseek.indexer.base.settings import nearest, read_toml, validate
+from linkseek.indexer.index import Index
+from linkseek.reranker.models import scoring
+from linkseek.reranker.models.lexical import LEXICAL, LexicalScorer
+from linkseek.reranker.models.scoring import PairScorer
+from linkseek.reranker.reranking import AnyScorer
+from linkseek.retriever.models.locations import STATIC_ENCODER, Precision, is_model_folder
+from linkseek.retriever.models.only_data import model_files
+from linkseek.retriever.ranking import Pipeline
+from linkseek.retriever.search.searchers import RecordedRun
 
 if TYPE_CHECKING:
-    from retriever.models.biencoder import BiEncoder
+    from linkseek.retriever.models.biencoder import BiEncoder
 
 _MAX_MEMBERS = 50
 
@@ -235,8 +235,8 @@ class Pipelines:
 
 
 def _open_biencoder(location: str) -> BiEncoder:
-    from retriever.models.biencoder import open_biencoder
-    from retriever.models.locations import check_is_here
+    from linkseek.retriever.models.biencoder import open_biencoder
+    from linkseek.retriever.models.locations import check_is_here
 
     check_is_here(location, "the encoder of the vectors")  # the index names it, and may be a stranger's
     return open_biencoder(location, streams=1)

@@ -1,4 +1,4 @@
-"""python app/search.py: a question on the command line, or a file of them for a TREC run.
+"""linkseek search: a question on the command line, or a file of them for a TREC run.
 
 Entry script: it reads options, asks `app.service` or all questions in batches, and prints or writes.
 """
@@ -6,9 +6,9 @@ Entry script: it reads options, asks `app.service` or all questions in batches, 
 from __future__ import annotations
 
 if __name__ == "__main__":
-    from indexer.base.errors import run_command
+    from linkseek.indexer.base.errors import run_command
 
-    run_command("app.search")
+    run_command("linkseek.app.search")
 
 import sys
 from collections.abc import Sequence
@@ -21,16 +21,16 @@ from pydantic_settings import CliPositionalArg
 from rich.console import Console
 from rich.text import Text
 
-from app.service import Answer, SearchService
-from indexer.base.errors import UsageError
-from indexer.base.options import Options, parse_options
-from indexer.base.text import counted, printable
-from indexer.partition_actors import searched_on_ray
-from indexer.store.outputs import check_replaceable
-from retriever.queries import read_queries
-from retriever.search.runs import write_run
+from linkseek.app.service import Answer, SearchService
+from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.base.options import Options, parse_options
+from linkseek.indexer.base.text import counted, printable
+from linkseek.indexer.partition_actors import searched_on_ray
+from linkseek.indexer.store.outputs import check_replaceable
+from linkseek.retriever.queries import read_queries
+from linkseek.retriever.search.runs import write_run
 
-PROGRAM = "python app/search.py"
+PROGRAM = "linkseek search"
 _DEPTH = 100
 _BATCH = 256
 
@@ -69,9 +69,9 @@ class SearchOptions(Options):
     """with --ray: leave out partitions that do not answer, and say which, instead of failing"""
 
 
-def main(argv: Sequence[str], program: str = PROGRAM) -> None:
+def main(argv: Sequence[str]) -> None:
     """Run the command."""
-    options = parse_options(SearchOptions, argv, program)
+    options = parse_options(SearchOptions, argv, PROGRAM)
     service = SearchService(options.index, options.pipelines_file)
     if options.pipelines:
         print("\n".join(service.pipelines.available()))
@@ -80,7 +80,7 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
         _write_run(service, options)
         return
     if not options.question:
-        raise UsageError("the question is missing", f'For example: {program} "Who named oxygen?"')
+        raise UsageError("the question is missing", f'For example: {PROGRAM} "Who named oxygen?"')
     pipeline = options.pipeline or service.pipelines.recommended
     searched = searched_on_ray(service.index, options.ray, replicas=options.replicas, partial=options.partial)
     with searched:
@@ -93,7 +93,7 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
 
 def _write_run(service: SearchService, options: SearchOptions) -> None:
     """All questions of a file through one pipeline, and their results into a TREC run."""
-    from app.evaluation.runner import search  # not at the top: a single question would wait for it
+    from linkseek.app.evaluation.runner import search  # not at the top: a single question would wait for it
 
     if not (options.queries and options.output):
         raise UsageError("--queries and --output need each other", "Name the questions, and the run.")

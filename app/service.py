@@ -13,25 +13,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from app.around.evidence import Evidence, LinkEvidence
-from app.around.known_questions import Known, KnownQuestions
-from app.pipeline_kinds import RerankEntry
-from app.pipelines import Models, Pipelines
-from indexer.base.bundled import bundled
-from indexer.base.errors import InputError, LinkseekError, UsageError
-from indexer.base.text import without_hidden
-from indexer.index import Index
-from indexer.store.artifacts import index_stamp, is_index
-from reranker.reranking import Reranking
-from retriever.links.topology import Topology
-from retriever.models.locations import DEFAULT_ENCODER
-from retriever.ranking import Pipeline, Query, Ranking
-from retriever.search.learned import LearnedFusion, Share
-from retriever.search.query_words import Span, matched_spans
-from retriever.search.stages import recorded_stages
+from linkseek.app.around.evidence import Evidence, LinkEvidence
+from linkseek.app.around.known_questions import Known, KnownQuestions
+from linkseek.app.pipeline_kinds import RerankEntry
+from linkseek.app.pipelines import Models, Pipelines
+from linkseek.indexer.base.bundled import bundled
+from linkseek.indexer.base.errors import InputError, LinkseekError, UsageError
+from linkseek.indexer.base.text import without_hidden
+from linkseek.indexer.index import Index
+from linkseek.indexer.store.artifacts import index_stamp, is_index
+from linkseek.reranker.reranking import Reranking
+from linkseek.retriever.links.topology import Topology
+from linkseek.retriever.models.locations import DEFAULT_ENCODER
+from linkseek.retriever.ranking import Pipeline, Query, Ranking
+from linkseek.retriever.search.learned import LearnedFusion, Share
+from linkseek.retriever.search.query_words import Span, matched_spans
+from linkseek.retriever.search.stages import recorded_stages
 
 if TYPE_CHECKING:
-    from app.around.training_data import Mining
+    from linkseek.app.around.training_data import Mining
 
 MAX_QUESTION_CHARACTERS = 10_000
 """Several times the limit of any encoder; a longer text was pasted by mistake."""
@@ -103,7 +103,7 @@ class Answer:
     missing: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """The answer as `app/search.py --json` prints it."""
+        """The answer as `linkseek search --json` prints it."""
         return {
             "question": self.question,
             "pipeline": self.pipeline,
@@ -282,7 +282,7 @@ class SearchService:
     @cached_property
     def mining(self) -> Mining:
         """The training examples of any article, with the counts over this index that they need."""
-        from app.around.training_data import Mining
+        from linkseek.app.around.training_data import Mining
 
         return Mining(self.index, self.topology)
 

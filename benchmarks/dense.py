@@ -16,9 +16,9 @@ import numpy as np
 
 from benchmarks.ceilings import multiplying, reading
 from benchmarks.harness import Benchmark, Figure, compare, run
-from indexer.encoding.shards import write_shard
-from indexer.search.faiss_index import build_faiss, open_faiss
-from indexer.search.faiss_tools import import_faiss
+from linkseek.indexer.encoding.shards import write_shard
+from linkseek.indexer.search.faiss_index import build_faiss, open_faiss
+from linkseek.indexer.search.faiss_tools import import_faiss
 
 
 def measure(options: argparse.Namespace) -> list[Figure]:

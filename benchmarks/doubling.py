@@ -19,16 +19,16 @@ from itertools import permutations
 from pathlib import Path
 from typing import Any
 
-from indexer.base.errors import LinkseekError
-from indexer.base.settings import parse_toml
-from indexer.files.json_stream import first_keys, read_entries
-from indexer.readers.formats import all_readers
-from indexer.readers.mediawiki_titles import Site, titles_of
-from indexer.readers.reader import Record, parse_at
-from indexer.wikitext import read_wikitext
-from retriever.models.only_data import read_settings
-from retriever.queries import read_queries
-from retriever.search.runs import read_qrels, read_run
+from linkseek.indexer.base.errors import LinkseekError
+from linkseek.indexer.base.settings import parse_toml
+from linkseek.indexer.files.json_stream import first_keys, read_entries
+from linkseek.indexer.readers.formats import all_readers
+from linkseek.indexer.readers.mediawiki_titles import Site, titles_of
+from linkseek.indexer.readers.reader import Record, parse_at
+from linkseek.indexer.wikitext import read_wikitext
+from linkseek.retriever.models.only_data import read_settings
+from linkseek.retriever.queries import read_queries
+from linkseek.retriever.search.runs import read_qrels, read_run
 
 TEXTS: dict[str, Any] = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 PIECES: dict[str, list[str]] = {

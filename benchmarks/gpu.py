@@ -19,7 +19,7 @@ from benchmarks import gpu_encoding, gpu_scoring, gpu_search
 from benchmarks.harness import RESULTS, run
 
 _ROOT = Path(__file__).parents[1]
-_LATER = ("reranker.models.first_token",)
+_LATER = ("linkseek.reranker.models.first_token",)
 """Modules that are imported when a model is opened."""
 
 

@@ -32,12 +32,12 @@ from benchmarks.random_models import (
     wikipedia_lengths,
     write_encoder,
 )
-from indexer.encoding.batches import Parallel, TokenRows, encode_texts
-from indexer.encoding.tokenizing import TokenizingAhead
-from retriever.models import torch_engine
-from retriever.models.bases import load_sentence_transformer
-from retriever.models.biencoder import BiEncoder, load_tower
-from retriever.models.engine import Opened, on_gpu, torch_forward
+from linkseek.indexer.encoding.batches import Parallel, TokenRows, encode_texts
+from linkseek.indexer.encoding.tokenizing import TokenizingAhead
+from linkseek.retriever.models import torch_engine
+from linkseek.retriever.models.bases import load_sentence_transformer
+from linkseek.retriever.models.biencoder import BiEncoder, load_tower
+from linkseek.retriever.models.engine import Opened, on_gpu, torch_forward
 
 _WIKIPEDIA = 21_015_324
 _BUDGETS = (16_384, 32_768, 65_536, 131_072, 262_144)

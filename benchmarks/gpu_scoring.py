@@ -28,9 +28,9 @@ from benchmarks.random_models import (
     wikipedia_lengths,
     write_reranker,
 )
-from reranker.models.bases import open_cross_encoder
-from reranker.models.cross_encoder import Scorer, load_cross_encoder
-from retriever.models.engine import Opened, torch_forward
+from linkseek.reranker.models.bases import open_cross_encoder
+from linkseek.reranker.models.cross_encoder import Scorer, load_cross_encoder
+from linkseek.retriever.models.engine import Opened, torch_forward
 
 _QUESTION = 12  # tokens, two of them special
 _DEPTH = 100

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from benchmarks.ceilings import multiplying, reading
 from benchmarks.harness import Benchmark, Figure, as_rate, compare, run
-from indexer.search.exact import ExactSearch
+from linkseek.indexer.search.exact import ExactSearch
 
 _BLOCK = 1 << 19  # vectors
 

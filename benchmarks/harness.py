@@ -24,10 +24,10 @@ from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from indexer.base.versions import installed_versions
+from linkseek.indexer.base.versions import installed_versions
 
 if TYPE_CHECKING:
-    from indexer.passages import Passage
+    from linkseek.indexer.passages import Passage
 
 RESULTS = Path(__file__).with_name("results")
 SAMPLE = Path(__file__).parents[1] / "samples" / "linkseek-sample.xml.bz2"
@@ -181,9 +181,9 @@ def as_rate(seconds: Figure, unit: str, count: float) -> Figure:
 
 def passages(corpus: Path, number: int, words: int = 100) -> list[Passage]:
     """So many passages of a corpus; a smaller one is repeated, each time with other ids."""
-    from indexer.documents import Document
-    from indexer.passages import Passage, split_document
-    from indexer.readers.formats import open_reader
+    from linkseek.indexer.documents import Document
+    from linkseek.indexer.passages import Passage, split_document
+    from linkseek.indexer.readers.formats import open_reader
 
     def endless() -> Any:
         for turn in count():

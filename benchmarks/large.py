@@ -24,13 +24,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.harness import Benchmark, Figure, run
-from indexer.base.progress import progress
-from indexer.base.watch import Watch
-from indexer.encoding.shards import Shard, open_shards, read_shard, write_shard
-from indexer.search.compact import CANDIDATES, COMPACT
-from indexer.search.exhaustive import exhaustive_search, recall
-from indexer.search.faiss_index import FaissIndex, build_faiss, open_faiss
-from indexer.store.artifacts import MANIFEST, VECTORS, Manifest, open_array, read_json, read_part, write_json
+from linkseek.indexer.base.progress import progress
+from linkseek.indexer.base.watch import Watch
+from linkseek.indexer.encoding.shards import Shard, open_shards, read_shard, write_shard
+from linkseek.indexer.search.compact import CANDIDATES, COMPACT
+from linkseek.indexer.search.exhaustive import exhaustive_search, recall
+from linkseek.indexer.search.faiss_index import FaissIndex, build_faiss, open_faiss
+from linkseek.indexer.store.artifacts import (
+    MANIFEST,
+    VECTORS,
+    Manifest,
+    open_array,
+    read_json,
+    read_part,
+    write_json,
+)
 
 _SHARD = 65_536  # rows
 _K = 100
@@ -105,8 +113,8 @@ def _questions(
     """float32 [Q, d]"""
     if options.questions is None:
         return mixtures(source, options.limit, options.dimension, 1 << 40)
-    from retriever.models.biencoder import open_biencoder
-    from retriever.queries import read_queries
+    from linkseek.retriever.models.biencoder import open_biencoder
+    from linkseek.retriever.queries import read_queries
 
     texts = [query.text for query in read_queries(options.questions, options.limit)]
     encoded = open_biencoder(part["encoder"]["location"]).encode_queries(texts)

@@ -19,9 +19,9 @@ from typing import Any
 import orjson
 
 from benchmarks.harness import Benchmark, Figure, compare, passages, run
-from indexer.search.jvm import java_threads
-from indexer.search.lucene_index import BM25, LuceneIndex
-from indexer.search.lucene_writer import build_lucene
+from linkseek.indexer.search.jvm import java_threads
+from linkseek.indexer.search.lucene_index import BM25, LuceneIndex
+from linkseek.indexer.search.lucene_writer import build_lucene
 
 Text = tuple[str, str, str]
 

@@ -15,9 +15,9 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.harness import Benchmark, Figure, run
-from indexer.documents import Document
-from indexer.index import Index
-from indexer.readers.formats import open_reader
+from linkseek.indexer.documents import Document
+from linkseek.indexer.index import Index
+from linkseek.indexer.readers.formats import open_reader
 
 _BUILD = Path(__file__).parents[1] / "indexer" / "build.py"
 

@@ -18,8 +18,8 @@ import time
 import numpy as np
 
 from benchmarks.harness import Benchmark, Figure, run
-from indexer.links import LinkGraph
-from retriever.links.topology import Topology
+from linkseek.indexer.links import LinkGraph
+from linkseek.retriever.links.topology import Topology
 
 _WIKIPEDIA = 22_334_994
 _PASSAGES_A_DOCUMENT = 4

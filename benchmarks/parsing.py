@@ -13,9 +13,9 @@ import time
 import mwparserfromhell
 
 from benchmarks.harness import Benchmark, Figure, alternate, run
-from indexer.base.errors import UsageError
-from indexer.readers.mediawiki import MediawikiReader
-from indexer.readers.reader import Record
+from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.readers.mediawiki import MediawikiReader
+from linkseek.indexer.readers.reader import Record
 
 
 def measure(options: argparse.Namespace) -> list[Figure]:

@@ -20,14 +20,14 @@ from typing import Any
 
 import numpy as np
 
-from app.pipelines import Pipelines
 from benchmarks.harness import Benchmark, Figure, run
-from indexer.base.cluster import LOCAL, connected
-from indexer.building.partitioning import split_index
-from indexer.index import Index
-from indexer.partition_actors import PartitionActors
-from retriever.queries import read_queries
-from retriever.ranking import Query, Ranking
+from linkseek.app.pipelines import Pipelines
+from linkseek.indexer.base.cluster import LOCAL, connected
+from linkseek.indexer.commands.partition import split_index
+from linkseek.indexer.index import Index
+from linkseek.indexer.partition_actors import PartitionActors
+from linkseek.retriever.queries import read_queries
+from linkseek.retriever.ranking import Query, Ranking
 
 _WORDS = 8
 

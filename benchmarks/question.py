@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
-from app.service import SearchService
 from benchmarks.harness import Benchmark, Figure, run
-from indexer.base.errors import UsageError
-from retriever.queries import read_queries
+from linkseek.app.service import SearchService
+from linkseek.indexer.base.errors import UsageError
+from linkseek.retriever.queries import read_queries
 
 _PIPELINES = ("bm25", "ql", "dense", "hybrid")
 _WARM_UP = 10

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.ceilings import encoder_operations
-from retriever.models.library import from_folder, quiet
+from linkseek.retriever.models.library import from_folder, quiet
 
 
 @dataclass(frozen=True)

@@ -30,13 +30,13 @@ from numpy.typing import NDArray
 
 from benchmarks.harness import Benchmark, Figure, run
 from benchmarks.made_up import SHORT, Shape, write_wiki
-from indexer.base.watch import Watch
-from indexer.building.builder import build_index
-from indexer.building.plan import Plan
-from indexer.encoding.batches import Parallel, Tokens
-from indexer.encoding.encode import Encoder
-from indexer.index import Index
-from indexer.store.artifacts import MANIFEST, read_json
+from linkseek.indexer.base.watch import Watch
+from linkseek.indexer.building.builder import build_index
+from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.encoding.batches import Parallel, Tokens
+from linkseek.indexer.encoding.encode import Encoder
+from linkseek.indexer.index import Index
+from linkseek.indexer.store.artifacts import MANIFEST, read_json
 
 _PASSAGES = 100
 _QUESTIONS, _WARM_UP, _WORDS = 100, 10, 8
@@ -112,7 +112,7 @@ def _build(results: Any, index: Path, plan: Plan) -> None:
 
 
 def _open_encoder(name: str, title: bool) -> Encoder:
-    from retriever.models.biencoder import open_biencoder
+    from linkseek.retriever.models.biencoder import open_biencoder
 
     return TrivialEncoder() if name == _TRIVIAL else open_biencoder(name, title=title)
 
@@ -135,7 +135,7 @@ def _searching(index: Path) -> Iterator[Figure]:
 
 def _search(results: Any, index: Path, pipeline: str, questions: list[str]) -> None:
     """Sends (seconds from opening the index to the first answer, milliseconds of each further question)."""
-    from app.service import SearchService
+    from linkseek.app.service import SearchService
 
     started = time.perf_counter()
     service = SearchService(index)

@@ -27,8 +27,8 @@ from urllib.parse import urlencode
 import numpy as np
 
 from benchmarks.harness import Benchmark, Figure, run
-from indexer.base.errors import MachineError, UsageError
-from retriever.queries import read_queries
+from linkseek.indexer.base.errors import MachineError, UsageError
+from linkseek.retriever.queries import read_queries
 
 _ROOT = Path(__file__).parents[1]
 _STARTS_WITHIN = 120.0  # seconds

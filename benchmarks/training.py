@@ -23,11 +23,11 @@ from sentence_transformers.sentence_transformer.losses import MultipleNegativesR
 from transformers import TrainerCallback, set_seed
 
 from benchmarks.harness import Benchmark, Figure, passages, run
-from indexer.passages import Passage
-from retriever.mining.pairs import Context, Pair, pair_line, write_pairs
-from retriever.models.bases import load_sentence_transformer
-from retriever.models.locations import DEFAULT_ENCODER, find_model
-from retriever.training.config import (
+from linkseek.indexer.passages import Passage
+from linkseek.retriever.mining.pairs import Context, Pair, pair_line, write_pairs
+from linkseek.retriever.models.bases import load_sentence_transformer
+from linkseek.retriever.models.locations import DEFAULT_ENCODER, find_model
+from linkseek.retriever.training.config import (
     DataSettings,
     DevSettings,
     LossSettings,
@@ -38,9 +38,9 @@ from retriever.training.config import (
     TrainConfig,
     TrainingSettings,
 )
-from retriever.training.lifecycle import open_run
-from retriever.training.loop import train_steps
-from retriever.training.pair_training import make_task
+from linkseek.retriever.training.lifecycle import open_run
+from linkseek.retriever.training.loop import train_steps
+from linkseek.retriever.training.pair_training import make_task
 
 _TOKENS = 128
 _WARM = 2  # steps that do not count: allocations, and the first shapes

@@ -23,18 +23,18 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from app.evaluation.measures import bootstrap_intervals
-from app.evaluation.significance import holm, randomisation_test
-from indexer.base.errors import UsageError, exit_on_error
-from indexer.base.log import log_line
-from indexer.encoding.batches import encode_texts
-from indexer.files.sources import open_source, read_lines
-from indexer.index import Index
-from retriever.links.questions import LinkQuestion, link_questions
-from retriever.models.biencoder import BiEncoder, open_biencoder
-from retriever.ranking import Ranking
-from retriever.search.fusion import weighted
-from retriever.search.searchers import Bm25
+from linkseek.app.evaluation.measures import bootstrap_intervals
+from linkseek.app.evaluation.significance import holm, randomisation_test
+from linkseek.indexer.base.errors import UsageError, exit_on_error
+from linkseek.indexer.base.log import log_line
+from linkseek.indexer.encoding.batches import encode_texts
+from linkseek.indexer.files.sources import open_source, read_lines
+from linkseek.indexer.index import Index
+from linkseek.retriever.links.questions import LinkQuestion, link_questions
+from linkseek.retriever.models.biencoder import BiEncoder, open_biencoder
+from linkseek.retriever.ranking import Ranking
+from linkseek.retriever.search.fusion import weighted
+from linkseek.retriever.search.searchers import Bm25
 
 ROOT = Path(__file__).parents[1]
 RIVALS = ("ict", "wlp", "bfs")
@@ -100,7 +100,7 @@ class Models:
         if not path.exists():
             words = shlex.split(command.replace("<>", str(path)))
             log_line(f"+ {shlex.join(['linkseek', *words])}")
-            if subprocess.run([sys.executable, "-m", "app.commands.linkseek", *words], cwd=ROOT).returncode:
+            if subprocess.run([sys.executable, "-m", "linkseek", *words], cwd=ROOT).returncode:
                 raise UsageError(f"linkseek {words[0]} did not finish", "See above.")
         return path
 

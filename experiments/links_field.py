@@ -20,17 +20,17 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from app.evaluation.significance import holm, randomisation_test
-from app.pipelines import Pipelines
-from indexer.base.errors import InputError, exit_on_error
-from indexer.index import Index
-from indexer.search.lucene_index import BM25, LuceneIndex
-from indexer.search.lucene_writer import build_lucene
-from retriever.answers import find_answers
-from retriever.links.source import Source
-from retriever.queries import evenly_spread, read_queries
-from retriever.ranking import Query, Ranking
-from retriever.search.fusion import stretched
+from linkseek.app.evaluation.significance import holm, randomisation_test
+from linkseek.app.pipelines import Pipelines
+from linkseek.indexer.base.errors import InputError, exit_on_error
+from linkseek.indexer.index import Index
+from linkseek.indexer.search.lucene_index import BM25, LuceneIndex
+from linkseek.indexer.search.lucene_writer import build_lucene
+from linkseek.retriever.answers import find_answers
+from linkseek.retriever.links.source import Source
+from linkseek.retriever.queries import evenly_spread, read_queries
+from linkseek.retriever.ranking import Query, Ranking
+from linkseek.retriever.search.fusion import stretched
 
 DEPTH = 200  # candidates of each question
 BEST = 1000  # articles whose link texts score, of each question

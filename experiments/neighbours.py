@@ -13,17 +13,17 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from app.evaluation.significance import holm, randomisation_test
-from indexer.base.errors import exit_on_error
-from indexer.base.progress import progress
-from indexer.index import Index
-from reranker.adaptive import score_adaptively
-from retriever.answers import find_answers
-from retriever.models.biencoder import BiEncoder, open_biencoder
-from retriever.queries import read_queries
-from retriever.ranking import Query, Ranking
-from retriever.search.neighbours import passage_neighbours
-from retriever.search.searchers import Bm25
+from linkseek.app.evaluation.significance import holm, randomisation_test
+from linkseek.indexer.base.errors import exit_on_error
+from linkseek.indexer.base.progress import progress
+from linkseek.indexer.index import Index
+from linkseek.reranker.adaptive import score_adaptively
+from linkseek.retriever.answers import find_answers
+from linkseek.retriever.models.biencoder import BiEncoder, open_biencoder
+from linkseek.retriever.queries import read_queries
+from linkseek.retriever.ranking import Query, Ranking
+from linkseek.retriever.search.neighbours import passage_neighbours
+from linkseek.retriever.search.searchers import Bm25
 
 CUTS = (1, 5, 20)
 KINDS = ("none", "links", "bm25")

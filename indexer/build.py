@@ -1,4 +1,4 @@
-"""python indexer/build.py: from a linked corpus to a searchable index.
+"""linkseek build: from a linked corpus to a searchable index.
 
 Entry script: it reads the options, supplies the encoder (the only place where the indexer calls the
 retriever), calls `indexer.building.builder`, and prints what came out.
@@ -7,9 +7,9 @@ retriever), calls `indexer.building.builder`, and prints what came out.
 from __future__ import annotations
 
 if __name__ == "__main__":
-    from indexer.base.errors import run_command
+    from linkseek.indexer.base.errors import run_command
 
-    run_command("indexer.build", resumes=True)
+    run_command("linkseek.indexer.build", resumes=True)
 
 import shlex
 from collections.abc import Sequence
@@ -22,23 +22,23 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from indexer.base.bundled import bundled
-from indexer.base.errors import UsageError
-from indexer.base.options import MoreHelp, Options, parse_options
-from indexer.base.progress import progress
-from indexer.base.text import byte_size, duration, printable
-from indexer.building.builder import build_index, encode_share
-from indexer.building.estimate import RECALL, Estimate
-from indexer.building.plan import Built, OpenEncoder, Plan
-from indexer.building.sampling import estimate_build, place
-from indexer.encoding.encode import Encoder
-from indexer.encoding.on_ray import on_ray
-from indexer.files.object_store import ObjectStore
-from indexer.index import Index
-from indexer.readers.formats import all_readers
-from indexer.search.faiss_index import AUTO
+from linkseek.indexer.base.bundled import bundled
+from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.base.options import MoreHelp, Options, parse_options
+from linkseek.indexer.base.progress import progress
+from linkseek.indexer.base.text import byte_size, duration, printable
+from linkseek.indexer.building.builder import build_index, encode_share
+from linkseek.indexer.building.estimate import RECALL, Estimate
+from linkseek.indexer.building.plan import Built, OpenEncoder, Plan
+from linkseek.indexer.building.sampling import estimate_build, place
+from linkseek.indexer.encoding.encode import Encoder
+from linkseek.indexer.encoding.on_ray import on_ray
+from linkseek.indexer.files.object_store import ObjectStore
+from linkseek.indexer.index import Index
+from linkseek.indexer.readers.formats import all_readers
+from linkseek.indexer.search.faiss_index import AUTO
 
-PROGRAM = "python indexer/build.py"
+PROGRAM = "linkseek build"
 SAMPLE = bundled("samples/linkseek-sample.xml.bz2")
 SAMPLE_INDEX = Path("index/sample")
 _LARGE = 1 << 30  # bytes of a corpus
@@ -108,9 +108,9 @@ class BuildOptions(Options):
     """build nothing: check the hash of every file of the index"""
 
 
-def main(argv: Sequence[str], program: str = PROGRAM) -> None:
+def main(argv: Sequence[str]) -> None:
     """Run the command."""
-    options = parse_options(BuildOptions, argv, program)
+    options = parse_options(BuildOptions, argv, PROGRAM)
     index = options.index or (SAMPLE_INDEX if options.corpus is None else None)
     if index is None:
         raise UsageError("--index is missing", "Name the folder for this corpus: --index index/NAME")
@@ -131,12 +131,12 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
         raise UsageError("--store needs --ray", "Give the address of a Ray cluster, or omit --store.")
 
     def open_encoder(name: str, title: bool) -> Encoder:
-        from retriever.models.biencoder import open_biencoder
+        from linkseek.retriever.models.biencoder import open_biencoder
 
         return open_biencoder(name, title=title, device=device)
 
     def choose_encoder(passages: int) -> str:
-        from retriever.models.choice import encoder_for
+        from linkseek.retriever.models.choice import encoder_for
 
         return encoder_for(passages, options.device)
 
@@ -158,7 +158,7 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
         **options.model_dump(include=same),
         encoders=options.encoder if options.dense else (),
         choose_encoder=choose_encoder,
-        command=shlex.join([*program.split(), *argv]).encode("utf-8", "replace").decode(),
+        command=shlex.join([*PROGRAM.split(), *argv]).encode("utf-8", "replace").decode(),
     )
     if options.plan:
         print_plan(index, plan, open_encoder, as_json=options.json_)

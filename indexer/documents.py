@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from indexer.store.tables import Row, Table
+from linkseek.indexer.store.tables import Row, Table
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 Opening reads manifests, files of up to 1 MB and the ids, and maps everything else. The Lucene and FAISS
 parts are opened when they are first used, once for all threads.
 
-An index of partitions (`indexer.building.partitioning`) is read as one: its tables are those of all
+An index of partitions (`linkseek partition`) is read as one: its tables are those of all
 partitions one after another, its ids, offsets and links are its own, and searches ask all partitions.
 """
 
@@ -19,20 +19,20 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.base.errors import DamagedIndexError, UsageError
-from indexer.base.settings import nearest
-from indexer.documents import DocumentStore
-from indexer.files.hashes import OnBytes
-from indexer.links import LinkGraph
-from indexer.passages import PassageStore
-from indexer.store import artifacts
-from indexer.store.artifacts import BM25, DENSE, DOCUMENTS, LINKS, PARTITIONS, PASSAGES, Manifest
-from indexer.store.ids import IdTable, hash_ids
+from linkseek.indexer.base.errors import DamagedIndexError, UsageError
+from linkseek.indexer.base.settings import nearest
+from linkseek.indexer.documents import DocumentStore
+from linkseek.indexer.files.hashes import OnBytes
+from linkseek.indexer.links import LinkGraph
+from linkseek.indexer.passages import PassageStore
+from linkseek.indexer.store import artifacts
+from linkseek.indexer.store.artifacts import BM25, DENSE, DOCUMENTS, LINKS, PARTITIONS, PASSAGES, Manifest
+from linkseek.indexer.store.ids import IdTable, hash_ids
 
 if TYPE_CHECKING:
-    from indexer.search.faiss_index import FaissIndex
-    from indexer.search.lucene_index import LuceneIndex
-    from indexer.search.partitioned import PartitionedVectors, Searches, VectorSearch, WordSearch
+    from linkseek.indexer.search.faiss_index import FaissIndex
+    from linkseek.indexer.search.lucene_index import LuceneIndex
+    from linkseek.indexer.search.partitioned import PartitionedVectors, Searches, VectorSearch, WordSearch
 
 Level = Literal["passages", "documents"]
 
@@ -227,7 +227,7 @@ class Index:
 
     @cached_property
     def _lucene(self) -> LuceneIndex:
-        from indexer.search.lucene_index import LuceneIndex
+        from linkseek.indexer.search.lucene_index import LuceneIndex
 
         self._check_in_place(BM25)
         return LuceneIndex(*(folder / BM25 for folder in self.folders))
@@ -238,7 +238,7 @@ class Index:
             partition._check_in_place(part)
         if self.partitions:
             return
-        measured = ("recall", "search")  # `indexer.recall` may add them to an index that is open
+        measured = ("recall", "search")  # `linkseek recall` may add them to an index that is open
         in_place, opened = (
             {**manifest, **dict.fromkeys(measured)}
             for manifest in (artifacts.read_part(self.path / part), self.parts[part])
@@ -258,7 +258,7 @@ class Index:
             return self.searches.dense(self._encoder_name(encoder))
         if not self.partitions:
             return self.own_dense(encoder)
-        from indexer.search.partitioned import PartitionedVectors
+        from linkseek.indexer.search.partitioned import PartitionedVectors
 
         name = self._encoder_name(encoder)
         with self._lock:
@@ -299,7 +299,7 @@ class Index:
         """As `dense`, of an index without partitions. Raises `UsageError` for one that has some."""
         self.check_undivided()
         name = self._encoder_name(encoder)
-        from indexer.search.faiss_index import open_faiss
+        from linkseek.indexer.search.faiss_index import open_faiss
 
         with self._lock:
             if name not in self._dense:

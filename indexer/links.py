@@ -25,12 +25,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.base.errors import DamagedIndexError, InputError
-from indexer.documents import DocumentStore
-from indexer.passages import PassageStore
-from indexer.store.artifacts import check_array, check_offsets, open_array, rebuild_hint
-from indexer.store.ids import IdTable, hash_ids
-from indexer.store.tables import Table
+from linkseek.indexer.base.errors import DamagedIndexError, InputError
+from linkseek.indexer.documents import DocumentStore
+from linkseek.indexer.passages import PassageStore
+from linkseek.indexer.store.artifacts import check_array, check_offsets, open_array, rebuild_hint
+from linkseek.indexer.store.ids import IdTable, hash_ids
+from linkseek.indexer.store.tables import Table
 
 _MAX_REDIRECTS = 8  # MediaWiki itself follows one; wikis hold longer chains, and loops
 _SORTED_LINKS = 1 << 23  # at once, 8 bytes each

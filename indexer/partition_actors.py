@@ -27,15 +27,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.base.cluster import LATE, PATIENCE, connected, worker_count
-from indexer.base.errors import DamagedIndexError, LinkseekError, MachineError, UsageError
-from indexer.base.log import log_line
-from indexer.index import Index
-from indexer.search.faiss_tools import Hits, import_faiss
-from indexer.search.lucene_index import Hits as LuceneHits
-from indexer.search.lucene_index import LuceneIndex, Similarity
-from indexer.search.partitioned import PartitionedVectors, VectorSearch, WordSearch, merged
-from indexer.store.artifacts import BM25
+from linkseek.indexer.base.cluster import LATE, PATIENCE, connected, worker_count
+from linkseek.indexer.base.errors import DamagedIndexError, LinkseekError, MachineError, UsageError
+from linkseek.indexer.base.log import log_line
+from linkseek.indexer.index import Index
+from linkseek.indexer.search.faiss_tools import Hits, import_faiss
+from linkseek.indexer.search.lucene_index import Hits as LuceneHits
+from linkseek.indexer.search.lucene_index import LuceneIndex, Similarity
+from linkseek.indexer.search.partitioned import PartitionedVectors, VectorSearch, WordSearch, merged
+from linkseek.indexer.store.artifacts import BM25
 
 _ATTEMPTS = 3
 """So many actors are asked for a part, one after another; one, if it did not answer the last time."""

@@ -20,10 +20,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from indexer.documents import Document, DocumentStore
-from indexer.store.artifacts import segment_path
-from indexer.store.ids import IdTable, hash_ids
-from indexer.store.tables import Row, Table, TableWriter
+from linkseek.indexer.documents import Document, DocumentStore
+from linkseek.indexer.store.artifacts import segment_path
+from linkseek.indexer.store.ids import IdTable, hash_ids
+from linkseek.indexer.store.tables import Row, Table, TableWriter
 
 
 @dataclass(frozen=True, slots=True)

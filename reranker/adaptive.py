@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from retriever.ranking import Ranking
+from linkseek.retriever.ranking import Ranking
 
 _TURNS = 8
 """Turns that the budget is spent in: at 100 candidates, 13 at a time (16 in the paper)."""

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 
-from indexer.base.errors import InputError
-from indexer.index import Index, Level, resolve_ids
-from indexer.store.artifacts import PASSAGES
-from reranker.pair_texts import Candidate
-from retriever.queries import read_queries
-from retriever.ranking import Query, Ranking
-from retriever.search.runs import check_questions, read_run, run_ranking
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.index import Index, Level, resolve_ids
+from linkseek.indexer.store.artifacts import PASSAGES
+from linkseek.reranker.pair_texts import Candidate
+from linkseek.retriever.queries import read_queries
+from linkseek.retriever.ranking import Query, Ranking
+from linkseek.retriever.search.runs import check_questions, read_run, run_ranking
 
 
 class Candidates:

@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.base.errors import InputError
-from indexer.index import Index
-from reranker.contrasts import contrast_line
-from reranker.objectives.base import Objective
-from reranker.objectives.registry import Mix, all_objectives
-from reranker.objectives.source import Source
-from retriever.mining.engine import Draws, draw_results, open_readers
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.index import Index
+from linkseek.reranker.contrasts import contrast_line
+from linkseek.reranker.objectives.base import Objective
+from linkseek.reranker.objectives.registry import Mix, all_objectives
+from linkseek.reranker.objectives.source import Source
+from linkseek.retriever.mining.engine import Draws, draw_results, open_readers
 
 
 @dataclass

@@ -19,9 +19,9 @@ from typing import Any
 
 import orjson
 
-from indexer.base.errors import InputError
-from indexer.files.sources import open_source, read_lines
-from retriever.mining.pairs import json_object, write_pairs
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.files.sources import open_source, read_lines
+from linkseek.retriever.mining.pairs import json_object, write_pairs
 
 _EXPECTED = (
     'Expected one contrast a line: {"objective": ..., "better": {"query", "document"}, '

@@ -25,8 +25,8 @@ from typing import Literal
 
 from tokenizers import Tokenizer
 
-from retriever.models.biencoder import TextFormat
-from retriever.models.facts import ModelFacts
+from linkseek.retriever.models.biencoder import TextFormat
+from linkseek.retriever.models.facts import ModelFacts
 
 TITLE = "title"
 """Among a model's prompts: "no" if it reads no titles."""

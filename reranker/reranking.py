@@ -21,17 +21,17 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.base.errors import InputError
-from indexer.base.progress import progress
-from indexer.encoding.encode import OnRows
-from reranker.adaptive import score_adaptively
-from reranker.candidates import Candidates
-from reranker.models.lexical import LexicalScorer
-from reranker.models.scoring import PairScorer
-from retriever.ranking import Pipeline, Query, Ranking
-from retriever.search.fusion import stretched
-from retriever.search.runs import strictly_decreasing
-from retriever.search.stages import stage
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.base.progress import progress
+from linkseek.indexer.encoding.encode import OnRows
+from linkseek.reranker.adaptive import score_adaptively
+from linkseek.reranker.candidates import Candidates
+from linkseek.reranker.models.lexical import LexicalScorer
+from linkseek.reranker.models.scoring import PairScorer
+from linkseek.retriever.ranking import Pipeline, Query, Ranking
+from linkseek.retriever.search.fusion import stretched
+from linkseek.retriever.search.runs import strictly_decreasing
+from linkseek.retriever.search.stages import stage
 
 Long = Literal["first", "max"]
 """How a text that is longer than the model is read: its start, or all of it, with the best window's score."""

@@ -25,9 +25,9 @@ from typing import Any
 
 import orjson
 
-from indexer.base.errors import InputError
-from indexer.files.sources import open_source, read_head, read_lines
-from retriever.ranking import Query
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.files.sources import open_source, read_head, read_lines
+from linkseek.retriever.ranking import Query
 
 _BOM = "\ufeff"
 _EXPECTED = (

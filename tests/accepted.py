@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from indexer.files.hashes import file_sha256
-from indexer.store.artifacts import read_json, write_json
+from linkseek.indexer.files.hashes import file_sha256
+from linkseek.indexer.store.artifacts import read_json, write_json
 
 
 def accept(file: Path) -> None:

@@ -20,10 +20,11 @@ WITH_TESTS = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
 Done = subprocess.CompletedProcess[str]
 
 
-def run(script: str, *arguments: object, cwd: Path = ROOT, limit: float = 240) -> Done:
-    """Run `python SCRIPT ARGUMENTS` without a network, SCRIPT being in the repository."""
+def run(command: str, *arguments: object, cwd: Path = ROOT, limit: float = 240) -> Done:
+    """Run `linkseek COMMAND ARGUMENTS`, or `python COMMAND ARGUMENTS` for a script, without a network."""
+    program = [ROOT / command] if command.endswith(".py") else ["-m", "linkseek", command]
     return subprocess.run(
-        [sys.executable, ROOT / script, *map(str, arguments)],
+        [sys.executable, *program, *map(str, arguments)],
         capture_output=True,
         text=True,
         cwd=cwd,
@@ -68,7 +69,7 @@ def _run_here(command: list[str], stdout: Path, stderr: Path) -> None:
 
 _KILLED = """
 import os, runpy, signal, sys
-from retriever.training.log import Log
+from linkseek.retriever.training.log import Log
 
 stage, limit, *sys.argv = sys.argv[1:]
 write_losses = Log.write_losses
@@ -83,10 +84,10 @@ runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
 """
 
 
-def kill_at(step: int, module: str, *arguments: object, stage: str = "") -> None:
-    """Run the training `python -m MODULE ARGUMENTS`, which SIGKILL ends when it has logged a step."""
+def kill_at(step: int, word: str, *arguments: object, stage: str = "") -> None:
+    """Run the training `linkseek WORD ARGUMENTS`, which SIGKILL ends when it has logged a step."""
     done = subprocess.run(
-        [sys.executable, "-c", _KILLED, stage, str(step), module, *map(str, arguments)],
+        [sys.executable, "-c", _KILLED, stage, str(step), "linkseek", word, *map(str, arguments)],
         cwd=ROOT,
         capture_output=True,
         text=True,

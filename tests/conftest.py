@@ -19,8 +19,8 @@ from hypothesis import settings
 from slowness import is_slow
 from tiny_corpus import linked_rows, write_jsonl
 
-from indexer.building.builder import build_index
-from indexer.building.plan import Built, Plan
+from linkseek.indexer.building.builder import build_index
+from linkseek.indexer.building.plan import Built, Plan
 
 settings.load_profile("ci")  # the same examples at every run; --hypothesis-profile default draws others
 

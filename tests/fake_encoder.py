@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.encoding.batches import Parallel, Tokens, encode_texts
+from linkseek.indexer.encoding.batches import Parallel, Tokens, encode_texts
 
 _VOCABULARY = 4096
 _START = 0

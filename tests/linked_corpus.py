@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from tiny_corpus import write_jsonl
 
-from indexer.building.builder import build_index
-from indexer.building.plan import Plan
-from indexer.index import Index
-from retriever.links.topology import Topology
+from linkseek.indexer.building.builder import build_index
+from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.index import Index
+from linkseek.retriever.links.topology import Topology
 
 
 def build_linked(index: Path, rows, words=20) -> Index:

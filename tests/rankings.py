@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from retriever.ranking import Ranking
+from linkseek.retriever.ranking import Ranking
 
 
 def ranking_of(query_ids: Sequence[str], results: Sequence[Sequence[tuple[int, float]]], k: int) -> Ranking:

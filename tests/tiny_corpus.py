@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from indexer.documents import DOCUMENT_SCHEMA, Document, DocumentStore, document_row
-from indexer.passages import PASSAGE_SCHEMA, PassageStore, passage_row, split_document
-from indexer.store.ids import IdTable, hash_ids
-from indexer.store.tables import TableWriter
+from linkseek.indexer.documents import DOCUMENT_SCHEMA, Document, DocumentStore, document_row
+from linkseek.indexer.passages import PASSAGE_SCHEMA, PassageStore, passage_row, split_document
+from linkseek.indexer.store.ids import IdTable, hash_ids
+from linkseek.indexer.store.tables import TableWriter
 
 
 def linked_rows(count: int = 40, seed: int = 0) -> list[dict[str, Any]]:

@@ -10,12 +10,12 @@ from functools import cache, partial
 
 import numpy as np
 
-from app.around.titles import ArticleName, article_name
-from indexer.base.errors import InputError
-from indexer.documents import Section
-from indexer.index import Index
-from retriever.links.neighbourhood import around_document
-from retriever.links.topology import PassagePairs, Topology
+from linkseek.app.around.titles import ArticleName, article_name
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.documents import Section
+from linkseek.indexer.index import Index
+from linkseek.retriever.links.neighbourhood import around_document
+from linkseek.retriever.links.topology import PassagePairs, Topology
 
 PAGE = 50
 """Passages that are shown at a time."""

@@ -18,13 +18,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from app.around.article import Anchor
-from app.around.titles import ArticleName, article_name
-from indexer.index import Index
-from indexer.store.ids import hash_ids
-from retriever.links.neighbourhood import around_passage
-from retriever.links.topology import Topology
-from retriever.search.query_words import term
+from linkseek.app.around.article import Anchor
+from linkseek.app.around.titles import ArticleName, article_name
+from linkseek.indexer.index import Index
+from linkseek.indexer.store.ids import hash_ids
+from linkseek.retriever.links.neighbourhood import around_passage
+from linkseek.retriever.links.topology import Topology
+from linkseek.retriever.search.query_words import term
 
 _WORD = re.compile(r"\w+")
 _MAX_NAME_WORDS = 6  # of the question that may be one article's id

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from indexer.base.errors import LinkseekError
-from indexer.passages import Passage
-from retriever.answers import AnswerKind, AnswerMatcher, PatternMatcher, answer_spans
-from retriever.queries import read_queries
-from retriever.ranking import Query
-from retriever.search.query_words import Span
-from retriever.search.runs import Qrels, read_qrels
+from linkseek.indexer.base.errors import LinkseekError
+from linkseek.indexer.passages import Passage
+from linkseek.retriever.answers import AnswerKind, AnswerMatcher, PatternMatcher, answer_spans
+from linkseek.retriever.queries import read_queries
+from linkseek.retriever.ranking import Query
+from linkseek.retriever.search.query_words import Span
+from linkseek.retriever.search.runs import Qrels, read_qrels
 
 _MARKS = " ?.!\u2026\u061f\uff1f"  # with which a question may end
 _MAX_MARKED = 20_000  # characters in which answers are marked; `is_relevant` reads the whole text

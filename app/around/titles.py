@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from indexer.index import Index
+from linkseek.indexer.index import Index
 
 MAX_CHARACTERS = 200
 """The rest of a longer text is ignored."""

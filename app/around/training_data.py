@@ -18,17 +18,17 @@ from functools import cache, cached_property, partial
 import numpy as np
 from numpy.typing import NDArray
 
-import reranker.objectives.base
-import reranker.objectives.registry
-import retriever.objectives.base
-import retriever.objectives.registry
-from indexer.base.errors import LinkseekError
-from indexer.index import Index
-from reranker.objectives.source import Source
-from retriever.links.neighbourhood import around_document
-from retriever.links.topology import PassagePairs, Topology
-from retriever.models.locations import is_here
-from retriever.objectives.examples import Example
+import linkseek.reranker.objectives.base
+import linkseek.reranker.objectives.registry
+import linkseek.retriever.objectives.base
+import linkseek.retriever.objectives.registry
+from linkseek.indexer.base.errors import LinkseekError
+from linkseek.indexer.index import Index
+from linkseek.reranker.objectives.source import Source
+from linkseek.retriever.links.neighbourhood import around_document
+from linkseek.retriever.links.topology import PassagePairs, Topology
+from linkseek.retriever.models.locations import is_here
+from linkseek.retriever.objectives.examples import Example
 
 MAX_PASSAGES = 500_000
 """Of an index that is read as a whole: half a minute for PROP on one core."""
@@ -40,8 +40,8 @@ _TRIES = 4  # candidates read for each example: some give none
 _MAX_DRAW = 1 << 62
 _PREPARING, _READING = threading.Lock(), threading.Lock()
 
-PairObjective = retriever.objectives.base.Objective
-ContrastObjective = reranker.objectives.base.Objective
+PairObjective = linkseek.retriever.objectives.base.Objective
+ContrastObjective = linkseek.reranker.objectives.base.Objective
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +95,14 @@ Miner = Callable[[Near, int], ObjectiveExamples]
 @cache
 def pair_miners() -> dict[str, Miner]:
     """A miner for every objective of retrievers, by name."""
-    objectives = retriever.objectives.registry.all_objectives()
+    objectives = linkseek.retriever.objectives.registry.all_objectives()
     return {name: partial(mine_pairs, objective) for name, objective in objectives.items()}
 
 
 @cache
 def contrast_miners() -> dict[str, Miner]:
     """A miner for every objective of cross-encoders with its default settings, by name."""
-    objectives = sorted(reranker.objectives.registry.all_objectives().items())
+    objectives = sorted(linkseek.reranker.objectives.registry.all_objectives().items())
     return {name: partial(mine_contrasts, objective()) for name, objective in objectives}
 
 

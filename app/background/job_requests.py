@@ -8,30 +8,27 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from app.background.jobs import FILES, JOB, UPLOAD, Job, Jobs, Order, new_folder
-from app.background.uploads import Upload, safe_path, save_files, save_uploads
-from app.service import SAMPLE_ENCODERS
-from app.testsets import all_test_sets, places
-from app.testsets.definition import TestSet
-from indexer.base.bundled import bundled
-from indexer.base.errors import InputError, LinkseekError, UsageError
-from indexer.base.paths import check_name, inside
-from indexer.base.settings import nearest
-from indexer.files.hashes import file_sha256
-from indexer.readers.formats import all_readers
-from indexer.store.artifacts import Manifest, value_sha256
-from retriever.models.locations import DEFAULT_ENCODER, shipped_models
-
-_ROOT = Path(__file__).parents[2]
+from linkseek.app.background.jobs import FILES, JOB, UPLOAD, Job, Jobs, Order, new_folder
+from linkseek.app.background.uploads import Upload, safe_path, save_files, save_uploads
+from linkseek.app.service import SAMPLE_ENCODERS
+from linkseek.app.testsets import all_test_sets, places
+from linkseek.app.testsets.definition import TestSet
+from linkseek.indexer.base.bundled import bundled, own_command
+from linkseek.indexer.base.errors import InputError, LinkseekError, UsageError
+from linkseek.indexer.base.paths import check_name, inside
+from linkseek.indexer.base.settings import nearest
+from linkseek.indexer.files.hashes import file_sha256
+from linkseek.indexer.readers.formats import all_readers
+from linkseek.indexer.store.artifacts import Manifest, value_sha256
+from linkseek.retriever.models.locations import DEFAULT_ENCODER, shipped_models
 
 BUILD, VERIFY, EVALUATE = "build", "verify", "evaluate"
-_SCRIPTS = {BUILD: "indexer/build.py", VERIFY: "indexer/build.py", EVALUATE: "app/evaluate.py"}
+_WORDS = {BUILD: "build", VERIFY: "build", EVALUATE: "evaluate"}
 
 MAX_LIMIT = 100_000_000
 MAX_DEPTH = 1_000
@@ -202,4 +199,4 @@ def start_evaluation(
 
 
 def _command(kind: str, options: Sequence[str]) -> list[str]:
-    return [sys.executable, str(_ROOT / _SCRIPTS[kind]), *options]
+    return own_command(_WORDS[kind], *options)

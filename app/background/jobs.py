@@ -32,9 +32,9 @@ from typing import Any, Literal
 
 import orjson
 
-from indexer.base.errors import BusyError, MachineError, UsageError
-from indexer.base.paths import check_name
-from indexer.store.artifacts import write_json
+from linkseek.indexer.base.errors import BusyError, MachineError, UsageError
+from linkseek.indexer.base.paths import check_name
+from linkseek.indexer.store.artifacts import write_json
 
 State = Literal["waiting", "running", "done", "failed", "cancelled"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from app.pipelines import Models
-from app.report.asked_questions import AskedQuestions
-from app.service import SearchService
-from indexer.store.artifacts import index_stamp
+from linkseek.app.pipelines import Models
+from linkseek.app.report.asked_questions import AskedQuestions
+from linkseek.app.service import SearchService
+from linkseek.indexer.store.artifacts import index_stamp
 
 MAX_OPEN = 4
 """Indexes that stay open; the one that was used longest ago is closed for another."""

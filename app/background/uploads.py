@@ -14,10 +14,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from app.background.jobs import FILES
-from indexer.base.errors import MachineError, UsageError
-from indexer.base.paths import check_path, path_inside
-from indexer.base.text import byte_size, counted
+from linkseek.app.background.jobs import FILES
+from linkseek.indexer.base.errors import MachineError, UsageError
+from linkseek.indexer.base.paths import check_path, path_inside
+from linkseek.indexer.base.text import byte_size, counted
 
 Upload = tuple[str, BinaryIO]
 """The name that the browser gives, and the content."""

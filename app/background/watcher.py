@@ -22,10 +22,10 @@ from typing import Any
 
 import orjson
 
-from app.background import jobs
-from indexer.base.progress import NOTES
-from indexer.store.artifacts import write_json
-from indexer.store.outputs import remove_written
+from linkseek.app.background import jobs
+from linkseek.indexer.base.progress import NOTES
+from linkseek.indexer.store.artifacts import write_json
+from linkseek.indexer.store.outputs import remove_written
 
 _INTERVAL = 0.2  # seconds between checks of whether the command has ended, or should
 _PATIENCE = 3.0  # seconds for a command to end by itself

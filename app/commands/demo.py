@@ -7,12 +7,13 @@ import shutil
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 
-from app.pipelines import RECOMMENDED
-from app.service import SAMPLE_ENCODERS
-from indexer.base.options import Options, parse_options
+from linkseek.app.pipelines import RECOMMENDED
+from linkseek.app.service import SAMPLE_ENCODERS
+from linkseek.indexer.base.options import Options, parse_options
 
-PROGRAM = "make demo"
+PROGRAM = "linkseek demo"
 
 
 class DemoOptions(Options):
@@ -24,17 +25,20 @@ class DemoOptions(Options):
     """
 
 
-def main(argv: Sequence[str], program: str = PROGRAM) -> None:
+def main(argv: Sequence[str]) -> None:
     """Run the command."""
-    parse_options(DemoOptions, argv, program)
+    parse_options(DemoOptions, argv, PROGRAM)
     encoders = [word for name in SAMPLE_ENCODERS for word in ("--encoder", name)]
-    import_module("indexer.build").main(encoders, "linkseek build")
+    import_module("linkseek.indexer.build").main(encoders)
     evaluated = ("--index", "index/sample", "--test-set", "sample", "--output", "results/sample")
-    import_module("app.evaluate").main(
-        [*evaluated, "--pipeline", "bm25", "dense", "hlp", RECOMMENDED], "linkseek evaluate"
+    import_module("linkseek.app.evaluate").main(
+        [*evaluated, "--pipeline", "bm25", "dense", "hlp", RECOMMENDED]
     )
-    linkseek = "linkseek" if shutil.which("linkseek") else os.path.relpath(sys.argv[0])
-    linkseek = "python -m app.commands.linkseek" if linkseek.endswith(".py") else linkseek
+    linkseek = (
+        "linkseek"
+        if shutil.which("linkseek")
+        else os.path.relpath(Path(sys.executable).with_name("linkseek"))
+    )
     print(f"""
 Ask it something:     {linkseek} search "How long does Mercury take to go around the Sun?"
 Open the search page: {linkseek} app

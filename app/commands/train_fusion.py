@@ -1,14 +1,9 @@
-"""python -m app.commands.train_fusion: a learned fusion of several pipelines, from questions or from links.
+"""linkseek train-fusion: a learned fusion of several pipelines, from questions or from links.
 
 Entry script: reads options and questions, runs the pipelines, calls `retriever.search.fusion_training`.
 """
 
 from __future__ import annotations
-
-if __name__ == "__main__":
-    from indexer.base.errors import run_command
-
-    run_command("app.commands.train_fusion")
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -20,24 +15,24 @@ import orjson
 from numpy.typing import NDArray
 from pydantic import Field, NonNegativeInt, PositiveInt
 
-from app.evaluation.judgements import Numbers, document_numbers
-from app.pipelines import Pipelines
-from app.testsets import LoadedTestSet, open_test_set
-from indexer.base.errors import UsageError
-from indexer.base.options import Options, parse_options
-from indexer.base.progress import progress
-from indexer.index import Index
-from indexer.store.outputs import check_replaceable, write_output
-from retriever.answers import find_answers
-from retriever.links.questions import LinkQuestion, link_questions
-from retriever.queries import read_queries
-from retriever.ranking import Query, Ranking
-from retriever.search.boosted_trees import TreeFile
-from retriever.search.features import FeatureReader, feature_names, union
-from retriever.search.fusion_training import CUTOFFS, Examples, accuracy, train
-from retriever.search.neighbours import Neighbours
+from linkseek.app.evaluation.judgements import Numbers, document_numbers
+from linkseek.app.pipelines import Pipelines
+from linkseek.app.testsets import LoadedTestSet, open_test_set
+from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.base.options import Options, parse_options
+from linkseek.indexer.base.progress import progress
+from linkseek.indexer.index import Index
+from linkseek.indexer.store.outputs import check_replaceable, write_output
+from linkseek.retriever.answers import find_answers
+from linkseek.retriever.links.questions import LinkQuestion, link_questions
+from linkseek.retriever.queries import read_queries
+from linkseek.retriever.ranking import Query, Ranking
+from linkseek.retriever.search.boosted_trees import TreeFile
+from linkseek.retriever.search.features import FeatureReader, feature_names, union
+from linkseek.retriever.search.fusion_training import CUTOFFS, Examples, accuracy, train
+from linkseek.retriever.search.neighbours import Neighbours
 
-PROGRAM = "python -m app.commands.train_fusion"
+PROGRAM = "linkseek train-fusion"
 
 _BATCH = 256
 
@@ -78,9 +73,9 @@ class TrainFusionOptions(Options):
     """the file to write: a name in .json"""
 
 
-def main(argv: Sequence[str], program: str = PROGRAM) -> None:
+def main(argv: Sequence[str]) -> None:
     """Run the command."""
-    options = parse_options(TrainFusionOptions, argv, program)
+    options = parse_options(TrainFusionOptions, argv, PROGRAM)
     if not (options.queries or options.test_set or options.mined):
         raise UsageError("there are no questions to learn from", "Give --queries, --test-set or --mined.")
     if options.output.suffix != ".json":

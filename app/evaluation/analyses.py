@@ -18,14 +18,14 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from app.evaluation.judgements import FIRST_UNKNOWN, Judgements
-from app.evaluation.measured import Measured
-from app.evaluation.measures import SEED, Values, bootstrap_interval, mean_of
-from app.evaluation.results import Bin, Binned, Difference, Group, Share, Top, difference
-from indexer.links import LinkGraph
-from indexer.passages import Passage, PassageStore
-from retriever.ranking import Query
-from retriever.search.query_words import term
+from linkseek.app.evaluation.judgements import FIRST_UNKNOWN, Judgements
+from linkseek.app.evaluation.measured import Measured
+from linkseek.app.evaluation.measures import SEED, Values, bootstrap_interval, mean_of
+from linkseek.app.evaluation.results import Bin, Binned, Difference, Group, Share, Top, difference
+from linkseek.indexer.links import LinkGraph
+from linkseek.indexer.passages import Passage, PassageStore
+from linkseek.retriever.ranking import Query
+from linkseek.retriever.search.query_words import term
 
 SHARE_BINS = 5
 NUMBER_BINS = 5

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from app.evaluation.results import Results, difference
+from linkseek.app.evaluation.results import Results, difference
 
 SHOWN: Mapping[str, Callable[[float, float], bool]] = {
     "all": lambda a, b: True,

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from app.evaluation.experiments import (
+from linkseek.app.evaluation.experiments import (
     CellFigures,
     Column,
     Experiment,
@@ -27,19 +27,19 @@ from app.evaluation.experiments import (
     RowFigures,
     Status,
 )
-from app.evaluation.measures import Values, bootstrap_interval, mean_of, parse_measure
-from app.evaluation.results import Comparison, Results, TestSetFacts
-from app.evaluation.runner import Plan, evaluate, run_path, search
-from app.evaluation.significance import compare
-from app.pipelines import Pipelines
-from app.testsets import LoadedTestSet
-from indexer.base.errors import DamagedIndexError, LinkseekError, UsageError
-from indexer.base.paths import inside
-from indexer.files.hashes import file_sha256
-from indexer.store.artifacts import DENSE, dense_part, read_json, value_sha256
-from indexer.store.outputs import check_replaceable, write_output_json
-from retriever.queries import evenly_spread
-from retriever.search.runs import write_run
+from linkseek.app.evaluation.measures import Values, bootstrap_interval, mean_of, parse_measure
+from linkseek.app.evaluation.results import Comparison, Results, TestSetFacts
+from linkseek.app.evaluation.runner import Plan, evaluate, run_path, search
+from linkseek.app.evaluation.significance import compare
+from linkseek.app.pipelines import Pipelines
+from linkseek.app.testsets import LoadedTestSet
+from linkseek.indexer.base.errors import DamagedIndexError, LinkseekError, UsageError
+from linkseek.indexer.base.paths import inside
+from linkseek.indexer.files.hashes import file_sha256
+from linkseek.indexer.store.artifacts import DENSE, dense_part, read_json, value_sha256
+from linkseek.indexer.store.outputs import check_replaceable, write_output_json
+from linkseek.retriever.queries import evenly_spread
+from linkseek.retriever.search.runs import write_run
 
 _BATCH = 256
 

@@ -1,7 +1,7 @@
 """Experiments: a table of figures as a TOML file, with those that a paper printed; the table as a record.
 
     title, source            of the table, and where the expected figures are printed
-    [indexes.NAME]           path; build: the options of indexer/build.py that make it
+    [indexes.NAME]           path; build: the options of linkseek build that make it
     depth, limit, seeds      results for a question; questions of a set, evenly spread; one run for each seed
     baseline                 the row that others are tested against (default: the first that was run)
     [[columns]]              test_set, measures; index: where there are several; label; group: a subset
@@ -30,13 +30,13 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, computed_field, model_serializer
 
-from app.evaluation.measures import parse_measure
-from app.evaluation.provenance import Provenance
-from app.evaluation.records import Record
-from app.evaluation.results import Comparison
-from indexer.base.errors import UsageError
-from indexer.base.paths import check_name
-from indexer.base.settings import Settings, nearest, read_toml, validate
+from linkseek.app.evaluation.measures import parse_measure
+from linkseek.app.evaluation.provenance import Provenance
+from linkseek.app.evaluation.records import Record
+from linkseek.app.evaluation.results import Comparison
+from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.base.paths import check_name
+from linkseek.indexer.base.settings import Settings, nearest, read_toml, validate
 
 
 class IndexSource(Settings):

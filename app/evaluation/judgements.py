@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.base.errors import InputError
-from indexer.index import Index, Level, resolve_ids
-from indexer.passages import PassageStore
-from retriever.ranking import Ranking
-from retriever.search.runs import check_questions, run_ranking
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.index import Index, Level, resolve_ids
+from linkseek.indexer.passages import PassageStore
+from linkseek.retriever.ranking import Ranking
+from linkseek.retriever.search.runs import check_questions, run_ranking
 
 FIRST_UNKNOWN = 1 << 40
 """Numbers from here on stand for ids that the index does not hold."""

@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from app.evaluation.results import Percentiles
-from indexer.base.progress import Advance, progress
-from retriever.queries import evenly_spread
-from retriever.ranking import Query, Ranking
-from retriever.search.stages import recorded_stages
+from linkseek.app.evaluation.results import Percentiles
+from linkseek.indexer.base.progress import Advance, progress
+from linkseek.retriever.queries import evenly_spread
+from linkseek.retriever.ranking import Query, Ranking
+from linkseek.retriever.search.stages import recorded_stages
 
 _WARM_UP = 5
 

@@ -15,15 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 
-from app.evaluation.experiments import Experiment, IndexSource
-from app.evaluation.steps import Step, Steps
-from indexer.base.errors import InputError, MachineError
-from indexer.base.log import log_line
-from indexer.base.paths import inside
-from indexer.store.artifacts import read_json
-from indexer.store.outputs import write_output, write_output_json
-
-_ROOT = Path(__file__).parents[2]
+from linkseek.app.evaluation.experiments import Experiment, IndexSource
+from linkseek.app.evaluation.steps import Step, Steps
+from linkseek.indexer.base.bundled import own_command
+from linkseek.indexer.base.errors import InputError, MachineError
+from linkseek.indexer.base.log import log_line
+from linkseek.indexer.base.paths import inside
+from linkseek.indexer.store.artifacts import read_json
+from linkseek.indexer.store.outputs import write_output, write_output_json
 
 ON_RAY = ("build", "evaluate", "mine", "mine-contrasts", "negatives")
 """Commands of steps that can work on a Ray cluster."""
@@ -180,15 +179,13 @@ def run_linkseek(words: Sequence[str], what: str, log: Path | None = None, jobs:
     of a log is repeated.
     """
     log_line(f"linkseek {shlex.join(words)}")
-    path = os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))
-    environment = os.environ | {"PYTHONPATH": path}
+    environment = dict(os.environ)
     if jobs > 1:
         environment.setdefault("OMP_NUM_THREADS", str(max((os.cpu_count() or 1) // jobs, 1)))
     if log:
         log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") if log else nullcontext(sys.stderr) as output:
-        command = [sys.executable, "-m", "app.commands.linkseek", *words]
-        done = subprocess.run(command, stdout=output, stderr=output, check=False, env=environment)
+        done = subprocess.run(own_command(*words), stdout=output, stderr=output, check=False, env=environment)
     if done.returncode:
         for line in log.read_text("utf-8", "replace").splitlines()[-_LOG_LINES:] if log else []:
             log_line(line)

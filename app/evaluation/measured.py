@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from app.evaluation.judgements import Judgements, document_numbers, relevant_results, to_documents
-from app.evaluation.measures import (
+from linkseek.app.evaluation.judgements import Judgements, document_numbers, relevant_results, to_documents
+from linkseek.app.evaluation.measures import (
     MeasurePlan,
     Values,
     accuracy_curve,
@@ -17,11 +17,11 @@ from app.evaluation.measures import (
     measure_judged,
     recall_curve,
 )
-from indexer.base.progress import progress
-from indexer.index import Level
-from indexer.passages import PassageStore
-from retriever.answers import AnswerKind, find_answers
-from retriever.ranking import Query, Ranking
+from linkseek.indexer.base.progress import progress
+from linkseek.indexer.index import Level
+from linkseek.indexer.passages import PassageStore
+from linkseek.retriever.answers import AnswerKind, find_answers
+from linkseek.retriever.ranking import Query, Ranking
 
 
 @dataclass(frozen=True, slots=True)

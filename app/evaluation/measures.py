@@ -23,9 +23,9 @@ import ir_measures
 import numpy as np
 from numpy.typing import NDArray
 
-from app.evaluation.judgements import relevant_results
-from indexer.base.errors import InputError, UsageError
-from retriever.ranking import Query, Ranking
+from linkseek.app.evaluation.judgements import relevant_results
+from linkseek.indexer.base.errors import InputError, UsageError
+from linkseek.retriever.ranking import Query, Ranking
 
 SEED = 12345
 RESAMPLES = 1000

@@ -17,12 +17,13 @@ from typing import Any
 
 from pydantic import JsonValue, field_validator
 
-from app.evaluation.records import Record, Sparse
-from indexer.base.versions import installed_versions
-from indexer.files.hashes import file_sha256
-from indexer.index import Index
-from indexer.search.faiss_index import recall_text
-from indexer.store.artifacts import value_sha256
+from linkseek.app.evaluation.records import Record, Sparse
+from linkseek.indexer.base.bundled import PACKAGE
+from linkseek.indexer.base.versions import installed_versions
+from linkseek.indexer.files.hashes import file_sha256
+from linkseek.indexer.index import Index
+from linkseek.indexer.search.faiss_index import recall_text
+from linkseek.indexer.store.artifacts import value_sha256
 
 _PACKAGES = (
     "linkseek",
@@ -40,7 +41,6 @@ _PACKAGES = (
     "pyserini",
 )
 _SECONDS = 10
-_CHECKOUT = Path(__file__).parents[2]
 _MAX_DEPTH = 32
 
 
@@ -148,7 +148,7 @@ def provenance(
             parts_sha256={name: value_sha256(part) for name, part in index.parts.items()},
         ),
         files={role: FileOrigin(path=_path(path), sha256=file_sha256(path)) for role, path in files.items()},
-        revision=revision(_CHECKOUT),
+        revision=revision(PACKAGE.parent),
         corpus=corpus or None,
         models=described or None,
         test_set=test_set,

@@ -12,12 +12,12 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from app.evaluation.provenance import Provenance
-from app.evaluation.records import Record, Sparse
-from indexer.base.errors import InputError
-from indexer.index import Level
-from indexer.store.outputs import write_output_json
-from retriever.answers import AnswerKind
+from linkseek.app.evaluation.provenance import Provenance
+from linkseek.app.evaluation.records import Record, Sparse
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.index import Level
+from linkseek.indexer.store.outputs import write_output_json
+from linkseek.retriever.answers import AnswerKind
 
 RESULTS = "results.json"
 VERSION: Final = 3

@@ -15,12 +15,12 @@ from pathlib import Path
 
 import numpy as np
 
-from app.evaluation import analyses
-from app.evaluation.judgements import FIRST_UNKNOWN, ForeignRun, Judgements, Numbers
-from app.evaluation.latency import measure_latency, seconds_of_a_question
-from app.evaluation.measured import Measured, measure_rankings
-from app.evaluation.measures import SEED, MeasurePlan, Values, bootstrap_interval, plan_measures
-from app.evaluation.results import (
+from linkseek.app.evaluation import analyses
+from linkseek.app.evaluation.judgements import FIRST_UNKNOWN, ForeignRun, Judgements, Numbers
+from linkseek.app.evaluation.latency import measure_latency, seconds_of_a_question
+from linkseek.app.evaluation.measured import Measured, measure_rankings
+from linkseek.app.evaluation.measures import SEED, MeasurePlan, Values, bootstrap_interval, plan_measures
+from linkseek.app.evaluation.results import (
     VERSION,
     Analyses,
     Binned,
@@ -35,17 +35,17 @@ from app.evaluation.results import (
     Seeds,
     TestSetFacts,
 )
-from app.evaluation.significance import compare
-from indexer.base.errors import InputError, LinkseekError, UsageError
-from indexer.base.paths import check_name, inside
-from indexer.base.progress import Advance, part_of, progress
-from indexer.base.settings import nearest
-from indexer.base.text import counted
-from indexer.index import Index, Level
-from indexer.links import LinkGraph
-from retriever.answers import AnswerKind
-from retriever.ranking import Pipeline, Query, Ranking
-from retriever.search.runs import Qrels, read_run, write_run
+from linkseek.app.evaluation.significance import compare
+from linkseek.indexer.base.errors import InputError, LinkseekError, UsageError
+from linkseek.indexer.base.paths import check_name, inside
+from linkseek.indexer.base.progress import Advance, part_of, progress
+from linkseek.indexer.base.settings import nearest
+from linkseek.indexer.base.text import counted
+from linkseek.indexer.index import Index, Level
+from linkseek.indexer.links import LinkGraph
+from linkseek.retriever.answers import AnswerKind
+from linkseek.retriever.ranking import Pipeline, Query, Ranking
+from linkseek.retriever.search.runs import Qrels, read_run, write_run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

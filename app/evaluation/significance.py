@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtrc, stdtr
 
-from app.evaluation.measures import SEED, Values, bootstrap_intervals, mean_of
-from app.evaluation.results import TINY, Comparison
+from linkseek.app.evaluation.measures import SEED, Values, bootstrap_intervals, mean_of
+from linkseek.app.evaluation.results import TINY, Comparison
 
 SAMPLES = 100_000
 """Draws of the randomisation test, where it is not computed exactly."""

@@ -24,12 +24,12 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from app.evaluation.experiments import Experiment, Row, StepTable
-from indexer.base.bundled import bundled
-from indexer.base.errors import InputError, UsageError
-from indexer.base.paths import check_name, inside
-from indexer.base.settings import nearest, toml_value
-from indexer.store.artifacts import value_sha256
+from linkseek.app.evaluation.experiments import Experiment, Row, StepTable
+from linkseek.indexer.base.bundled import bundled
+from linkseek.indexer.base.errors import InputError, UsageError
+from linkseek.indexer.base.paths import check_name, inside
+from linkseek.indexer.base.settings import nearest, toml_value
+from linkseek.indexer.store.artifacts import value_sha256
 
 _WORD = re.compile(r"\{(\w+)\}")
 _RESULT = re.compile(r"<([^<>]*)>")

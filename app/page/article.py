@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import streamlit as st
 
-from app.around.article import PAGE, article_row, passage_number, read_article
-from app.around.titles import MAX_CHARACTERS, article_name, find_articles
-from app.around.training_data import Mining, contrast_miners, pair_miners
-from app.page.context import Context
-from app.page.elements import invite, set_title, show, show_no_index
-from app.web import navigation
-from app.web.addresses import ARTICLE, MAX_OBJECTIVES, PAIRS, TEXT, ArticleView, read_article_view
-from app.web.rendering import plain_label, render
-from app.web.views import article_html
+from linkseek.app.around.article import PAGE, article_row, passage_number, read_article
+from linkseek.app.around.titles import MAX_CHARACTERS, article_name, find_articles
+from linkseek.app.around.training_data import Mining, contrast_miners, pair_miners
+from linkseek.app.page.context import Context
+from linkseek.app.page.elements import invite, set_title, show, show_no_index
+from linkseek.app.web import navigation
+from linkseek.app.web.addresses import ARTICLE, MAX_OBJECTIVES, PAIRS, TEXT, ArticleView, read_article_view
+from linkseek.app.web.rendering import plain_label, render
+from linkseek.app.web.views import article_html
 
 _SHOWS = {TEXT: "Text and links", PAIRS: "Training examples"}
 _EXAMPLES = 6

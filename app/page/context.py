@@ -7,9 +7,9 @@ from pathlib import Path
 
 from pydantic import Field, field_validator
 
-from app.service import SearchService
-from app.web.hosts import host_name
-from indexer.base.options import Options
+from linkseek.app.service import SearchService
+from linkseek.app.web.hosts import host_name
+from linkseek.indexer.base.options import Options
 
 
 class AppOptions(Options):

@@ -6,10 +6,10 @@ from typing import Any
 
 import streamlit as st
 
-from app.page.context import Context
-from app.report.text import excerpt
-from app.web.rendering import render
-from indexer.base.text import harmless
+from linkseek.app.page.context import Context
+from linkseek.app.report.text import excerpt
+from linkseek.app.web.rendering import render
+from linkseek.indexer.base.text import harmless
 
 _MAX_TITLE = 80  # characters of a part
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import streamlit as st
 
-from app.background.job_requests import (
+from linkseek.app.background.job_requests import (
     EVALUATE,
     MAX_DEPTH,
     MAX_LIMIT,
@@ -15,20 +15,20 @@ from app.background.job_requests import (
     runnable_test_sets,
     start_evaluation,
 )
-from app.background.jobs import Job, Jobs
-from app.background.uploads import Upload
-from app.evaluation.by_question import SHOWN
-from app.page.context import Context
-from app.page.elements import invite, set_title, show, show_drawing, show_error, show_no_index
-from app.page.jobs import show_jobs
-from app.report.finished import Report, list_reports, read_report
-from app.service import SearchService, list_indexes
-from app.web import navigation
-from app.web.addresses import EVALUATION, REPORT_PARTS, EvaluationView, read_evaluation_view
-from app.web.question_table import fitting, questions_html
-from app.web.rendering import plain_label
-from app.web.views import report_part_html, report_title, reports_html
-from indexer.base.errors import LinkseekError
+from linkseek.app.background.jobs import Job, Jobs
+from linkseek.app.background.uploads import Upload
+from linkseek.app.evaluation.by_question import SHOWN
+from linkseek.app.page.context import Context
+from linkseek.app.page.elements import invite, set_title, show, show_drawing, show_error, show_no_index
+from linkseek.app.page.jobs import show_jobs
+from linkseek.app.report.finished import Report, list_reports, read_report
+from linkseek.app.service import SearchService, list_indexes
+from linkseek.app.web import navigation
+from linkseek.app.web.addresses import EVALUATION, REPORT_PARTS, EvaluationView, read_evaluation_view
+from linkseek.app.web.question_table import fitting, questions_html
+from linkseek.app.web.rendering import plain_label
+from linkseek.app.web.views import report_part_html, report_title, reports_html
+from linkseek.indexer.base.errors import LinkseekError
 
 _OWN = "questions of your own"
 _UPLOAD_MB = 50

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from app.background.job_requests import (
+from linkseek.app.background.job_requests import (
     BUILD,
     MAX_LIMIT,
     VERIFY,
@@ -17,18 +17,18 @@ from app.background.job_requests import (
     start_sample,
     start_verification,
 )
-from app.background.jobs import Job, Jobs
-from app.background.uploads import Upload
-from app.page.context import Context
-from app.page.elements import invite, set_title, show, show_error
-from app.page.jobs import show_jobs
-from app.service import SearchService, list_indexes
-from app.web import navigation
-from app.web.addresses import INDEX, index_address
-from app.web.index_description import describe, listed, outcome
-from indexer.base.errors import LinkseekError
-from indexer.readers.formats import all_readers
-from retriever.models.locations import DEFAULT_ENCODER
+from linkseek.app.background.jobs import Job, Jobs
+from linkseek.app.background.uploads import Upload
+from linkseek.app.page.context import Context
+from linkseek.app.page.elements import invite, set_title, show, show_error
+from linkseek.app.page.jobs import show_jobs
+from linkseek.app.service import SearchService, list_indexes
+from linkseek.app.web import navigation
+from linkseek.app.web.addresses import INDEX, index_address
+from linkseek.app.web.index_description import describe, listed, outcome
+from linkseek.indexer.base.errors import LinkseekError
+from linkseek.indexer.readers.formats import all_readers
+from linkseek.retriever.models.locations import DEFAULT_ENCODER
 
 _FILES, _FOLDER = "Files", "A folder"
 _DETECT = "detect automatically"

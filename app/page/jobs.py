@@ -8,10 +8,10 @@ from contextlib import suppress
 
 import streamlit as st
 
-from app.background.jobs import Job, Jobs
-from app.page.elements import show
-from app.web.rendering import plain_label
-from indexer.base.errors import LinkseekError
+from linkseek.app.background.jobs import Job, Jobs
+from linkseek.app.page.elements import show
+from linkseek.app.web.rendering import plain_label
+from linkseek.indexer.base.errors import LinkseekError
 
 _MAX_SHOWN = 6
 _INTERVAL = 1.0  # seconds

@@ -8,12 +8,12 @@ from functools import partial
 
 import streamlit as st
 
-from app.page.context import Context
-from app.page.elements import invite, set_title, show, show_drawing, show_error, show_no_index
-from app.pipeline_kinds import GROUPS
-from app.service import Answer, Failure, SearchService, checked_question
-from app.web import navigation
-from app.web.addresses import (
+from linkseek.app.page.context import Context
+from linkseek.app.page.elements import invite, set_title, show, show_drawing, show_error, show_no_index
+from linkseek.app.pipeline_kinds import GROUPS
+from linkseek.app.service import Answer, Failure, SearchService, checked_question
+from linkseek.app.web import navigation
+from linkseek.app.web.addresses import (
     COUNTS,
     MAX_PIPELINES,
     MAX_QUESTION_IN_ADDRESS,
@@ -21,11 +21,11 @@ from app.web.addresses import (
     SearchView,
     read_search_view,
 )
-from app.web.link_graph import link_graph
-from app.web.rank_chart import SELECTION, rank_chart
-from app.web.rendering import plain_label, render
-from app.web.views import answer_html, evidence_html, waiting_html, why_html
-from indexer.base.errors import LinkseekError
+from linkseek.app.web.link_graph import link_graph
+from linkseek.app.web.rank_chart import SELECTION, rank_chart
+from linkseek.app.web.rendering import plain_label, render
+from linkseek.app.web.views import answer_html, evidence_html, waiting_html, why_html
+from linkseek.indexer.base.errors import LinkseekError
 
 _LAST_VIEW, _ANSWERS, _TURN, _CLICKS = "last view", "answers", "turn of suggestions", "clicks on the chart"
 _CHOSEN, _NOTE = "chosen pipelines", "note on pipelines"

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from app.evaluation.results import Results
-from app.report.render import Document, html_page, markdown_page
-from app.report.sections import opening, sections
-from indexer.store.outputs import write_output
+from linkseek.app.evaluation.results import Results
+from linkseek.app.report.render import Document, html_page, markdown_page
+from linkseek.app.report.sections import opening, sections
+from linkseek.indexer.store.outputs import write_output
 
 
 def write_report(results: Results, folder: Path) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
-from app.around.known_questions import Known, KnownQuestions
-from app.report.finished import newest_reports, read_report
-from indexer.base.errors import LinkseekError
-from retriever.ranking import Query
+from linkseek.app.around.known_questions import Known, KnownQuestions
+from linkseek.app.report.finished import newest_reports, read_report
+from linkseek.indexer.base.errors import LinkseekError
+from linkseek.retriever.ranking import Query
 
 
 class AskedQuestions:

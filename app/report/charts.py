@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from app.evaluation.results import Binned, Results
-from app.report import text
-from app.report.text import clean
+from linkseek.app.evaluation.results import Binned, Results
+from linkseek.app.report import text
+from linkseek.app.report.text import clean
 
 if TYPE_CHECKING:
     import altair as alt

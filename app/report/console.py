@@ -8,10 +8,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from app.evaluation.results import SIGNIFICANT, Results
-from app.report import text
-from app.testsets.listing import TestSetRow
-from indexer.base.text import counted
+from linkseek.app.evaluation.results import SIGNIFICANT, Results
+from linkseek.app.report import text
+from linkseek.app.testsets.listing import TestSetRow
+from linkseek.indexer.base.text import counted
 
 _STAR = "*"
 _WIDTH_OF_LOGS = 160

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from rich.table import Table as ConsoleTable
 from rich.text import Text
 
-from app.evaluation.experiments import ExperimentTable, Figure, Status
-from app.evaluation.results import Comparison
-from app.report import text
-from app.report.render import Document, Section
-from app.report.tables import Cell, Table, columns, pairs_table
+from linkseek.app.evaluation.experiments import ExperimentTable, Figure, Status
+from linkseek.app.evaluation.results import Comparison
+from linkseek.app.report import text
+from linkseek.app.report.render import Document, Section
+from linkseek.app.report.tables import Cell, Table, columns, pairs_table
 
 
 def table_document(table: ExperimentTable) -> Document:

@@ -14,11 +14,11 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 
-from app.evaluation.results import RESULTS, Results, parse_results
-from app.report import to_html, to_markdown
-from indexer.base.errors import InputError, LinkseekError, UsageError
-from indexer.base.paths import is_inside
-from indexer.base.settings import nearest
+from linkseek.app.evaluation.results import RESULTS, Results, parse_results
+from linkseek.app.report import to_html, to_markdown
+from linkseek.indexer.base.errors import InputError, LinkseekError, UsageError
+from linkseek.indexer.base.paths import is_inside
+from linkseek.indexer.base.settings import nearest
 
 _MAX_BYTES = 512 << 20
 _MAX_SUMMARIES = 100  # of the newest ones; older ones are listed by their names

@@ -21,9 +21,9 @@ from typing import Any, Literal
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from app.report import text
-from app.report.charts import DARK, LIGHT, NARROW, PAGE, WIDE, to_svg
-from indexer.base.text import counted, harmless
+from linkseek.app.report import text
+from linkseek.app.report.charts import DARK, LIGHT, NARROW, PAGE, WIDE, to_svg
+from linkseek.indexer.base.text import counted, harmless
 
 Format = Literal["html", "md"]
 

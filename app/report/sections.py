@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from app.evaluation.results import Binned, Comparison, Difference, Results
-from app.report import charts, tables, text
-from app.report.charts import Palette, Size
-from app.report.render import Section
-from app.report.tables import Table
+from linkseek.app.evaluation.results import Binned, Comparison, Difference, Results
+from linkseek.app.report import charts, tables, text
+from linkseek.app.report.charts import Palette, Size
+from linkseek.app.report.render import Section
+from linkseek.app.report.tables import Table
 
 if TYPE_CHECKING:
     import altair as alt

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from app.evaluation.results import Binned, Comparison, Group, Results, Share
-from app.report import text
+from linkseek.app.evaluation.results import Binned, Comparison, Group, Results, Share
+from linkseek.app.report import text
 
 BETTER, WORSE = "†", "‡"
 _NONE = Share(mean=None, low=None, high=None)

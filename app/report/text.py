@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from app.evaluation.results import Binned
-from indexer.base.text import harmless
+from linkseek.app.evaluation.results import Binned
+from linkseek.indexer.base.text import harmless
 
 MINUS = "\N{MINUS SIGN}"
 NOTHING = "-"

@@ -4,7 +4,7 @@
 `download`, `irds`, `json_questions`, `letor`). Nothing is downloaded unless that was asked for.
 """
 
-from app.testsets.definition import LoadedTestSet
-from app.testsets.registry import all_test_sets, find_test_set, open_test_set, places
+from linkseek.app.testsets.definition import LoadedTestSet
+from linkseek.app.testsets.registry import all_test_sets, find_test_set, open_test_set, places
 
 __all__ = ["LoadedTestSet", "all_test_sets", "find_test_set", "open_test_set", "places"]

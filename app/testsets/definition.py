@@ -9,17 +9,17 @@ from typing import Annotated, ClassVar, Literal
 import orjson
 from pydantic import Field
 
-from app.testsets.download import Download
-from app.testsets.files import Beir, Files, Packed, Sample
-from app.testsets.irds import IrDatasets
-from app.testsets.json_questions import BioASQ, HotpotQA
-from app.testsets.letor import Letor
-from app.testsets.sources import Contents, Gap, Places, Source
-from indexer.base.errors import InputError
-from indexer.base.settings import Settings
-from retriever.answers import AnswerKind
-from retriever.ranking import Query
-from retriever.search.runs import Qrels
+from linkseek.app.testsets.download import Download
+from linkseek.app.testsets.files import Beir, Files, Packed, Sample
+from linkseek.app.testsets.irds import IrDatasets
+from linkseek.app.testsets.json_questions import BioASQ, HotpotQA
+from linkseek.app.testsets.letor import Letor
+from linkseek.app.testsets.sources import Contents, Gap, Places, Source
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.base.settings import Settings
+from linkseek.retriever.answers import AnswerKind
+from linkseek.retriever.ranking import Query
+from linkseek.retriever.search.runs import Qrels
 
 AnySource = Annotated[
     Beir | BioASQ | Download | Files | HotpotQA | IrDatasets | Letor | Packed | Sample,
@@ -61,7 +61,7 @@ class Corpus(Settings):
     file: str
     """The usual name of its file or folder."""
     options: str
-    """Further options of indexer/build.py."""
+    """Further options of linkseek build."""
     index: str
     documents: int | None = None
     where: str = ""

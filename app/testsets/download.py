@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from urllib.parse import urljoin, urlsplit
 
-from app.testsets.sources import Contents, Gap, Places, Source
-from indexer.base.errors import InputError, MachineError
-from indexer.base.log import log_line
-from indexer.base.progress import progress
-from indexer.base.settings import Settings
-from indexer.base.text import byte_size
-from indexer.files.hashes import file_sha256
-from indexer.store.artifacts import write_atomically
-from indexer.store.outputs import locked
-from retriever.queries import read_queries
+from linkseek.app.testsets.sources import Contents, Gap, Places, Source
+from linkseek.indexer.base.errors import InputError, MachineError
+from linkseek.indexer.base.log import log_line
+from linkseek.indexer.base.progress import progress
+from linkseek.indexer.base.settings import Settings
+from linkseek.indexer.base.text import byte_size
+from linkseek.indexer.files.hashes import file_sha256
+from linkseek.indexer.store.artifacts import write_atomically
+from linkseek.indexer.store.outputs import locked
+from linkseek.retriever.queries import read_queries
 
 if TYPE_CHECKING:
     import requests

@@ -8,13 +8,13 @@ from typing import ClassVar, Literal
 
 import orjson
 
-from app.testsets.sources import AGAIN, Contents, Gap, Places, Source, grouped
-from indexer.base.bundled import bundled
-from indexer.base.errors import InputError
-from indexer.files.sources import open_source, read_lines
-from retriever.queries import read_queries
-from retriever.ranking import Query
-from retriever.search.runs import read_qrels
+from linkseek.app.testsets.sources import AGAIN, Contents, Gap, Places, Source, grouped
+from linkseek.indexer.base.bundled import bundled
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.files.sources import open_source, read_lines
+from linkseek.retriever.queries import read_queries
+from linkseek.retriever.ranking import Query
+from linkseek.retriever.search.runs import read_qrels
 
 _SAMPLE = bundled("samples")
 

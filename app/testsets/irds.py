@@ -16,12 +16,12 @@ from typing import Any, Literal
 import orjson
 from pydantic import field_validator
 
-from app.testsets.sources import Contents, Gap, Places, Source
-from indexer.base.errors import InputError, LinkseekError
-from indexer.base.log import log_line
-from indexer.base.text import byte_size
-from retriever.ranking import Query
-from retriever.search.runs import Qrels
+from linkseek.app.testsets.sources import Contents, Gap, Places, Source
+from linkseek.indexer.base.errors import InputError, LinkseekError
+from linkseek.indexer.base.log import log_line
+from linkseek.indexer.base.text import byte_size
+from linkseek.retriever.ranking import Query
+from linkseek.retriever.search.runs import Qrels
 
 _SMALL = 5_000_000  # bytes; only for larger files does ir_datasets look for a copy in its folder downloads/
 

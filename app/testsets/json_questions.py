@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Literal
 
 import orjson
 
-from app.testsets.sources import AGAIN, Contents, Gap, Places, Source, grouped
-from indexer.base.errors import InputError
-from indexer.files.sources import open_source
-from retriever.ranking import Query
-from retriever.search.runs import Qrels
+from linkseek.app.testsets.sources import AGAIN, Contents, Gap, Places, Source, grouped
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.files.sources import open_source
+from linkseek.retriever.ranking import Query
+from linkseek.retriever.search.runs import Qrels
 
 _BATCHES = tuple(f"8B{number}_golden.json" for number in range(1, 6))
 _BIOASQ_FOLDERS = ("", "Task8BGoldenEnriched", "bioasq", "bioasq/Task8BGoldenEnriched")

@@ -7,7 +7,7 @@ The user has LETOR's files: one judgement per line, whose features are ignored.
 They hold no texts. The questions are NIST's topics of the same number (`10032:TEXT`).
 
 Those of FoldN/test.txt get the fold 5 - N: LETOR chooses by the test questions of the fold before (Fold1: S1
-to S3 for training, S4 for validation, S5 for testing; Fold2: S2 to S4, S5, S1), `reranker.finetune` by those
+to S3 for training, S4 for validation, S5 for testing; Fold2: S2 to S4, S5, S1), `linkseek finetune` by those
 of the fold after.
 """
 
@@ -17,12 +17,12 @@ import re
 from pathlib import Path
 from typing import Literal
 
-from app.testsets.download import WebFile
-from app.testsets.sources import AGAIN, Contents, Gap, Places, Source
-from indexer.base.errors import InputError
-from indexer.files.sources import open_source, read_lines
-from retriever.ranking import Query
-from retriever.search.runs import Qrels
+from linkseek.app.testsets.download import WebFile
+from linkseek.app.testsets.sources import AGAIN, Contents, Gap, Places, Source
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.files.sources import open_source, read_lines
+from linkseek.retriever.ranking import Query
+from linkseek.retriever.search.runs import Qrels
 
 _LINE = re.compile(rb"(-?\d+)\s+qid:(\S+)\s.*#\s*docid\s*=\s*(\S+)")
 _FOLDS = range(1, 6)

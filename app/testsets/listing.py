@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from app.testsets.definition import Corpus, TestSet
-from app.testsets.registry import all_test_sets, places
-from app.testsets.sources import Places
-from indexer.base.text import byte_size
+from linkseek.app.testsets.definition import Corpus, TestSet
+from linkseek.app.testsets.registry import all_test_sets, places
+from linkseek.app.testsets.sources import Places
+from linkseek.indexer.base.text import byte_size
 
 
 class TestSetRow(NamedTuple):

@@ -8,11 +8,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from app.testsets.definition import Corpus, LoadedTestSet, TestSet
-from app.testsets.sources import Places
-from indexer.base.errors import InputError, UsageError
-from indexer.base.settings import nearest
-from retriever.models.locations import cache_folder
+from linkseek.app.testsets.definition import Corpus, LoadedTestSet, TestSet
+from linkseek.app.testsets.sources import Places
+from linkseek.indexer.base.errors import InputError, UsageError
+from linkseek.indexer.base.settings import nearest
+from linkseek.retriever.models.locations import cache_folder
 
 _FOLDER = Path(__file__).parent
 

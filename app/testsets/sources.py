@@ -6,9 +6,9 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from indexer.base.settings import Settings
-from retriever.ranking import Query
-from retriever.search.runs import Qrels
+from linkseek.indexer.base.settings import Settings
+from linkseek.retriever.ranking import Query
+from linkseek.retriever.search.runs import Qrels
 
 AGAIN = "Get the file again."
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from app.testsets.definition import LoadedTestSet
-from indexer.store.outputs import check_replaceable, write_output
-from retriever.queries import queries_lines
-from retriever.search.runs import qrels_lines
+from linkseek.app.testsets.definition import LoadedTestSet
+from linkseek.indexer.store.outputs import check_replaceable, write_output
+from linkseek.retriever.queries import queries_lines
+from linkseek.retriever.search.runs import qrels_lines
 
 
 def write_test_set(test_set: LoadedTestSet, folder: Path) -> list[Path]:

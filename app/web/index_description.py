@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from app.report.text import day
-from indexer.base.errors import LinkseekError
-from indexer.base.text import counted
-from indexer.index import Index
-from indexer.search.faiss_index import recall_text
-from indexer.store.artifacts import DENSE, Manifest, read_index_manifest, read_part
+from linkseek.app.report.text import day
+from linkseek.indexer.base.errors import LinkseekError
+from linkseek.indexer.base.text import counted
+from linkseek.indexer.index import Index
+from linkseek.indexer.search.faiss_index import recall_text
+from linkseek.indexer.store.artifacts import DENSE, Manifest, read_index_manifest, read_part
 
 Facts = list[tuple[str, str]]
 """Names and values."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.around.evidence import CoMention, LinkEvidence
-from app.around.titles import ArticleName
-from app.web.rendering import render
+from linkseek.app.around.evidence import CoMention, LinkEvidence
+from linkseek.app.around.titles import ArticleName
+from linkseek.app.web.rendering import render
 
 _MAX_ROWS = 6  # of a column
 _WIDTH, _HEIGHT = 200, 30  # of a node

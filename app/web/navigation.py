@@ -21,8 +21,8 @@ from pathlib import Path
 
 import streamlit as st
 
-from app.web.addresses import Params, link_to
-from app.web.rendering import render
+from linkseek.app.web.addresses import Params, link_to
+from linkseek.app.web.rendering import render
 
 _WRITTEN = "address that was written last"
 _FOLLOW = f"<script>{Path(__file__).with_name('follow.js').read_text('utf-8')}</script>"

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from app.evaluation.by_question import CHANGE, QUESTION, SHOWN, Row, compare_questions, sort_questions
-from app.evaluation.results import Results
-from app.report import text
-from app.web.addresses import EvaluationView, SearchView
-from app.web.rendering import render
+from linkseek.app.evaluation.by_question import (
+    CHANGE,
+    QUESTION,
+    SHOWN,
+    Row,
+    compare_questions,
+    sort_questions,
+)
+from linkseek.app.evaluation.results import Results
+from linkseek.app.report import text
+from linkseek.app.web.addresses import EvaluationView, SearchView
+from linkseek.app.web.rendering import render
 
 PAGE = 100
 """Questions on a page."""

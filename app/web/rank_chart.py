@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from app.service import Answer, Hit
-from app.web.rendering import passage_number
-from indexer.base.text import harmless
+from linkseek.app.service import Answer, Hit
+from linkseek.app.web.rendering import passage_number
+from linkseek.indexer.base.text import harmless
 
 if TYPE_CHECKING:
     import altair as alt

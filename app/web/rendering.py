@@ -17,12 +17,12 @@ from urllib.parse import urlsplit
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from app.report.charts import DARK, LIGHT
-from app.report.text import clean
-from app.report.text import excerpt as beginning
-from app.web import addresses
-from indexer.base.text import byte_size, counted, duration, harmless, short_duration
-from retriever.search.query_words import Span
+from linkseek.app.report.charts import DARK, LIGHT
+from linkseek.app.report.text import clean
+from linkseek.app.report.text import excerpt as beginning
+from linkseek.app.web import addresses
+from linkseek.indexer.base.text import byte_size, counted, duration, harmless, short_duration
+from linkseek.retriever.search.query_words import Span
 
 MAX_PASSAGE_CHARACTERS = 2_000
 """The part of a passage that is shown; passages of whole documents can be books."""

@@ -15,7 +15,7 @@ from streamlit import config, net_util
 from streamlit.starlette import App
 from streamlit.web.server import server_util
 
-from app.web.hosts import HostGuard, Hosts
+from linkseek.app.web.hosts import HostGuard, Hosts
 
 
 def guards(allowed: Sequence[str]) -> list[Middleware]:

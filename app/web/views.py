@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from app.around.article import PAGE, Article, ReadPassage
-from app.evaluation.results import Results
-from app.report.finished import Report, Summary
-from app.report.render import html_sections
-from app.report.sections import opening, sections
-from app.report.text import moment, with_unit
-from app.service import Answer, Hit, Reason
-from app.web.addresses import ArticleView, EvaluationView, SearchView, article_address
-from app.web.rendering import render
+from linkseek.app.around.article import PAGE, Article, ReadPassage
+from linkseek.app.evaluation.results import Results
+from linkseek.app.report.finished import Report, Summary
+from linkseek.app.report.render import html_sections
+from linkseek.app.report.sections import opening, sections
+from linkseek.app.report.text import moment, with_unit
+from linkseek.app.service import Answer, Hit, Reason
+from linkseek.app.web.addresses import ArticleView, EvaluationView, SearchView, article_address
+from linkseek.app.web.rendering import render
 
 _WIDE_CHARACTERS, _NARROW_CHARACTERS = 2_000, 420
 """The part of a passage that is shown in one or two columns, and in more."""

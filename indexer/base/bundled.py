@@ -1,23 +1,33 @@
-"""Files that come with Linkseek: the sample, settings of trainings, experiments.
+"""Where Linkseek's own files and commands are: the sample, settings of trainings, experiments, the door.
 
-A checkout has them as `samples/`, `configs/` and `experiments/`, the installed package inside a folder
-`linkseek` next to the packages.
+A checkout has them as `samples/`, `configs/` and `experiments/`, the installed package inside its folder.
 """
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
-from indexer.base.errors import UsageError
-from indexer.base.settings import nearest
+import linkseek
+from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.base.settings import nearest
 
-_ROOT = Path(__file__).parents[2]
+PACKAGE = Path(str(linkseek.__file__)).parent
+"""The folder of the package `linkseek`; in a checkout next to `app`, `indexer` and so on."""
 
 
 def bundled(name: str) -> Path:
     """Where a bundled file or folder is, such as "samples/qrels.txt"."""
-    installed = _ROOT / "linkseek" / name
-    return installed if installed.exists() else _ROOT / name
+    installed = PACKAGE / name
+    return installed if installed.exists() else PACKAGE.parent / name
+
+
+def own_command(*words: str) -> list[str]:
+    """The command line of `linkseek WORDS` for a process of its own.
+
+    With -P no module in the working folder takes the place of one of ours.
+    """
+    return [sys.executable, "-P", "-m", "linkseek", *words]
 
 
 def find_preset(folder: str, path: Path) -> Path:

@@ -16,9 +16,9 @@ from functools import partial
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
-from indexer.base.errors import LinkseekError, MachineError
-from indexer.base.log import log_line
-from indexer.base.together import ProcessPool
+from linkseek.indexer.base.errors import LinkseekError, MachineError
+from linkseek.indexer.base.log import log_line
+from linkseek.indexer.base.together import ProcessPool
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
-from indexer.base.errors import UsageError
+from linkseek.indexer.base.errors import UsageError
 
 _CGROUP, _CGROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 

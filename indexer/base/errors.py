@@ -218,7 +218,7 @@ def _report(program: str, error: BaseException) -> str:
 
 
 def _print_error(program: str, message: str, hint: str) -> None:
-    from indexer.base.text import printable
+    from linkseek.indexer.base.text import printable
 
     print(f"{program}: error: {printable(message)}", file=sys.stderr)
     if hint:

@@ -22,9 +22,9 @@ from typing import Any, ClassVar, TypeVar, get_args, get_origin
 from pydantic_settings import BaseSettings, CliPositionalArg, CliSettingsSource, SettingsConfigDict
 from pydantic_settings.exceptions import SettingsError
 
-from indexer.base.bundled import find_preset
-from indexer.base.errors import UsageError
-from indexer.base.settings import (
+from linkseek.indexer.base.bundled import find_preset
+from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.base.settings import (
     Settings,
     Values,
     flag,

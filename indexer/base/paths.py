@@ -11,8 +11,8 @@ import re
 import unicodedata
 from pathlib import Path
 
-from indexer.base.errors import UsageError
-from indexer.base.text import CONTROLS, DIRECTIONS, SURROGATES, escaped, without_hidden
+from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.base.text import CONTROLS, DIRECTIONS, SURROGATES, escaped, without_hidden
 
 MAX_NAME = 200
 """Bytes of a name. File systems take 255; our suffixes follow, such as `.step.json.linkseek-lock`."""

@@ -28,8 +28,8 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from indexer.base.log import log_line
-from indexer.base.text import printable
+from linkseek.indexer.base.log import log_line
+from linkseek.indexer.base.text import printable
 
 Advance = Callable[[float], None]
 

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, TypeVar, get_args
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
 
-from indexer.base.errors import UsageError
+from linkseek.indexer.base.errors import UsageError
 
 Values = dict[str, Any]
 

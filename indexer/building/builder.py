@@ -16,16 +16,24 @@ import platform
 from datetime import UTC, datetime
 from pathlib import Path
 
-from indexer.base.errors import UsageError
-from indexer.base.versions import installed_versions
-from indexer.building.plan import Built, OpenEncoder, Plan
-from indexer.building.stages import Stages
-from indexer.building.workspace import Workspace
-from indexer.encoding.encode import Share
-from indexer.encoding.shards import Shard
-from indexer.readers.formats import open_reader
-from indexer.readers.reader import Reader
-from indexer.store.artifacts import BM25, DOCUMENTS, FORMAT_VERSION, LINKS, PASSAGES, Manifest, dense_part
+from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.base.versions import installed_versions
+from linkseek.indexer.building.plan import Built, OpenEncoder, Plan
+from linkseek.indexer.building.stages import Stages
+from linkseek.indexer.building.workspace import Workspace
+from linkseek.indexer.encoding.encode import Share
+from linkseek.indexer.encoding.shards import Shard
+from linkseek.indexer.readers.formats import open_reader
+from linkseek.indexer.readers.reader import Reader
+from linkseek.indexer.store.artifacts import (
+    BM25,
+    DOCUMENTS,
+    FORMAT_VERSION,
+    LINKS,
+    PASSAGES,
+    Manifest,
+    dense_part,
+)
 
 
 def build_index(index: Path, plan: Plan, open_encoder: OpenEncoder) -> Built:
@@ -88,7 +96,7 @@ def described(plan: Plan, documents: Manifest, passages: Manifest, links: Manife
 
 
 def encode_share(index: Path, plan: Plan, open_encoder: OpenEncoder, share: Share) -> dict[str, list[Shard]]:
-    """Encode the i-th of n shares of the shards and leave them in the workspace, for `indexer.join`.
+    """Encode the i-th of n shares of the shards and leave them in the workspace, for `linkseek join`.
 
     Returns the shards by the name of their part. Documents and passages are built as by `build_index`, with
     the same errors, and nothing else is.

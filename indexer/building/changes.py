@@ -11,13 +11,13 @@ from typing import TypeVar
 
 import numpy as np
 
-from indexer.base.errors import DamagedIndexError, InputError
-from indexer.building.corpus import SEGMENT_RECORDS, Skipped, hashes_of, write_ids
-from indexer.documents import DOCUMENT_SCHEMA, REDIRECT_SCHEMA
-from indexer.files.hashes import combined_sha256
-from indexer.index import Index
-from indexer.readers.reader import Reader
-from indexer.store.artifacts import (
+from linkseek.indexer.base.errors import DamagedIndexError, InputError
+from linkseek.indexer.building.corpus import SEGMENT_RECORDS, Skipped, hashes_of, write_ids
+from linkseek.indexer.documents import DOCUMENT_SCHEMA, REDIRECT_SCHEMA
+from linkseek.indexer.files.hashes import combined_sha256
+from linkseek.indexer.index import Index
+from linkseek.indexer.readers.reader import Reader
+from linkseek.indexer.store.artifacts import (
     DOCUMENTS,
     Manifest,
     link_or_copy,
@@ -26,8 +26,8 @@ from indexer.store.artifacts import (
     segment_paths,
     value_sha256,
 )
-from indexer.store.ids import hash_ids
-from indexer.store.tables import Table, copy_segments
+from linkseek.indexer.store.ids import hash_ids
+from linkseek.indexer.store.tables import Table, copy_segments
 
 T = TypeVar("T")
 

@@ -22,15 +22,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.base.cluster import worker_pool
-from indexer.base.errors import DamagedIndexError, InputError, MachineError
-from indexer.documents import DOCUMENT_SCHEMA, REDIRECT_SCHEMA, Document, Redirect, document_row
-from indexer.files.hashes import combined_sha256
-from indexer.files.sources import Reading
-from indexer.readers.reader import Ignored, Reader, Record, parse_at
-from indexer.store.artifacts import read_json, segment_path, segment_paths, write_json
-from indexer.store.ids import IdTable, SeenIds, hash_ids
-from indexer.store.tables import Row, Table, TableWriter
+from linkseek.indexer.base.cluster import worker_pool
+from linkseek.indexer.base.errors import DamagedIndexError, InputError, MachineError
+from linkseek.indexer.documents import DOCUMENT_SCHEMA, REDIRECT_SCHEMA, Document, Redirect, document_row
+from linkseek.indexer.files.hashes import combined_sha256
+from linkseek.indexer.files.sources import Reading
+from linkseek.indexer.readers.reader import Ignored, Reader, Record, parse_at
+from linkseek.indexer.store.artifacts import read_json, segment_path, segment_paths, write_json
+from linkseek.indexer.store.ids import IdTable, SeenIds, hash_ids
+from linkseek.indexer.store.tables import Row, Table, TableWriter
 
 SEGMENT_RECORDS = 100_000
 _CHUNK_RECORDS = 32

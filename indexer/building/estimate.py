@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from indexer.base.devices import memory_bytes
-from indexer.base.errors import MachineError
-from indexer.base.text import byte_size
-from indexer.search.compact import COMPACT
-from indexer.search.faiss_index import FLAT
+from linkseek.indexer.base.devices import memory_bytes
+from linkseek.indexer.base.errors import MachineError
+from linkseek.indexer.base.text import byte_size
+from linkseek.indexer.search.compact import COMPACT
+from linkseek.indexer.search.faiss_index import FLAT
 
 RECALL = {FLAT: 1.0, COMPACT: 0.99}
 """The share of the exact top 100 that searches of a type return by default; others: unknown before."""

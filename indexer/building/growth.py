@@ -22,22 +22,22 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.base.errors import MismatchError
-from indexer.base.log import log_line
-from indexer.base.progress import progress
-from indexer.building.builder import described
-from indexer.building.changes import Changes, change_documents, entry
-from indexer.building.corpus import default_processes
-from indexer.building.plan import Built, OpenEncoder, Plan, Vectors
-from indexer.building.stages import Stages, log_resumed
-from indexer.building.workspace import Workspace
-from indexer.encoding.encode import ALL, Encoder, OnRows, Share, encode_passages
-from indexer.encoding.shards import Shard, ShardRows, open_shards, write_shard
-from indexer.index import Index
-from indexer.passages import PassageStore
-from indexer.search.faiss_index import FLAT
-from indexer.search.lucene_writer import build_lucene
-from indexer.store.artifacts import (
+from linkseek.indexer.base.errors import MismatchError
+from linkseek.indexer.base.log import log_line
+from linkseek.indexer.base.progress import progress
+from linkseek.indexer.building.builder import described
+from linkseek.indexer.building.changes import Changes, change_documents, entry
+from linkseek.indexer.building.corpus import default_processes
+from linkseek.indexer.building.plan import Built, OpenEncoder, Plan, Vectors
+from linkseek.indexer.building.stages import Stages, log_resumed
+from linkseek.indexer.building.workspace import Workspace
+from linkseek.indexer.encoding.encode import ALL, Encoder, OnRows, Share, encode_passages
+from linkseek.indexer.encoding.shards import Shard, ShardRows, open_shards, write_shard
+from linkseek.indexer.index import Index
+from linkseek.indexer.passages import PassageStore
+from linkseek.indexer.search.faiss_index import FLAT
+from linkseek.indexer.search.lucene_writer import build_lucene
+from linkseek.indexer.store.artifacts import (
     BM25,
     DENSE,
     DOCUMENTS,
@@ -49,7 +49,7 @@ from indexer.store.artifacts import (
     link_or_copy,
     value_sha256,
 )
-from indexer.store.ids import hash_ids
+from linkseek.indexer.store.ids import hash_ids
 
 
 def update_index(index: Path, changes: Changes, plan: Plan, open_encoder: OpenEncoder) -> Built:

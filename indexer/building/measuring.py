@@ -9,10 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from indexer.base.watch import Watch
-from indexer.files.sources import Reading
-from indexer.readers.reader import Reader, Record
-from indexer.store.artifacts import inventory
+from linkseek.indexer.base.watch import Watch
+from linkseek.indexer.files.sources import Reading
+from linkseek.indexer.readers.reader import Reader, Record
+from linkseek.indexer.store.artifacts import inventory
 
 T = TypeVar("T")
 

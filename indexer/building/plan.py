@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from indexer.encoding.encode import Encoder
-from indexer.search.faiss_index import AUTO
-from indexer.store.artifacts import Manifest, dense_part
+from linkseek.indexer.encoding.encode import Encoder
+from linkseek.indexer.search.faiss_index import AUTO
+from linkseek.indexer.store.artifacts import Manifest, dense_part
 
 ChooseEncoder = Callable[[int], str]
 """The number of passages -> the name of the encoder that `AUTO_ENCODER` stands for."""

@@ -21,13 +21,13 @@ from pathlib import Path
 
 import numpy as np
 
-from indexer.base.watch import Watch
-from indexer.building.builder import open_corpus
-from indexer.building.corpus import default_processes, write_documents
-from indexer.building.estimate import BEFORE, Cost, Estimate
-from indexer.building.measuring import FirstRecords, Meter, Used, line
-from indexer.building.plan import OpenEncoder, Plan, Vectors
-from indexer.building.stages import (
+from linkseek.indexer.base.watch import Watch
+from linkseek.indexer.building.builder import open_corpus
+from linkseek.indexer.building.corpus import default_processes, write_documents
+from linkseek.indexer.building.estimate import BEFORE, Cost, Estimate
+from linkseek.indexer.building.measuring import FirstRecords, Meter, Used, line
+from linkseek.indexer.building.plan import OpenEncoder, Plan, Vectors
+from linkseek.indexer.building.stages import (
     bm25_inputs,
     dense_inputs,
     documents_inputs,
@@ -35,17 +35,17 @@ from indexer.building.stages import (
     passages_inputs,
     vectors_inputs,
 )
-from indexer.building.workspace import finished_part
-from indexer.documents import REDIRECT_SCHEMA, DocumentStore
-from indexer.encoding.encode import Encoder, encode_passages
-from indexer.encoding.shards import Shard, write_shard
-from indexer.encoding.tokenizing import CHUNK_ROWS
-from indexer.index import open_passages
-from indexer.links import build_links
-from indexer.passages import write_passages
-from indexer.readers.reader import Reader
-from indexer.search.compact import COMPACT, SAMPLE, train_codes
-from indexer.search.faiss_index import (
+from linkseek.indexer.building.workspace import finished_part
+from linkseek.indexer.documents import REDIRECT_SCHEMA, DocumentStore
+from linkseek.indexer.encoding.encode import Encoder, encode_passages
+from linkseek.indexer.encoding.shards import Shard, write_shard
+from linkseek.indexer.encoding.tokenizing import CHUNK_ROWS
+from linkseek.indexer.index import open_passages
+from linkseek.indexer.links import build_links
+from linkseek.indexer.passages import write_passages
+from linkseek.indexer.readers.reader import Reader
+from linkseek.indexer.search.compact import COMPACT, SAMPLE, train_codes
+from linkseek.indexer.search.faiss_index import (
     FLAT,
     build_faiss,
     building_memory,
@@ -53,7 +53,7 @@ from indexer.search.faiss_index import (
     enough_rows,
     resolved_type,
 )
-from indexer.store.artifacts import (
+from linkseek.indexer.store.artifacts import (
     BM25,
     DOCUMENTS,
     LINKS,
@@ -65,8 +65,8 @@ from indexer.store.artifacts import (
     vectors_part,
     workspace_path,
 )
-from indexer.store.ids import IdTable
-from indexer.store.tables import Table
+from linkseek.indexer.store.ids import IdTable
+from linkseek.indexer.store.tables import Table
 
 _ENCODING_SECONDS = 2.0  # a larger pass follows a shorter one
 _LUCENE_ROWS = 12_000  # Java compiles during the first thousands
@@ -193,7 +193,7 @@ class _Sampling:
         if self._known and self._finished(BM25, bm25_inputs(self._plan, self._known)):
             self._add(BM25)
             return
-        from indexer.search.lucene_writer import build_lucene, building_memory, passage_texts
+        from linkseek.indexer.search.lucene_writer import build_lucene, building_memory, passage_texts
 
         def build(rows: int, name: str) -> tuple[Used, int]:
             texts, folder = islice(passage_texts(self._store), rows), self._new(name)

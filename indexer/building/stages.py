@@ -15,18 +15,18 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from indexer.base.cluster import worker_count
-from indexer.base.devices import memory_bytes
-from indexer.base.errors import DamagedIndexError, InputError, MachineError
-from indexer.base.log import log_line
-from indexer.base.progress import progress
-from indexer.base.text import byte_size
-from indexer.base.together import Stop, run_together
-from indexer.building.corpus import default_processes, write_documents
-from indexer.building.plan import OpenEncoder, Plan, Vectors
-from indexer.building.workspace import Workspace, link_tree
-from indexer.documents import REDIRECT_SCHEMA, DocumentStore
-from indexer.encoding.encode import (
+from linkseek.indexer.base.cluster import worker_count
+from linkseek.indexer.base.devices import memory_bytes
+from linkseek.indexer.base.errors import DamagedIndexError, InputError, MachineError
+from linkseek.indexer.base.log import log_line
+from linkseek.indexer.base.progress import progress
+from linkseek.indexer.base.text import byte_size
+from linkseek.indexer.base.together import Stop, run_together
+from linkseek.indexer.building.corpus import default_processes, write_documents
+from linkseek.indexer.building.plan import OpenEncoder, Plan, Vectors
+from linkseek.indexer.building.workspace import Workspace, link_tree
+from linkseek.indexer.documents import REDIRECT_SCHEMA, DocumentStore
+from linkseek.indexer.encoding.encode import (
     ALL,
     Encoder,
     OnRows,
@@ -35,14 +35,14 @@ from indexer.encoding.encode import (
     rows_of_share,
     shards_of_share,
 )
-from indexer.encoding.shards import Shard, open_shards
-from indexer.files.sources import Reading
-from indexer.index import open_passages
-from indexer.links import build_links
-from indexer.passages import PassageStore, write_passages
-from indexer.readers.reader import Reader
-from indexer.search.compact import COMPACT
-from indexer.search.faiss_index import (
+from linkseek.indexer.encoding.shards import Shard, open_shards
+from linkseek.indexer.files.sources import Reading
+from linkseek.indexer.index import open_passages
+from linkseek.indexer.links import build_links
+from linkseek.indexer.passages import PassageStore, write_passages
+from linkseek.indexer.readers.reader import Reader
+from linkseek.indexer.search.compact import COMPACT
+from linkseek.indexer.search.faiss_index import (
     FLAT,
     build_faiss,
     building_memory,
@@ -51,7 +51,7 @@ from indexer.search.faiss_index import (
     resolved_type,
     shards_from_flat,
 )
-from indexer.store.artifacts import (
+from linkseek.indexer.store.artifacts import (
     BM25,
     DOCUMENTS,
     LINKS,
@@ -63,8 +63,8 @@ from indexer.store.artifacts import (
     vectors_part,
     verify_part,
 )
-from indexer.store.ids import IdTable
-from indexer.store.tables import Table
+from linkseek.indexer.store.ids import IdTable
+from linkseek.indexer.store.tables import Table
 
 
 class Stages:
@@ -201,7 +201,7 @@ class Stages:
 
     def _lucene(self, folder: Path, passages: PassageStore, on_rows: OnRows) -> int:
         """Fill a new folder with a Lucene index; the number of its passages."""
-        from indexer.search.lucene_writer import build_lucene, passage_texts
+        from linkseek.indexer.search.lucene_writer import build_lucene, passage_texts
 
         return build_lucene(
             passage_texts(passages),

@@ -23,9 +23,9 @@ from typing import Any
 
 import orjson
 
-from indexer.base.errors import DamagedIndexError, UsageError
-from indexer.base.paths import path_problem
-from indexer.store.artifacts import (
+from linkseek.indexer.base.errors import DamagedIndexError, UsageError
+from linkseek.indexer.base.paths import path_problem
+from linkseek.indexer.store.artifacts import (
     BM25,
     BUILDING,
     DENSE,
@@ -48,7 +48,7 @@ from indexer.store.artifacts import (
     workspace_path,
     write_json,
 )
-from indexer.store.outputs import RECORD, locked
+from linkseek.indexer.store.outputs import RECORD, locked
 
 
 class Workspace:

@@ -4,7 +4,7 @@ A shard is a fixed range of rows, and its batches (`indexer.encoding.batches`) d
 the tokenizer and the token budget; none spans two shards. A killed build resumes at the first missing shard
 and ends with the same bits on the same machine. For the same reason shards can be encoded anywhere: on
 several devices (one process each, which takes the next shard when it has finished one) and on several
-machines (each a fixed share of them, see `indexer.join`).
+machines (each a fixed share of them, see `linkseek join`).
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.base.errors import MachineError
-from indexer.base.together import ProcessPool, StoppedError
-from indexer.encoding.batches import BatchModel, Tokens, encode_texts
-from indexer.encoding.shards import Shard, read_shard, shard_count, write_shard
-from indexer.encoding.tokenizing import Texts, TokenizingAhead
+from linkseek.indexer.base.errors import MachineError
+from linkseek.indexer.base.together import ProcessPool, StoppedError
+from linkseek.indexer.encoding.batches import BatchModel, Tokens, encode_texts
+from linkseek.indexer.encoding.shards import Shard, read_shard, shard_count, write_shard
+from linkseek.indexer.encoding.tokenizing import Texts, TokenizingAhead
 
 if TYPE_CHECKING:
-    from indexer.passages import PassageStore
-    from indexer.store.tables import Table
+    from linkseek.indexer.passages import PassageStore
+    from linkseek.indexer.store.tables import Table
 
 OnRows = Callable[[float], None]
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.encoding.batches import Parallel, Tokens
-from indexer.encoding.encode import Encoder
+from linkseek.indexer.encoding.batches import Parallel, Tokens
+from linkseek.indexer.encoding.encode import Encoder
 
 
 @dataclass(frozen=True)

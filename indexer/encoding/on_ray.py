@@ -29,15 +29,15 @@ from uuid import uuid4
 
 import orjson
 
-from indexer.base.cluster import connected
-from indexer.base.errors import LinkseekError, MachineError
-from indexer.base.log import log_line
-from indexer.encoding.batches import Parallel
-from indexer.encoding.encode import Encoder, OnRows, encode_shards
-from indexer.encoding.facts import EncoderFacts
-from indexer.encoding.shards import Shard, adopt_shard, read_shard
-from indexer.encoding.tokenizing import Texts
-from indexer.files.object_store import ObjectStore
+from linkseek.indexer.base.cluster import connected
+from linkseek.indexer.base.errors import LinkseekError, MachineError
+from linkseek.indexer.base.log import log_line
+from linkseek.indexer.encoding.batches import Parallel
+from linkseek.indexer.encoding.encode import Encoder, OnRows, encode_shards
+from linkseek.indexer.encoding.facts import EncoderFacts
+from linkseek.indexer.encoding.shards import Shard, adopt_shard, read_shard
+from linkseek.indexer.encoding.tokenizing import Texts
+from linkseek.indexer.files.object_store import ObjectStore
 
 _DEATHS = 3
 """Actors that one shard may end: it is then its fault, not theirs."""

@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.base.errors import DamagedIndexError, InputError
-from indexer.files.hashes import file_sha256
-from indexer.store.artifacts import (
+from linkseek.indexer.base.errors import DamagedIndexError, InputError
+from linkseek.indexer.files.hashes import file_sha256
+from linkseek.indexer.store.artifacts import (
     link_or_copy,
     open_array,
     read_json,

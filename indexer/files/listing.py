@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from indexer.base.paths import is_inside
+from linkseek.indexer.base.paths import is_inside
 
 
 @dataclass(frozen=True, slots=True)

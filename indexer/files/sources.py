@@ -21,10 +21,10 @@ from typing import Any, BinaryIO, NamedTuple
 
 import zstandard
 
-from indexer.base.errors import InputError
-from indexer.base.paths import is_inside
-from indexer.base.text import escaped
-from indexer.files.bzip2 import decompress_ahead
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.base.paths import is_inside
+from linkseek.indexer.base.text import escaped
+from linkseek.indexer.files.bzip2 import decompress_ahead
 
 MAX_RECORD = 1 << 25
 """Bytes of a line, an entry of a JSON file, or a page: parsed, it can take 25 times as much memory."""

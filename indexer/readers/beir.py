@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from indexer.documents import Document
-from indexer.readers.jsonl import field_text, first_object_has, load_object
-from indexer.readers.reader import Outcome, Reader, Record
+from linkseek.indexer.documents import Document
+from linkseek.indexer.readers.jsonl import field_text, first_object_has, load_object
+from linkseek.indexer.readers.reader import Outcome, Reader, Record
 
 
 class BeirReader(Reader):

@@ -11,8 +11,8 @@ import csv
 from collections.abc import Iterable
 from pathlib import Path
 
-from indexer.documents import Document
-from indexer.readers.reader import Outcome, Reader, Record, damaged
+from linkseek.indexer.documents import Document
+from linkseek.indexer.readers.reader import Outcome, Reader, Record, damaged
 
 _HEADER = ["id", "text", "title"]
 

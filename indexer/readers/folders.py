@@ -17,14 +17,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
 
-from indexer.base.errors import InputError
-from indexer.base.text import escaped
-from indexer.documents import Redirect
-from indexer.files.listing import Entry, list_folder, suffix_of
-from indexer.files.sources import MAX_RECORD, FolderSource, Reading, read_head
-from indexer.readers.formats import all_readers
-from indexer.readers.reader import Ignored, Outcome, Reader, Record, named_errors
-from indexer.readers.targets import Targets
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.base.text import escaped
+from linkseek.indexer.documents import Redirect
+from linkseek.indexer.files.listing import Entry, list_folder, suffix_of
+from linkseek.indexer.files.sources import MAX_RECORD, FolderSource, Reading, read_head
+from linkseek.indexer.readers.formats import all_readers
+from linkseek.indexer.readers.reader import Ignored, Outcome, Reader, Record, named_errors
+from linkseek.indexer.readers.targets import Targets
 
 
 class FolderReader(Reader):

@@ -7,11 +7,11 @@ import pkgutil
 from functools import cache
 from pathlib import Path
 
-import indexer.readers
-from indexer.base.errors import InputError, UsageError
-from indexer.files.listing import describe_folder
-from indexer.files.sources import read_head
-from indexer.readers.reader import Reader
+import linkseek.indexer.readers
+from linkseek.indexer.base.errors import InputError, UsageError
+from linkseek.indexer.files.listing import describe_folder
+from linkseek.indexer.files.sources import read_head
+from linkseek.indexer.readers.reader import Reader
 
 _LONG_LINE = 1 << 24
 
@@ -20,8 +20,8 @@ _LONG_LINE = 1 << 24
 def all_readers() -> dict[str, type[Reader]]:
     """Every format by name, in alphabetical order of their files."""
     readers: dict[str, type[Reader]] = {}
-    for module in sorted(info.name for info in pkgutil.iter_modules(indexer.readers.__path__)):
-        for value in vars(importlib.import_module(f"indexer.readers.{module}")).values():
+    for module in sorted(info.name for info in pkgutil.iter_modules(linkseek.indexer.readers.__path__)):
+        for value in vars(importlib.import_module(f"linkseek.indexer.readers.{module}")).values():
             if isinstance(value, type) and issubclass(value, Reader) and "name" in vars(value):
                 readers[value.name] = value
     return readers

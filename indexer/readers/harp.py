@@ -24,12 +24,12 @@ from typing import BinaryIO, NamedTuple
 
 import xxhash
 
-from indexer.base.errors import InputError
-from indexer.documents import Document, Link
-from indexer.files.sources import read_lines
-from indexer.readers.jsonl import field_text, first_object_has, load_object
-from indexer.readers.reader import Ignored, Outcome, Reader, Record, damaged
-from indexer.store.ids import SeenIds
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.documents import Document, Link
+from linkseek.indexer.files.sources import read_lines
+from linkseek.indexer.readers.jsonl import field_text, first_object_has, load_object
+from linkseek.indexer.readers.reader import Ignored, Outcome, Reader, Record, damaged
+from linkseek.indexer.store.ids import SeenIds
 
 
 class HarpReader(Reader):

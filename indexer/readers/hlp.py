@@ -24,14 +24,14 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from indexer.base.errors import InputError
-from indexer.base.text import escaped
-from indexer.documents import Document, Link
-from indexer.files.json_stream import BLANK, read_entries
-from indexer.files.sources import AGAIN, MAX_RECORD
-from indexer.readers.folders import FolderReader
-from indexer.readers.jsonl import load_object
-from indexer.readers.reader import Ignored, Outcome, Record, damaged
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.base.text import escaped
+from linkseek.indexer.documents import Document, Link
+from linkseek.indexer.files.json_stream import BLANK, read_entries
+from linkseek.indexer.files.sources import AGAIN, MAX_RECORD
+from linkseek.indexer.readers.folders import FolderReader
+from linkseek.indexer.readers.jsonl import load_object
+from linkseek.indexer.readers.reader import Ignored, Outcome, Record, damaged
 
 _KEY = re.compile(rb'\s*("(?:[^"\\]++|\\.)*+")\s*:')
 _FIRST_KEY = re.compile(rb'\{\s*"(?:[^"\\\n]|\\.)*_[0-9]+"\s*:\s*\{')

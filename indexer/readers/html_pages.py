@@ -16,12 +16,12 @@ from collections.abc import Iterable
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from indexer.documents import Document, Redirect
-from indexer.readers.folders import PageReader
-from indexer.readers.html_text import check_cost, decode, heading_text, render, without
-from indexer.readers.layout import Blocks, Layout
-from indexer.readers.reader import Ignored, Outcome, Record
-from indexer.readers.targets import Targets, is_external, join, path_in
+from linkseek.indexer.documents import Document, Redirect
+from linkseek.indexer.readers.folders import PageReader
+from linkseek.indexer.readers.html_text import check_cost, decode, heading_text, render, without
+from linkseek.indexer.readers.layout import Blocks, Layout
+from linkseek.indexer.readers.reader import Ignored, Outcome, Record
+from linkseek.indexer.readers.targets import Targets, is_external, join, path_in
 
 # The main part of a page: the first of these selectors that matches one element.
 _MAIN = (

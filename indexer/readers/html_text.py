@@ -16,8 +16,8 @@ from contextlib import suppress
 
 from selectolax.lexbor import LexborNode
 
-from indexer.readers.layout import Blocks, Layout
-from indexer.readers.reader import damaged
+from linkseek.indexer.readers.layout import Blocks, Layout
+from linkseek.indexer.readers.reader import damaged
 
 _BOMS = [(codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be")]
 _CHARSET = re.compile(

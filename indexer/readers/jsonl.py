@@ -13,10 +13,10 @@ from typing import Any
 
 import orjson
 
-from indexer.base.errors import InputError
-from indexer.documents import Document, Link, Section
-from indexer.files.json_stream import BLANK, first_keys
-from indexer.readers.reader import Outcome, Reader, Record, damaged
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.documents import Document, Link, Section
+from linkseek.indexer.files.json_stream import BLANK, first_keys
+from linkseek.indexer.readers.reader import Outcome, Reader, Record, damaged
 
 
 class JsonlReader(Reader):

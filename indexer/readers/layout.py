@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from indexer.base.text import ZERO_WIDTH
-from indexer.documents import Link, Section
-from indexer.wikitext.characters import raised
+from linkseek.indexer.base.text import ZERO_WIDTH
+from linkseek.indexer.documents import Link, Section
+from linkseek.indexer.wikitext.characters import raised
 
 _INVISIBLE: dict[int, str | None] = (
     dict.fromkeys((*range(9), 11, *range(14, 28), *range(127, 133), *range(134, 160)))

@@ -16,12 +16,12 @@ from typing import Any
 
 import yaml
 
-from indexer.base.errors import InputError
-from indexer.documents import Document
-from indexer.readers.folders import PageReader
-from indexer.readers.layout import Layout
-from indexer.readers.markdown_text import PageLinks, first_heading, parse_markdown, render_markdown
-from indexer.readers.reader import Ignored, Outcome, Record
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.documents import Document
+from linkseek.indexer.readers.folders import PageReader
+from linkseek.indexer.readers.layout import Layout
+from linkseek.indexer.readers.markdown_text import PageLinks, first_heading, parse_markdown, render_markdown
+from linkseek.indexer.readers.reader import Ignored, Outcome, Record
 
 
 class MarkdownReader(PageReader):

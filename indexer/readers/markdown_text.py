@@ -21,10 +21,10 @@ from mdit_py_plugins.footnote import footnote_plugin
 from mdit_py_plugins.front_matter import front_matter_plugin
 from selectolax.lexbor import LexborHTMLParser
 
-from indexer.readers.html_text import check_cost, render, without
-from indexer.readers.layout import Blocks, Layout
-from indexer.readers.reader import damaged
-from indexer.readers.targets import Targets, is_external, join, path_in
+from linkseek.indexer.readers.html_text import check_cost, render, without
+from linkseek.indexer.readers.layout import Blocks, Layout
+from linkseek.indexer.readers.reader import damaged
+from linkseek.indexer.readers.targets import Targets, is_external, join, path_in
 
 _DEEPEST = 100  # a level takes several calls, and Python allows a thousand
 

@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import BinaryIO
 from xml.parsers import expat
 
-from indexer.base.errors import InputError
-from indexer.documents import Document, Redirect
-from indexer.files.sources import AGAIN
-from indexer.readers.mediawiki_titles import Site, titles_of
-from indexer.readers.reader import Ignored, Outcome, Reader, Record, damaged
-from indexer.wikitext import read_wikitext
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.documents import Document, Redirect
+from linkseek.indexer.files.sources import AGAIN
+from linkseek.indexer.readers.mediawiki_titles import Site, titles_of
+from linkseek.indexer.readers.reader import Ignored, Outcome, Reader, Record, damaged
+from linkseek.indexer.wikitext import read_wikitext
 
 MAX_PAGE_CHARACTERS = 10_000_000
 """Five times what MediaWiki allows by default. So much markup without text takes a minute and 2 GB."""

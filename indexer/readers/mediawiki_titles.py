@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import quote, unquote
 
-from indexer.wikitext.targets import Target
+from linkseek.indexer.wikitext.targets import Target
 
 
 @dataclass(frozen=True, slots=True)

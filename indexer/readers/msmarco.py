@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from statistics import median
 
-from indexer.documents import Document
-from indexer.readers.reader import Outcome, Reader, Record, damaged
+from linkseek.indexer.documents import Document
+from linkseek.indexer.readers.reader import Outcome, Reader, Record, damaged
 
 _SHORTEST_PASSAGES = 200
 """Characters. Rows of a number and a text may be questions too, which differ by their median length: it is

@@ -13,14 +13,14 @@ from collections.abc import Iterable, Iterator
 from io import BufferedReader
 from typing import BinaryIO, cast
 
-from indexer.base.errors import InputError
-from indexer.base.text import escaped
-from indexer.documents import Document
-from indexer.files.json_stream import BLANK, first_keys, read_entries
-from indexer.files.sources import MAX_RECORD, read_lines
-from indexer.readers.folders import FolderReader
-from indexer.readers.jsonl import field_text, load_object
-from indexer.readers.reader import Outcome, Record
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.base.text import escaped
+from linkseek.indexer.documents import Document
+from linkseek.indexer.files.json_stream import BLANK, first_keys, read_entries
+from linkseek.indexer.files.sources import MAX_RECORD, read_lines
+from linkseek.indexer.readers.folders import FolderReader
+from linkseek.indexer.readers.jsonl import field_text, load_object
+from linkseek.indexer.readers.reader import Outcome, Record
 
 
 class PyseriniReader(FolderReader):

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
 
-from indexer.base.errors import InputError, LinkseekError
-from indexer.documents import Document, Redirect
-from indexer.files.sources import Reading, open_source, read_lines
+from linkseek.indexer.base.errors import InputError, LinkseekError
+from linkseek.indexer.documents import Document, Redirect
+from linkseek.indexer.files.sources import Reading, open_source, read_lines
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,11 +25,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.base.errors import DamagedIndexError
-from indexer.base.progress import progress
-from indexer.encoding.shards import Shard, ShardRows
-from indexer.search.faiss_tools import import_faiss, reason, size_limits, training_sample
-from indexer.store.artifacts import atomic_file, rebuild_hint
+from linkseek.indexer.base.errors import DamagedIndexError
+from linkseek.indexer.base.progress import progress
+from linkseek.indexer.encoding.shards import Shard, ShardRows
+from linkseek.indexer.search.faiss_tools import import_faiss, reason, size_limits, training_sample
+from linkseek.indexer.store.artifacts import atomic_file, rebuild_hint
 
 COMPACT = "compact"
 CANDIDATES = 1000

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.search.faiss_tools import Hits
+from linkseek.indexer.search.faiss_tools import Hits
 
 _MANY = 64  # questions, from which products of matrices are faster than FAISS's scan of each
 _SCAN_ROWS = 8192  # that are multiplied at a time

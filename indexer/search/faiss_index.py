@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.base.devices import memory_bytes
-from indexer.base.errors import DamagedIndexError, MachineError, UsageError
-from indexer.base.progress import progress
-from indexer.base.text import byte_size
-from indexer.encoding.shards import Shard, open_shards, write_shard
-from indexer.search.compact import (
+from linkseek.indexer.base.devices import memory_bytes
+from linkseek.indexer.base.errors import DamagedIndexError, MachineError, UsageError
+from linkseek.indexer.base.progress import progress
+from linkseek.indexer.base.text import byte_size
+from linkseek.indexer.encoding.shards import Shard, open_shards, write_shard
+from linkseek.indexer.search.compact import (
     CANDIDATES,
     COMPACT,
     SAMPLE,
@@ -30,9 +30,16 @@ from indexer.search.compact import (
     empty_codes,
     write_codes,
 )
-from indexer.search.exhaustive import exact_search
-from indexer.search.faiss_tools import Hits, import_faiss, padded_result, reason, size_limits, training_sample
-from indexer.store.artifacts import VECTORS, Manifest, rebuild_hint
+from linkseek.indexer.search.exhaustive import exact_search
+from linkseek.indexer.search.faiss_tools import (
+    Hits,
+    import_faiss,
+    padded_result,
+    reason,
+    size_limits,
+    training_sample,
+)
+from linkseek.indexer.store.artifacts import VECTORS, Manifest, rebuild_hint
 
 AUTO = "auto"
 FLAT = "Flat"

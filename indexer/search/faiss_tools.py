@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.base.errors import MachineError
-from indexer.encoding.shards import Shard
+from linkseek.indexer.base.errors import MachineError
+from linkseek.indexer.encoding.shards import Shard
 
 Hits = tuple[NDArray[np.int64], NDArray[np.float32]]
 """The result of a search: rows [Q, k], scores [Q, k]."""

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.base.devices import cuda_devices
-from indexer.base.errors import LinkseekError, UsageError
-from indexer.base.log import log_line
-from indexer.search.faiss_index import FaissIndex
-from indexer.search.faiss_tools import Hits, import_faiss, padded_result
-from indexer.search.partitioned import PartitionedVectors, VectorSearch
+from linkseek.indexer.base.devices import cuda_devices
+from linkseek.indexer.base.errors import LinkseekError, UsageError
+from linkseek.indexer.base.log import log_line
+from linkseek.indexer.search.faiss_index import FaissIndex
+from linkseek.indexer.search.faiss_tools import Hits, import_faiss, padded_result
+from linkseek.indexer.search.partitioned import PartitionedVectors, VectorSearch
 
 _FAISS_MAX_DEPTH = 2048  # of FAISS on a GPU
 
@@ -99,7 +99,7 @@ class _ExactOnGpus:
     """A `Flat` index, in torch."""
 
     def __init__(self, index: FaissIndex, gpus: Sequence[str]) -> None:
-        from indexer.search.exact import ExactSearch
+        from linkseek.indexer.search.exact import ExactSearch
 
         self._search = ExactSearch(index.flat_vectors(), gpus)
         self.encoder = index.encoder

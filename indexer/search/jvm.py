@@ -16,8 +16,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from indexer.base.devices import memory_bytes
-from indexer.base.errors import MachineError
+from linkseek.indexer.base.devices import memory_bytes
+from linkseek.indexer.base.errors import MachineError
 
 _lock = threading.Lock()
 _pool: tuple[int, ThreadPoolExecutor] | None = None  # (process id, threads that Java knows)

@@ -20,8 +20,8 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from indexer.base.errors import DamagedIndexError, LinkseekError, MachineError, UsageError
-from indexer.search.jvm import java_class, java_error, java_reason, java_threads
+from linkseek.indexer.base.errors import DamagedIndexError, LinkseekError, MachineError, UsageError
+from linkseek.indexer.search.jvm import java_class, java_error, java_reason, java_threads
 
 MAX_QUERY_CHARACTERS = 1 << 17
 """The part of a query that is read; all its terms count (Lucene's limit of 1,024 terms is lifted)."""

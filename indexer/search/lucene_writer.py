@@ -17,9 +17,9 @@ from pathlib import Path
 
 import orjson
 
-from indexer.base.errors import InputError, MachineError
-from indexer.passages import PassageStore
-from indexer.search.jvm import heap_mb, java_class, java_error, java_reason, java_threads
+from linkseek.indexer.base.errors import InputError, MachineError
+from linkseek.indexer.passages import PassageStore
+from linkseek.indexer.search.jvm import heap_mb, java_class, java_error, java_reason, java_threads
 
 _BATCH_PASSAGES = 1000
 _BATCH_CHARACTERS = 2 << 20

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.search.faiss_index import joined_codes
-from indexer.search.faiss_tools import Hits, import_faiss, padded_result
+from linkseek.indexer.search.faiss_index import joined_codes
+from linkseek.indexer.search.faiss_tools import Hits, import_faiss, padded_result
 
 if TYPE_CHECKING:
-    from indexer.search.lucene_index import Hits as LuceneHits
-    from indexer.search.lucene_index import Similarity
+    from linkseek.indexer.search.lucene_index import Hits as LuceneHits
+    from linkseek.indexer.search.lucene_index import Similarity
 
 
 class VectorSearch(Protocol):

@@ -36,9 +36,9 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from indexer.base.errors import DamagedIndexError
-from indexer.base.paths import MAX_NAME, name_problem, path_problem
-from indexer.files.hashes import OnBytes, file_sha256
+from linkseek.indexer.base.errors import DamagedIndexError
+from linkseek.indexer.base.paths import MAX_NAME, name_problem, path_problem
+from linkseek.indexer.files.hashes import OnBytes, file_sha256
 
 FORMAT_VERSION = 1
 

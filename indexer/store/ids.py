@@ -14,8 +14,8 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from indexer.base.errors import DamagedIndexError
-from indexer.store.artifacts import check_array, open_array, rebuild_hint
+from linkseek.indexer.base.errors import DamagedIndexError
+from linkseek.indexer.store.artifacts import check_array, open_array, rebuild_hint
 
 
 def hash_ids(ids: Iterable[str]) -> NDArray[np.uint64]:

@@ -19,8 +19,8 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from indexer.base.errors import BusyError, DamagedIndexError, UsageError
-from indexer.store.artifacts import atomic_file, beside, is_half_written, read_json, write_json
+from linkseek.indexer.base.errors import BusyError, DamagedIndexError, UsageError
+from linkseek.indexer.store.artifacts import atomic_file, beside, is_half_written, read_json, write_json
 
 RECORD = ".linkseek.json"
 _MARK = b"linkseek: "

@@ -21,8 +21,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from indexer.base.errors import DamagedIndexError
-from indexer.store.artifacts import link_or_copy, rebuild_hint
+from linkseek.indexer.base.errors import DamagedIndexError
+from linkseek.indexer.store.artifacts import link_or_copy, rebuild_hint
 
 Row = dict[str, Any]
 

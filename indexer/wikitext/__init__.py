@@ -16,14 +16,14 @@ Source: https://www.mediawiki.org/wiki/Help:Formatting and .../Markup_spec.
 
 from __future__ import annotations
 
-from indexer.documents import Link, Section
-from indexer.wikitext.brackets import balance_brackets, hide_loose_brackets
-from indexer.wikitext.characters import literal, without_controls
-from indexer.wikitext.layout import lay_out
-from indexer.wikitext.lines import drop_tables, mark_lines
-from indexer.wikitext.render import render
-from indexer.wikitext.tags import replace_tags, take_out_extensions
-from indexer.wikitext.targets import Resolve
+from linkseek.indexer.documents import Link, Section
+from linkseek.indexer.wikitext.brackets import balance_brackets, hide_loose_brackets
+from linkseek.indexer.wikitext.characters import literal, without_controls
+from linkseek.indexer.wikitext.layout import lay_out
+from linkseek.indexer.wikitext.lines import drop_tables, mark_lines
+from linkseek.indexer.wikitext.render import render
+from linkseek.indexer.wikitext.tags import replace_tags, take_out_extensions
+from linkseek.indexer.wikitext.targets import Resolve
 
 
 def read_wikitext(source: str, resolve: Resolve) -> tuple[str, tuple[Link, ...], tuple[Section, ...]]:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 
-from indexer.wikitext.characters import GAP, literal, literal_brackets
-from indexer.wikitext.edits import Span, cut
-from indexer.wikitext.targets import Resolve
-from indexer.wikitext.templates import shape_of
+from linkseek.indexer.wikitext.characters import GAP, literal, literal_brackets
+from linkseek.indexer.wikitext.edits import Span, cut
+from linkseek.indexer.wikitext.targets import Resolve
+from linkseek.indexer.wikitext.templates import shape_of
 
 _DEEPEST = 20  # templates and links nested deeper are dropped: nobody reads them
 _EXTERNAL_LINK = re.compile(

@@ -14,9 +14,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from indexer.documents import Link, Section
-from indexer.wikitext.characters import GAP, ITEM, KEPT, KEPT_END, MARKS
-from indexer.wikitext.edits import Edit, Span, apply_edits
+from linkseek.indexer.documents import Link, Section
+from linkseek.indexer.wikitext.characters import GAP, ITEM, KEPT, KEPT_END, MARKS
+from linkseek.indexer.wikitext.edits import Edit, Span, apply_edits
 
 _WORD = re.compile(r"\w")
 _STRAY = re.compile(r"[ ,;:.]+[ ](?=[\w(])")  # left by a template before it: ", born 1950"

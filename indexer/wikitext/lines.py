@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import re
 
-from indexer.wikitext.characters import GAP, ITEM, literal
-from indexer.wikitext.edits import Span, cut
+from linkseek.indexer.wikitext.characters import GAP, ITEM, literal
+from linkseek.indexer.wikitext.edits import Span, cut
 
 _TABLE_EDGE = re.compile(rf"^[ \t:*#{GAP}]*(?:(\{{\|)|\|\}}(?!\}}))[^\n]*", re.MULTILINE)
 _QUOTED_LINE = re.compile(r"^.*''.*$", re.MULTILINE)

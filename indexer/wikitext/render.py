@@ -25,11 +25,11 @@ try:
 except ImportError:  # where it was installed without a compiler
     from mwparserfromhell.parser.tokenizer import Tokenizer
 
-from indexer.documents import Link, Section
-from indexer.wikitext.characters import GAP, plain
-from indexer.wikitext.layout import lay_out
-from indexer.wikitext.targets import Resolve
-from indexer.wikitext.templates import shape_of
+from linkseek.indexer.documents import Link, Section
+from linkseek.indexer.wikitext.characters import GAP, plain
+from linkseek.indexer.wikitext.layout import lay_out
+from linkseek.indexer.wikitext.targets import Resolve
+from linkseek.indexer.wikitext.templates import shape_of
 
 # Letters after a link belong to it: [[planet]]s. MediaWiki lists them for each language; scripts
 # without lower case, such as Chinese, have none.

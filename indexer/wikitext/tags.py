@@ -13,7 +13,7 @@ from __future__ import annotations
 import html
 import re
 
-from indexer.wikitext.characters import GAP, ITEM, KEPT, KEPT_END, raised
+from linkseek.indexer.wikitext.characters import GAP, ITEM, KEPT, KEPT_END, raised
 
 RAW = ("nowiki", "pre", "source", "syntaxhighlight")  # their content is text and not markup
 DROPPED = (

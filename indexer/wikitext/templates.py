@@ -16,7 +16,7 @@ from typing import Final
 
 from mwparserfromhell.wikicode import Wikicode
 
-from indexer.wikitext.characters import MARKS, raised
+from linkseek.indexer.wikitext.characters import MARKS, raised
 
 _SYMBOLS: Final = {
     "nbsp": " ", "space": " ", "spaces": " ", "thinsp": " ", "thin space": " ", "ndash": "–",

@@ -1,6 +1,6 @@
 """The neural re-rankers that the papers compare with: K-NRM, Conv-KNRM, DRMM, DUET (HARP, section 4.2).
 
-They are trained by `reranker.finetune` with `[model] kind = "knrm"` and so on, and opened by `open_scorer`
+They are trained by `linkseek finetune` with `[model] kind = "knrm"` and so on, and opened by `open_scorer`
 like any other re-ranker: same inputs, same losses, same checkpoints.
 """
 
@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from indexer.base.errors import DamagedIndexError
-from indexer.store.artifacts import read_json
+from linkseek.indexer.base.errors import DamagedIndexError
+from linkseek.indexer.store.artifacts import read_json
 
 KIND = "linkseek_baseline"
 """The key of config.json that says which one a folder holds."""

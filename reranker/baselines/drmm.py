@@ -14,7 +14,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from reranker.baselines.shared import Baseline, Words, cosines, same_words
+from linkseek.reranker.baselines.shared import Baseline, Words, cosines, same_words
 
 
 class Drmm(Baseline):

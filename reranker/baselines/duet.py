@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from reranker.baselines.shared import Baseline, Words, same_words
+from linkseek.reranker.baselines.shared import Baseline, Words, same_words
 
 _WINDOW = 3  # words of a convolution
 

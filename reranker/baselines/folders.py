@@ -19,20 +19,20 @@ from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from torch import Tensor
 
-from indexer.base.devices import cuda_devices
-from indexer.base.errors import InputError
-from indexer.encoding.batches import Parallel
-from indexer.store.artifacts import read_json, write_json
-from reranker.baselines import KIND
-from reranker.baselines.drmm import Drmm
-from reranker.baselines.duet import Duet
-from reranker.baselines.knrm import ConvKnrm, Knrm
-from reranker.baselines.shared import Baseline
-from retriever.models.engine import Opened, torch_forward
-from retriever.models.facts import ModelFacts
-from retriever.models.folders import model_sha256
-from retriever.models.library import from_folder
-from retriever.models.torch_engine import ModuleChain
+from linkseek.indexer.base.devices import cuda_devices
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.encoding.batches import Parallel
+from linkseek.indexer.store.artifacts import read_json, write_json
+from linkseek.reranker.baselines import KIND
+from linkseek.reranker.baselines.drmm import Drmm
+from linkseek.reranker.baselines.duet import Duet
+from linkseek.reranker.baselines.knrm import ConvKnrm, Knrm
+from linkseek.reranker.baselines.shared import Baseline
+from linkseek.retriever.models.engine import Opened, torch_forward
+from linkseek.retriever.models.facts import ModelFacts
+from linkseek.retriever.models.folders import model_sha256
+from linkseek.retriever.models.library import from_folder
+from linkseek.retriever.models.torch_engine import ModuleChain
 
 BASELINES: dict[str, type[Baseline]] = {model.kind: model for model in (Knrm, ConvKnrm, Drmm, Duet)}
 

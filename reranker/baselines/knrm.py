@@ -26,7 +26,7 @@ from itertools import product
 import torch
 from torch import Tensor, nn
 
-from reranker.baselines.shared import Baseline, Words, cosines
+from linkseek.reranker.baselines.shared import Baseline, Words, cosines
 
 _SMALLEST = 1e-10
 _SCALE = 0.01

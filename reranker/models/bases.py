@@ -15,8 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from indexer.base.errors import InputError
-from retriever.models.bases import (
+from linkseek.indexer.base.errors import InputError
+from linkseek.retriever.models.bases import (
     ADAPTER_WEIGHTS,
     bind_adapters,
     check_base,
@@ -24,9 +24,9 @@ from retriever.models.bases import (
     open_base,
     read_adapters,
 )
-from retriever.models.folders import base_folder, base_name, is_cross_encoder, model_sha256
-from retriever.models.library import ONLY_LOCAL, load_library_model, quiet
-from retriever.models.locations import ADAPTER, Kind, find_base, find_model, shipped_models
+from linkseek.retriever.models.folders import base_folder, base_name, is_cross_encoder, model_sha256
+from linkseek.retriever.models.library import ONLY_LOCAL, load_library_model, quiet
+from linkseek.retriever.models.locations import ADAPTER, Kind, find_base, find_model, shipped_models
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder

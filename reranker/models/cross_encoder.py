@@ -19,20 +19,20 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Encoding
 
-from indexer.base.errors import InputError
-from indexer.encoding.batches import TokenRows, encode_texts
-from reranker.models.bases import open_cross_encoder
-from reranker.pair_texts import AFTER_TITLE, TITLE, URL_PLACE, URL_SEPARATOR, PairFormat, Readable
-from retriever.models.engine import Engine, Opened
-from retriever.models.facts import ModelFacts
-from retriever.models.folders import is_cross_encoder, makes_vectors
-from retriever.models.library import fast_tokenizer, text_prompts
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.encoding.batches import TokenRows, encode_texts
+from linkseek.reranker.models.bases import open_cross_encoder
+from linkseek.reranker.pair_texts import AFTER_TITLE, TITLE, URL_PLACE, URL_SEPARATOR, PairFormat, Readable
+from linkseek.retriever.models.engine import Engine, Opened
+from linkseek.retriever.models.facts import ModelFacts
+from linkseek.retriever.models.folders import is_cross_encoder, makes_vectors
+from linkseek.retriever.models.library import fast_tokenizer, text_prompts
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
 
-    from indexer.encoding.encode import OnRows
-    from retriever.models.torch_engine import ModuleChain
+    from linkseek.indexer.encoding.encode import OnRows
+    from linkseek.retriever.models.torch_engine import ModuleChain
 
 BLOCK_PAIRS = 8_192
 """Pairs in memory at the same time."""
@@ -98,8 +98,8 @@ def token_rows(encodings: Iterable[Encoding]) -> TokenRows:
 
 def load_cross_encoder(folder: Path, name: str) -> tuple[ModuleChain, ModelFacts]:
     """A cross-encoder from token ids to one score. Raises `InputError` for another kind of model."""
-    from reranker.models.first_token import read_first_token
-    from retriever.models.torch_engine import ModuleChain
+    from linkseek.reranker.models.first_token import read_first_token
+    from linkseek.retriever.models.torch_engine import ModuleChain
 
     if not is_cross_encoder(folder) and makes_vectors(folder):
         raise bi_encoder_error(name)

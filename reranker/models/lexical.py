@@ -13,12 +13,12 @@ from dataclasses import asdict
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.base.errors import InputError
-from indexer.encoding.encode import OnRows
-from indexer.index import Index
-from indexer.search.lucene_index import BM25, Dirichlet, Similarity
-from reranker.candidates import Candidates
-from retriever.ranking import Query
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.encoding.encode import OnRows
+from linkseek.indexer.index import Index
+from linkseek.indexer.search.lucene_index import BM25, Dirichlet, Similarity
+from linkseek.reranker.candidates import Candidates
+from linkseek.retriever.ranking import Query
 
 LEXICAL: Mapping[str, Similarity] = {"bm25": BM25(), "query-likelihood": Dirichlet()}
 """The names of these re-rankers, with the settings of the pipelines `bm25` and `ql`."""

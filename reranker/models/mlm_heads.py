@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from indexer.base.errors import InputError
-from retriever.models.library import ONLY_LOCAL, from_folder, quiet
-from retriever.models.locations import ADAPTER
+from linkseek.indexer.base.errors import InputError
+from linkseek.retriever.models.library import ONLY_LOCAL, from_folder, quiet
+from linkseek.retriever.models.locations import ADAPTER
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -10,16 +10,16 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.encoding.batches import TokenRows, encode_texts
-from indexer.encoding.encode import OnRows
-from reranker.baselines import is_baseline
-from reranker.models.bases import CROSS_ENCODER
-from reranker.models.cross_encoder import BLOCK_PAIRS, Scorer, bi_encoder_error, load_cross_encoder
-from reranker.pair_texts import PairFormat, Readable
-from retriever.models.biencoder import BiEncoder, open_biencoder
-from retriever.models.engine import Engine, open_engine
-from retriever.models.folders import model_sha256
-from retriever.models.locations import (
+from linkseek.indexer.encoding.batches import TokenRows, encode_texts
+from linkseek.indexer.encoding.encode import OnRows
+from linkseek.reranker.baselines import is_baseline
+from linkseek.reranker.models.bases import CROSS_ENCODER
+from linkseek.reranker.models.cross_encoder import BLOCK_PAIRS, Scorer, bi_encoder_error, load_cross_encoder
+from linkseek.reranker.pair_texts import PairFormat, Readable
+from linkseek.retriever.models.biencoder import BiEncoder, open_biencoder
+from linkseek.retriever.models.engine import Engine, open_engine
+from linkseek.retriever.models.folders import model_sha256
+from linkseek.retriever.models.locations import (
     BI_ENCODER,
     DEFAULT_ENCODER,
     Kind,
@@ -89,7 +89,7 @@ def open_scorer(name: str, device: str = "auto", precision: Precision = "auto") 
     if not is_here(model, CROSS_ENCODER) and model in (DEFAULT_ENCODER, *shipped_models(BI_ENCODER)):
         raise bi_encoder_error(model)
     if is_baseline(Path(model)):
-        from reranker.baselines.folders import open_baseline
+        from linkseek.reranker.baselines.folders import open_baseline
 
         return Scorer(open_baseline(model, device))
     return Scorer(open_engine(CROSS_ENCODER, load_cross_encoder, model, device, precision))

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.base.errors import InputError
-from retriever.links.sentences import Span
-from retriever.models.bases import open_base
-from retriever.models.library import quiet
+from linkseek.indexer.base.errors import InputError
+from linkseek.retriever.links.sentences import Span
+from linkseek.retriever.models.bases import open_base
+from linkseek.retriever.models.library import quiet
 
 _MAX_WEIGHTS = 1 << 20  # B * L * L of a batch; 48 MB for a layer of twelve heads
 _HINT = "Choose an encoder with self-attention whose weights transformers can return, such as a BERT."

@@ -21,10 +21,10 @@ from typing import Any, ClassVar, Literal, Self, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
-from reranker.contrasts import Contrast
-from reranker.objectives.examples import document_text
-from reranker.objectives.source import Source
-from retriever.objectives.examples import Example, Text
+from linkseek.reranker.contrasts import Contrast
+from linkseek.reranker.objectives.examples import document_text
+from linkseek.reranker.objectives.source import Source
+from linkseek.retriever.objectives.examples import Example, Text
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from indexer.base.text import WORD
-from reranker.contrasts import TextPair
-from reranker.objectives.source import Source
-from retriever.links.sentences import Span
-from retriever.objectives.examples import Text, passage_text
+from linkseek.indexer.base.text import WORD
+from linkseek.reranker.contrasts import TextPair
+from linkseek.reranker.objectives.source import Source
+from linkseek.retriever.links.sentences import Span
+from linkseek.retriever.objectives.examples import Text, passage_text
 
 
 def document_text(pair: TextPair, id_: str = "", note: str = "") -> Text:

@@ -20,14 +20,14 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-import retriever.objectives.base
-from reranker.contrasts import Contrast, TextPair
-from reranker.objectives.base import Objective, setting
-from reranker.objectives.source import Source
-from retriever.objectives.base import pairs_without_query_link
-from retriever.objectives.examples import Example, passage_text
-from retriever.objectives.ict import InverseCloze
-from retriever.objectives.wlp import WikiLinkPrediction
+import linkseek.retriever.objectives.base
+from linkseek.reranker.contrasts import Contrast, TextPair
+from linkseek.reranker.objectives.base import Objective, setting
+from linkseek.reranker.objectives.source import Source
+from linkseek.retriever.objectives.base import pairs_without_query_link
+from linkseek.retriever.objectives.examples import Example, passage_text
+from linkseek.retriever.objectives.ict import InverseCloze
+from linkseek.retriever.objectives.wlp import WikiLinkPrediction
 
 _TRIES = 16
 
@@ -36,7 +36,7 @@ _TRIES = 16
 class FromPairs(Objective):
     """What `ict` and `wlp` share."""
 
-    pairs: ClassVar[retriever.objectives.base.Objective]
+    pairs: ClassVar[linkseek.retriever.objectives.base.Objective]
     """The objective that makes the pairs."""
 
     negatives: int = setting(1, "worse documents in a contrast", ge=1, le=1000)

@@ -23,17 +23,17 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.base.text import WORD
-from reranker.contrasts import Contrast, TextPair
-from reranker.objectives.attentions import Attended, Attentions, open_attentions
-from reranker.objectives.base import Objective, setting
-from reranker.objectives.examples import document_text, text_around
-from reranker.objectives.source import Source
-from reranker.objectives.words import MEAN_WORDS, draw_count, stop_words, words_of
-from retriever.links.sentences import Span
-from retriever.links.source import stripped_span
-from retriever.models.locations import DEFAULT_ENCODER
-from retriever.objectives.examples import Example
+from linkseek.indexer.base.text import WORD
+from linkseek.reranker.contrasts import Contrast, TextPair
+from linkseek.reranker.objectives.attentions import Attended, Attentions, open_attentions
+from linkseek.reranker.objectives.base import Objective, setting
+from linkseek.reranker.objectives.examples import document_text, text_around
+from linkseek.reranker.objectives.source import Source
+from linkseek.reranker.objectives.words import MEAN_WORDS, draw_count, stop_words, words_of
+from linkseek.retriever.links.sentences import Span
+from linkseek.retriever.links.source import stripped_span
+from linkseek.retriever.models.locations import DEFAULT_ENCODER
+from linkseek.retriever.objectives.examples import Example
 
 _MIN_SENTENCE_WORDS, _MIN_PAGE_WORDS = 3, 5
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from reranker.contrasts import Contrast
-from reranker.objectives.attentions import Attended
-from reranker.objectives.harp import (
+from linkseek.reranker.contrasts import Contrast
+from linkseek.reranker.objectives.attentions import Attended
+from linkseek.reranker.objectives.harp import (
     Harp,
     Plan,
     anchor_example,
@@ -26,9 +26,9 @@ from reranker.objectives.harp import (
     mentions_beginning_with,
     page_of,
 )
-from reranker.objectives.source import Source
-from reranker.objectives.words import draw_count
-from retriever.objectives.examples import Example
+from linkseek.reranker.objectives.source import Source
+from linkseek.reranker.objectives.words import draw_count
+from linkseek.retriever.objectives.examples import Example
 
 _TRIES = 16
 

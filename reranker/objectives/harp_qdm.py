@@ -16,12 +16,20 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.store.ids import hash_ids
-from reranker.contrasts import Contrast
-from reranker.objectives.attentions import Attended
-from reranker.objectives.harp import Harp, Plan, anchor_example, anchor_key, mention_of, page_of, usable_links
-from reranker.objectives.source import Source
-from retriever.objectives.examples import Example
+from linkseek.indexer.store.ids import hash_ids
+from linkseek.reranker.contrasts import Contrast
+from linkseek.reranker.objectives.attentions import Attended
+from linkseek.reranker.objectives.harp import (
+    Harp,
+    Plan,
+    anchor_example,
+    anchor_key,
+    mention_of,
+    page_of,
+    usable_links,
+)
+from linkseek.reranker.objectives.source import Source
+from linkseek.retriever.objectives.examples import Example
 
 _MAX_PAGES = 10
 

@@ -17,10 +17,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from reranker.contrasts import Contrast
-from reranker.objectives.attentions import Attended
-from reranker.objectives.examples import document_text, text_around
-from reranker.objectives.harp import (
+from linkseek.reranker.contrasts import Contrast
+from linkseek.reranker.objectives.attentions import Attended
+from linkseek.reranker.objectives.examples import document_text, text_around
+from linkseek.reranker.objectives.harp import (
     Harp,
     Mention,
     Plan,
@@ -30,8 +30,8 @@ from reranker.objectives.harp import (
     page_of,
     softmax,
 )
-from reranker.objectives.source import Source
-from retriever.objectives.examples import Example, span_in
+from linkseek.reranker.objectives.source import Source
+from linkseek.retriever.objectives.examples import Example, span_in
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from reranker.contrasts import Contrast
-from reranker.objectives.attentions import Attended
-from reranker.objectives.examples import compared_text, text_around
-from reranker.objectives.harp import Harp, Plan, mention_of, page_of, usable_links
-from reranker.objectives.source import Source
-from reranker.objectives.words import words_of
-from retriever.objectives.examples import Example, Text
+from linkseek.reranker.contrasts import Contrast
+from linkseek.reranker.objectives.attentions import Attended
+from linkseek.reranker.objectives.examples import compared_text, text_around
+from linkseek.reranker.objectives.harp import Harp, Plan, mention_of, page_of, usable_links
+from linkseek.reranker.objectives.source import Source
+from linkseek.reranker.objectives.words import words_of
+from linkseek.retriever.objectives.examples import Example, Text
 
 
 @dataclass(frozen=True)

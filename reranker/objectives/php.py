@@ -30,12 +30,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from reranker.contrasts import Contrast, TextPair
-from reranker.objectives.base import Objective, setting
-from reranker.objectives.examples import document_text, text_around
-from reranker.objectives.source import Source
-from retriever.links.sentences import Span
-from retriever.objectives.examples import Example
+from linkseek.reranker.contrasts import Contrast, TextPair
+from linkseek.reranker.objectives.base import Objective, setting
+from linkseek.reranker.objectives.examples import document_text, text_around
+from linkseek.reranker.objectives.source import Source
+from linkseek.retriever.links.sentences import Span
+from linkseek.retriever.objectives.examples import Example
 
 _SHOWN_WORSE = 2  # worse documents of an example for people
 _GROUPS = {

@@ -29,13 +29,19 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from reranker.contrasts import Contrast, TextPair
-from reranker.objectives.base import Objective, setting
-from reranker.objectives.examples import compared_text
-from reranker.objectives.source import Source
-from reranker.objectives.unigrams import Collection, DocumentModel, Sampler, count_words, document_words
-from reranker.objectives.words import MEAN_WORDS, draw_count
-from retriever.objectives.examples import Example, Text
+from linkseek.reranker.contrasts import Contrast, TextPair
+from linkseek.reranker.objectives.base import Objective, setting
+from linkseek.reranker.objectives.examples import compared_text
+from linkseek.reranker.objectives.source import Source
+from linkseek.reranker.objectives.unigrams import (
+    Collection,
+    DocumentModel,
+    Sampler,
+    count_words,
+    document_words,
+)
+from linkseek.reranker.objectives.words import MEAN_WORDS, draw_count
+from linkseek.retriever.objectives.examples import Example, Text
 
 _TRIES = 16
 

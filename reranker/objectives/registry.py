@@ -7,11 +7,11 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-import reranker.objectives
-from indexer.base.errors import UsageError
-from indexer.base.settings import nearest
-from reranker.objectives.base import Objective, Setting
-from retriever.objectives.registry import named_classes
+import linkseek.reranker.objectives
+from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.base.settings import nearest
+from linkseek.reranker.objectives.base import Objective, Setting
+from linkseek.retriever.objectives.registry import named_classes
 
 Mix = Mapping[str, tuple[Objective, float]]
 """Objectives with their weights, which are above 0, by name."""
@@ -25,7 +25,7 @@ MIXES: dict[str, dict[str, float]] = {
 @cache
 def all_objectives() -> dict[str, type[Objective]]:
     """Every objective by name, in alphabetical order of their files."""
-    return named_classes(reranker.objectives, Objective)
+    return named_classes(linkseek.reranker.objectives, Objective)
 
 
 @cache

@@ -8,9 +8,9 @@ from functools import cached_property
 
 import numpy as np
 
-import retriever.links.source
-from reranker.contrasts import TextPair
-from reranker.objectives.groups import LinkGroups
+import linkseek.retriever.links.source
+from linkseek.reranker.contrasts import TextPair
+from linkseek.reranker.objectives.groups import LinkGroups
 
 DOCUMENT_WORDS = 512
 """The words of a document that are kept (PROP's code): more than an encoder of 512 tokens reads."""
@@ -18,7 +18,7 @@ DOCUMENT_WORDS = 512
 _FIRST_WORDS = re.compile(rf"\S++(?:\s++\S++){{0,{DOCUMENT_WORDS - 1}}}")
 
 
-class Source(retriever.links.source.Source):
+class Source(linkseek.retriever.links.source.Source):
     """An index to mine from."""
 
     @cached_property

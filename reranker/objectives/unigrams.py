@@ -21,8 +21,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from reranker.objectives.source import Source
-from reranker.objectives.words import stop_words, words_of
+from linkseek.reranker.objectives.source import Source
+from linkseek.reranker.objectives.words import stop_words, words_of
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from functools import cache
 
 import numpy as np
 
-from indexer.base.errors import UsageError
-from indexer.base.text import WORD
-from indexer.search.jvm import anserini_jar
+from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.base.text import WORD
+from linkseek.indexer.search.jvm import anserini_jar
 
 _LISTS = {
     "da": "danish", "de": "german", "en": "english", "es": "spanish", "fi": "finnish", "fr": "french",

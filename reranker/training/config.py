@@ -13,10 +13,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, model_validator
 
-from indexer.base.paths import name_problem
-from indexer.base.settings import Settings
-from reranker.pair_texts import UrlPlace
-from retriever.training.config import (
+from linkseek.indexer.base.paths import name_problem
+from linkseek.indexer.base.settings import Settings
+from linkseek.reranker.pair_texts import UrlPlace
+from linkseek.retriever.training.config import (
     BiEncoderTeacherSettings,
     Count,
     OutputSettings,
@@ -59,7 +59,7 @@ class GroupSettings(Settings):
     """Labelled pairs, or a run with judgements."""
 
     pairs: list[Path] = Field(default_factory=list)
-    """labelled pairs, as `retriever.negatives` writes them, or DPR's"""
+    """labelled pairs, as `linkseek negatives` writes them, or DPR's"""
     index: Path | None = None
     """instead of pairs: the index that a run was made with"""
     run: Path | None = None
@@ -159,7 +159,7 @@ class FinetuneConfig(Settings):
 
     CONFIG is a TOML file with the tables below; configs/*reranker.toml are examples. Started again after an
     interruption, the same command resumes from the last checkpoint. On several GPUs:
-    accelerate launch -m reranker.finetune CONFIG
+    accelerate launch -m linkseek finetune CONFIG
     """
 
     hint = "See docs/reranking-training.md for all settings."
@@ -228,7 +228,7 @@ class StageSettings(Settings):
     name: Annotated[str, Field(pattern=r"^[\w.-]+$"), AfterValidator(_can_name_a_folder)]
     """of the stage, in the log and in messages"""
     contrasts: Annotated[list[Path], Field(min_length=1)]
-    """files of `reranker.mine`; one without a contrast is skipped, as is a stage that has no other"""
+    """files of `linkseek mine-contrasts`; one without a contrast is skipped, as is a stage without others"""
     weights: list[Rate] = Field(default_factory=list)
     """of these files in an epoch, which is as long as the scarcest allows; by default all"""
     loss: LossKind | None = None
@@ -259,7 +259,7 @@ class PretrainConfig(Settings):
 
     CONFIG is a TOML file with the tables below; configs/{prop,harp,php}-pretrain.toml are examples. Started
     again after an interruption, the same command resumes from the last checkpoint. On several GPUs:
-    accelerate launch -m reranker.pretrain CONFIG
+    accelerate launch -m linkseek pretrain CONFIG
     """
 
     hint = "See docs/pretraining-rerankers.md for all settings."

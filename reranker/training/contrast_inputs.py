@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from reranker.contrasts import Contrast, TextPair
-from reranker.models.cross_encoder import token_rows
-from reranker.objectives.registry import all_objectives
-from reranker.training.config import LossKind
-from reranker.training.group_inputs import Features, GroupCollator, Pairs, PairTokenizer, Reader
-from reranker.training.masks import NOT_PREDICTED, Masks
-from retriever.models.biencoder import TextFormat
-from retriever.training.batches import Sample
-from retriever.training.pair_inputs import draw
+from linkseek.reranker.contrasts import Contrast, TextPair
+from linkseek.reranker.models.cross_encoder import token_rows
+from linkseek.reranker.objectives.registry import all_objectives
+from linkseek.reranker.training.config import LossKind
+from linkseek.reranker.training.group_inputs import Features, GroupCollator, Pairs, PairTokenizer, Reader
+from linkseek.reranker.training.masks import NOT_PREDICTED, Masks
+from linkseek.retriever.models.biencoder import TextFormat
+from linkseek.retriever.training.batches import Sample
+from linkseek.retriever.training.pair_inputs import draw
 
 LABELS, MASKED_IDS = "labels", "masked_ids"
 """Among the features: the tokens to predict, -100 elsewhere; the masked tokens of a second pass."""

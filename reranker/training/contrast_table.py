@@ -17,15 +17,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
-from indexer.files.hashes import combined_sha256, file_sha256
-from indexer.store.artifacts import temporary_path
-from indexer.store.tables import Row, Table, TableWriter
-from reranker.contrasts import Contrast, TextPair, number_contrasts
-from reranker.objectives.registry import all_objectives
-from reranker.training.config import LossKind
-from retriever.training.batches import Sample
-from retriever.training.lifecycle import existing
-from retriever.training.sample_table import SampleTable
+from linkseek.indexer.files.hashes import combined_sha256, file_sha256
+from linkseek.indexer.store.artifacts import temporary_path
+from linkseek.indexer.store.tables import Row, Table, TableWriter
+from linkseek.reranker.contrasts import Contrast, TextPair, number_contrasts
+from linkseek.reranker.objectives.registry import all_objectives
+from linkseek.reranker.training.config import LossKind
+from linkseek.retriever.training.batches import Sample
+from linkseek.retriever.training.lifecycle import existing
+from linkseek.retriever.training.sample_table import SampleTable
 
 _PAIR = pa.struct(
     [

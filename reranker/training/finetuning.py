@@ -24,18 +24,25 @@ from accelerate.utils import set_seed
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from indexer.base.progress import progress
-from indexer.base.settings import settings_text
-from indexer.files.hashes import combined_sha256, file_sha256
-from indexer.index import Index
-from indexer.store.artifacts import atomic_file, write_atomically
-from reranker.candidates import read_candidates
-from reranker.models.scoring import open_scorer
-from reranker.reranking import Reranker
-from reranker.training.config import FinetuneConfig
-from reranker.training.group_inputs import Goals, GroupCollator, GroupTexts, PairTokenizer
-from reranker.training.group_loss import LOSSES, TAUGHT, GroupLoss, TaughtLoss, batch_loss, with_teacher
-from reranker.training.groups import (
+from linkseek.indexer.base.progress import progress
+from linkseek.indexer.base.settings import settings_text
+from linkseek.indexer.files.hashes import combined_sha256, file_sha256
+from linkseek.indexer.index import Index
+from linkseek.indexer.store.artifacts import atomic_file, write_atomically
+from linkseek.reranker.candidates import read_candidates
+from linkseek.reranker.models.scoring import open_scorer
+from linkseek.reranker.reranking import Reranker
+from linkseek.reranker.training.config import FinetuneConfig
+from linkseek.reranker.training.group_inputs import Goals, GroupCollator, GroupTexts, PairTokenizer
+from linkseek.reranker.training.group_loss import (
+    LOSSES,
+    TAUGHT,
+    GroupLoss,
+    TaughtLoss,
+    batch_loss,
+    with_teacher,
+)
+from linkseek.reranker.training.groups import (
     GroupTable,
     data_sha256,
     draw_queries,
@@ -46,18 +53,18 @@ from reranker.training.groups import (
     query_numbers,
     read_folds,
 )
-from reranker.training.reciprocal_rank import DevGroups
-from reranker.training.reranker_cards import finetuned_card
-from reranker.training.trainable_cross_encoder import open_trainable
-from retriever.mining.pairs import Pair
-from retriever.models.folders import model_sha256
-from retriever.models.locations import find_model
-from retriever.queries import read_queries
-from retriever.ranking import Ranking
-from retriever.search.runs import run_lines
-from retriever.training.lifecycle import SETTINGS, Run, existing, fingerprint, is_finished, open_run
-from retriever.training.loop import DevMeasure, Task, train_steps
-from retriever.training.teacher import TeacherTexts, open_teacher
+from linkseek.reranker.training.reciprocal_rank import DevGroups
+from linkseek.reranker.training.reranker_cards import finetuned_card
+from linkseek.reranker.training.trainable_cross_encoder import open_trainable
+from linkseek.retriever.mining.pairs import Pair
+from linkseek.retriever.models.folders import model_sha256
+from linkseek.retriever.models.locations import find_model
+from linkseek.retriever.queries import read_queries
+from linkseek.retriever.ranking import Ranking
+from linkseek.retriever.search.runs import run_lines
+from linkseek.retriever.training.lifecycle import SETTINGS, Run, existing, fingerprint, is_finished, open_run
+from linkseek.retriever.training.loop import DevMeasure, Task, train_steps
+from linkseek.retriever.training.teacher import TeacherTexts, open_teacher
 
 
 def finetune(config: FinetuneConfig) -> None:

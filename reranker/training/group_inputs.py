@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from tokenizers import Encoding
 from torch import Tensor
 
-from indexer.encoding.batches import TokenRows
-from reranker.models.cross_encoder import token_rows
-from retriever.mining.pairs import Context, Pair
-from retriever.models.biencoder import TextFormat
-from retriever.models.facts import ModelFacts, open_tokenizer, padded
-from retriever.training.batches import Sample
-from retriever.training.pair_inputs import context_keys, draw, key_of
-from retriever.training.teacher import Teacher
+from linkseek.indexer.encoding.batches import TokenRows
+from linkseek.reranker.models.cross_encoder import token_rows
+from linkseek.retriever.mining.pairs import Context, Pair
+from linkseek.retriever.models.biencoder import TextFormat
+from linkseek.retriever.models.facts import ModelFacts, open_tokenizer, padded
+from linkseek.retriever.training.batches import Sample
+from linkseek.retriever.training.pair_inputs import context_keys, draw, key_of
+from linkseek.retriever.training.teacher import Teacher
 
 Pairs = list[tuple[str, str]]
 Features = dict[str, Tensor]

@@ -37,8 +37,8 @@ from itertools import accumulate
 import torch
 from torch import Tensor, nn
 
-from reranker.training.config import LossKind, TaughtLossKind
-from retriever.training.gradcache import Piece, cached_loss, synchronised
+from linkseek.reranker.training.config import LossKind, TaughtLossKind
+from linkseek.retriever.training.gradcache import Piece, cached_loss, synchronised
 
 GroupLoss = Callable[[Tensor, Tensor], Tensor]
 """(scores [B, 1 + n], the mask of texts, bool [B, 1 + n]) -> the loss of each group [B]."""

@@ -15,17 +15,17 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.base.errors import InputError
-from indexer.files.hashes import combined_sha256, file_sha256
-from indexer.files.sources import open_source, read_lines
-from indexer.index import Index
-from indexer.store.tables import Row
-from reranker.pair_texts import UrlPlace
-from reranker.training.config import GroupSettings
-from reranker.training.run_groups import RunGroupTable, run_groups
-from retriever.mining.pairs import Context, Pair, read_pairs
-from retriever.training.lifecycle import existing
-from retriever.training.pair_table import PairTable, table_rows
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.files.hashes import combined_sha256, file_sha256
+from linkseek.indexer.files.sources import open_source, read_lines
+from linkseek.indexer.index import Index
+from linkseek.indexer.store.tables import Row
+from linkseek.reranker.pair_texts import UrlPlace
+from linkseek.reranker.training.config import GroupSettings
+from linkseek.reranker.training.run_groups import RunGroupTable, run_groups
+from linkseek.retriever.mining.pairs import Context, Pair, read_pairs
+from linkseek.retriever.training.lifecycle import existing
+from linkseek.retriever.training.pair_table import PairTable, table_rows
 
 T = TypeVar("T")
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Encoding
 
-from reranker.contrasts import TextPair
+from linkseek.reranker.contrasts import TextPair
 
 NOT_PREDICTED = -100
 _MASKED, _REPLACED = 0.8, 0.9  # cumulated shares

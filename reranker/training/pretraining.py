@@ -20,19 +20,19 @@ from accelerate.utils import set_seed
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from indexer.base.errors import InputError
-from indexer.base.progress import progress
-from indexer.files.hashes import combined_sha256
-from reranker.training.config import WARMUP, ContrastTrainingSettings, PretrainConfig, StageSettings
-from reranker.training.contrast_inputs import LABELS, ContrastCollator, ContrastTexts
-from reranker.training.contrast_table import ContrastTable, by_loss, draw_mix, open_contrasts
-from reranker.training.group_inputs import PairTokenizer
-from reranker.training.group_loss import LOSSES, batch_loss
-from reranker.training.reranker_cards import pretrained_card
-from reranker.training.two_heads import TOKEN_WEIGHT, Pretrainable, open_pretrainable
-from retriever.training import checkpoints
-from retriever.training.lifecycle import LOG, Run, fingerprint, is_finished, open_run, without_paths
-from retriever.training.loop import Task, train_steps
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.base.progress import progress
+from linkseek.indexer.files.hashes import combined_sha256
+from linkseek.reranker.training.config import WARMUP, ContrastTrainingSettings, PretrainConfig, StageSettings
+from linkseek.reranker.training.contrast_inputs import LABELS, ContrastCollator, ContrastTexts
+from linkseek.reranker.training.contrast_table import ContrastTable, by_loss, draw_mix, open_contrasts
+from linkseek.reranker.training.group_inputs import PairTokenizer
+from linkseek.reranker.training.group_loss import LOSSES, batch_loss
+from linkseek.reranker.training.reranker_cards import pretrained_card
+from linkseek.reranker.training.two_heads import TOKEN_WEIGHT, Pretrainable, open_pretrainable
+from linkseek.retriever.training import checkpoints
+from linkseek.retriever.training.lifecycle import LOG, Run, fingerprint, is_finished, open_run, without_paths
+from linkseek.retriever.training.loop import Task, train_steps
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,10 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from indexer.encoding.batches import Parallel, Tokens, encode_texts
-from reranker.training.group_inputs import GroupTexts, PairTokenizer
-from reranker.training.group_loss import read_scores
-from retriever.mining.pairs import Pair
+from linkseek.indexer.encoding.batches import Parallel, Tokens, encode_texts
+from linkseek.reranker.training.group_inputs import GroupTexts, PairTokenizer
+from linkseek.reranker.training.group_loss import read_scores
+from linkseek.retriever.mining.pairs import Pair
 
 CUT = 10
 

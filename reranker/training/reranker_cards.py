@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from reranker.training.config import CrossEncoderSettings, FinetuneConfig, PairTextSettings, PretrainConfig
-from retriever.training.card import card, public_name
+from linkseek.reranker.training.config import (
+    CrossEncoderSettings,
+    FinetuneConfig,
+    PairTextSettings,
+    PretrainConfig,
+)
+from linkseek.retriever.training.card import card, public_name
 
 _LOSSES = {
     "lce": "each relevant text against others of the same query (LCE)",
@@ -15,7 +20,7 @@ _LOSSES = {
 }
 
 _OURS = """```python
-from reranker.models.scoring import open_scorer
+from linkseek.reranker.models.scoring import open_scorer
 
 scores = open_scorer("{folder}").score(["who wrote it"], ["She wrote it."])
 ```
@@ -39,7 +44,7 @@ def finetuned_card(config: FinetuneConfig, facts: Mapping[str, Any]) -> str:
         about=f"{about} {_texts(config.texts)}",
         usage=_usage(folder, config.model) if is_cross_encoder else _OURS.format(folder=folder),
         facts=facts,
-        program="reranker.finetune",
+        program="linkseek.reranker.commands.finetune",
     )
 
 
@@ -60,7 +65,7 @@ def pretrained_card(config: PretrainConfig, facts: Mapping[str, Any]) -> str:
         f"(`linkseek finetune`). {_texts(config.texts)}",
         usage=usage,
         facts=facts,
-        program="reranker.pretrain",
+        program="linkseek.reranker.commands.pretrain",
     )
 
 

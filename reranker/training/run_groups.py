@@ -13,15 +13,15 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from indexer.index import Index, Level
-from reranker.candidates import Candidates, RunCandidates
-from reranker.pair_texts import AFTER_TITLE, PairFormat, UrlPlace
-from reranker.training.config import GroupSettings
-from retriever.mining.pairs import Context, Pair
-from retriever.queries import read_queries
-from retriever.search.runs import check_questions, read_qrels, read_run
-from retriever.training.batches import Sample
-from retriever.training.sample_table import SampleTable
+from linkseek.indexer.index import Index, Level
+from linkseek.reranker.candidates import Candidates, RunCandidates
+from linkseek.reranker.pair_texts import AFTER_TITLE, PairFormat, UrlPlace
+from linkseek.reranker.training.config import GroupSettings
+from linkseek.retriever.mining.pairs import Context, Pair
+from linkseek.retriever.queries import read_queries
+from linkseek.retriever.search.runs import check_questions, read_qrels, read_run
+from linkseek.retriever.training.batches import Sample
+from linkseek.retriever.training.sample_table import SampleTable
 
 BESIDE_URL = " "
 """The text between a document's address and its title."""

@@ -9,25 +9,25 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from indexer.base.errors import InputError
-from indexer.files.hashes import file_sha256
-from reranker.models.bases import (
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.files.hashes import file_sha256
+from linkseek.reranker.models.bases import (
     are_reranker_adapters,
     find_start,
     open_adapters,
     open_start,
     save_cross_encoder,
 )
-from reranker.models.cross_encoder import cross_encoder_facts
-from reranker.pair_texts import AFTER_TITLE, TITLE, URL_PLACE, URL_SEPARATOR, UrlPlace
-from reranker.training.config import CrossEncoderSettings, FinetuneConfig, PairTextSettings
-from reranker.training.run_groups import BESIDE_URL
-from retriever.models.biencoder import TextFormat
-from retriever.models.facts import ModelFacts
-from retriever.models.folders import model_sha256
-from retriever.models.library import TITLE_SEPARATOR
-from retriever.training.lifecycle import existing
-from retriever.training.trainable_towers import add_adapters, set_dropout
+from linkseek.reranker.models.cross_encoder import cross_encoder_facts
+from linkseek.reranker.pair_texts import AFTER_TITLE, TITLE, URL_PLACE, URL_SEPARATOR, UrlPlace
+from linkseek.reranker.training.config import CrossEncoderSettings, FinetuneConfig, PairTextSettings
+from linkseek.reranker.training.run_groups import BESIDE_URL
+from linkseek.retriever.models.biencoder import TextFormat
+from linkseek.retriever.models.facts import ModelFacts
+from linkseek.retriever.models.folders import model_sha256
+from linkseek.retriever.models.library import TITLE_SEPARATOR
+from linkseek.retriever.training.lifecycle import existing
+from linkseek.retriever.training.trainable_towers import add_adapters, set_dropout
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
@@ -112,7 +112,7 @@ def _check_rank(model: CrossEncoder, settings: CrossEncoderSettings) -> None:
 
 
 def _open_baseline(config: FinetuneConfig) -> Trainable:
-    from reranker.baselines.folders import (
+    from linkseek.reranker.baselines.folders import (
         baseline_facts,
         new_baseline,
         read_base_embeddings,

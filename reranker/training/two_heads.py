@@ -9,14 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from indexer.base.errors import InputError
-from reranker.models.bases import find_start
-from reranker.models.mlm_heads import MlmHead, open_mlm_head, save_mlm_head
-from reranker.training.config import PretrainConfig
-from reranker.training.contrast_inputs import LABELS, MASKED_IDS
-from reranker.training.masks import Masks
-from reranker.training.trainable_cross_encoder import Trainable, open_trainable_cross_encoder
-from retriever.training.masked_training import masked_loss
+from linkseek.indexer.base.errors import InputError
+from linkseek.reranker.models.bases import find_start
+from linkseek.reranker.models.mlm_heads import MlmHead, open_mlm_head, save_mlm_head
+from linkseek.reranker.training.config import PretrainConfig
+from linkseek.reranker.training.contrast_inputs import LABELS, MASKED_IDS
+from linkseek.reranker.training.masks import Masks
+from linkseek.reranker.training.trainable_cross_encoder import Trainable, open_trainable_cross_encoder
+from linkseek.retriever.training.masked_training import masked_loss
 
 TOKEN_WEIGHT = "token_weight"
 """Among the features: the weight of one masked token's loss in that of the step, []."""

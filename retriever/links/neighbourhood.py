@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from retriever.links.topology import Topology
+from linkseek.retriever.links.topology import Topology
 
 
 def around_document(whole: Topology, document: int) -> Topology:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from indexer.base.errors import InputError
-from indexer.index import Index
-from retriever.links.source import Source
-from retriever.ranking import Query
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.index import Index
+from linkseek.retriever.links.source import Source
+from linkseek.retriever.ranking import Query
 
 _TRIES = 3  # of a link that gives no question
 

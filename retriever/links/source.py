@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from indexer.base.errors import InputError
-from indexer.index import Index
-from retriever.links.sentences import Span, sentence_spans
-from retriever.links.topology import Topology
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.index import Index
+from linkseek.retriever.links.sentences import Span, sentence_spans
+from linkseek.retriever.links.topology import Topology
 
 
 class Source:

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.links import LinkGraph
+from linkseek.indexer.links import LinkGraph
 
 IN_DEGREE_SHARE = 0.9
 """Co-mentions skip the documents above this share of in-degrees (HLP, section 3.2)."""

@@ -7,9 +7,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from indexer.base.errors import UsageError
-from indexer.base.options import Options
-from indexer.store.outputs import check_replaceable
+from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.base.options import Options
+from linkseek.indexer.store.outputs import check_replaceable
 
 
 class MiningOptions(Options):

@@ -7,8 +7,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from retriever.links.source import Source
-from retriever.links.topology import PassagePairs, Topology
+from linkseek.retriever.links.source import Source
+from linkseek.retriever.links.topology import PassagePairs, Topology
 
 NegativeKind = Literal["none", "random", "overlap"]
 

@@ -16,11 +16,11 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.base.cluster import worker_pool
-from indexer.base.errors import MachineError
-from indexer.index import Index
-from retriever.links.source import Source
-from retriever.links.topology import PassagePairs
+from linkseek.indexer.base.cluster import worker_pool
+from linkseek.indexer.base.errors import MachineError
+from linkseek.indexer.index import Index
+from linkseek.retriever.links.source import Source
+from linkseek.retriever.links.topology import PassagePairs
 
 _CHUNK = 500  # candidates read together; HARP's encoder makes batches of them
 _MAX_DRAW = 1 << 62

@@ -26,13 +26,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.base.cluster import worker_pool
-from indexer.base.errors import InputError, MachineError
-from indexer.index import Index, resolve_ids
-from retriever.answers import AnswerKind, find_answers
-from retriever.mining.pairs import Context, Pair, passage_context
-from retriever.ranking import Query, Ranking
-from retriever.search.runs import Qrels
+from linkseek.indexer.base.cluster import worker_pool
+from linkseek.indexer.base.errors import InputError, MachineError
+from linkseek.indexer.index import Index, resolve_ids
+from linkseek.retriever.answers import AnswerKind, find_answers
+from linkseek.retriever.mining.pairs import Context, Pair, passage_context
+from linkseek.retriever.ranking import Query, Ranking
+from linkseek.retriever.search.runs import Qrels
 
 _BLOCK = 100  # questions whose passages are read together
 

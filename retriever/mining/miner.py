@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.base.errors import InputError
-from indexer.base.text import WORD
-from indexer.index import Index
-from retriever.links.source import Source
-from retriever.links.topology import PassagePairs, Topology
-from retriever.mining.drawn_negatives import NegativeKind, draw_negatives
-from retriever.mining.engine import Draws, draw_results, open_readers
-from retriever.mining.pairs import Pair, pair_line, passage_context
-from retriever.objectives.base import Objective
-from retriever.objectives.registry import all_objectives
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.base.text import WORD
+from linkseek.indexer.index import Index
+from linkseek.retriever.links.source import Source
+from linkseek.retriever.links.topology import PassagePairs, Topology
+from linkseek.retriever.mining.drawn_negatives import NegativeKind, draw_negatives
+from linkseek.retriever.mining.engine import Draws, draw_results, open_readers
+from linkseek.retriever.mining.pairs import Pair, pair_line, passage_context
+from linkseek.retriever.objectives.base import Objective
+from linkseek.retriever.objectives.registry import all_objectives
 
 _MIN_FOR_PROCESSES = 20_000  # pairs that take longer than starting processes
 

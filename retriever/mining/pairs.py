@@ -17,10 +17,10 @@ from typing import Any
 import orjson
 import zstandard
 
-from indexer.base.errors import InputError
-from indexer.files.sources import open_source, read_lines
-from indexer.passages import PassageStore
-from indexer.store.outputs import output_file
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.files.sources import open_source, read_lines
+from linkseek.indexer.passages import PassageStore
+from linkseek.indexer.store.outputs import output_file
 
 _LONG = zstandard.ZstdCompressionParameters.from_level(3, window_log=27, enable_ldm=True)
 """Texts of the last 128 MiB are stored once: contrasts are six times smaller. Every zstd reads it."""

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from indexer.base.errors import InputError
-from retriever.models.folders import base_folder, base_name, model_sha256, weights_sha256
-from retriever.models.library import ONLY_LOCAL, Opened, from_folder, load_library_model, quiet
-from retriever.models.locations import ADAPTER, BI_ENCODER, find_base
+from linkseek.indexer.base.errors import InputError
+from linkseek.retriever.models.folders import base_folder, base_name, model_sha256, weights_sha256
+from linkseek.retriever.models.library import ONLY_LOCAL, Opened, from_folder, load_library_model, quiet
+from linkseek.retriever.models.locations import ADAPTER, BI_ENCODER, find_base
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

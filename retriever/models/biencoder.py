@@ -17,17 +17,29 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from indexer.base.errors import InputError
-from indexer.encoding.batches import Tokens, encode_texts
-from retriever.models.engine import Engine, Opened, open_engine
-from retriever.models.facts import ModelFacts
-from retriever.models.folders import earlier_sha256, holds_two_towers, is_cross_encoder, makes_vectors
-from retriever.models.locations import BI_ENCODER, PASSAGES, QUERIES, QUERY_TOWER, Precision, find_model
-from retriever.models.towers import one_tower
-from retriever.models.words import Words
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.encoding.batches import Tokens, encode_texts
+from linkseek.retriever.models.engine import Engine, Opened, open_engine
+from linkseek.retriever.models.facts import ModelFacts
+from linkseek.retriever.models.folders import (
+    earlier_sha256,
+    holds_two_towers,
+    is_cross_encoder,
+    makes_vectors,
+)
+from linkseek.retriever.models.locations import (
+    BI_ENCODER,
+    PASSAGES,
+    QUERIES,
+    QUERY_TOWER,
+    Precision,
+    find_model,
+)
+from linkseek.retriever.models.towers import one_tower
+from linkseek.retriever.models.words import Words
 
 if TYPE_CHECKING:
-    from retriever.models.torch_engine import ModuleChain
+    from linkseek.retriever.models.torch_engine import ModuleChain
 
 
 @dataclass(frozen=True)
@@ -151,9 +163,9 @@ def load_tower(folder: Path, name: str, route: str = PASSAGES) -> tuple[ModuleCh
 
     Raises `InputError` if it cannot be read.
     """
-    from retriever.models.bases import load_sentence_transformer
-    from retriever.models.library import model_facts
-    from retriever.models.torch_engine import ModuleChain
+    from linkseek.retriever.models.bases import load_sentence_transformer
+    from linkseek.retriever.models.library import model_facts
+    from linkseek.retriever.models.torch_engine import ModuleChain
 
     if is_cross_encoder(folder) and not makes_vectors(folder):
         raise InputError(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
-from indexer.base.devices import cuda_devices
-from indexer.base.log import log_line
-from retriever.models.locations import DEFAULT_ENCODER, STATIC_ENCODER, shipped_models
+from linkseek.indexer.base.devices import cuda_devices
+from linkseek.indexer.base.log import log_line
+from linkseek.retriever.models.locations import DEFAULT_ENCODER, STATIC_ENCODER, shipped_models
 
 _RATE = 54  # passages a second and core, of the default encoder (docs/encoding.md)
 _LIMIT = 3_600  # seconds

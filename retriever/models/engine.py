@@ -21,16 +21,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.base.devices import cuda_devices
-from indexer.encoding.batches import Parallel, Tokens
-from retriever.models.facts import ModelFacts, open_tokenizer, padded
-from retriever.models.folders import is_static, model_sha256
-from retriever.models.locations import Kind, Precision, find_model
+from linkseek.indexer.base.devices import cuda_devices
+from linkseek.indexer.encoding.batches import Parallel, Tokens
+from linkseek.retriever.models.facts import ModelFacts, open_tokenizer, padded
+from linkseek.retriever.models.folders import is_static, model_sha256
+from linkseek.retriever.models.locations import Kind, Precision, find_model
 
 if TYPE_CHECKING:
-    from retriever.models.openvino_engine import OpenVinoForward
-    from retriever.models.static_engine import StaticForward
-    from retriever.models.torch_engine import ModuleChain, TorchForward
+    from linkseek.retriever.models.openvino_engine import OpenVinoForward
+    from linkseek.retriever.models.static_engine import StaticForward
+    from linkseek.retriever.models.torch_engine import ModuleChain, TorchForward
 
 
 @dataclass(frozen=True)
@@ -94,12 +94,12 @@ def open_engine(
     sha256 = model_sha256(folder, kind.tower)
     gpus = cuda_devices(device)
     if is_static(folder):
-        from retriever.models.static_engine import open_static
+        from linkseek.retriever.models.static_engine import open_static
 
         facts, static, parallel = open_static(name, folder, kind.tower)
         return Opened(name, sha256, facts, static, parallel, large_batches=True)
     if not gpus:
-        from retriever.models.openvino_engine import open_on_cpu
+        from linkseek.retriever.models.openvino_engine import open_on_cpu
 
         threads = threads or os.cpu_count() or 1
         streams = min(streams or threads, threads)
@@ -117,7 +117,7 @@ def torch_forward(chain: ModuleChain, facts: ModelFacts, device: str, precision:
     """A loaded model in torch on a device; "auto" is bfloat16 where a GPU has it."""
     import torch
 
-    from retriever.models.torch_engine import TorchForward
+    from linkseek.retriever.models.torch_engine import TorchForward
 
     if precision == "auto":
         has_bfloat16 = device != "cpu" and torch.cuda.get_device_capability(device) >= (8, 0)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from indexer.encoding.batches import Tokens
+from linkseek.indexer.encoding.batches import Tokens
 
 Features = dict[str, NDArray[np.int64]]
 """The arrays [B, L] that a model reads, by name."""

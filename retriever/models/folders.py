@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from indexer.base.errors import DamagedIndexError, InputError
-from indexer.files.hashes import combined_sha256, file_sha256
-from retriever.models.locations import (
+from linkseek.indexer.base.errors import DamagedIndexError, InputError
+from linkseek.indexer.files.hashes import combined_sha256, file_sha256
+from linkseek.retriever.models.locations import (
     ADAPTER,
     BI_ENCODER,
     PASSAGES,
@@ -20,7 +20,7 @@ from retriever.models.locations import (
     decisive_files,
     find_base,
 )
-from retriever.models.only_data import model_files, read_settings
+from linkseek.retriever.models.only_data import model_files, read_settings
 
 _TOWERS = "router_config.json"
 _HEADED = ("ForSequenceClassification", "ForCausalLM")  # the latter as sentence-transformers reads them

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from indexer.base.errors import InputError, LinkseekError
-from retriever.models.facts import ModelFacts
-from retriever.models.locations import Kind, find_model
-from retriever.models.only_data import check_only_data
+from linkseek.indexer.base.errors import InputError, LinkseekError
+from linkseek.retriever.models.facts import ModelFacts
+from linkseek.retriever.models.locations import Kind, find_model
+from linkseek.retriever.models.only_data import check_only_data
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder, SentenceTransformer

@@ -18,10 +18,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from indexer.base.errors import InputError, LinkseekError
-from indexer.files.hashes import file_sha256
-from retriever.models.only_data import model_files
-from retriever.models.pickled import PICKLED, with_safetensors
+from linkseek.indexer.base.errors import InputError, LinkseekError
+from linkseek.indexer.files.hashes import file_sha256
+from linkseek.retriever.models.only_data import model_files
+from linkseek.retriever.models.pickled import PICKLED, with_safetensors
 
 Precision = Literal["auto", "bfloat16", "float32"]
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from indexer.base.errors import InputError
+from linkseek.indexer.base.errors import InputError
 
 _HINT = "No code that a model's folder names is run. docs/security.md lists what it may hold."
 _LARGEST = 16 << 20  # bytes of settings

@@ -26,13 +26,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.files.hashes import file_sha256
-from retriever.models.facts import Features, ModelFacts
-from retriever.models.library import quiet
-from retriever.models.locations import cache_folder
+from linkseek.indexer.files.hashes import file_sha256
+from linkseek.retriever.models.facts import Features, ModelFacts
+from linkseek.retriever.models.library import quiet
+from linkseek.retriever.models.locations import cache_folder
 
 if TYPE_CHECKING:
-    from retriever.models.torch_engine import ModuleChain
+    from linkseek.retriever.models.torch_engine import ModuleChain
 
 _CONVERSION = 2  # to be raised whenever the same files are converted into another model
 _CONVERTED = ("model.xml", "model.bin")

@@ -16,9 +16,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from indexer.base.errors import InputError
-from indexer.files.hashes import file_sha256
-from retriever.models.only_data import model_files
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.files.hashes import file_sha256
+from linkseek.retriever.models.only_data import model_files
 
 PICKLED, SAFE = "pytorch_model.bin", "model.safetensors"
 
@@ -55,7 +55,7 @@ def with_safetensors(folder: Path, cache: Path) -> Path:
     """
     if not (folder / PICKLED).is_file() or (folder / SAFE).is_file():
         return folder
-    from indexer.store.artifacts import value_sha256  # models open without what it imports
+    from linkseek.indexer.store.artifacts import value_sha256  # models open without what it imports
 
     files = [path for path in model_files(folder) if path.suffix in (".json", ".txt", ".model", ".bin")]
     hashes = {path.relative_to(folder).as_posix(): file_sha256(path) for path in sorted(files)}

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from indexer.base.errors import UsageError
-from indexer.store.artifacts import temporary_path
-from indexer.store.outputs import locked
-from retriever.models.library import quiet
+from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.store.artifacts import temporary_path
+from linkseek.indexer.store.outputs import locked
+from linkseek.retriever.models.library import quiet
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder, SentenceTransformer

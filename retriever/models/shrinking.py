@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import save_file
 from tokenizers import Tokenizer
 
-from indexer.base.errors import UsageError
+from linkseek.indexer.base.errors import UsageError
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

@@ -17,12 +17,12 @@ from tokenizers import Tokenizer, processors
 from torch import Tensor
 from torch.nn import functional
 
-from indexer.base.errors import InputError
-from indexer.encoding.batches import Parallel
-from retriever.models.facts import Features, ModelFacts
-from retriever.models.library import check_words, load_library_model, max_tokens, text_prompts
-from retriever.models.locations import BI_ENCODER
-from retriever.models.towers import has_two_towers, one_tower
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.encoding.batches import Parallel
+from linkseek.retriever.models.facts import Features, ModelFacts
+from linkseek.retriever.models.library import check_words, load_library_model, max_tokens, text_prompts
+from linkseek.retriever.models.locations import BI_ENCODER
+from linkseek.retriever.models.towers import has_two_towers, one_tower
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import AttentionInterface, PreTrainedModel
 
-from indexer.base.errors import MachineError
-from indexer.base.log import log_line
-from retriever.models.facts import Features
+from linkseek.indexer.base.errors import MachineError
+from linkseek.indexer.base.log import log_line
+from linkseek.retriever.models.facts import Features
 
 
 class ModuleChain(nn.Module):

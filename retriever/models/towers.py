@@ -10,8 +10,8 @@ import copy
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
-from retriever.models.library import quiet
-from retriever.models.locations import PASSAGES, QUERIES
+from linkseek.retriever.models.library import quiet
+from linkseek.retriever.models.locations import PASSAGES, QUERIES
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

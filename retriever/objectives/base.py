@@ -18,10 +18,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from retriever.links.sentences import Span
-from retriever.links.source import Source
-from retriever.links.topology import PassagePairs
-from retriever.objectives.examples import Example, passage_text, span_in
+from linkseek.retriever.links.sentences import Span
+from linkseek.retriever.links.source import Source
+from linkseek.retriever.links.topology import PassagePairs
+from linkseek.retriever.objectives.examples import Example, passage_text, span_in
 
 
 @dataclass(frozen=True, slots=True)

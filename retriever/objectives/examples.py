@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from retriever.links.sentences import Span
-from retriever.links.source import Source
+from linkseek.retriever.links.sentences import Span
+from linkseek.retriever.links.source import Source
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from retriever.links.source import Source
-from retriever.links.topology import PassagePairs
-from retriever.objectives.base import Objective, PairTexts, pairs_without_query_link
+from linkseek.retriever.links.source import Source
+from linkseek.retriever.links.topology import PassagePairs
+from linkseek.retriever.objectives.base import Objective, PairTexts, pairs_without_query_link
 
 KEEP_SHARE = 0.1
 """The share of pairs whose sentence stays in the passage (Lee et al. 2019, section 9.2)."""

@@ -8,8 +8,8 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-import retriever.objectives
-from retriever.objectives.base import Objective
+import linkseek.retriever.objectives
+from linkseek.retriever.objectives.base import Objective
 
 
 def named_classes(package: ModuleType, base: type) -> dict[str, Any]:
@@ -25,7 +25,7 @@ def named_classes(package: ModuleType, base: type) -> dict[str, Any]:
 @cache
 def all_objectives() -> dict[str, Objective]:
     """Every objective by name."""
-    classes = named_classes(retriever.objectives, Objective)
+    classes = named_classes(linkseek.retriever.objectives, Objective)
     return {name: objective() for name, objective in classes.items()}
 
 

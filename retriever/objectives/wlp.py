@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from retriever.links.source import Source
-from retriever.links.topology import PassagePairs
-from retriever.objectives.base import Objective, PairTexts, pairs_without_query_link
+from linkseek.retriever.links.source import Source
+from linkseek.retriever.links.topology import PassagePairs
+from linkseek.retriever.objectives.base import Objective, PairTexts, pairs_without_query_link
 
 
 class WikiLinkPrediction(Objective):

@@ -22,10 +22,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from indexer.base.errors import InputError, LinkseekError
-from indexer.base.settings import Settings, validate
-from retriever.models.only_data import read_settings
-from retriever.search.neighbours import Neighbours
+from linkseek.indexer.base.errors import InputError, LinkseekError
+from linkseek.indexer.base.settings import Settings, validate
+from linkseek.retriever.models.only_data import read_settings
+from linkseek.retriever.search.neighbours import Neighbours
 
 _MAX_TREES = 2_000
 _MAX_NODES = 511

@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.index import Index
-from retriever.ranking import Query, Ranking
-from retriever.search.fusion import stretched
-from retriever.search.neighbours import Neighbours, open_graph
-from retriever.search.query_words import terms
+from linkseek.indexer.index import Index
+from linkseek.retriever.ranking import Query, Ranking
+from linkseek.retriever.search.fusion import stretched
+from linkseek.retriever.search.neighbours import Neighbours, open_graph
+from linkseek.retriever.search.query_words import terms
 
 OF_EACH = {
     "score": "the score, or the lowest of the ranking where it lacks the passage",

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.base.errors import MismatchError, UsageError
-from retriever.ranking import Ranking
+from linkseek.indexer.base.errors import MismatchError, UsageError
+from linkseek.retriever.ranking import Ranking
 
 
 def reciprocal_rank(rankings: Sequence[Ranking], k: int, constant: float = 60.0) -> Ranking:

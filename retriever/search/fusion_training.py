@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.base.errors import InputError, MachineError
-from retriever.search.boosted_trees import Tree
+from linkseek.indexer.base.errors import InputError, MachineError
+from linkseek.retriever.search.boosted_trees import Tree
 
 CUTOFFS = (1, 5, 20)
 """Depths of the accuracies that are reported."""

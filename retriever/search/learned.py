@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from indexer.base.errors import MismatchError
-from indexer.index import Index
-from retriever.ranking import Pipeline, Query, Ranking
-from retriever.search.boosted_trees import BoostedTrees, TreeFile
-from retriever.search.features import FeatureReader, feature_names, meaning
-from retriever.search.stages import stage
+from linkseek.indexer.base.errors import MismatchError
+from linkseek.indexer.index import Index
+from linkseek.retriever.ranking import Pipeline, Query, Ranking
+from linkseek.retriever.search.boosted_trees import BoostedTrees, TreeFile
+from linkseek.retriever.search.features import FeatureReader, feature_names, meaning
+from linkseek.retriever.search.stages import stage
 
 
 @dataclass(frozen=True, slots=True)

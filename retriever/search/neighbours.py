@@ -13,10 +13,10 @@ from typing import Literal
 
 import numpy as np
 
-from indexer.index import Index
-from indexer.links import LinkGraph
-from retriever.ranking import Query
-from retriever.search.searchers import Bm25
+from linkseek.indexer.index import Index
+from linkseek.indexer.links import LinkGraph
+from linkseek.retriever.ranking import Query
+from linkseek.retriever.search.searchers import Bm25
 
 Neighbours = Literal["links", "bm25"]
 """Whose neighbours articles or passages are: those of hyperlinks, or those by BM25."""

@@ -21,10 +21,10 @@ from urllib.parse import quote, unquote
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.base.errors import InputError
-from indexer.files.sources import open_source, read_lines
-from indexer.store.outputs import write_output
-from retriever.ranking import Ranking
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.files.sources import open_source, read_lines
+from linkseek.indexer.store.outputs import write_output
+from linkseek.retriever.ranking import Ranking
 
 _RUN = "Expected a TREC run: QUERY Q0 DOCUMENT RANK SCORE TAG in every line."
 _QRELS = "Expected TREC judgements: QUERY 0 DOCUMENT RELEVANCE in every line."

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from indexer.base.errors import DamagedIndexError, InputError, MismatchError, UsageError
-from indexer.index import Index, resolve_ids
-from indexer.search.gpu_index import on_device
-from indexer.search.lucene_index import BM25, Dirichlet, Similarity
-from retriever.ranking import Query, Ranking
-from retriever.search.runs import check_questions, read_run, run_ranking
-from retriever.search.stages import stage
+from linkseek.indexer.base.errors import DamagedIndexError, InputError, MismatchError, UsageError
+from linkseek.indexer.index import Index, resolve_ids
+from linkseek.indexer.search.gpu_index import on_device
+from linkseek.indexer.search.lucene_index import BM25, Dirichlet, Similarity
+from linkseek.retriever.ranking import Query, Ranking
+from linkseek.retriever.search.runs import check_questions, read_run, run_ranking
+from linkseek.retriever.search.stages import stage
 
 if TYPE_CHECKING:
-    from retriever.models.biencoder import BiEncoder
+    from linkseek.retriever.models.biencoder import BiEncoder
 
 
 class LuceneSearcher:
@@ -136,7 +136,7 @@ class RecordedRun:
         if documents > len(ids) - len(unknown):
             raise InputError(
                 f"{path}: ranks documents (such as {unknown[0]!r}); a pipeline ranks passages",
-                "Give a run of passages. A run of documents can be evaluated: app/evaluate.py --run FILE.",
+                "Give a run of passages. A run of documents can be evaluated: linkseek evaluate --run FILE.",
             )
         if len(unknown) == len(ids):
             raise InputError(

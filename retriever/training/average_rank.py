@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sentence_transformers.util.distributed import distributed_evaluation
 
-from retriever.mining.pairs import Pair
-from retriever.models.biencoder import TextFormat
+from linkseek.retriever.mining.pairs import Pair
+from linkseek.retriever.models.biencoder import TextFormat
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

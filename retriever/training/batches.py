@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from indexer.base.errors import InputError
+from linkseek.indexer.base.errors import InputError
 
 T = TypeVar("T")
 

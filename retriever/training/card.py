@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from indexer.base.settings import Settings, settings_text
-from retriever.training.config import TrainConfig
+from linkseek.indexer.base.settings import Settings, settings_text
+from linkseek.retriever.training.config import TrainConfig
 
 T = TypeVar("T", bound=Settings)
 
@@ -41,7 +41,7 @@ scores = model.encode_query(["who wrote it"]) @ model.encode_document(["She wrot
         f"Queries and passages are compared by dot product; passages were read\n{title}.",
         usage=usage,
         facts=facts,
-        program="retriever.train",
+        program="linkseek.retriever.commands.train",
     )
 
 

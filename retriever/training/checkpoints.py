@@ -26,8 +26,8 @@ from accelerate import Accelerator
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from indexer.base.errors import DamagedIndexError, UsageError
-from indexer.store.artifacts import (
+from linkseek.indexer.base.errors import DamagedIndexError, UsageError
+from linkseek.indexer.store.artifacts import (
     FORMAT_VERSION,
     MANIFEST,
     inventory,

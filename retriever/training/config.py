@@ -18,8 +18,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from indexer.base.settings import Settings
-from retriever.models.locations import DEFAULT_ENCODER
+from linkseek.indexer.base.settings import Settings
+from linkseek.retriever.models.locations import DEFAULT_ENCODER
 
 Kind = Literal["pretrain", "finetune"]
 Masking = Literal["documents", "passages", "off"]
@@ -70,7 +70,7 @@ class DataSettings(Settings):
     """The pairs to train on."""
 
     pairs: Annotated[list[Path], Field(min_length=1)]
-    """files of pairs, as `retriever.mine` and `retriever.negatives` write them, or DPR's"""
+    """files of pairs, as `linkseek mine` and `linkseek negatives` write them, or DPR's"""
     negatives: Count = 0
     """how many of a pair's negatives join its batch; 1 by default in pre-training"""
     hard_negatives: Count = 0
@@ -85,7 +85,7 @@ class TextSettings(Settings):
     """How queries and passages become tokens."""
 
     title: bool = True
-    """whether passages are read with their title, as `indexer/build.py` gives it to encoders; false by
+    """whether passages are read with their title, as `linkseek build` gives it to encoders; false by
     default in pre-training"""
     query_tokens: Count = 256
     """longer queries are cut; 150 by default in pre-training; 0: where the base ends, a static one nowhere"""
@@ -204,7 +204,7 @@ class TrainConfig(Settings):
 
     CONFIG is a TOML file with the tables below; configs/hlp-pretrain.toml, configs/hlp-finetune.toml and the
     other files of configs/ are examples. Started again after an interruption, the same command resumes from
-    the last checkpoint. On several GPUs: accelerate launch -m retriever.train CONFIG
+    the last checkpoint. On several GPUs: accelerate launch -m linkseek train CONFIG
     """
 
     hint = "See docs/training.md for all settings."

@@ -23,10 +23,10 @@ import torch
 from sentence_transformers.util.distributed import all_gather, all_gather_with_grad, get_rank, get_world_size
 from torch import Tensor, nn
 
-from retriever.training.config import Masking
-from retriever.training.gradcache import cached_loss
-from retriever.training.pair_inputs import DOCUMENT, ID, QUERY, TEXT
-from retriever.training.teacher import BatchTeacher
+from linkseek.retriever.training.config import Masking
+from linkseek.retriever.training.gradcache import cached_loss
+from linkseek.retriever.training.pair_inputs import DOCUMENT, ID, QUERY, TEXT
+from linkseek.retriever.training.teacher import BatchTeacher
 
 
 def not_negatives(keys: Tensor, all_keys: Tensor, gold: Tensor, masking: Masking) -> Tensor:

@@ -21,16 +21,16 @@ from accelerate import Accelerator, DistributedDataParallelKwargs
 from accelerate.tracking import get_available_trackers
 from accelerate.utils import LoggerType
 
-from indexer.base.errors import InputError, UsageError
-from indexer.base.log import log_line
-from indexer.base.settings import Settings, nearest, read_settings, settings_text
-from indexer.store.artifacts import beside
-from indexer.store.outputs import locked
-from retriever.models.library import quiet
-from retriever.models.openvino_engine import cpu_multiplies_bfloat16
-from retriever.training.batches import Batches
-from retriever.training.checkpoints import Fingerprint
-from retriever.training.config import OutputSettings, Precision, TrainingSettings
+from linkseek.indexer.base.errors import InputError, UsageError
+from linkseek.indexer.base.log import log_line
+from linkseek.indexer.base.settings import Settings, nearest, read_settings, settings_text
+from linkseek.indexer.store.artifacts import beside
+from linkseek.indexer.store.outputs import locked
+from linkseek.retriever.models.library import quiet
+from linkseek.retriever.models.openvino_engine import cpu_multiplies_bfloat16
+from linkseek.retriever.training.batches import Batches
+from linkseek.retriever.training.checkpoints import Fingerprint
+from linkseek.retriever.training.config import OutputSettings, Precision, TrainingSettings
 
 SETTINGS = "training.toml"
 """Next to a finished model: the settings that it was made with, all of them."""

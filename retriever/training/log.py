@@ -19,8 +19,8 @@ from typing import Any
 
 import orjson
 
-from indexer.base.log import log_line
-from indexer.base.progress import progress
+from linkseek.indexer.base.log import log_line
+from linkseek.indexer.base.progress import progress
 
 
 class Log:

@@ -24,14 +24,14 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 from transformers import PreTrainedModel, get_linear_schedule_with_warmup
 
-from indexer.base.errors import InputError, MachineError
-from retriever.training import checkpoints
-from retriever.training.batches import Batches
-from retriever.training.checkpoints import Fingerprint, State
-from retriever.training.config import OutputSettings, TrainingSettings
-from retriever.training.lifecycle import LOG, Run
-from retriever.training.log import Log
-from retriever.training.optimizers import clip_gradients, make_optimizer
+from linkseek.indexer.base.errors import InputError, MachineError
+from linkseek.retriever.training import checkpoints
+from linkseek.retriever.training.batches import Batches
+from linkseek.retriever.training.checkpoints import Fingerprint, State
+from linkseek.retriever.training.config import OutputSettings, TrainingSettings
+from linkseek.retriever.training.lifecycle import LOG, Run
+from linkseek.retriever.training.log import Log
+from linkseek.retriever.training.optimizers import clip_gradients, make_optimizer
 
 Inputs = dict[str, Any]
 

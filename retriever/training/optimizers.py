@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from retriever.training import checkpoints
-from retriever.training.config import TrainingSettings
+from linkseek.retriever.training import checkpoints
+from linkseek.retriever.training.config import TrainingSettings
 
 
 def make_optimizer(model: nn.Module, training: TrainingSettings) -> Any:

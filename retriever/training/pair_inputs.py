@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from indexer.store.ids import hash_id
-from retriever.mining.pairs import Context
-from retriever.models.biencoder import TextFormat
-from retriever.training.batches import Sample
+from linkseek.indexer.store.ids import hash_id
+from linkseek.retriever.mining.pairs import Context
+from linkseek.retriever.models.biencoder import TextFormat
+from linkseek.retriever.training.batches import Sample
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

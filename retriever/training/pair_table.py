@@ -11,11 +11,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
-from indexer.base.errors import InputError
-from indexer.store.tables import Row
-from retriever.mining.pairs import Context, Pair, read_pairs
-from retriever.training.config import Kind
-from retriever.training.sample_table import SampleTable
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.store.tables import Row
+from linkseek.retriever.mining.pairs import Context, Pair, read_pairs
+from linkseek.retriever.training.config import Kind
+from linkseek.retriever.training.sample_table import SampleTable
 
 _CONTEXT = pa.struct([("title", pa.string()), ("text", pa.string()), ("id", pa.string())])
 

@@ -16,28 +16,28 @@ from accelerate.utils import set_seed
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from indexer.base.errors import InputError, UsageError
-from indexer.base.progress import progress
-from indexer.files.hashes import combined_sha256, file_sha256
-from retriever.mining.pairs import Pair, read_pairs
-from retriever.models.bases import bind_adapters
-from retriever.models.biencoder import TextFormat
-from retriever.models.folders import model_sha256
-from retriever.models.library import TITLE_SEPARATOR, quiet, text_prompts
-from retriever.models.locations import ADAPTER, PASSAGES, find_base, find_model
-from retriever.models.towers import has_two_towers, is_normalized, is_static, tower
-from retriever.training.average_rank import AverageRank
-from retriever.training.batches import Sample
-from retriever.training.card import bi_encoder_card
-from retriever.training.config import TrainConfig
-from retriever.training.in_batch_loss import pair_loss
-from retriever.training.lifecycle import Run, existing, fingerprint, is_finished, open_run
-from retriever.training.loop import DevMeasure, Task, train_steps
-from retriever.training.pair_inputs import Collator, PairCollator
-from retriever.training.pair_table import PairTable, open_pairs
-from retriever.training.teacher import BatchTeacher, TeacherTexts, open_teacher, rotation_to
-from retriever.training.token_pairs import TokenCollator, TokenPairs
-from retriever.training.trainable_towers import open_model
+from linkseek.indexer.base.errors import InputError, UsageError
+from linkseek.indexer.base.progress import progress
+from linkseek.indexer.files.hashes import combined_sha256, file_sha256
+from linkseek.retriever.mining.pairs import Pair, read_pairs
+from linkseek.retriever.models.bases import bind_adapters
+from linkseek.retriever.models.biencoder import TextFormat
+from linkseek.retriever.models.folders import model_sha256
+from linkseek.retriever.models.library import TITLE_SEPARATOR, quiet, text_prompts
+from linkseek.retriever.models.locations import ADAPTER, PASSAGES, find_base, find_model
+from linkseek.retriever.models.towers import has_two_towers, is_normalized, is_static, tower
+from linkseek.retriever.training.average_rank import AverageRank
+from linkseek.retriever.training.batches import Sample
+from linkseek.retriever.training.card import bi_encoder_card
+from linkseek.retriever.training.config import TrainConfig
+from linkseek.retriever.training.in_batch_loss import pair_loss
+from linkseek.retriever.training.lifecycle import Run, existing, fingerprint, is_finished, open_run
+from linkseek.retriever.training.loop import DevMeasure, Task, train_steps
+from linkseek.retriever.training.pair_inputs import Collator, PairCollator
+from linkseek.retriever.training.pair_table import PairTable, open_pairs
+from linkseek.retriever.training.teacher import BatchTeacher, TeacherTexts, open_teacher, rotation_to
+from linkseek.retriever.training.token_pairs import TokenCollator, TokenPairs
+from linkseek.retriever.training.trainable_towers import open_model
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -176,8 +176,8 @@ def _check_negatives(config: TrainConfig, pairs: PairTable) -> None:
     """Raises `InputError` if the pairs have none of the negatives wanted; few are a line on stderr."""
     data = config.data
     for name, wanted, source in (
-        ("negatives", data.negatives, "retriever.mine --negatives random"),
-        ("hard_negatives", data.hard_negatives, "retriever.negatives"),
+        ("negatives", data.negatives, "linkseek.retriever.commands.mine --negatives random"),
+        ("hard_negatives", data.hard_negatives, "linkseek.retriever.commands.negatives"),
     ):
         counts = pairs.count(name)
         if wanted and set(counts) <= {0}:

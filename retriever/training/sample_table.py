@@ -14,10 +14,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
-from indexer.base.progress import progress
-from indexer.store.artifacts import temporary_path
-from indexer.store.tables import Row, Table, TableWriter
-from retriever.training.batches import Sample
+from linkseek.indexer.base.progress import progress
+from linkseek.indexer.store.artifacts import temporary_path
+from linkseek.indexer.store.tables import Row, Table, TableWriter
+from linkseek.retriever.training.batches import Sample
 
 T = TypeVar("T")
 

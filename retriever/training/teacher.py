@@ -24,16 +24,16 @@ from safetensors.numpy import save_file
 from torch import Tensor
 from torch.nn import functional
 
-from indexer.base.errors import InputError, MismatchError
-from indexer.base.progress import progress
-from indexer.encoding.batches import encode_texts
-from indexer.index import Index
-from indexer.store.artifacts import temporary_path
-from indexer.store.ids import IdTable
-from retriever.mining.pairs import Context, Pair
-from retriever.models.biencoder import BiEncoder, TextFormat, open_biencoder
-from retriever.training.config import BiEncoderTeacherSettings
-from retriever.training.pair_inputs import context_keys, key_of
+from linkseek.indexer.base.errors import InputError, MismatchError
+from linkseek.indexer.base.progress import progress
+from linkseek.indexer.encoding.batches import encode_texts
+from linkseek.indexer.index import Index
+from linkseek.indexer.store.artifacts import temporary_path
+from linkseek.indexer.store.ids import IdTable
+from linkseek.retriever.mining.pairs import Context, Pair
+from linkseek.retriever.models.biencoder import BiEncoder, TextFormat, open_biencoder
+from linkseek.retriever.training.config import BiEncoderTeacherSettings
+from linkseek.retriever.training.pair_inputs import context_keys, key_of
 
 _BLOCK = 8_192  # texts that are encoded together
 

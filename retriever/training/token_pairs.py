@@ -16,15 +16,15 @@ import torch
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from indexer.base.progress import progress
-from indexer.encoding.batches import TokenRows, Tokens
-from retriever.mining.pairs import Context, Pair
-from retriever.models.biencoder import TextFormat
-from retriever.models.locations import PASSAGES, QUERIES
-from retriever.models.static_engine import without_special_tokens
-from retriever.models.words import Words
-from retriever.training.batches import Sample
-from retriever.training.pair_inputs import QUERY, TEXT, Collator, context_keys, key_of
+from linkseek.indexer.base.progress import progress
+from linkseek.indexer.encoding.batches import TokenRows, Tokens
+from linkseek.retriever.mining.pairs import Context, Pair
+from linkseek.retriever.models.biencoder import TextFormat
+from linkseek.retriever.models.locations import PASSAGES, QUERIES
+from linkseek.retriever.models.static_engine import without_special_tokens
+from linkseek.retriever.models.words import Words
+from linkseek.retriever.training.batches import Sample
+from linkseek.retriever.training.pair_inputs import QUERY, TEXT, Collator, context_keys, key_of
 
 _BLOCK = 4_096  # texts that are tokenised together
 

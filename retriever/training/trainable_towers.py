@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from indexer.base.errors import UsageError
-from retriever.models.bases import open_base
-from retriever.models.locations import DEFAULT_ENCODER, PASSAGES
-from retriever.models.towers import has_two_towers, is_static, readers_of, split_towers, tower
-from retriever.training.config import ModelSettings, TransformerSettings
-from retriever.training.token_vectors import TokenVectors
+from linkseek.indexer.base.errors import UsageError
+from linkseek.retriever.models.bases import open_base
+from linkseek.retriever.models.locations import DEFAULT_ENCODER, PASSAGES
+from linkseek.retriever.models.towers import has_two_towers, is_static, readers_of, split_towers, tower
+from linkseek.retriever.training.config import ModelSettings, TransformerSettings
+from linkseek.retriever.training.token_vectors import TokenVectors
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from small_index import WordEncoder, WordScorer, build
 
-from app.pipelines import Models, Pipelines
-from indexer.index import Index
+from linkseek.app.pipelines import Models, Pipelines
+from linkseek.indexer.index import Index
 
 
 @pytest.fixture(scope="session")
@@ -31,8 +31,8 @@ def word_encoder(monkeypatch):
         opened.append(location)
         return WordEncoder()
 
-    monkeypatch.setattr("app.pipelines._open_biencoder", open_encoder)
-    monkeypatch.setattr("reranker.models.scoring.open_scorer", lambda *wanted: WordScorer())
+    monkeypatch.setattr("linkseek.app.pipelines._open_biencoder", open_encoder)
+    monkeypatch.setattr("linkseek.reranker.models.scoring.open_scorer", lambda *wanted: WordScorer())
     return opened
 
 

@@ -2,7 +2,7 @@
 
 import copy
 
-from app.evaluation.results import Results
+from linkseek.app.evaluation.results import Results
 
 
 def score(mean, low, high):
@@ -139,7 +139,7 @@ RESULTS = {
     "notes": ["mixed_run: 3 of its ids are not in the index; they are not relevant"],
     "provenance": {
         "date": "2026-11-20T16:58:14+00:00",
-        "command": "python app/evaluate.py --index index/nq",
+        "command": "linkseek evaluate --index index/nq",
         "versions": {"python": "3.11.7", "numpy": "2.4.6"},
         "machine": {"processor": "A processor", "cores": 2, "memory_gb": 24, "system": "Linux x86_64"},
         "index": {"path": "index/nq", "manifest_sha256": "aaa", "parts_sha256": {"links": "bbb"}},

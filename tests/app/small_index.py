@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from indexer.building.builder import build_index
-from indexer.building.plan import Plan
-from indexer.encoding.batches import Parallel
-from reranker.pair_texts import PairFormat
+from linkseek.indexer.building.builder import build_index
+from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.encoding.batches import Parallel
+from linkseek.reranker.pair_texts import PairFormat
 
 HOSTILE_TITLE = "<script>alert(1)</script> [title](javascript:alert(2)) :red[title] $x^2$"
 HOSTILE_TEXT = (

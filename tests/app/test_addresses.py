@@ -5,7 +5,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from app.web.addresses import (
+from linkseek.app.web.addresses import (
     PAIRS,
     REPORT_PARTS,
     ArticleView,

@@ -6,12 +6,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from app.evaluation import analyses
-from app.evaluation.analyses import gold_rows, overlap
-from app.evaluation.judgements import FIRST_UNKNOWN, Judgements
-from app.evaluation.measured import Measured
-from app.evaluation.measures import Values, bootstrap_interval
-from retriever.ranking import Query, Ranking
+from linkseek.app.evaluation import analyses
+from linkseek.app.evaluation.analyses import gold_rows, overlap
+from linkseek.app.evaluation.judgements import FIRST_UNKNOWN, Judgements
+from linkseek.app.evaluation.measured import Measured
+from linkseek.app.evaluation.measures import Values, bootstrap_interval
+from linkseek.retriever.ranking import Query, Ranking
 
 
 def by_overlap(*arguments):

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from reading import Reader
 from small_index import HOSTILE_TEXT, HOSTILE_TITLE
 
-from app.service import Answer, Hit, Place
-from app.web import views
-from app.web.addresses import SearchView
-from app.web.rank_chart import rank_chart, rank_rows
-from app.web.rendering import moved
-from retriever.search.query_words import matched_spans
+from linkseek.app.service import Answer, Hit, Place
+from linkseek.app.web import views
+from linkseek.app.web.addresses import SearchView
+from linkseek.app.web.rank_chart import rank_chart, rank_rows
+from linkseek.app.web.rendering import moved
+from linkseek.retriever.search.query_words import matched_spans
 
 
 def hit(title="A title", text="A text.", url="", question="", document_id="d", **more):

@@ -5,12 +5,12 @@ import copy
 from results_records import RESULTS
 from small_index import build
 
-from app.background.services import Services
-from app.evaluation.results import Results
-from app.evaluation.runner import Plan, evaluate
-from app.report.asked_questions import AskedQuestions
-from indexer.index import Index
-from retriever.ranking import Query
+from linkseek.app.background.services import Services
+from linkseek.app.evaluation.results import Results
+from linkseek.app.evaluation.runner import Plan, evaluate
+from linkseek.app.report.asked_questions import AskedQuestions
+from linkseek.indexer.index import Index
+from linkseek.retriever.ranking import Query
 
 
 def write(folder, name, questions, index="own"):

@@ -5,9 +5,9 @@ from collections import Counter
 import pytest
 from linked_corpus import build_linked, page, random_pages, topology_of
 
-from app.around import article as browsing
-from app.around.article import article_row, passage_number, read_article
-from indexer.base.errors import InputError
+from linkseek.app.around import article as browsing
+from linkseek.app.around.article import article_row, passage_number, read_article
+from linkseek.indexer.base.errors import InputError
 
 
 @pytest.fixture(scope="module")

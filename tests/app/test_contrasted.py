@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from linked_corpus import build_linked, page, random_pages, topology_of
 
-from app.around import training_data
-from app.around.training_data import Mining, contrast_miners, mine_contrasts
-from indexer.base.errors import InputError
-from indexer.base.text import WORD
-from reranker.objectives.attentions import Attended
-from reranker.objectives.harp import Harp
-from reranker.objectives.prop import Prop
-from reranker.objectives.registry import all_objectives
-from reranker.objectives.source import Source
+from linkseek.app.around import training_data
+from linkseek.app.around.training_data import Mining, contrast_miners, mine_contrasts
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.base.text import WORD
+from linkseek.reranker.objectives.attentions import Attended
+from linkseek.reranker.objectives.harp import Harp
+from linkseek.reranker.objectives.prop import Prop
+from linkseek.reranker.objectives.registry import all_objectives
+from linkseek.reranker.objectives.source import Source
 
 AROUND = [name for name, objective in all_objectives().items() if not objective.needs_whole]
 HARP = [name for name in all_objectives() if name.startswith("harp")]

@@ -14,20 +14,20 @@ import pytest
 from rankings import ranking_of
 from rich.console import Console
 
-from app import evaluate as command
-from app.evaluation.judgements import FIRST_UNKNOWN, Numbers, to_documents
-from app.evaluation.results import Results, parse_results
-from app.evaluation.runner import Plan, evaluate, run_names, search
-from app.report.console import results_table
-from app.testsets import LoadedTestSet
-from indexer.base import progress
-from indexer.base.errors import DamagedIndexError, InputError, UsageError
-from indexer.files.hashes import file_sha256
-from indexer.passages import Passage
-from indexer.store.ids import hash_ids
-from retriever.queries import read_queries
-from retriever.ranking import Query, Ranking
-from retriever.search.runs import read_qrels, read_run
+from linkseek.app import evaluate as command
+from linkseek.app.evaluation.judgements import FIRST_UNKNOWN, Numbers, to_documents
+from linkseek.app.evaluation.results import Results, parse_results
+from linkseek.app.evaluation.runner import Plan, evaluate, run_names, search
+from linkseek.app.report.console import results_table
+from linkseek.app.testsets import LoadedTestSet
+from linkseek.indexer.base import progress
+from linkseek.indexer.base.errors import DamagedIndexError, InputError, UsageError
+from linkseek.indexer.files.hashes import file_sha256
+from linkseek.indexer.passages import Passage
+from linkseek.indexer.store.ids import hash_ids
+from linkseek.retriever.queries import read_queries
+from linkseek.retriever.ranking import Query, Ranking
+from linkseek.retriever.search.runs import read_qrels, read_run
 
 TEXTS = {
     "Paris": ["Paris is the capital of France.", "It lies on the Seine."],
@@ -626,7 +626,7 @@ def test_command(arguments, tmp_path, capsys):
     results = json.loads((tmp_path / "out" / "results.json").read_text())
     assert results["pipelines"]["good"]["measures"]["nDCG@10"]["mean"] > 0.8
     origin = results["provenance"]
-    assert origin["command"].startswith("python app/evaluate.py --index ")
+    assert origin["command"].startswith("linkseek evaluate --index ")
     assert origin["files"]["queries"]["sha256"] == file_sha256(tmp_path / "queries.jsonl")
     assert set(origin["index"]) == {"path", "manifest_sha256", "parts_sha256"}
     runs = {path.name for path in (tmp_path / "out" / "runs").iterdir()}

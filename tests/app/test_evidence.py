@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from linked_corpus import document, make_index, topology_of
 
-from app.around.evidence import CoMention, Evidence
-from app.around.titles import ArticleName, article_name
-from indexer.index import Index
-from retriever.links.topology import PassagePairs, Topology
+from linkseek.app.around.evidence import CoMention, Evidence
+from linkseek.app.around.titles import ArticleName, article_name
+from linkseek.indexer.index import Index
+from linkseek.retriever.links.topology import PassagePairs, Topology
 
 HERSCHEL = [
     document(

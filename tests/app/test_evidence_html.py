@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 from reading import Reader
 from small_index import HOSTILE_TEXT, HOSTILE_TITLE
 
-from app.around.article import Anchor
-from app.around.evidence import CoMention, DualLink, Entity, LinkEvidence
-from app.around.titles import ArticleName
-from app.service import Answer, Hit, Place, Reason
-from app.web import link_graph as drawing
-from app.web import views
-from app.web.link_graph import link_graph
-from app.web.views import why_html
+from linkseek.app.around.article import Anchor
+from linkseek.app.around.evidence import CoMention, DualLink, Entity, LinkEvidence
+from linkseek.app.around.titles import ArticleName
+from linkseek.app.service import Answer, Hit, Place, Reason
+from linkseek.app.web import link_graph as drawing
+from linkseek.app.web import views
+from linkseek.app.web.link_graph import link_graph
+from linkseek.app.web.views import why_html
 
 
 def article(row, title=None):

@@ -9,12 +9,12 @@ import re
 import pytest
 from test_experiment_steps import TOML, commands, steps_of  # noqa: F401
 
-from app.commands.linkseek import ALL
-from app.evaluation.making import make_steps
-from app.evaluation.steps import STEP_COMMANDS
-from app.experiment import main
-from indexer.base.errors import UsageError
-from indexer.base.settings import toml_value
+from linkseek.__main__ import ALL
+from linkseek.app.commands.experiment import main
+from linkseek.app.evaluation.making import make_steps
+from linkseek.app.evaluation.steps import STEP_COMMANDS
+from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.base.settings import toml_value
 
 
 @pytest.mark.parametrize("name", ["../../../escaped", "/abs/x", ". ../x", "..", "a/b", "CON", "x" * 300])

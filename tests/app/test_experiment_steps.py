@@ -11,26 +11,26 @@ from typing import Any
 import pytest
 from command import ROOT
 
-from app.commands.train_fusion import TrainFusionOptions
-from app.evaluate import EvaluateOptions
-from app.evaluation import making
-from app.evaluation.experiments import Experiment, read_experiment
-from app.evaluation.making import make_models, make_steps, plan_rows, show_plan
-from app.evaluation.steps import Steps
-from app.experiment import main
-from app.pipelines import read_pipelines
-from indexer.base.errors import InputError, MachineError, UsageError
-from indexer.base.options import parse_config, parse_options
-from indexer.base.settings import read_toml
-from indexer.build import BuildOptions
-from reranker.mine import mine_options
-from reranker.training.config import FinetuneConfig, PretrainConfig
-from retriever.export import ExportOptions
-from retriever.mine import MineOptions
-from retriever.models.distill import DistillOptions
-from retriever.negatives import NegativesOptions
-from retriever.training.config import MlmConfig, TrainConfig
-from retriever.training.sweep import SweepOptions
+from linkseek.app.commands.experiment import main
+from linkseek.app.commands.train_fusion import TrainFusionOptions
+from linkseek.app.evaluate import EvaluateOptions
+from linkseek.app.evaluation import making
+from linkseek.app.evaluation.experiments import Experiment, read_experiment
+from linkseek.app.evaluation.making import make_models, make_steps, plan_rows, show_plan
+from linkseek.app.evaluation.steps import Steps
+from linkseek.app.pipelines import read_pipelines
+from linkseek.indexer.base.errors import InputError, MachineError, UsageError
+from linkseek.indexer.base.options import parse_config, parse_options
+from linkseek.indexer.base.settings import read_toml
+from linkseek.indexer.build import BuildOptions
+from linkseek.reranker.commands.mine_contrasts import mine_options
+from linkseek.reranker.training.config import FinetuneConfig, PretrainConfig
+from linkseek.retriever.commands.distill import DistillOptions
+from linkseek.retriever.commands.export import ExportOptions
+from linkseek.retriever.commands.mine import MineOptions
+from linkseek.retriever.commands.negatives import NegativesOptions
+from linkseek.retriever.commands.sweep import SweepOptions
+from linkseek.retriever.training.config import MlmConfig, TrainConfig
 
 TOML = """
 title = "t"

@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 from command import ROOT, run
 
-from app.evaluation.cells import Cell, run_experiment
-from app.evaluation.experiments import ExperimentTable, read_experiment
-from app.evaluation.measures import parse_measure
-from app.experiment import main
-from app.pipelines import Pipelines, read_pipelines
-from app.report import write_report
-from app.report.experiment_table import console_table, reasons, table_document
-from app.report.render import markdown_page
-from app.testsets import LoadedTestSet, all_test_sets
-from indexer.base.errors import InputError, UsageError
-from retriever.ranking import Query
+from linkseek.app.commands.experiment import main
+from linkseek.app.evaluation.cells import Cell, run_experiment
+from linkseek.app.evaluation.experiments import ExperimentTable, read_experiment
+from linkseek.app.evaluation.measures import parse_measure
+from linkseek.app.pipelines import Pipelines, read_pipelines
+from linkseek.app.report import write_report
+from linkseek.app.report.experiment_table import console_table, reasons, table_document
+from linkseek.app.report.render import markdown_page
+from linkseek.app.testsets import LoadedTestSet, all_test_sets
+from linkseek.indexer.base.errors import InputError, UsageError
+from linkseek.retriever.ranking import Query
 
 FILES = sorted((ROOT / "experiments").glob("*.toml"))
 # Questions asked on another corpus than their own, or indexes without vectors.
@@ -256,7 +256,7 @@ def test_finished_cells_are_kept(write, pipelines, tmp_path, monkeypatch) -> Non
     first = tables(path, pipelines, output, [])
     runs = {p: p.stat().st_mtime_ns for p in output.rglob("*.trec")}
     assert len(runs) == 3
-    monkeypatch.setattr("app.evaluation.cells.search", lambda *a: pytest.fail("it was made again"))
+    monkeypatch.setattr("linkseek.app.evaluation.cells.search", lambda *a: pytest.fail("it was made again"))
     cells: list[Cell] = []
     second = tables(path, pipelines, output, cells)
     assert [cell.status for cell in cells] == ["kept", "no pipeline", "kept", "kept"]
@@ -510,7 +510,7 @@ def test_the_entries_that_the_page_shows_are_those_of_rows(tmp_path) -> None:
 
 def test_the_command_without_its_index(write, tmp_path) -> None:
     path = write(TOML.replace('"rivers"', '"sample"').replace('group = "long"\n', ""))
-    done = run("app/experiment.py", path, "--output", tmp_path / "out", cwd=tmp_path)
+    done = run("experiment", path, "--output", tmp_path / "out", cwd=tmp_path)
     assert done.returncode == InputError.exit_code
     assert "no cell could be measured" in done.stderr and "Traceback" not in done.stderr
     assert "nowhere: no index here" in done.stdout
@@ -520,7 +520,7 @@ def test_the_command_without_its_index(write, tmp_path) -> None:
 def test_pipelines_of_a_file_without_steps_are_there_without_training(
     write, make_pipelines, monkeypatch, tmp_path, capsys
 ) -> None:
-    monkeypatch.setattr("app.experiment.open_test_set", lambda name, **options: RIVERS)
+    monkeypatch.setattr("linkseek.app.commands.experiment.open_test_set", lambda name, **options: RIVERS)
     own = '[pipelines."seed{seed}"]\nsearcher = "bm25"\nb = 0.9\n'
     path, index = write(TOML + own), make_pipelines().index.path
     main([str(path), "--index", str(index), "--output", str(tmp_path / "out")])
@@ -535,8 +535,8 @@ def test_pipelines_of_a_file_without_steps_are_there_without_training(
 
 
 def test_the_command_says_what_is_wrong(write, tmp_path) -> None:
-    done = run("app/experiment.py", tmp_path / "none.toml")
+    done = run("experiment", tmp_path / "none.toml")
     assert done.returncode == UsageError.exit_code and "none.toml" in done.stderr
-    done = run("app/experiment.py", write(TOML.replace("title =", "titel =")))
+    done = run("experiment", write(TOML.replace("title =", "titel =")))
     assert done.returncode == UsageError.exit_code and "Did you mean title?" in done.stderr
     assert "Traceback" not in done.stderr

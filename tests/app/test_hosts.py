@@ -10,10 +10,10 @@ from command import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.page.context import AppOptions
-from app.web.hosts import RESPONSE_HEADERS, HostGuard, Hosts, host_name, read_host
-from indexer.base.errors import UsageError
-from indexer.base.options import parse_options
+from linkseek.app.page.context import AppOptions
+from linkseek.app.web.hosts import RESPONSE_HEADERS, HostGuard, Hosts, host_name, read_host
+from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.base.options import parse_options
 
 MACHINE = "Workstation"
 LOCAL = Hosts.of_server("localhost", MACHINE)
@@ -358,6 +358,8 @@ def test_hosts_are_read_in_one_form():
 
 
 def test_the_guard_needs_no_web_framework():
-    code = "import sys, app.web.hosts; print({'streamlit', 'starlette', 'fastapi'} & set(sys.modules))"
+    code = (
+        "import sys, linkseek.app.web.hosts; print({'streamlit', 'starlette', 'fastapi'} & set(sys.modules))"
+    )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"

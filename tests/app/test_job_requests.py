@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from app.background.job_requests import (
+from linkseek.app.background.job_requests import (
     BuildChoices,
     EvaluationChoices,
     EvaluationFiles,
@@ -18,10 +18,10 @@ from app.background.job_requests import (
     start_sample,
     start_verification,
 )
-from app.background.jobs import Jobs
-from app.background.uploads import safe_path, save_files, save_uploads
-from app.testsets import all_test_sets
-from indexer.base.errors import InputError, MachineError, UsageError
+from linkseek.app.background.jobs import Jobs
+from linkseek.app.background.uploads import safe_path, save_files, save_uploads
+from linkseek.app.testsets import all_test_sets
+from linkseek.indexer.base.errors import InputError, MachineError, UsageError
 
 
 class Recorded(Jobs):
@@ -140,7 +140,7 @@ def test_nothing_and_a_full_disk(tmp_path, monkeypatch):
     def full(source, target, length):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("app.background.uploads.shutil.copyfileobj", full)
+    monkeypatch.setattr("linkseek.app.background.uploads.shutil.copyfileobj", full)
     with pytest.raises(MachineError, match="could not be stored"):
         save_uploads([upload("a.md")], tmp_path)
 
@@ -195,7 +195,7 @@ def test_building_from_a_file(jobs, tmp_path):
     [order], [files] = jobs.orders, jobs.files
     assert list(files) == ["upload/files/a.jsonl"]
     asked = options(order)
-    assert Path(order.command[1]).name == "build.py"
+    assert order.command[1:5] == ["-P", "-m", "linkseek", "build"]
     assert asked["--index"] == [str(tmp_path / "index" / "notes")]
     assert asked["--corpus"][0].endswith("/upload/files/a.jsonl")
     assert "--format" not in asked  # recognised by the command
@@ -214,7 +214,7 @@ def test_building_a_folder_without_vectors(jobs, tmp_path):
 
 
 def test_a_large_upload_is_refused(jobs, tmp_path, monkeypatch):
-    monkeypatch.setattr("app.background.uploads.MAX_BYTES", 10)
+    monkeypatch.setattr("linkseek.app.background.uploads.MAX_BYTES", 10)
     with pytest.raises(UsageError, match="1 file of 57 bytes together"):
         start_build(jobs, tmp_path / "index", "x", [upload("a.jsonl")], BuildChoices())
     assert [*jobs.folder.iterdir()] == []
@@ -342,7 +342,7 @@ def test_two_servers_in_the_same_second_have_folders_of_their_own(jobs, tmp_path
     monkeypatch.setattr(Jobs, "start", lambda self, order, draft: (draft / "job.json").touch() or order)
     outputs = []
     with monkeypatch.context() as patched:
-        patched.setattr("app.background.jobs.datetime", Stopped)
+        patched.setattr("linkseek.app.background.jobs.datetime", Stopped)
         (taken / "sample-20260101-000000").mkdir(parents=True)
         (taken / "sample-20260101-000000" / "thesis.txt").write_text("years")
         for one in (Jobs(jobs.folder), others):

@@ -11,9 +11,18 @@ from pathlib import Path
 import orjson
 import pytest
 
-from app.background import jobs as jobs_module
-from app.background.jobs import MAX_ENDED, MAX_RUNNING, Jobs, Order, Stage, error_in, is_held, read_stages
-from indexer.base.errors import BusyError, MachineError, UsageError
+from linkseek.app.background import jobs as jobs_module
+from linkseek.app.background.jobs import (
+    MAX_ENDED,
+    MAX_RUNNING,
+    Jobs,
+    Order,
+    Stage,
+    error_in,
+    is_held,
+    read_stages,
+)
+from linkseek.indexer.base.errors import BusyError, MachineError, UsageError
 
 
 @pytest.fixture
@@ -67,7 +76,7 @@ def test_a_command_runs_to_its_end(jobs):
 
 def test_an_error_is_told_in_the_commands_own_words(jobs):
     code = (
-        "from indexer.base.errors import InputError, exit_on_error\n"
+        "from linkseek.indexer.base.errors import InputError, exit_on_error\n"
         "with exit_on_error('build'): raise InputError('a.md: <b>broken', 'Mend it.')"
     )
     failed = ended(jobs, jobs.start(order(code)))
@@ -87,7 +96,7 @@ def test_a_command_that_cannot_be_started(jobs, tmp_path):
 
 def test_progress_is_read_while_it_runs(jobs, tmp_path):
     code = (
-        "import time; from indexer.base.progress import progress\n"
+        "import time; from linkseek.indexer.base.progress import progress\n"
         "with progress('reading', 8, 'documents') as advance:\n"
         "    time.sleep(.3); advance(2); time.sleep(600)"
     )
@@ -163,7 +172,7 @@ def test_a_killed_watcher_is_noticed_and_takes_its_command_with_it(jobs):
 def test_it_outlives_the_process_that_started_it(jobs):
     """A server that is stopped with Ctrl-C, or killed, takes no job with it."""
     code = (
-        "import sys; from pathlib import Path; from app.background.jobs import Jobs, Order\n"
+        "import sys; from pathlib import Path; from linkseek.app.background.jobs import Jobs, Order\n"
         f"print(Jobs(Path({str(jobs.folder)!r})).start(Order('build', 'k', 't', 's', "
         f"[sys.executable, '-c', {SLEEP!r}])).id)"
     )

@@ -2,10 +2,10 @@
 
 import pytest
 
-from app.around.known_questions import Known, KnownQuestions
-from app.service import SAMPLE_QRELS, SAMPLE_QUESTIONS
-from indexer.passages import Passage
-from retriever.ranking import Query
+from linkseek.app.around.known_questions import Known, KnownQuestions
+from linkseek.app.service import SAMPLE_QRELS, SAMPLE_QUESTIONS
+from linkseek.indexer.passages import Passage
+from linkseek.retriever.ranking import Query
 
 
 def passage(text, id_="Ada#2", document_id="Ada"):

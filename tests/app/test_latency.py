@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from rankings import ranking_of
 
-from app.evaluation import latency
-from app.evaluation.latency import measure_latency
-from retriever.ranking import Query
-from retriever.search import stages
-from retriever.search.stages import stage
+from linkseek.app.evaluation import latency
+from linkseek.app.evaluation.latency import measure_latency
+from linkseek.retriever.ranking import Query
+from linkseek.retriever.search import stages
+from linkseek.retriever.search.stages import stage
 
 QUERIES = [Query(str(number), f"question {number}") for number in range(1000)]
 

@@ -14,24 +14,41 @@ from pathlib import Path
 import pytest
 from command import ROOT
 
-from app.background.services import Services
-from app.commands import linkseek, start
-from app.page.context import AppOptions
-from indexer.base.bundled import find_preset
-from indexer.base.errors import UsageError
-from indexer.base.settings import read_toml
+from linkseek import __main__ as linkseek
+from linkseek.app.background.services import Services
+from linkseek.app.commands import app as start
+from linkseek.app.page.context import AppOptions
+from linkseek.indexer.base.bundled import find_preset
+from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.base.settings import read_toml
 
 
-def test_every_entry_script_has_a_word_and_every_word_a_module():
-    scripts = {
-        ".".join(path.relative_to(ROOT).with_suffix("").parts)
-        for package in ("app", "indexer", "reranker", "retriever")
-        for path in (ROOT / package).rglob("*.py")
-        if "    run_command(" in path.read_text("utf-8")
-    }
-    words = {command.module for command in linkseek.ALL.values()}
-    assert scripts - {"app.commands.linkseek"} == words - {"app.commands.demo", "app.commands.start"}
+def test_each_command_is_a_file_named_after_its_word():
+    packages = ("indexer", "retriever", "reranker", "app")
+    files = {path.stem for name in packages for path in (ROOT / name / "commands").glob("[!_]*.py")}
+    scripts = {"build", "evaluate", "search"}
+    assert files | scripts == {word.replace("-", "_") for word in linkseek.ALL} and not files & scripts
+    for word, command in linkseek.ALL.items():
+        assert command.module.rpartition(".")[2] == word.replace("-", "_")
     assert len(linkseek.ALL) == sum(map(len, linkseek.COMMANDS.values()))
+
+
+def test_modules_of_a_user_do_not_take_the_place_of_ours(tmp_path):
+    """Files called like our folders, in the working folder and on PYTHONPATH."""
+    for name in ("app", "indexer", "retriever", "reranker"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('a module of the user')")
+        (tmp_path / "packages" / name).mkdir(parents=True)
+        (tmp_path / "packages" / name / "__init__.py").write_text("raise SystemExit('a package of the user')")
+    imports = "import sys, linkseek.app.pipelines as p; print(p.Pipelines.__module__); import app"
+    for path in ("", str(tmp_path / "packages"), str(tmp_path)):
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, [path, str(ROOT)]))}
+        options = {"cwd": tmp_path, "env": environment, "capture_output": True, "text": True}
+        imported = subprocess.run([sys.executable, "-c", imports], **options)
+        assert imported.stdout == "linkseek.app.pipelines\n", imported.stderr
+        assert "of the user" in imported.stderr  # whose `app` is still theirs
+        for command in (["-m", "linkseek", "search"], [ROOT / "app" / "search.py"]):
+            done = subprocess.run([sys.executable, *command, "--help"], **options)
+            assert done.stdout.startswith("usage: linkseek search"), done.stderr
 
 
 @pytest.mark.parametrize("argv", [[], ["--help"], ["help"]])
@@ -52,7 +69,7 @@ def test_help_of_a_command_names_it_as_it_was_called(word, capsys):
 
 def test_the_map_does_not_import_what_it_names():
     code = (
-        "import sys; from app.commands.linkseek import main; main([]); "
+        "import sys; from linkseek.__main__ import main; main([]); "
         "print(len(sys.modules), 'torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
@@ -120,7 +137,7 @@ def test_options_of_the_pages_and_of_streamlit():
     "command",
     [
         ["-m", "streamlit", "run", str(ROOT / "app" / "main.py"), "--server.port"],
-        ["-m", "app.commands.linkseek", "app", "--server.port"],
+        ["-m", "linkseek", "app", "--server.port"],
     ],
     ids=["streamlit", "linkseek"],
 )
@@ -157,4 +174,4 @@ def test_settings_of_streamlit():
 
 def test_modules_of_the_map_can_be_called():
     for word, command in linkseek.ALL.items():
-        assert callable(import_module(command.module).main), word
+        assert callable(import_module(f"linkseek.{command.module}").main), word

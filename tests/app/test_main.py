@@ -13,12 +13,12 @@ from streamlit import cache_resource
 from streamlit.testing.v1 import AppTest
 from streamlit.util import AttributeDictionary, calc_hash
 
-from app import main, service
-from app.background.services import Services
-from app.page import search
-from app.pipelines import read_pipelines
-from app.web.rank_chart import SELECTION
-from indexer.base.errors import InputError
+from linkseek.app import main, service
+from linkseek.app.background.services import Services
+from linkseek.app.page import search
+from linkseek.app.pipelines import read_pipelines
+from linkseek.app.web.rank_chart import SELECTION
+from linkseek.indexer.base.errors import InputError
 
 PAGE = str(Path(service.__file__).with_name("main.py"))
 
@@ -27,7 +27,7 @@ PAGE = str(Path(service.__file__).with_name("main.py"))
 def page(built_index, word_encoder, monkeypatch):
     """Open the page with an index and an address."""
     cache_resource.clear()
-    monkeypatch.setattr("app.background.services.SERVICES", Services())
+    monkeypatch.setattr("linkseek.app.background.services.SERVICES", Services())
 
     def page(index=built_index, arguments=(), /, **address):
         monkeypatch.setattr(sys, "argv", [PAGE, "--index", str(index), *arguments])
@@ -308,7 +308,7 @@ def test_one_pipeline_fails_and_the_other_answers(page, monkeypatch):
     def open_encoder(location):
         raise InputError("encoder <words>: gone", "Get it back.")
 
-    monkeypatch.setattr("app.pipelines._open_biencoder", open_encoder)
+    monkeypatch.setattr("linkseek.app.pipelines._open_biencoder", open_encoder)
     test = ask(page(pipelines=TWO), "river")
     assert len(columns(test)) == 1
     [notice] = notices(test)
@@ -464,7 +464,7 @@ def test_the_heading_leads_to_every_page(page):
 
 def test_a_fault_of_ours_is_a_notice_and_its_details_go_to_the_log(page, monkeypatch, caplog):
     test = page()
-    monkeypatch.setattr("app.page.search.choose_view", None)  # is called
+    monkeypatch.setattr("linkseek.app.page.search.choose_view", None)  # is called
     run(test)
     assert "This page could not be shown" in notices(test)[0]
     assert "Traceback" not in "".join(bodies(test)) and "NoneType" not in "".join(bodies(test))

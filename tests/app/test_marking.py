@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from small_index import build
 
-from indexer.index import Index
-from retriever.ranking import Query
-from retriever.search.query_words import matched_spans, term
-from retriever.search.searchers import Bm25
+from linkseek.indexer.index import Index
+from linkseek.retriever.ranking import Query
+from linkseek.retriever.search.query_words import matched_spans, term
+from linkseek.retriever.search.searchers import Bm25
 
 WIKI = Path(__file__).resolve().parents[2] / "samples" / "wiki"
 

@@ -6,7 +6,7 @@ import ir_measures
 import numpy as np
 import pytest
 
-from app.evaluation.measures import (
+from linkseek.app.evaluation.measures import (
     JUDGED,
     Values,
     accuracy_curve,
@@ -18,10 +18,10 @@ from app.evaluation.measures import (
     plan_measures,
     recall_curve,
 )
-from indexer.base.errors import InputError, UsageError
-from retriever.queries import read_queries
-from retriever.ranking import Query, Ranking
-from retriever.search.runs import read_qrels, read_run, run_ranking
+from linkseek.indexer.base.errors import InputError, UsageError
+from linkseek.retriever.queries import read_queries
+from linkseek.retriever.ranking import Query, Ranking
+from linkseek.retriever.search.runs import read_qrels, read_run, run_ranking
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 
@@ -233,7 +233,7 @@ def test_bootstrap_intervals_of_columns_are_those_of_each(monkeypatch):
     together = bootstrap_intervals(values, seed=4)
     for place in range(3):
         assert bootstrap_interval(values[:, place], seed=4) == pytest.approx(tuple(together[:, place]))
-    monkeypatch.setattr("app.evaluation.measures._BLOCK", 700)  # blocks of 14 of the 1,000 resamples
+    monkeypatch.setattr("linkseek.app.evaluation.measures._BLOCK", 700)  # blocks of 14 of the 1,000 resamples
     assert bootstrap_intervals(values, seed=4) == pytest.approx(together)
     assert not np.allclose(bootstrap_intervals(values, seed=5), together)
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from linked_corpus import build_linked, page, random_pages, topology_of
 
-from app.around.training_data import Mining, pair_miners
-from retriever.links.source import Source
-from retriever.objectives.registry import all_objectives
+from linkseek.app.around.training_data import Mining, pair_miners
+from linkseek.retriever.links.source import Source
+from linkseek.retriever.objectives.registry import all_objectives
 
 
 @pytest.fixture(scope="module")

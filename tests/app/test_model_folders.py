@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from tiny_training import save_static
 
-from app.pipelines import Models, Pipelines
-from indexer.base.errors import InputError
-from indexer.index import Index
-from indexer.store.artifacts import read_json, write_json
-from retriever.models.locations import find_base
+from linkseek.app.pipelines import Models, Pipelines
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.index import Index
+from linkseek.indexer.store.artifacts import read_json, write_json
+from linkseek.retriever.models.locations import find_base
 
 
 @pytest.mark.parametrize("link", ["nothing", "dead.safetensors"])
@@ -51,7 +51,7 @@ def test_a_folder_that_holds_no_model_is_not_walked(own_index, tmp_path, monkeyp
 
 def test_a_folder_of_too_many_files_is_no_model(tmp_path, monkeypatch):
     model = save_static(tmp_path / "model")
-    monkeypatch.setattr("retriever.models.only_data.MAX_ENTRIES", 3)
+    monkeypatch.setattr("linkseek.retriever.models.only_data.MAX_ENTRIES", 3)
     with pytest.raises(InputError, match="more than 3 files, too many for a model"):
         Models().encoder(str(model))
 

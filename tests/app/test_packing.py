@@ -9,12 +9,12 @@ import orjson
 import pytest
 import zstandard
 
-from app.testsets import open_test_set
-from app.testsets.pack import all_packings, documents_sha256, main, write_files
-from app.testsets.packing.collections import MAKERS
-from app.testsets.packing.originals import Originals
-from app.testsets.packing.wikispeedia import article_text, place_links
-from indexer.base.errors import InputError, UsageError
+from linkseek.app.commands.pack import all_packings, documents_sha256, main, write_files
+from linkseek.app.testsets import open_test_set
+from linkseek.app.testsets.packing.collections import MAKERS
+from linkseek.app.testsets.packing.originals import Originals
+from linkseek.app.testsets.packing.wikispeedia import article_text, place_links
+from linkseek.indexer.base.errors import InputError, UsageError
 
 
 @pytest.fixture

@@ -7,24 +7,24 @@ from linked_corpus import build_linked, page, topology_of
 from reading import Reader
 from small_index import HOSTILE_TEXT, HOSTILE_TITLE
 
-from app.around.article import read_article
-from app.around.titles import ArticleName, find_articles
-from app.around.training_data import (
+from linkseek.app.around.article import read_article
+from linkseek.app.around.titles import ArticleName, find_articles
+from linkseek.app.around.training_data import (
     Mining,
     ObjectiveExamples,
     contrast_miners,
     mine_contrasts,
     pair_miners,
 )
-from app.background.jobs import Job, Jobs, Order, Stage
-from app.web import index_description
-from app.web.addresses import ArticleView
-from app.web.index_description import Description, describe, listed, outcome, read_skipped
-from app.web.rendering import render
-from app.web.views import article_html
-from indexer.base.text import byte_size
-from reranker.objectives.prop import Prop
-from retriever.objectives.examples import Example, Text
+from linkseek.app.background.jobs import Job, Jobs, Order, Stage
+from linkseek.app.web import index_description
+from linkseek.app.web.addresses import ArticleView
+from linkseek.app.web.index_description import Description, describe, listed, outcome, read_skipped
+from linkseek.app.web.rendering import render
+from linkseek.app.web.views import article_html
+from linkseek.indexer.base.text import byte_size
+from linkseek.reranker.objectives.prop import Prop
+from linkseek.retriever.objectives.examples import Example, Text
 
 
 @pytest.fixture(scope="module")
@@ -72,8 +72,8 @@ def test_the_text_is_whole_and_links_are_where_anchors_are(index):
 
 
 def test_pages_of_a_long_article(tmp_path, monkeypatch):
-    monkeypatch.setattr("app.around.article.PAGE", 2)
-    monkeypatch.setattr("app.web.views.PAGE", 2)
+    monkeypatch.setattr("linkseek.app.around.article.PAGE", 2)
+    monkeypatch.setattr("linkseek.app.web.views.PAGE", 2)
     long = build_linked(tmp_path / "index", [page("A", "word " * 50)], words=10)
     topology = topology_of(long)
     middle = read(article_html(read_article(long, topology, 0, 3), ArticleView(id="A", first=3), "x"))
@@ -165,7 +165,7 @@ def test_an_index_is_described(index):
 
 
 def test_vectors_are_described(built_index):
-    from indexer.index import Index
+    from linkseek.indexer.index import Index
 
     [vectors] = describe(Index.open(built_index)).encoders
     facts = dict(vectors.facts)
@@ -175,7 +175,7 @@ def test_vectors_are_described(built_index):
 
 
 def test_the_recall_of_vectors_is_described(built_index):
-    from indexer.index import Index
+    from linkseek.indexer.index import Index
 
     index = Index.open(built_index)
     chosen = {"setting": {"candidates": 400}, "recall": 0.99613, "milliseconds": 3.0}

@@ -15,10 +15,10 @@ from streamlit.testing.v1 import AppTest
 from streamlit.util import calc_hash
 from test_reports import HOSTILE, results, write
 
-from app import main
-from app.background import jobs as jobs_module
-from app.background.jobs import Jobs
-from app.background.services import Services
+from linkseek.app import main
+from linkseek.app.background import jobs as jobs_module
+from linkseek.app.background.jobs import Jobs
+from linkseek.app.background.services import Services
 
 PAGE = str(Path(main.__file__))
 
@@ -27,7 +27,7 @@ PAGE = str(Path(main.__file__))
 def open_page(word_encoder, monkeypatch, tmp_path):
     """Open a page with an index and an address."""
     cache_resource.clear()
-    monkeypatch.setattr("app.background.services.SERVICES", Services())
+    monkeypatch.setattr("linkseek.app.background.services.SERVICES", Services())
 
     def open_page(name, index, /, **address):
         monkeypatch.setattr(
@@ -295,7 +295,7 @@ def test_building_without_a_name_or_a_file(open_page, own_index, started):
 def test_building_from_an_upload(open_page, own_index, started, monkeypatch):
     content = io.BytesIO(b'{"id": "a", "title": "A", "text": "Words.", "links": []}\n')
     content.name = "a/. ../. ../notes.jsonl"
-    monkeypatch.setattr("app.page.index.st.file_uploader", lambda *_, **__: [content])
+    monkeypatch.setattr("linkseek.app.page.index.st.file_uploader", lambda *_, **__: [content])
     test = open_page("index", own_index)
     test.text_input(key="name").set_value("notes")
     button(test, "Build").click()

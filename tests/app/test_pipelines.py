@@ -8,12 +8,12 @@ import pytest
 from rankings import ranking_of
 from small_index import DOCUMENTS, WordEncoder, build
 
-from app.pipeline_kinds import KINDS, Entry
-from app.pipelines import Models, Pipelines, read_pipelines
-from indexer.base.errors import InputError, MismatchError, UsageError
-from indexer.index import Index
-from retriever.ranking import Query
-from retriever.search.stages import recorded_stages
+from linkseek.app.pipeline_kinds import KINDS, Entry
+from linkseek.app.pipelines import Models, Pipelines, read_pipelines
+from linkseek.indexer.base.errors import InputError, MismatchError, UsageError
+from linkseek.indexer.index import Index
+from linkseek.retriever.ranking import Query
+from linkseek.retriever.search.stages import recorded_stages
 
 ENTRIES = [
     "bm25",
@@ -49,7 +49,7 @@ def test_the_standard_entries():
 
 
 def test_of_the_shipped_encoders_the_static_one_has_not_learned_from_links(monkeypatch, make_pipelines):
-    monkeypatch.setattr("app.pipeline_kinds.shipped_models", lambda: ["hlp", "linkseek-static"])
+    monkeypatch.setattr("linkseek.app.pipeline_kinds.shipped_models", lambda: ["hlp", "linkseek-static"])
     index = make_pipelines().index
     groups = {name: read_pipelines()[name].group(index) for name in ("hlp", "static", "hybrid-static")}
     assert groups == {"hlp": "Taught by links", "static": "Zero-shot", "hybrid-static": "Fused"}
@@ -95,7 +95,9 @@ def test_a_pipeline_and_its_encoder_are_opened_once(built_index):
 
 
 def test_an_encoder_that_an_index_names_is_not_downloaded(built_index, monkeypatch):
-    monkeypatch.setattr("retriever.models.locations._from_hub", lambda *_: pytest.fail("asked the Hub"))
+    monkeypatch.setattr(
+        "linkseek.retriever.models.locations._from_hub", lambda *_: pytest.fail("asked the Hub")
+    )
     with pytest.raises(InputError, match="encoder of the vectors, words, is not on this machine") as caught:
         Pipelines(Index.open(built_index)).open("dense")
     assert "hf download words" in caught.value.hint
@@ -340,7 +342,7 @@ class FirstRows(Entry):
 
 
 def test_a_new_kind_is_one_class(make_pipelines, monkeypatch):
-    monkeypatch.setattr("app.pipelines.KINDS", (*KINDS, FirstRows))
+    monkeypatch.setattr("linkseek.app.pipelines.KINDS", (*KINDS, FirstRows))
     pipelines = make_pipelines(
         '[first]\nsearcher = "first-rows"\nscore = 2\n'
         '[joined]\nfusion = "reciprocal-rank"\nof = ["first", "bm25"]\n'

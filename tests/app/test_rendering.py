@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reading import Reader
 
-from app.web.rendering import excerpt, linked, marked, plain_label, render, web_address
-from retriever.search.query_words import matched_spans
+from linkseek.app.web.rendering import excerpt, linked, marked, plain_label, render, web_address
+from linkseek.retriever.search.query_words import matched_spans
 
 
 def part(call, **values):
     """What a macro of parts.html makes of some values."""
-    from app.web.rendering import _ENVIRONMENT
+    from linkseek.app.web.rendering import _ENVIRONMENT
 
     source = f'{{% from "parts.html" import article_link, source_link %}}{{{{ {call} }}}}'
     return _ENVIRONMENT.from_string(source).render(values).strip()

@@ -12,11 +12,11 @@ from markdown_it import MarkdownIt
 from results_records import RESULTS, changed, comparison, record
 from selectolax.lexbor import LexborHTMLParser
 
-from app.evaluation.runner import Plan, evaluate
-from app.report import to_html, to_markdown, write_report
-from app.report.render import escape
-from indexer.index import Index
-from retriever.ranking import Query
+from linkseek.app.evaluation.runner import Plan, evaluate
+from linkseek.app.report import to_html, to_markdown, write_report
+from linkseek.app.report.render import escape
+from linkseek.indexer.index import Index
+from linkseek.retriever.ranking import Query
 
 HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 
@@ -241,7 +241,7 @@ def test_provenance_tells_everything():
         for row in section(page, "origin").css(".facts > div")
     }
     assert facts == {
-        "command": ["python app/evaluate.py --index index/nq"],
+        "command": ["linkseek evaluate --index index/nq"],
         "date": ["2026-11-20T16:58:14+00:00"],
         "revision": ["8fff9c8, with changes that were not committed"],
         "machine": ["A processor, 2 cores, 24 GB of memory, Linux x86_64"],

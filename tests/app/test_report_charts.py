@@ -9,8 +9,8 @@ import pytest
 from results_records import RESULTS, changed, pipeline, record, score
 from selectolax.lexbor import LexborHTMLParser
 
-from app import report
-from app.report.charts import (
+from linkseek.app import report
+from linkseek.app.report.charts import (
     DARK,
     LIGHT,
     NARROW,

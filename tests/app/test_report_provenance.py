@@ -12,8 +12,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.evaluation import provenance as module
-from app.evaluation.provenance import Revision, machine, revision
+from linkseek.app.evaluation import provenance as module
+from linkseek.app.evaluation.provenance import Revision, machine, revision
 
 RECALL = {
     "recall": {
@@ -138,8 +138,8 @@ def test_the_record(tmp_path):
     read.write_text("{}\n")
     counts = {"documents": 3, "passages": 7, "links": 1}
     index = index_at(Path("index/nq"), counts=counts, corpus={"file": "docs.jsonl", "sha256": "eee"})
-    found = provenance("python app/evaluate.py", ["--limit", "3", "--index", "a b"], index, {"queries": read})
-    assert found["command"] == "python app/evaluate.py --limit 3 --index 'a b'"
+    found = provenance("linkseek evaluate", ["--limit", "3", "--index", "a b"], index, {"queries": read})
+    assert found["command"] == "linkseek evaluate --limit 3 --index 'a b'"
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", found["date"])
     assert found["versions"]["python"] == platform.python_version() and "numpy" in found["versions"]
     assert found["index"]["path"] == "index/nq"

@@ -11,13 +11,13 @@ import pytest
 from reading import Reader
 from results_records import RESULTS, changed, comparison, pipeline, score
 
-from app.evaluation.by_question import SHOWN, compare_questions
-from app.report.finished import list_reports, read_report
-from app.web.addresses import EvaluationView
-from app.web.question_table import fitting, questions_html
-from app.web.rendering import render, style
-from app.web.views import report_part_html, report_title, reports_html
-from indexer.base.errors import InputError, UsageError
+from linkseek.app.evaluation.by_question import SHOWN, compare_questions
+from linkseek.app.report.finished import list_reports, read_report
+from linkseek.app.web.addresses import EvaluationView
+from linkseek.app.web.question_table import fitting, questions_html
+from linkseek.app.web.rendering import render, style
+from linkseek.app.web.views import report_part_html, report_title, reports_html
+from linkseek.indexer.base.errors import InputError, UsageError
 
 MEANS = {"bm25": 0.5, "dense": 0.75}
 VALUES = {"bm25": {"1": 0, "2": 1, "3": 0, "4": 1}, "dense": {"1": 1, "2": 0, "3": 1, "4": 1}}

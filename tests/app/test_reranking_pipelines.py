@@ -7,23 +7,23 @@ import numpy as np
 import pytest
 from small_index import DOCUMENTS, WordEncoder
 
-from app.evaluation.cells import _made_from
-from app.evaluation.provenance import provenance
-from app.pipeline_kinds import RerankEntry
-from app.pipelines import Models, Pipelines
-from app.testsets import LoadedTestSet
-from indexer.base.errors import InputError, UsageError
-from indexer.index import Index
-from reranker.candidates import Candidates
-from reranker.models.lexical import LexicalScorer
-from reranker.pair_texts import PairFormat
-from reranker.rerank import main
-from reranker.reranking import Reranking
-from retriever.ranking import Query
-from retriever.search.fusion import stretched
-from retriever.search.runs import read_run
-from retriever.search.searchers import Bm25
-from retriever.search.stages import recorded_stages
+from linkseek.app.evaluation.cells import _made_from
+from linkseek.app.evaluation.provenance import provenance
+from linkseek.app.pipeline_kinds import RerankEntry
+from linkseek.app.pipelines import Models, Pipelines
+from linkseek.app.testsets import LoadedTestSet
+from linkseek.indexer.base.errors import InputError, UsageError
+from linkseek.indexer.index import Index
+from linkseek.reranker.candidates import Candidates
+from linkseek.reranker.commands.rerank import main
+from linkseek.reranker.models.lexical import LexicalScorer
+from linkseek.reranker.pair_texts import PairFormat
+from linkseek.reranker.reranking import Reranking
+from linkseek.retriever.ranking import Query
+from linkseek.retriever.search.fusion import stretched
+from linkseek.retriever.search.runs import read_run
+from linkseek.retriever.search.searchers import Bm25
+from linkseek.retriever.search.stages import recorded_stages
 
 QUERIES = [Query("1", "a river in France"), Query("2", "volcano"), Query("3", "zzz")]
 
@@ -75,7 +75,7 @@ def make(built_index, tmp_path, opened):
 def here(monkeypatch):
     """Which models `available` takes to be on this machine."""
     names = {"long", "short"}
-    monkeypatch.setattr("app.pipeline_kinds.scorer_is_here", names.__contains__)
+    monkeypatch.setattr("linkseek.app.pipeline_kinds.scorer_is_here", names.__contains__)
     return names
 
 
@@ -216,7 +216,7 @@ def test_progress_is_told_for_many_questions_alone(make, monkeypatch):
         def __exit__(self, *_):
             return None
 
-    monkeypatch.setattr("reranker.reranking.progress", Told)
+    monkeypatch.setattr("linkseek.reranker.reranking.progress", Told)
     run = make('[x]\nrerank = "long"\nof = "bm25"\ndepth = 2\n').open("x")
     run(QUERIES[:1], 3)
     assert asked == []
@@ -312,11 +312,11 @@ def test_the_models_stand_in_the_provenance(make, opened, monkeypatch, tmp_path)
 def test_a_cell_is_made_again_for_another_model(make, monkeypatch):
     pipelines = make('[x]\nrerank = ["long", "short"]\nof = "hybrid"\n')
     test_set = LoadedTestSet("t", QUERIES, None, "tokens", {}, (), {})
-    monkeypatch.setattr("app.pipeline_kinds.scorer_sha256", lambda name: f"hash of {name}")
+    monkeypatch.setattr("linkseek.app.pipeline_kinds.scorer_sha256", lambda name: f"hash of {name}")
     made_from = _made_from(pipelines, "x", test_set, 10)
     assert set(made_from["entries"]) == {"x", "hybrid", "bm25", "dense"}
     assert made_from["entries"]["x"]["rerank_sha256"] == ["hash of long", "hash of short"]
-    monkeypatch.setattr("app.pipeline_kinds.scorer_sha256", lambda name: "another")
+    monkeypatch.setattr("linkseek.app.pipeline_kinds.scorer_sha256", lambda name: "another")
     assert _made_from(pipelines, "x", test_set, 10) != made_from
 
 

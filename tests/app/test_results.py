@@ -6,8 +6,8 @@ import math
 import pytest
 from results_records import RESULTS, changed
 
-from app.evaluation.results import Results, parse_results
-from indexer.base.errors import InputError
+from linkseek.app.evaluation.results import Results, parse_results
+from linkseek.indexer.base.errors import InputError
 
 
 def parse(raw):

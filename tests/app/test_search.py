@@ -1,4 +1,4 @@
-"""python app/search.py: what it prints, and how it fails."""
+"""linkseek search: what it prints, and how it fails."""
 
 import io
 import json
@@ -10,11 +10,17 @@ import pytest
 from rich.console import Console
 from small_index import HOSTILE_TITLE, build
 
-from app import search as command
-from app.pipelines import RECOMMENDED, read_pipelines
-from app.service import Answer, Hit
-from indexer.base.errors import DamagedIndexError, InputError, LinkseekError, UsageError, exit_on_error
-from retriever.search.runs import read_run
+from linkseek.app import search as command
+from linkseek.app.pipelines import RECOMMENDED, read_pipelines
+from linkseek.app.service import Answer, Hit
+from linkseek.indexer.base.errors import (
+    DamagedIndexError,
+    InputError,
+    LinkseekError,
+    UsageError,
+    exit_on_error,
+)
+from linkseek.retriever.search.runs import read_run
 
 HIT = Hit(1, 0.5, "a#0", "a", "A title", "A text of words.", "https://a.example.org/a", ((2, 6),))
 

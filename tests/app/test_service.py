@@ -10,14 +10,20 @@ import orjson
 import pytest
 from small_index import HOSTILE_TEXT, HOSTILE_TITLE, WordEncoder, build
 
-from app import service as module
-from app.around.known_questions import KnownQuestions
-from app.pipeline_kinds import RerankEntry
-from app.service import MAX_QUESTION_CHARACTERS, Failure, SearchService, checked_question, list_indexes
-from indexer.base.errors import DamagedIndexError, InputError, UsageError
-from indexer.store.artifacts import index_stamp
-from reranker.reranking import Reranking
-from retriever.ranking import Query, Ranking
+from linkseek.app import service as module
+from linkseek.app.around.known_questions import KnownQuestions
+from linkseek.app.pipeline_kinds import RerankEntry
+from linkseek.app.service import (
+    MAX_QUESTION_CHARACTERS,
+    Failure,
+    SearchService,
+    checked_question,
+    list_indexes,
+)
+from linkseek.indexer.base.errors import DamagedIndexError, InputError, UsageError
+from linkseek.indexer.store.artifacts import index_stamp
+from linkseek.reranker.reranking import Reranking
+from linkseek.retriever.ranking import Query, Ranking
 
 
 @pytest.fixture
@@ -114,7 +120,7 @@ def test_visitors_at_the_same_time_load_a_model_once(built_index, monkeypatch):
         opened.append(location)
         return WordEncoder()
 
-    monkeypatch.setattr("app.pipelines._open_biencoder", open_slowly)
+    monkeypatch.setattr("linkseek.app.pipelines._open_biencoder", open_slowly)
     service = SearchService(built_index)
     names = ["dense", "hybrid", "bm25", "dense", "hybrid-weighted", "dense"]
     with ThreadPoolExecutor(6) as pool:
@@ -133,7 +139,7 @@ def test_a_model_that_cannot_be_loaded_is_tried_again(built_index, monkeypatch):
             raise InputError("the model is not there")
         return WordEncoder()
 
-    monkeypatch.setattr("app.pipelines._open_biencoder", open_at_second_try)
+    monkeypatch.setattr("linkseek.app.pipelines._open_biencoder", open_at_second_try)
     service = SearchService(built_index)
     with pytest.raises(InputError):
         service.search("river", "dense")
@@ -148,7 +154,7 @@ def test_a_waiting_model_does_not_hold_up_others(built_index, monkeypatch):
         assert loaded.wait(60)
         return WordEncoder()
 
-    monkeypatch.setattr("app.pipelines._open_biencoder", open_when_told)
+    monkeypatch.setattr("linkseek.app.pipelines._open_biencoder", open_when_told)
     service = SearchService(built_index)
     service.search("river", "bm25")
     with ThreadPoolExecutor(1) as pool:
@@ -322,6 +328,6 @@ def test_no_index_and_a_damaged_one(own_index, tmp_path):
 
 
 def test_the_service_does_not_need_streamlit():
-    code = "import sys, app.service, app.web.views, app.web.link_graph; "
+    code = "import sys, linkseek.app.service, linkseek.app.web.views, linkseek.app.web.link_graph; "
     code += "print([m for m in sys.modules if m in ('streamlit', 'torch', 'openvino', 'faiss', 'jnius')])"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"

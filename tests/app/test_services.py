@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from small_index import WordEncoder, WordScorer, build
 
-from app.background.services import MAX_OPEN, Services
-from app.pipelines import RECOMMENDED, Models
-from app.service import SearchService
-from indexer.search import lucene_index
+from linkseek.app.background.services import MAX_OPEN, Services
+from linkseek.app.pipelines import RECOMMENDED, Models
+from linkseek.app.service import SearchService
+from linkseek.indexer.search import lucene_index
 
 NO_RESULTS = Path("none")
 

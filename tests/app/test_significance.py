@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from app.evaluation import significance
-from app.evaluation.measures import Values, bootstrap_intervals, measure_judged, parse_measure
-from app.evaluation.significance import compare, effect_sizes, holm, randomisation_test, t_test
-from retriever.ranking import Ranking
+from linkseek.app.evaluation import significance
+from linkseek.app.evaluation.measures import Values, bootstrap_intervals, measure_judged, parse_measure
+from linkseek.app.evaluation.significance import compare, effect_sizes, holm, randomisation_test, t_test
+from linkseek.retriever.ranking import Ranking
 
 
 def column(values) -> np.ndarray:

@@ -7,16 +7,16 @@ import orjson
 import pytest
 from pydantic import ValidationError
 
-from app import testsets
-from app.evaluation.measures import parse_measure
-from app.testsets import listing
-from app.testsets.files import Files
-from app.testsets.registry import read_test_sets
-from indexer.base.errors import InputError, UsageError
-from indexer.base.options import parse_options
-from indexer.build import BuildOptions
-from indexer.readers.formats import all_readers
-from retriever.ranking import Query
+from linkseek.app import testsets
+from linkseek.app.evaluation.measures import parse_measure
+from linkseek.app.testsets import listing
+from linkseek.app.testsets.files import Files
+from linkseek.app.testsets.registry import read_test_sets
+from linkseek.indexer.base.errors import InputError, UsageError
+from linkseek.indexer.base.options import parse_options
+from linkseek.indexer.build import BuildOptions
+from linkseek.indexer.readers.formats import all_readers
+from linkseek.retriever.ranking import Query
 
 ROOT = Path(__file__).parents[2]
 SETS = testsets.all_test_sets()

@@ -12,9 +12,9 @@ import pooch
 import pytest
 from command import free_port
 
-from app.testsets import download as module
-from app.testsets.download import WebFile, check, download
-from indexer.base.errors import InputError, MachineError
+from linkseek.app.testsets import download as module
+from linkseek.app.testsets.download import WebFile, check, download
+from linkseek.indexer.base.errors import InputError, MachineError
 
 CONTENT = random.Random(7).randbytes(300_000)
 SHA256 = hashlib.sha256(CONTENT).hexdigest()

@@ -6,14 +6,14 @@ import re
 import orjson
 import pytest
 
-from app import testsets
-from app.testsets import letor
-from app.testsets.download import WebFile
-from app.testsets.writing import write_test_set
-from indexer.base.errors import InputError
-from retriever.queries import read_queries
-from retriever.ranking import Query
-from retriever.search.runs import read_qrels
+from linkseek.app import testsets
+from linkseek.app.testsets import letor
+from linkseek.app.testsets.download import WebFile
+from linkseek.app.testsets.writing import write_test_set
+from linkseek.indexer.base.errors import InputError
+from linkseek.retriever.queries import read_queries
+from linkseek.retriever.ranking import Query
+from linkseek.retriever.search.runs import read_qrels
 
 SETS = testsets.all_test_sets()
 
@@ -137,7 +137,7 @@ def test_a_download_is_read_at_once(cache, monkeypatch):
         asked.append((file.url, path))
         path.write_text(CSV, "utf-8")
 
-    monkeypatch.setattr("app.testsets.download.download", pretend)
+    monkeypatch.setattr("linkseek.app.testsets.download.download", pretend)
     with pytest.raises(InputError, match="not found"):
         NQ.load(testsets.places())
     assert asked == []
@@ -339,7 +339,7 @@ def test_letors_topics_come_from_nist(data, cache, monkeypatch):
         lines = "".join(f"{n}:topic {n}\n" for n in range(10001, 10010))
         path.write_bytes(gzip.compress(lines.encode()))
 
-    monkeypatch.setattr("app.testsets.download.download", pretend)
+    monkeypatch.setattr("linkseek.app.testsets.download.download", pretend)
     loaded = MQ.load(testsets.places(data), download=True)
     assert loaded.queries[0] == Query("10001", "topic 10001")
 

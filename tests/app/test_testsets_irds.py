@@ -10,11 +10,11 @@ from pathlib import Path
 import orjson
 import pytest
 
-from app import testsets
-from app.testsets import irds
-from app.testsets.sources import Places
-from indexer.base.errors import InputError
-from retriever.ranking import Query
+from linkseek.app import testsets
+from linkseek.app.testsets import irds
+from linkseek.app.testsets.sources import Places
+from linkseek.indexer.base.errors import InputError
+from linkseek.retriever.ranking import Query
 
 SETS = testsets.all_test_sets()
 
@@ -369,7 +369,7 @@ def test_ir_datasets_is_not_imported_before_it_is_needed():
     import subprocess
 
     program = (
-        "import sys; from app.testsets import listing; listing.test_set_rows(); "
+        "import sys; from linkseek.app.testsets import listing; listing.test_set_rows(); "
         "print('ir_datasets' in sys.modules, 'torch' in sys.modules, 'requests' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -5,7 +5,7 @@ import unicodedata
 import pytest
 from linked_corpus import build_linked, page
 
-from app.around.titles import MAX_CHARACTERS, find_articles
+from linkseek.app.around.titles import MAX_CHARACTERS, find_articles
 
 TITLES = [
     "Mercury (planet)",

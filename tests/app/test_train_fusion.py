@@ -11,16 +11,16 @@ from linked_corpus import document
 from tiny_corpus import write_jsonl
 from tiny_models import save_tiny_reranker
 
-from app.commands.train_fusion import main
-from app.pipelines import Pipelines
-from app.service import SearchService
-from app.web.views import why_html
-from indexer.base.errors import InputError, MismatchError, UsageError
-from indexer.building.builder import build_index
-from indexer.building.plan import Plan
-from indexer.index import Index
-from retriever.ranking import Query
-from retriever.search.searchers import Bm25
+from linkseek.app.commands.train_fusion import main
+from linkseek.app.pipelines import Pipelines
+from linkseek.app.service import SearchService
+from linkseek.app.web.views import why_html
+from linkseek.indexer.base.errors import InputError, MismatchError, UsageError
+from linkseek.indexer.building.builder import build_index
+from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.index import Index
+from linkseek.retriever.ranking import Query
+from linkseek.retriever.search.searchers import Bm25
 
 CITIES = ["Paris", "Lyon", "Rome", "Oslo", "Bonn", "Cork"]
 TABLE = '[both]\nfusion = "learned"\nof = ["bm25", "ql"]\nmodel = "fusion.json"\ndepth = 10\n'
@@ -109,7 +109,7 @@ def test_a_model_of_other_pipelines_or_features_is_refused(index, trained):
 
 
 def test_a_control_reads_neighbours_by_bm25(index, trained, monkeypatch):
-    monkeypatch.setattr("retriever.search.neighbours._NEIGHBOURS", 3)  # of the five others
+    monkeypatch.setattr("linkseek.retriever.search.neighbours._NEIGHBOURS", 3)  # of the five others
     options = ["--index", str(index), "--pipeline", "bm25", "--pipeline", "ql", "--folds", "2"]
     options += ["--mined", "4", "--neighbours", "bm25", "--output"]
     main([*options, str(trained / "control.json")])
@@ -154,8 +154,8 @@ def test_questions_and_a_json_file_are_needed(index, tmp_path):
 
 
 def test_judged_documents_are_labels_where_there_are_no_answers(index, tmp_path, capsys):
-    from app.commands.train_fusion import TrainFusionOptions, _Collected
-    from app.testsets import LoadedTestSet
+    from linkseek.app.commands.train_fusion import TrainFusionOptions, _Collected
+    from linkseek.app.testsets import LoadedTestSet
 
     queries = [Query("1", "the town of Oslo"), Query("2", "river")]
     judged = LoadedTestSet("judged", queries, {"1": {"Oslo": 1}, "2": {"Paris": 0}}, "tokens", {}, (), {})

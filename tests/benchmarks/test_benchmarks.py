@@ -26,7 +26,7 @@ from benchmarks.harness import (
 from benchmarks.harness import run as run_benchmark
 from benchmarks.random_models import MINILM, TINY, made_up_texts, wikipedia_lengths, write_encoder
 from benchmarks.report import README, latest
-from retriever.models.bases import load_sentence_transformer
+from linkseek.retriever.models.bases import load_sentence_transformer
 
 SAMPLE = ROOT / "samples" / "linkseek-sample.xml.bz2"
 

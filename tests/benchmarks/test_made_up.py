@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from benchmarks.made_up import EXPONENT, in_degree_ranks, write_wiki
-from indexer.documents import Document, Redirect
-from indexer.readers.formats import open_reader
+from linkseek.indexer.documents import Document, Redirect
+from linkseek.indexer.readers.formats import open_reader
 
 ARTICLES = 1200
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import io
 import os
 import subprocess
@@ -15,8 +14,9 @@ from xml.sax.saxutils import escape
 
 from command import ROOT, WITH_TESTS, Done
 
-from indexer.base.errors import LinkseekError, exit_on_error
-from indexer.index import Index
+from linkseek.__main__ import main
+from linkseek.indexer.base.errors import LinkseekError, exit_on_error
+from linkseek.indexer.index import Index
 
 SAMPLE = ROOT / "samples" / "linkseek-sample.xml.bz2"
 WITHOUT_SEARCH = ("--no-bm25", "--no-dense", "--processes", 1)
@@ -24,32 +24,31 @@ SKIP = ("--on-error", "skip")
 EXPORT = '<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11">\n'
 
 
-def here(script: str, *arguments: object) -> Done:
-    """Run `python SCRIPT ARGUMENTS` in this process, to save the seconds of its imports.
+def here(word: str, *arguments: object) -> Done:
+    """Run `linkseek WORD ARGUMENTS` in this process, to save the seconds of its imports.
 
     An exception that is no `LinkseekError` is not caught, where it would be a traceback.
     """
-    module = importlib.import_module(script.removesuffix(".py").replace("/", "."))
     out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()
     code: Any = 0
     with redirect_stdout(out), redirect_stderr(err):
         try:
-            with exit_on_error(Path(script).stem):
-                module.main([str(argument) for argument in arguments])
+            with exit_on_error(word):
+                main([word, *map(str, arguments)])
         except SystemExit as ended:
             code = ended.code
     out.flush()
-    return Done([script], code, out.buffer.getvalue().decode(), err.getvalue())
+    return Done([word], code, out.buffer.getvalue().decode(), err.getvalue())
 
 
 def build(*arguments: object) -> Done:
     """Build documents, passages and links."""
-    return here("indexer/build.py", *WITHOUT_SEARCH, *arguments)
+    return here("build", *WITHOUT_SEARCH, *arguments)
 
 
 def search(*arguments: object) -> Done:
     """Ask an index."""
-    return here("app/search.py", *arguments)
+    return here("search", *arguments)
 
 
 def told(done: Done, kind: type[LinkseekError], *words: str) -> None:

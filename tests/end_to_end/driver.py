@@ -15,11 +15,11 @@ from pathlib import Path
 
 from fake_encoder import FakeEncoder
 
-from indexer.building import corpus, stages
-from indexer.building.builder import build_index
-from indexer.building.plan import Plan
-from indexer.encoding.encode import Encoder
-from indexer.search.faiss_index import AUTO
+from linkseek.indexer.building import corpus, stages
+from linkseek.indexer.building.builder import build_index
+from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.encoding.encode import Encoder
+from linkseek.indexer.search.faiss_index import AUTO
 
 
 def open_encoder(seconds: float, more: Sequence[str]) -> Encoder:
@@ -31,7 +31,7 @@ def open_encoder(seconds: float, more: Sequence[str]) -> Encoder:
                 time.sleep(0.01)
 
         return FakeEncoder(shard_rows=25, batch_noise=0.01, seconds_a_batch=seconds, on_batch=wait)
-    from retriever.models.biencoder import open_biencoder
+    from linkseek.retriever.models.biencoder import open_biencoder
 
     encoder = open_biencoder("all-MiniLM-L6-v2")
     encoder.shard_rows = 32

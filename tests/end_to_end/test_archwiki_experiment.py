@@ -15,14 +15,14 @@ import pytest
 from fake_encoder import FakeEncoder
 from linked_corpus import document
 
-from indexer.base.options import parse_config, parse_options
-from indexer.build import BuildOptions
-from indexer.building.builder import build_index
-from indexer.building.plan import Plan
-from indexer.index import Index
-from retriever.mine import MineOptions
-from retriever.models.distill import DistillOptions
-from retriever.training.config import TrainConfig
+from linkseek.indexer.base.options import parse_config, parse_options
+from linkseek.indexer.build import BuildOptions
+from linkseek.indexer.building.builder import build_index
+from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.index import Index
+from linkseek.retriever.commands.distill import DistillOptions
+from linkseek.retriever.commands.mine import MineOptions
+from linkseek.retriever.training.config import TrainConfig
 
 OPTIONS = {"build": BuildOptions, "mine": MineOptions, "distill": DistillOptions}
 

@@ -12,11 +12,11 @@ from damage import SAMPLE, build, flip, here, kept, told
 from fake_encoder import FakeEncoder
 from tiny_corpus import linked_rows, write_jsonl
 
-from indexer.base.errors import BusyError
-from indexer.building.builder import build_index
-from indexer.building.plan import Plan
-from indexer.index import Index
-from indexer.store.artifacts import read_json, write_json
+from linkseek.indexer.base.errors import BusyError
+from linkseek.indexer.building.builder import build_index
+from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.index import Index
+from linkseek.indexer.store.artifacts import read_json, write_json
 
 DRIVER = Path(__file__).with_name("driver.py")
 
@@ -35,7 +35,7 @@ def test_a_damaged_index_is_built_again(index):
     (index / "links" / "target.npy").write_bytes(b"cut")
     out = kept(build("--corpus", SAMPLE, "--index", index, "--limit", 30))
     assert "documents 30" in out
-    assert "every file is intact" in kept(here("indexer/build.py", "--verify", "--index", index))
+    assert "every file is intact" in kept(here("build", "--verify", "--index", index))
 
 
 def interrupted(corpus: Path, index: Path) -> Path:

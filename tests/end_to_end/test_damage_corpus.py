@@ -25,9 +25,9 @@ from damage import (
     wiki,
 )
 
-from indexer.base.errors import InputError, UsageError
-from indexer.index import Index
-from indexer.readers.jsonl import JsonlReader
+from linkseek.indexer.base.errors import InputError, UsageError
+from linkseek.indexer.index import Index
+from linkseek.indexer.readers.jsonl import JsonlReader
 
 
 @pytest.fixture
@@ -221,17 +221,17 @@ def test_ids_with_blanks_and_slashes_go_through_runs_and_back(corpus, index, tmp
     ids = ["a b/c", "../x", "50% of", "日本 語", "a%20b"]
     rows = [{"id": id_, "text": f"word{n} common", "links": []} for n, id_ in enumerate(ids)]
     corpus.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    kept(here("indexer/build.py", "--corpus", corpus, "--index", index, "--no-dense", "--processes", 1))
+    kept(here("build", "--corpus", corpus, "--index", index, "--no-dense", "--processes", 1))
     queries = tmp_path / "queries.tsv"
     queries.write_text("".join(f"q {n}\tword{n}\n" for n in range(len(ids))))
     (tmp_path / "qrels").write_text(
         "".join(f"q%20{n} 0 {id_.replace('%', '%25').replace(' ', '%20')} 1\n" for n, id_ in enumerate(ids))
     )
     options = ["--index", index, "--queries", queries, "--qrels", tmp_path / "qrels", "--measure", "R@1"]
-    first = here("app/evaluate.py", *options, "--pipeline", "bm25", "--output", tmp_path / "o1", "--depth", 3)
+    first = here("evaluate", *options, "--pipeline", "bm25", "--output", tmp_path / "o1", "--depth", 3)
     kept(first)
     (tmp_path / "o1" / "runs" / "bm25.trec").rename(tmp_path / "again.trec")
-    again = here("app/evaluate.py", *options, "--run", tmp_path / "again.trec", "--output", tmp_path / "o2")
+    again = here("evaluate", *options, "--run", tmp_path / "again.trec", "--output", tmp_path / "o2")
     kept(again)
     for folder, name in (("o1", "bm25"), ("o2", "again")):
         results = json.loads((tmp_path / folder / "results.json").read_text())
@@ -250,7 +250,7 @@ def test_pipes_and_devices_are_refused(tmp_path, index, format_name):
         done = build("--corpus", path, "--index", index, *named)
         told(done, InputError, f"{path}: a pipe or a device, not a file", "into a file first")
     options = ["--pipeline", "bm25", "--output", tmp_path / "o"]
-    done = here("app/evaluate.py", "--index", index, "--queries", tmp_path / "pipe", *options)
+    done = here("evaluate", "--index", index, "--queries", tmp_path / "pipe", *options)
     told(done, InputError, "a pipe or a device")
 
 

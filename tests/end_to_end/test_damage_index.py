@@ -19,13 +19,13 @@ from command import WITH_TESTS, Done, run
 from damage import SAMPLE, flip, here, search, told
 from fake_encoder import FakeEncoder
 
-from indexer.base.errors import DamagedIndexError, InputError, MismatchError, UsageError
-from indexer.building.builder import build_index
-from indexer.building.plan import Plan
-from indexer.index import Index
-from indexer.store.artifacts import read_json, write_json
-from retriever.ranking import Query
-from retriever.search.searchers import Bm25, Dense
+from linkseek.indexer.base.errors import DamagedIndexError, InputError, MismatchError, UsageError
+from linkseek.indexer.building.builder import build_index
+from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.index import Index
+from linkseek.indexer.store.artifacts import read_json, write_json
+from linkseek.retriever.ranking import Query
+from linkseek.retriever.search.searchers import Bm25, Dense
 
 DRIVER = Path(__file__).with_name("driver.py")
 
@@ -45,7 +45,7 @@ def copy(built, tmp_path) -> Path:
 
 
 def verify(index: Path) -> Done:
-    return here("indexer/build.py", "--verify", "--index", index)
+    return here("build", "--verify", "--index", index)
 
 
 # --- what is asked -------------------------------------------------------------------------------
@@ -72,9 +72,7 @@ def test_a_question_of_100_000_characters(built, tmp_path):
     (tmp_path / "q.tsv").write_text(f"1\t{question}\n2\t{'x' * 100_000}\n")
     options = ["--queries", tmp_path / "q.tsv", "--qrels", tmp_path / "qrels", "--depth", 1000]
     (tmp_path / "qrels").write_text("1 0 Abebe_Bikila 1\n2 0 Abebe_Bikila 1\n")
-    done = here(
-        "app/evaluate.py", "--index", built, *options, "--pipeline", "bm25", "--output", tmp_path / "o"
-    )
+    done = here("evaluate", "--index", built, *options, "--pipeline", "bm25", "--output", tmp_path / "o")
     assert done.returncode == 0, done.stderr
     results = json.loads((tmp_path / "o" / "results.json").read_text())
     assert results["pipelines"]["bm25"]["measures"]["R@100"]["per_query"] == {"1": 1.0, "2": 0.0}
@@ -223,9 +221,9 @@ def test_a_byte_of_a_faiss_head_is_named_and_costs_neither_time_nor_memory(tmp_p
 import resource, sys
 from pathlib import Path
 import numpy as np
-from indexer.base.errors import DamagedIndexError
-from indexer.search.faiss_index import open_faiss
-from indexer.index import Index
+from linkseek.indexer.base.errors import DamagedIndexError
+from linkseek.indexer.search.faiss_index import open_faiss
+from linkseek.indexer.index import Index
 index = Index.open({str(index)!r})
 manifest, passages = index.parts["dense/fake"], len(index.passages)
 path, places = Path({str(path)!r}), {places}

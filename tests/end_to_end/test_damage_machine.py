@@ -18,12 +18,12 @@ from damage import SAMPLE, WITHOUT_SEARCH, build, here, kept, search, told, with
 from fake_encoder import FakeEncoder
 from tiny_corpus import linked_rows, write_jsonl
 
-from indexer.base.errors import InputError, MachineError, exit_on_error
-from indexer.building import stages, workspace
-from indexer.building.builder import build_index
-from indexer.building.plan import Plan
-from indexer.building.workspace import Workspace
-from indexer.index import Index
+from linkseek.indexer.base.errors import InputError, MachineError, exit_on_error
+from linkseek.indexer.building import stages, workspace
+from linkseek.indexer.building.builder import build_index
+from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.building.workspace import Workspace
+from linkseek.indexer.index import Index
 
 BUILD = [sys.executable, ROOT / "indexer" / "build.py", *map(str, WITHOUT_SEARCH)]
 MOUNT_READ_ONLY = 32 | 1  # MS_REMOUNT | MS_RDONLY
@@ -165,14 +165,16 @@ def test_a_full_disk_leaves_the_index_in_use_as_it_is(disk):
 
 
 def test_a_full_disk_while_recall_is_written_leaves_the_manifest_as_it_was(disk, tmp_path, monkeypatch):
-    monkeypatch.setattr("retriever.models.biencoder.open_biencoder", lambda location: FakeEncoder("fake"))
+    monkeypatch.setattr(
+        "linkseek.retriever.models.biencoder.open_biencoder", lambda location: FakeEncoder("fake")
+    )
     questions = tmp_path / "questions.tsv"
     questions.write_text("1\twho was first\n2\twhat is it\n")
     build_all(disk / "i", "compact")
     manifest = disk / "i" / "dense" / "fake" / "manifest.json"
     before = manifest.read_bytes()
     fill(disk)
-    command = ("indexer/recall.py", "--index", disk / "i", "--queries", questions)
+    command = ("recall", "--index", disk / "i", "--queries", questions)
     told(here(*command), MachineError, "Free some space")
     assert manifest.read_bytes() == before
     Index.open(disk / "i").verify()

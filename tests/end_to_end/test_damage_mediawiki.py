@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from damage import EXPORT, SAMPLE, SKIP, WITHOUT_SEARCH, build, documents, kept, measured, page, told, wiki
 
-from indexer.base.errors import InputError
-from indexer.index import Index
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.index import Index
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from command import Done
 from damage import here, kept, told
 from rich.console import Console
 
-from app.search import print_answer
-from app.service import Answer, SearchService
-from indexer.base.errors import UsageError
+from linkseek.app.search import print_answer
+from linkseek.app.service import Answer, SearchService
+from linkseek.indexer.base.errors import UsageError
 
 EVIL = "T\x1b[31m\x9b2J \u202eevil\u202c\x07"
 LONG = "w" * 1_000_000
@@ -41,7 +41,7 @@ def index(tmp_path_factory) -> Path:
         for id_, (title, text) in DOCUMENTS.items()
     ]
     (folder / "c.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    done = here("indexer/build.py", "--corpus", folder / "c.jsonl", "--index", folder / "i", "--processes", 1)
+    done = here("build", "--corpus", folder / "c.jsonl", "--index", folder / "i", "--processes", 1)
     assert "passages 11" in kept(done)
     return folder / "i"
 
@@ -109,7 +109,7 @@ def test_any_question_is_answered_by_every_pipeline(service, question, matching)
 
 
 def test_a_question_of_nothing_that_can_be_seen_is_empty(index):
-    done = here("app/search.py", "--index", index, "\u202e\u200b\ufeff \xad")
+    done = here("search", "--index", index, "\u202e\u200b\ufeff \xad")
     told(done, UsageError, "the question is empty")
 
 
@@ -161,8 +161,8 @@ def test_ids_are_shown_where_there_is_no_title_and_not_obeyed(tmp_path):
     row = {"id": "\x1b[2Jid\u202e", "text": "one word", "links": [], "title": " "}
     (tmp_path / "c.jsonl").write_text(json.dumps(row) + "\n")
     options = ["--corpus", tmp_path / "c.jsonl", "--index", tmp_path / "i", "--no-dense", "--processes", 1]
-    kept(here("indexer/build.py", *options))
-    done: Done = here("app/search.py", "--index", tmp_path / "i", "--pipeline", "bm25", "word")
+    kept(here("build", *options))
+    done: Done = here("search", "--index", tmp_path / "i", "--pipeline", "bm25", "word")
     assert " 1   [2Jid   " in done.stdout and "one word" in done.stdout
     assert not set(done.stdout) & OBEYED
 
@@ -173,5 +173,5 @@ def test_names_that_look_like_markup(tmp_path):
     folder.mkdir(parents=True)
     (folder / "c.jsonl").write_text('{"id": "a", "text": "t", "links": []}\n{"id": "[/]", "text": []}\n')
     options = ["--corpus", folder / "c.jsonl", "--index", folder / "i", "--no-bm25", "--no-dense"]
-    out = kept(here("indexer/build.py", *options, "--on-error", "skip"))
+    out = kept(here("build", *options, "--on-error", "skip"))
     assert f"{folder}/i is ready" in out and f"{folder}/c.jsonl, line 2" in out

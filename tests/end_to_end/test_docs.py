@@ -35,11 +35,10 @@ def commands(page: Path) -> list[str]:
 
 LESS = {
     ("rerank",): ["--depth", "2"],
-    ("reranker.rerank",): ["--depth", "2"],
-    ("reranker.pretrain",): ["--set", "texts.tokens=32"],
-    ("reranker.finetune", "configs/small-reranker.toml"): ["--set", "texts.tokens=32"],
-    ("retriever.train",): ["--set", "texts.passage_tokens=32", "--set", "training.batch=8"],
-    ("retriever.mlm",): ["--set", "training.batch=8"],
+    ("pretrain",): ["--set", "texts.tokens=32"],
+    ("finetune", "configs/small-reranker.toml"): ["--set", "texts.tokens=32"],
+    ("train",): ["--set", "texts.passage_tokens=32", "--set", "training.batch=8"],
+    ("mlm",): ["--set", "training.batch=8"],
 }
 """What is added to commands that have all of these words, so that models read few texts."""
 
@@ -95,7 +94,7 @@ def test_command(
     if words[:2] == ["linkseek", "app"]:
         words = ["streamlit", "run", "app/main.py", "--", *words[2:]]
     elif words[0] == "linkseek":
-        words = ["python", "-m", "app.commands.linkseek", *words[1:]]
+        words = ["python", "-m", "linkseek", *words[1:]]
     if words[0] == "make":
         run_make(["-n", *words[1:]])
     elif words[:2] == ["streamlit", "run"]:
@@ -103,7 +102,7 @@ def test_command(
     elif any("$DATA" in word for word in words):
         if not DATA.is_dir():
             pytest.skip(f"{page} measures real corpora, which are not at {DATA}")
-        if "indexer/build.py" in words:
+        if words[3:4] == ["build"]:
             small_index(command)
         else:
             run_small(words, small_index, tmp_path / "result")
@@ -118,7 +117,7 @@ def run_small(words: list[str], small_index: Callable[[str], Path], output: Path
     """A command on the first questions of real data, over an index of the first documents."""
     words = [word.replace("$DATA", str(DATA)) for word in words]
     named = words[words.index("--index") + 1]
-    build = next(c for _, c in ALL_COMMANDS if f"--index {named}" in c and "build.py" in c)
+    build = next(c for _, c in ALL_COMMANDS if f"--index {named}" in c and c.startswith("linkseek build"))
     words[words.index("--index") + 1] = str(small_index(build))
     words[words.index("--output") + 1] = str(output)
     done = run_python([*words[1:], "--limit", "3"])

@@ -19,11 +19,11 @@ import zstandard
 from command import ROOT, WITH_TESTS
 from tiny_corpus import linked_rows, write_jsonl
 
-from indexer.base.errors import DamagedIndexError
-from indexer.building import stages
-from indexer.index import Index
-from indexer.search.lucene_index import BM25
-from indexer.store.artifacts import read_json
+from linkseek.indexer.base.errors import DamagedIndexError
+from linkseek.indexer.building import stages
+from linkseek.indexer.index import Index
+from linkseek.indexer.search.lucene_index import BM25
+from linkseek.indexer.store.artifacts import read_json
 
 Process = subprocess.Popen[str]
 DRIVER = Path(__file__).with_name("driver.py")
@@ -121,8 +121,8 @@ def test_killed_at_ten_points_it_goes_on_and_ends_with_the_same_content(corpus, 
 _IN_FAISS = """
 import os, signal, sys
 import driver
-from indexer.building import stages
-from indexer.search import compact, faiss_index
+from linkseek.indexer.building import stages
+from linkseek.indexer.search import compact, faiss_index
 
 corpus, index, factory, moment = sys.argv[1:]
 build_faiss = stages.build_faiss

@@ -12,12 +12,12 @@ import pytest
 from linked_corpus import document
 from tiny_corpus import write_jsonl
 
-from indexer.building.builder import build_index
-from indexer.building.plan import Plan
-from indexer.index import Index
-from indexer.search.lucene_index import LuceneIndex
-from indexer.search.lucene_writer import build_lucene
-from retriever.ranking import Query, Ranking
+from linkseek.indexer.building.builder import build_index
+from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.index import Index
+from linkseek.indexer.search.lucene_index import LuceneIndex
+from linkseek.indexer.search.lucene_writer import build_lucene
+from linkseek.retriever.ranking import Query, Ranking
 
 ROWS = [
     document("Paris", "The river [Seine] flows here. A [muddy water|Seine] it is. The [Seine]."),

@@ -9,8 +9,8 @@ from pathlib import Path
 from fake_encoder import FakeEncoder
 from tiny_corpus import write_jsonl
 
-from indexer.building.builder import build_index
-from indexer.building.plan import Plan
+from linkseek.indexer.building.builder import build_index
+from linkseek.indexer.building.plan import Plan
 from tests.end_to_end.test_links_field import ROWS
 
 

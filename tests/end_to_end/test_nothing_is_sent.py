@@ -18,8 +18,8 @@ def record(event, arguments):
         print("CONNECTS", event, arguments, file=sys.stderr)
 
 sys.addaudithook(record)
-from app import evaluate, search
-from indexer import build
+from linkseek.app import evaluate, search
+from linkseek.indexer import build
 
 corpus, model, questions = sys.argv[1:]
 build.main(["--corpus", corpus, "--index", "index", "--encoder", model, "--no-bm25"])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from command import run
 
-from indexer.index import Index
+from linkseek.indexer.index import Index
 
 pytestmark = [pytest.mark.realdata, pytest.mark.timeout(300)]
 

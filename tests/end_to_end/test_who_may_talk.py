@@ -22,7 +22,7 @@ from command import ROOT, free_port
 from connections import Connections
 
 DOORS = {
-    "linkseek": ["-m", "app.commands.linkseek", "app"],
+    "linkseek": ["-m", "linkseek", "app"],
     "streamlit": ["-m", "streamlit", "run", str(ROOT / "app" / "main.py")],
 }
 WEAK_SETTINGS = """

@@ -11,12 +11,12 @@ from accepted import accept
 from fake_encoder import FakeEncoder
 from tiny_corpus import linked_rows, write_jsonl
 
-from indexer.base.errors import DamagedIndexError
-from indexer.building.builder import build_index
-from indexer.building.plan import Plan
-from indexer.index import Index
-from indexer.search.faiss_tools import import_faiss
-from retriever.links.source import Source
+from linkseek.indexer.base.errors import DamagedIndexError
+from linkseek.indexer.building.builder import build_index
+from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.index import Index
+from linkseek.indexer.search.faiss_tools import import_faiss
+from linkseek.retriever.links.source import Source
 
 ARRAYS = [
     *(f"links/{name}.npy" for name in ("target", "passage", "start", "end", "offsets")),

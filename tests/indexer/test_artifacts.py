@@ -19,11 +19,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexer.base.errors import BusyError, DamagedIndexError, LinkseekError, UsageError
-from indexer.building import workspace as workspace_module
-from indexer.building.workspace import Workspace, link_tree
-from indexer.files.hashes import combined_sha256, file_sha256
-from indexer.store.artifacts import (
+from linkseek.indexer.base.errors import BusyError, DamagedIndexError, LinkseekError, UsageError
+from linkseek.indexer.building import workspace as workspace_module
+from linkseek.indexer.building.workspace import Workspace, link_tree
+from linkseek.indexer.files.hashes import combined_sha256, file_sha256
+from linkseek.indexer.store.artifacts import (
     FORMAT_VERSION,
     dense_part,
     open_array,

@@ -14,7 +14,7 @@ from fake_encoder import FakeEncoder
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexer.encoding.batches import Parallel, TokenRows, encode_texts, token_batches
+from linkseek.indexer.encoding.batches import Parallel, TokenRows, encode_texts, token_batches
 
 LENGTHS = st.lists(st.integers(0, 40))
 BUDGETS = st.integers(1, 200)

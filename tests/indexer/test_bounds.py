@@ -13,16 +13,16 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from indexer.base.errors import InputError, UsageError
-from indexer.base.settings import parse_toml, read_toml
-from indexer.building.corpus import write_documents
-from indexer.documents import Document
-from indexer.files import sources
-from indexer.files.sources import MAX_RECORD, open_source, read_head, read_lines
-from indexer.readers.formats import all_readers, open_reader
-from indexer.readers.mediawiki_titles import Site, titles_of
-from indexer.readers.reader import Reader, Record, parse_at
-from indexer.wikitext import read_wikitext
+from linkseek.indexer.base.errors import InputError, UsageError
+from linkseek.indexer.base.settings import parse_toml, read_toml
+from linkseek.indexer.building.corpus import write_documents
+from linkseek.indexer.documents import Document
+from linkseek.indexer.files import sources
+from linkseek.indexer.files.sources import MAX_RECORD, open_source, read_head, read_lines
+from linkseek.indexer.readers.formats import all_readers, open_reader
+from linkseek.indexer.readers.mediawiki_titles import Site, titles_of
+from linkseek.indexer.readers.reader import Reader, Record, parse_at
+from linkseek.indexer.wikitext import read_wikitext
 
 # --- decompression --------------------------------------------------------------------------------
 
@@ -258,7 +258,7 @@ def test_mentions_are_looked_up_in_linear_time() -> None:
 
 
 def test_an_hlp_page_of_too_many_passages_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("indexer.readers.hlp.MAX_RECORD", 1000)
+    monkeypatch.setattr("linkseek.indexer.readers.hlp.MAX_RECORD", 1000)
     path = tmp_path / "wiki_00.json"
     rows = {f"A_{n}": {"text": "x" * 100, "mentions": [], "linkouts": []} for n in range(20)}
     path.write_text(json.dumps(rows))

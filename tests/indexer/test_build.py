@@ -1,4 +1,4 @@
-"""python indexer/build.py: its options, its messages and exit codes, what it prints."""
+"""linkseek build: its options, its messages and exit codes, what it prints."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import pytest
 from command import ROOT, run
 from fake_encoder import FakeEncoder
 
-from indexer import build as build_command
-from indexer.base.errors import (
+from linkseek.indexer import build as build_command
+from linkseek.indexer.base.errors import (
     BusyError,
     DamagedIndexError,
     InputError,
     LinkseekError,
     UsageError,
 )
-from indexer.building.plan import Built, Plan
-from indexer.building.workspace import Workspace
-from indexer.index import Index
+from linkseek.indexer.building.plan import Built, Plan
+from linkseek.indexer.building.workspace import Workspace
+from linkseek.indexer.index import Index
 
 SAMPLE = ROOT / "samples" / "linkseek-sample.xml.bz2"
 
@@ -29,7 +29,7 @@ SAMPLE = ROOT / "samples" / "linkseek-sample.xml.bz2"
 def fake_encoders(monkeypatch: pytest.MonkeyPatch) -> None:
     """No model is opened but in the test that says so."""
     monkeypatch.setattr(
-        "retriever.models.biencoder.open_biencoder",
+        "linkseek.retriever.models.biencoder.open_biencoder",
         lambda name, *, title, device: FakeEncoder(name, title=title),
     )
 
@@ -67,7 +67,7 @@ def test_without_arguments_it_is_the_sample_with_everything(plans):
             corpus=build_command.SAMPLE,
             encoders=["all-MiniLM-L6-v2"],
             faiss="auto",
-            command="python indexer/build.py",
+            command="linkseek build",
         )
     ]
     assert build_command.SAMPLE.is_file()
@@ -83,7 +83,7 @@ def test_every_option_reaches_the_plan(plans, corpus):
         Plan(
             corpus=corpus, format="jsonl", passage_words=50, min_words=7, limit=9, on_error="skip",
             title=False, bm25=False, encoders=["a", "b/c"], faiss="HNSW32", processes=3, fresh=True,
-            command=f"python indexer/build.py --corpus {shlex.quote(str(corpus))} {options}",
+            command=f"linkseek build --corpus {shlex.quote(str(corpus))} {options}",
         )
     ]  # fmt: skip
     build_command.main(["--index", "i", "--no-dense"])

@@ -19,18 +19,18 @@ import pytest
 from fake_encoder import FakeEncoder
 from tiny_corpus import linked_rows, write_jsonl
 
-from indexer.base.errors import BusyError, DamagedIndexError, InputError, MachineError, UsageError
-from indexer.base.text import byte_size
-from indexer.base.together import Stop
-from indexer.building import stages
-from indexer.building.builder import build_index
-from indexer.building.plan import Built, Plan
-from indexer.building.workspace import Workspace
-from indexer.encoding.encode import encode_texts
-from indexer.encoding.shards import open_shards
-from indexer.index import Index
-from indexer.readers.formats import open_reader
-from indexer.store.artifacts import read_json
+from linkseek.indexer.base.errors import BusyError, DamagedIndexError, InputError, MachineError, UsageError
+from linkseek.indexer.base.text import byte_size
+from linkseek.indexer.base.together import Stop
+from linkseek.indexer.building import stages
+from linkseek.indexer.building.builder import build_index
+from linkseek.indexer.building.plan import Built, Plan
+from linkseek.indexer.building.workspace import Workspace
+from linkseek.indexer.encoding.encode import encode_texts
+from linkseek.indexer.encoding.shards import open_shards
+from linkseek.indexer.index import Index
+from linkseek.indexer.readers.formats import open_reader
+from linkseek.indexer.store.artifacts import read_json
 
 Build = Callable[..., Built]
 
@@ -299,13 +299,13 @@ def test_vectors_that_cannot_fit_on_the_disk_are_refused_before_encoding(build, 
         ("HNSW8", vectors - 1, "it resumes."),
     ):
         usage = SimpleNamespace(free=free)
-        monkeypatch.setattr("indexer.building.stages.shutil.disk_usage", lambda folder, u=usage: u)
+        monkeypatch.setattr("linkseek.indexer.building.stages.shutil.disk_usage", lambda folder, u=usage: u)
         opener = Opener()
         with pytest.raises(MachineError, match=f"vectors with --faiss {factory} need") as caught:
             build(faiss=factory, open_encoder=opener)
         assert caught.value.hint.endswith(hint) and opener.encoded() == {"fake": 0}
     monkeypatch.setattr(
-        "indexer.building.stages.shutil.disk_usage", lambda f: SimpleNamespace(free=2 * vectors)
+        "linkseek.indexer.building.stages.shutil.disk_usage", lambda f: SimpleNamespace(free=2 * vectors)
     )
     assert build(faiss="Flat").manifest["default_encoder"] == "fake"
 
@@ -463,7 +463,7 @@ def slow_lucene(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         (folder / "ids").write_text("\n".join(ids))
         return len(ids)
 
-    monkeypatch.setattr("indexer.search.lucene_writer.build_lucene", build_lucene)
+    monkeypatch.setattr("linkseek.indexer.search.lucene_writer.build_lucene", build_lucene)
     return settings
 
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexer.base.errors import InputError
-from indexer.files import bzip2
-from indexer.files.bzip2 import decompress_ahead
-from indexer.files.sources import Source
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.files import bzip2
+from linkseek.indexer.files.bzip2 import decompress_ahead
+from linkseek.indexer.files.sources import Source
 
 CONTENTS = st.lists(st.binary(max_size=300) | st.sampled_from([b"", b"a" * 50_000]), max_size=12)
 

@@ -17,23 +17,23 @@ import pytest
 from command import ROOT
 from fake_encoder import FakeEncoder
 
-from indexer.base import cluster as clusters
-from indexer.base.cluster import connected, worker_count, worker_pool
-from indexer.base.errors import InputError, MachineError
-from indexer.build import SAMPLE
-from indexer.building.builder import build_index
-from indexer.building.partitioning import split_index
-from indexer.building.plan import Plan
-from indexer.index import Index
-from indexer.search.lucene_index import BM25
-from reranker.contrast_miner import ContrastMiner
-from reranker.objectives.base import Objective
-from reranker.objectives.registry import make_mix
-from retriever.mining.labels import holds_answers
-from retriever.mining.miner import mine_pairs
-from retriever.objectives.registry import all_objectives
-from retriever.queries import read_queries
-from retriever.ranking import Ranking
+from linkseek.indexer.base import cluster as clusters
+from linkseek.indexer.base.cluster import connected, worker_count, worker_pool
+from linkseek.indexer.base.errors import InputError, MachineError
+from linkseek.indexer.build import SAMPLE
+from linkseek.indexer.building.builder import build_index
+from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.commands.partition import split_index
+from linkseek.indexer.index import Index
+from linkseek.indexer.search.lucene_index import BM25
+from linkseek.reranker.contrast_miner import ContrastMiner
+from linkseek.reranker.objectives.base import Objective
+from linkseek.reranker.objectives.registry import make_mix
+from linkseek.retriever.mining.labels import holds_answers
+from linkseek.retriever.mining.miner import mine_pairs
+from linkseek.retriever.objectives.registry import all_objectives
+from linkseek.retriever.queries import read_queries
+from linkseek.retriever.ranking import Ranking
 
 pytestmark = pytest.mark.slow
 
@@ -71,7 +71,7 @@ def test_an_index_read_by_actors_has_the_bytes_of_one_process(ray, sample, tmp_p
 def killed_at_random(ray, monkeypatch) -> Iterator[list[int]]:
     """Actors of pools are killed at ten random moments; the number of those that were there."""
     monkeypatch.setattr(clusters, "_ATTEMPTS", 20)
-    monkeypatch.setattr("indexer.building.corpus._CHUNK_RECORDS", 4)
+    monkeypatch.setattr("linkseek.indexer.building.corpus._CHUNK_RECORDS", 4)
     pools: list[Any] = []
     begin = clusters._ActorPool.__init__
 
@@ -107,9 +107,9 @@ def test_actors_that_die_while_they_parse_cost_their_work(killed_at_random, samp
 
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("retriever.mining.miner._MIN_FOR_PROCESSES", 1)
+    monkeypatch.setattr("linkseek.retriever.mining.miner._MIN_FOR_PROCESSES", 1)
     monkeypatch.setattr(Objective, "min_for_processes", 1)
-    monkeypatch.setattr("retriever.mining.engine._CHUNK", 10)
+    monkeypatch.setattr("linkseek.retriever.mining.engine._CHUNK", 10)
 
 
 def mined(index: Index, processes: int) -> tuple[list[bytes], list[bytes]]:
@@ -131,7 +131,7 @@ def test_actors_that_die_while_they_mine_cost_their_work(killed_at_random, sampl
 
 
 def test_answers_found_by_actors_are_those_of_one_process(killed_at_random, sample, monkeypatch):
-    monkeypatch.setattr("retriever.mining.labels._BLOCK", 7)
+    monkeypatch.setattr("linkseek.retriever.mining.labels._BLOCK", 7)
     queries = read_queries(Path("samples/questions.jsonl"))
     rows = np.random.default_rng(1).integers(-1, len(sample.passages), (len(queries), 20))
     ranking = Ranking.of([query.id for query in queries], rows, np.zeros(rows.shape, np.float32))
@@ -169,7 +169,7 @@ def test_actors_of_this_machine_have_the_priority_of_the_command():
 
 _PRIORITY = """
 import os
-from indexer.base.cluster import connected, worker_pool
+from linkseek.indexer.base.cluster import connected, worker_pool
 with connected("local"), worker_pool(1) as pool:
     print(pool.submit(os.nice, 0).result())
 """
@@ -206,6 +206,6 @@ def test_partitions_are_made_by_actors(ray, tmp_path, killed_at_random, monkeypa
     made = [split(whole, tmp_path / "killed")]
     while len(killed_at_random) < 10:
         made.append(split(whole, tmp_path / "killed"))
-    monkeypatch.setattr("indexer.building.partitioning.worker_count", lambda processes: processes)
+    monkeypatch.setattr("linkseek.indexer.commands.partition.worker_count", lambda processes: processes)
     expected = split(whole, tmp_path / "here")
     assert all(one == expected for one in made)

@@ -10,12 +10,12 @@ import faiss
 import numpy as np
 import pytest
 
-from indexer.base.errors import DamagedIndexError, UsageError
-from indexer.encoding.shards import Shard, ShardRows, write_shard
-from indexer.search import compact
-from indexer.search.compact import COMPACT
-from indexer.search.faiss_index import FLAT, FaissIndex, build_faiss, joined_codes, open_faiss
-from indexer.search.partitioned import PartitionedVectors
+from linkseek.indexer.base.errors import DamagedIndexError, UsageError
+from linkseek.indexer.encoding.shards import Shard, ShardRows, write_shard
+from linkseek.indexer.search import compact
+from linkseek.indexer.search.compact import COMPACT
+from linkseek.indexer.search.faiss_index import FLAT, FaissIndex, build_faiss, joined_codes, open_faiss
+from linkseek.indexer.search.partitioned import PartitionedVectors
 
 ROWS, DIMENSION = 2010, 24
 RANDOM = np.random.default_rng(3)

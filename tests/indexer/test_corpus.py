@@ -16,16 +16,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_corpus import linked_rows, write_jsonl
 
-from indexer.base.errors import InputError, MachineError
-from indexer.building import corpus as corpus_module
-from indexer.building.corpus import Skipped, write_documents
-from indexer.documents import REDIRECT_SCHEMA, DocumentStore
-from indexer.readers.formats import open_reader
-from indexer.readers.jsonl import JsonlReader
-from indexer.readers.reader import Reader, Record
-from indexer.store.artifacts import segment_paths
-from indexer.store.ids import IdTable
-from indexer.store.tables import Table
+from linkseek.indexer.base.errors import InputError, MachineError
+from linkseek.indexer.building import corpus as corpus_module
+from linkseek.indexer.building.corpus import Skipped, write_documents
+from linkseek.indexer.documents import REDIRECT_SCHEMA, DocumentStore
+from linkseek.indexer.readers.formats import open_reader
+from linkseek.indexer.readers.jsonl import JsonlReader
+from linkseek.indexer.readers.reader import Reader, Record
+from linkseek.indexer.store.artifacts import segment_paths
+from linkseek.indexer.store.ids import IdTable
+from linkseek.indexer.store.tables import Table
 
 SAMPLE = Path(__file__).parents[2] / "samples" / "linkseek-sample.xml.bz2"
 

@@ -6,8 +6,8 @@ import resource
 
 import pytest
 
-from indexer.base import devices
-from indexer.base.devices import memory_bytes
+from linkseek.indexer.base import devices
+from linkseek.indexer.base.devices import memory_bytes
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,11 @@ import pytest
 from fake_encoder import FakeEncoder
 from tiny_corpus import store_documents, store_passages
 
-from indexer.base.errors import InputError, MachineError
-from indexer.documents import Document
-from indexer.encoding.batches import Parallel, encode_texts
-from indexer.encoding.encode import encode_passages
-from indexer.passages import PassageStore
+from linkseek.indexer.base.errors import InputError, MachineError
+from linkseek.indexer.documents import Document
+from linkseek.indexer.encoding.batches import Parallel, encode_texts
+from linkseek.indexer.encoding.encode import encode_passages
+from linkseek.indexer.passages import PassageStore
 
 # --- shards --------------------------------------------------------------------------------------
 
@@ -168,7 +168,7 @@ def test_no_passages_make_no_shards(tmp_path):
 
 
 def test_tokenising_in_processes_gives_the_same_bits(passages, tmp_path, monkeypatch):
-    monkeypatch.setattr("indexer.encoding.tokenizing.CHUNK_ROWS", 3)
+    monkeypatch.setattr("linkseek.indexer.encoding.tokenizing.CHUNK_ROWS", 3)
     whole = encode(passages, tmp_path / "a")
     assert encode(passages, tmp_path / "b", parallel=Parallel(tokenizers=2)) == whole
 
@@ -181,7 +181,7 @@ class Ending(FakeEncoder):
 
 
 def test_a_tokenising_process_that_ends_is_the_machines_fault(passages, tmp_path, monkeypatch):
-    monkeypatch.setattr("indexer.encoding.tokenizing.CHUNK_ROWS", 3)
+    monkeypatch.setattr("linkseek.indexer.encoding.tokenizing.CHUNK_ROWS", 3)
     (tmp_path / "s").mkdir()
     with pytest.raises(MachineError, match="a tokenising process died"):
         encode_passages(Ending(**NOISY, parallel=Parallel(tokenizers=1)), passages, tmp_path / "s")

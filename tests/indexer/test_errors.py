@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from command import WITH_TESTS
 
-from indexer.base.errors import LinkseekError, exit_on_error
+from linkseek.indexer.base.errors import LinkseekError, exit_on_error
 
 ROOT = Path(__file__).parents[2]
 
@@ -67,10 +67,10 @@ def test_a_report_that_cannot_be_written_is_printed(tmp_path, monkeypatch, capsy
     assert "raise ZeroDivisionError" in capsys.readouterr().err
 
 
-COMMAND = [sys.executable, "-m", "app.commands.linkseek"]
+COMMAND = [sys.executable, "-m", "linkseek"]
 
 
-@pytest.mark.parametrize("script", [["-m", "app.commands.linkseek", "search"], ["app/search.py"]])
+@pytest.mark.parametrize("script", [["-m", "linkseek", "search"], ["app/search.py"]])
 @pytest.mark.parametrize("library", ["regex", "orjson", "pydantic"])
 def test_ctrl_c_during_the_import_of_a_library(script, library, tmp_path):
     (tmp_path / f"{library}.py").write_text("import signal; signal.raise_signal(signal.SIGINT)")
@@ -101,7 +101,7 @@ def test_ctrl_c_is_not_lost_in_an_import_within_a_command(raised, tmp_path):
     (tmp_path / "library.py").write_text(SWALLOWS.format(raised=raised))
     code = """
 import signal
-from indexer.base.errors import exit_on_error
+from linkseek.indexer.base.errors import exit_on_error
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # of a shell's background it would be ignored
 with exit_on_error("build", resumes=True):
@@ -127,7 +127,7 @@ def test_closed_and_full_standard_streams(redirection, code, said):
 
 def test_a_file_never_takes_the_place_of_a_closed_stream(tmp_path):
     code = """
-from indexer.base.errors import exit_on_error
+from linkseek.indexer.base.errors import exit_on_error
 with exit_on_error("x"):
     number = open("a", "w").fileno()
     open("b", "w").write(str(number > 2))

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from indexer.search import exact
-from indexer.search.exact import ExactSearch, _Part
+from linkseek.indexer.search import exact
+from linkseek.indexer.search.exact import ExactSearch, _Part
 
 ROWS, DIMENSION = 3001, 24
 RANDOM = np.random.default_rng(0)

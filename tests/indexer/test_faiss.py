@@ -11,9 +11,9 @@ import faiss
 import numpy as np
 import pytest
 
-from indexer.base.errors import DamagedIndexError, MachineError, UsageError
-from indexer.encoding.shards import Shard, write_shard
-from indexer.search.faiss_index import (
+from linkseek.indexer.base.errors import DamagedIndexError, MachineError, UsageError
+from linkseek.indexer.encoding.shards import Shard, write_shard
+from linkseek.indexer.search.faiss_index import (
     FLAT,
     FaissIndex,
     build_faiss,
@@ -22,7 +22,7 @@ from indexer.search.faiss_index import (
     resolved_type,
     search_parameters,
 )
-from indexer.search.faiss_tools import training_sample
+from linkseek.indexer.search.faiss_tools import training_sample
 
 ROWS, DIMENSION = 2000, 32
 RANDOM = np.random.default_rng(0)
@@ -79,8 +79,8 @@ def test_flat_is_brute_force_over_float16(flat):
 
 def test_results_do_not_depend_on_how_many_questions_are_asked_together(flat, monkeypatch):
     """Many questions are products of matrices, a few are scanned by FAISS."""
-    monkeypatch.setattr("indexer.search.exhaustive._SCAN_ROWS", 300)
-    monkeypatch.setattr("indexer.search.exhaustive._MANY", 32)
+    monkeypatch.setattr("linkseek.indexer.search.exhaustive._SCAN_ROWS", 300)
+    monkeypatch.setattr("linkseek.indexer.search.exhaustive._MANY", 32)
     for k in (1, 20, ROWS):
         together = flat[1].search(QUERIES, k)
         alone = [flat[1].search(query[None], k) for query in QUERIES]
@@ -136,7 +136,7 @@ def test_pyserini_opens_the_folder_and_finds_the_same(flat):
     np.save(folder / "queries.npy", QUERIES[:5])
     script = f"""
 import numpy as np
-from indexer.search.jvm import java_threads
+from linkseek.indexer.search.jvm import java_threads
 java_threads()
 from pyserini.search.faiss import FaissSearcher
 print("IMPORTED")
@@ -220,7 +220,7 @@ def test_auto_is_flat_while_that_fits(monkeypatch):
         "compact",
         "codes of 2.0 GB for 16.1 GB of vectors, over 536.9 MB",
     )
-    monkeypatch.setattr("indexer.search.faiss_index.memory_bytes", lambda: 1 << 30)
+    monkeypatch.setattr("linkseek.indexer.search.faiss_index.memory_bytes", lambda: 1 << 30)
     assert [resolved_type("auto", rows, 384)[0] for rows in (349_525, 349_526)] == [FLAT, "compact"]
 
 
@@ -269,7 +269,7 @@ def test_training_reads_a_sample_spread_over_all_shards(tmp_path, monkeypatch):
     rows = [int(np.argmax((VECTORS.astype(np.float16) == row).all(axis=1))) for row in sample]
     assert len(set(rows)) == 500 and {row // 700 for row in rows} == {0, 1, 2}
     np.testing.assert_array_equal(training_sample(shards, 500), sample)
-    monkeypatch.setattr("indexer.search.faiss_tools._TRAIN_BYTES", 4 * DIMENSION * 100)
+    monkeypatch.setattr("linkseek.indexer.search.faiss_tools._TRAIN_BYTES", 4 * DIMENSION * 100)
     assert training_sample(shards, ROWS).shape == (100, DIMENSION)
 
 
@@ -288,8 +288,8 @@ def test_a_truncated_file_is_named_and_never_ends_the_process(tmp_path, factory)
     script = f"""
 from pathlib import Path
 import numpy as np
-from indexer.base.errors import DamagedIndexError
-from indexer.search.faiss_index import open_faiss
+from linkseek.indexer.base.errors import DamagedIndexError
+from linkseek.indexer.search.faiss_index import open_faiss
 path = Path({str(tmp_path)!r}, "index")
 content = path.read_bytes()
 for size in [0, 1, 4, 10, 50, 100, 200, len(content) // 2, len(content) - 4096, len(content) - 1]:

@@ -14,16 +14,16 @@ from typing import Any
 
 import pytest
 
-from indexer.base.errors import InputError
-from indexer.building.builder import build_index
-from indexer.building.corpus import write_documents
-from indexer.building.plan import Built, Plan
-from indexer.documents import Document, Redirect
-from indexer.files.listing import Entry, describe_folder, list_folder
-from indexer.index import Index
-from indexer.readers.folders import FolderReader
-from indexer.readers.formats import all_readers, open_reader
-from indexer.readers.reader import Ignored, Record, parse_at
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.building.builder import build_index
+from linkseek.indexer.building.corpus import write_documents
+from linkseek.indexer.building.plan import Built, Plan
+from linkseek.indexer.documents import Document, Redirect
+from linkseek.indexer.files.listing import Entry, describe_folder, list_folder
+from linkseek.indexer.index import Index
+from linkseek.indexer.readers.folders import FolderReader
+from linkseek.indexer.readers.formats import all_readers, open_reader
+from linkseek.indexer.readers.reader import Ignored, Record, parse_at
 
 # How a file is written that holds one document with this text, and its suffix.
 FILES: dict[str, tuple[str, Callable[[str], str]]] = {

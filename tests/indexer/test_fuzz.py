@@ -22,19 +22,19 @@ from hypothesis import strategies as st
 from pydantic import Field
 from tiny_corpus import linked_rows, write_jsonl
 
-from app.pipelines import read_pipelines
-from indexer.base.errors import InputError, LinkseekError
-from indexer.base.options import Options, parse_options
-from indexer.building.builder import build_index
-from indexer.building.corpus import write_documents
-from indexer.building.plan import Plan
-from indexer.documents import Document, DocumentStore
-from indexer.index import Index
-from indexer.readers.formats import all_readers, open_reader
-from indexer.readers.reader import Reader
-from indexer.store.artifacts import read_json, segment_paths
-from retriever.queries import read_queries
-from retriever.search.runs import read_qrels, read_run
+from linkseek.app.pipelines import read_pipelines
+from linkseek.indexer.base.errors import InputError, LinkseekError
+from linkseek.indexer.base.options import Options, parse_options
+from linkseek.indexer.building.builder import build_index
+from linkseek.indexer.building.corpus import write_documents
+from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.documents import Document, DocumentStore
+from linkseek.indexer.index import Index
+from linkseek.indexer.readers.formats import all_readers, open_reader
+from linkseek.indexer.readers.reader import Reader
+from linkseek.indexer.store.artifacts import read_json, segment_paths
+from linkseek.retriever.queries import read_queries
+from linkseek.retriever.search.runs import read_qrels, read_run
 
 # --- damage --------------------------------------------------------------------------------------
 

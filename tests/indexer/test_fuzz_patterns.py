@@ -14,9 +14,9 @@ from fuzzing import examples
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.web.addresses import read_article_view, read_evaluation_view, read_search_view
 from benchmarks.doubling import PIECES, read
-from indexer.base.errors import InputError
+from linkseek.app.web.addresses import read_article_view, read_evaluation_view, read_search_view
+from linkseek.indexer.base.errors import InputError
 
 SIZE = 4_000  # characters: the square of it, at a microsecond each, would be 16 seconds
 

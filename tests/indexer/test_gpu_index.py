@@ -10,11 +10,11 @@ import faiss
 import numpy as np
 import pytest
 
-from indexer.base.errors import UsageError
-from indexer.encoding.shards import write_shard
-from indexer.search.exact import ExactSearch
-from indexer.search.faiss_index import FLAT, FaissIndex, build_faiss, open_faiss
-from indexer.search.gpu_index import on_device
+from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.encoding.shards import write_shard
+from linkseek.indexer.search.exact import ExactSearch
+from linkseek.indexer.search.faiss_index import FLAT, FaissIndex, build_faiss, open_faiss
+from linkseek.indexer.search.gpu_index import on_device
 
 ROWS, DIMENSION = 500, 16
 RANDOM = np.random.default_rng(0)
@@ -37,9 +37,9 @@ def flat(tmp_path) -> FaissIndex:
 @pytest.fixture
 def gpus(monkeypatch):
     """Two GPUs for torch, and none that FAISS is built for."""
-    monkeypatch.setattr("indexer.search.gpu_index.cuda_devices", lambda device: ["cuda:0", "cuda:1"])
+    monkeypatch.setattr("linkseek.indexer.search.gpu_index.cuda_devices", lambda device: ["cuda:0", "cuda:1"])
     monkeypatch.setattr(
-        "indexer.search.exact.ExactSearch",
+        "linkseek.indexer.search.exact.ExactSearch",
         lambda vectors, devices: ExactSearch(vectors, [d.replace(d, "cpu") for d in devices]),
     )
 
@@ -122,7 +122,7 @@ def test_a_faiss_for_gpus_searches_over_all_of_them(tmp_path, faiss_gpus, factor
 
 
 def test_deeper_than_a_gpu_goes_the_cpu_searches(flat, faiss_gpus, monkeypatch):
-    monkeypatch.setattr("indexer.search.gpu_index._FAISS_MAX_DEPTH", 10)
+    monkeypatch.setattr("linkseek.indexer.search.gpu_index._FAISS_MAX_DEPTH", 10)
     elsewhere = on_device(flat, "cuda")
     monkeypatch.setattr(elsewhere._index, "search", lambda *_: pytest.fail("too deep"))
     assert_same(elsewhere.search(QUERIES, 11), flat.search(QUERIES, 11))

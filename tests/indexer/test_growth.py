@@ -14,17 +14,23 @@ from fake_encoder import FakeEncoder
 from linked_corpus import build_linked, document
 from tiny_corpus import linked_rows, write_jsonl
 
-from indexer import update as update_command
-from indexer.base.errors import DamagedIndexError, InputError, LinkseekError, MismatchError, UsageError
-from indexer.building import compaction
-from indexer.building.builder import build_index
-from indexer.building.changes import Changes
-from indexer.building.growth import update_index
-from indexer.building.plan import Built, Plan
-from indexer.index import Index
-from indexer.readers.formats import open_reader
-from indexer.search.lucene_index import BM25, Dirichlet
-from indexer.store.artifacts import index_stamp, segment_paths
+from linkseek.indexer.base.errors import (
+    DamagedIndexError,
+    InputError,
+    LinkseekError,
+    MismatchError,
+    UsageError,
+)
+from linkseek.indexer.building.builder import build_index
+from linkseek.indexer.building.changes import Changes
+from linkseek.indexer.building.growth import update_index
+from linkseek.indexer.building.plan import Built, Plan
+from linkseek.indexer.commands import merge as compaction
+from linkseek.indexer.commands import update as update_command
+from linkseek.indexer.index import Index
+from linkseek.indexer.readers.formats import open_reader
+from linkseek.indexer.search.lucene_index import BM25, Dirichlet
+from linkseek.indexer.store.artifacts import index_stamp, segment_paths
 
 Rows = list[dict[str, Any]]
 Update = Callable[..., Built]

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexer.base.errors import InputError
-from indexer.documents import Document, Redirect
-from indexer.readers.formats import all_readers
-from indexer.readers.html_text import decode, render, without
-from indexer.readers.reader import Ignored, Outcome
-from indexer.readers.targets import Targets, is_external, join, path_in
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.documents import Document, Redirect
+from linkseek.indexer.readers.formats import all_readers
+from linkseek.indexer.readers.html_text import decode, render, without
+from linkseek.indexer.readers.reader import Ignored, Outcome
+from linkseek.indexer.readers.targets import Targets, is_external, join, path_in
 
 HTML = all_readers()["html"]
 SITE = ["index.html", "a/index.html", "a/b.html", "a/c d.html", "a/100%.html", "d.htm", "Ü.html"]
@@ -472,7 +472,7 @@ def test_no_word_is_lost_glued_or_invented(body: str) -> None:
     """Every word of a page is in its text or its headings, in order within each."""
     from selectolax.lexbor import LexborHTMLParser
 
-    from indexer.readers.layout import Blocks, Layout
+    from linkseek.indexer.readers.layout import Blocks, Layout
 
     layout = Layout()
     root = LexborHTMLParser(f"<body>{body}").body
@@ -493,7 +493,7 @@ def test_no_word_is_lost_glued_or_invented(body: str) -> None:
 def test_any_source_gives_links_within_the_text(source: str) -> None:
     from selectolax.lexbor import LexborHTMLParser
 
-    from indexer.readers.layout import Blocks, Layout
+    from linkseek.indexer.readers.layout import Blocks, Layout
 
     layout = Layout()
     root = LexborHTMLParser(f"<body><a href=b.html>{source}").body

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexer.store import ids
-from indexer.store.ids import IdTable, SeenIds, hash_ids
+from linkseek.indexer.store import ids
+from linkseek.indexer.store.ids import IdTable, SeenIds, hash_ids
 
 IDS = st.text(max_size=6)
 

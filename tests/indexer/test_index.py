@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from fake_encoder import FakeEncoder
 
-from indexer.base.errors import DamagedIndexError, LinkseekError, UsageError
-from indexer.index import Index
-from indexer.store.artifacts import read_json, write_json
+from linkseek.indexer.base.errors import DamagedIndexError, LinkseekError, UsageError
+from linkseek.indexer.index import Index
+from linkseek.indexer.store.artifacts import read_json, write_json
 
 
 @pytest.fixture

@@ -9,14 +9,15 @@ import pytest
 from fake_encoder import FakeEncoder
 from tiny_corpus import linked_rows, write_jsonl
 
-from indexer import build, join
-from indexer.base.errors import BusyError, DamagedIndexError, InputError, MismatchError, UsageError
-from indexer.building.builder import build_index, encode_share
-from indexer.building.plan import Plan
-from indexer.building.workspace import Workspace
-from indexer.index import Index
-from indexer.join import Joined, join_shards
-from indexer.store.artifacts import read_json, workspace_path, write_json
+from linkseek.indexer import build
+from linkseek.indexer.base.errors import BusyError, DamagedIndexError, InputError, MismatchError, UsageError
+from linkseek.indexer.building.builder import build_index, encode_share
+from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.building.workspace import Workspace
+from linkseek.indexer.commands import join
+from linkseek.indexer.commands.join import Joined, join_shards
+from linkseek.indexer.index import Index
+from linkseek.indexer.store.artifacts import read_json, workspace_path, write_json
 
 NOISY = {"batch_noise": 0.01}
 
@@ -164,15 +165,16 @@ def test_a_command_without_folders_shows_how():
     for arguments in ([], ["--index", "x"], ["other"]):
         with pytest.raises(UsageError, match="missing") as caught:
             join.main(arguments)
-        assert "python -m indexer.join --index" in caught.value.hint
+        assert "linkseek join --index" in caught.value.hint
 
 
-# --- python indexer/build.py --shard --------------------------------------------------------------
+# --- linkseek build --shard --------------------------------------------------------------
 
 
 def test_the_command_encodes_a_share_and_says_how_to_go_on(corpus, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(
-        "retriever.models.biencoder.open_biencoder", lambda name, *, title, device: open_encoder(name, title)
+        "linkseek.retriever.models.biencoder.open_biencoder",
+        lambda name, *, title, device: open_encoder(name, title),
     )
     common = ["--corpus", str(corpus), "--passage-words", "10", "--encoder", "fake", "--no-bm25"]
     for number in (1, 2):

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexer.base.errors import InputError
-from indexer.files import json_stream
-from indexer.files.json_stream import first_keys, read_entries
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.files import json_stream
+from linkseek.indexer.files.json_stream import first_keys, read_entries
 
 TEXTS = st.text(st.sampled_from('ab ,:[]{}"\\/\n\u2028é𝄞'), max_size=8)
 VALUES = st.recursive(

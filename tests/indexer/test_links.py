@@ -14,11 +14,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tiny_corpus import store_documents, store_passages
 
-from indexer import links
-from indexer.documents import REDIRECT_SCHEMA, Document, Link
-from indexer.links import LinkGraph, build_links, resolve_redirects
-from indexer.passages import split_document
-from indexer.store.tables import Table, TableWriter
+from linkseek.indexer import links
+from linkseek.indexer.documents import REDIRECT_SCHEMA, Document, Link
+from linkseek.indexer.links import LinkGraph, build_links, resolve_redirects
+from linkseek.indexer.passages import split_document
+from linkseek.indexer.store.tables import Table, TableWriter
 
 Redirects = dict[str, str]
 Edge = tuple[int, int, int, int]  # passage row, start, end, target row

@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from indexer.base.errors import DamagedIndexError, InputError, MachineError, UsageError
-from indexer.search.jvm import java_threads
-from indexer.search.lucene_index import BM25, MAX_QUERY_CHARACTERS, Dirichlet, LuceneIndex
-from indexer.search.lucene_writer import build_lucene
+from linkseek.indexer.base.errors import DamagedIndexError, InputError, MachineError, UsageError
+from linkseek.indexer.search.jvm import java_threads
+from linkseek.indexer.search.lucene_index import BM25, MAX_QUERY_CHARACTERS, Dirichlet, LuceneIndex
+from linkseek.indexer.search.lucene_writer import build_lucene
 
 WORDS = [
     "amber",
@@ -144,7 +144,7 @@ def test_pyserini_opens_it(folder, index):
     program = f"""
 import json, os
 os.environ["OPENAI_API_KEY"] = "x"
-from indexer.search.jvm import java_threads
+from linkseek.indexer.search.jvm import java_threads
 java_threads()
 from pyserini.search.lucene import LuceneSearcher
 searcher = LuceneSearcher({str(folder)!r})
@@ -324,8 +324,8 @@ def test_any_java_on_the_machine_and_nothing_on_the_terminal(tmp_path):
     program = f"""
 import os, sys, time
 from pathlib import Path
-from indexer.search.lucene_index import BM25, LuceneIndex
-from indexer.search.lucene_writer import build_lucene
+from linkseek.indexer.search.lucene_index import BM25, LuceneIndex
+from linkseek.indexer.search.lucene_writer import build_lucene
 assert "jnius" not in sys.modules
 folder = Path({str(tmp_path / "new")!r})
 build_lucene([("a", "amber", "birch")], folder, index_title=True, threads=2)
@@ -355,8 +355,8 @@ assert os.waitstatus_to_exitcode(os.wait()[1]) == 42
 def test_what_is_missing_is_named(missing):
     program = f"""
 import importlib.util
-from indexer.base.errors import MachineError
-from indexer.search.jvm import java_threads
+from linkseek.indexer.base.errors import MachineError
+from linkseek.indexer.search.jvm import java_threads
 find = importlib.util.find_spec
 importlib.util.find_spec = lambda name: None if name == {missing!r} else find(name)
 try:

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexer.base.errors import InputError
-from indexer.documents import Document
-from indexer.readers.formats import all_readers
-from indexer.readers.reader import Ignored, Outcome, parse_at
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.documents import Document
+from linkseek.indexer.readers.formats import all_readers
+from linkseek.indexer.readers.reader import Ignored, Outcome, parse_at
 
 MARKDOWN = all_readers()["markdown"]
 FILES = [
@@ -350,8 +350,8 @@ def test_deep_html_is_refused(tmp_path: Path) -> None:
 @settings(max_examples=200, deadline=None)
 @given(st.text(st.sampled_from('ab[]()|!*_`~#> \n-<>/:.&1^{}\\"'), max_size=60))
 def test_any_source_gives_links_within_the_text(source: str) -> None:
-    from indexer.readers.layout import Layout
-    from indexer.readers.markdown_text import parse_markdown, render_markdown
+    from linkseek.indexer.readers.layout import Layout
+    from linkseek.indexer.readers.markdown_text import parse_markdown, render_markdown
 
     class Everything:
         def address(self, href: str) -> str | None:

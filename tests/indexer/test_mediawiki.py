@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from indexer.base.errors import InputError
-from indexer.documents import Document, Redirect
-from indexer.readers.formats import all_readers
-from indexer.readers.mediawiki import MediawikiReader
-from indexer.readers.mediawiki_titles import Site, titles_of
-from indexer.readers.reader import Ignored, Outcome, parse_at
-from indexer.wikitext import read_wikitext
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.documents import Document, Redirect
+from linkseek.indexer.readers.formats import all_readers
+from linkseek.indexer.readers.mediawiki import MediawikiReader
+from linkseek.indexer.readers.mediawiki_titles import Site, titles_of
+from linkseek.indexer.readers.reader import Ignored, Outcome, parse_at
+from linkseek.indexer.wikitext import read_wikitext
 
 SITE = Site(
     name="Wikipedia",
@@ -254,7 +254,7 @@ def test_a_page_without_title_and_a_page_too_deep(tmp_path: Path, monkeypatch: p
     def overflow(*_: object) -> None:
         raise RecursionError
 
-    monkeypatch.setattr("indexer.readers.mediawiki.read_wikitext", overflow)
+    monkeypatch.setattr("linkseek.indexer.readers.mediawiki.read_wikitext", overflow)
     with pytest.raises(InputError, match="nested too deep"):
         parse_at(reader, records[1])
 

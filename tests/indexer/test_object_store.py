@@ -8,8 +8,8 @@ import fsspec
 import pytest
 from command import run
 
-from indexer.base.errors import MachineError, UsageError
-from indexer.files.object_store import ObjectStore
+from linkseek.indexer.base.errors import MachineError, UsageError
+from linkseek.indexer.files.object_store import ObjectStore
 
 
 @pytest.mark.parametrize("url", ["memory://linkseek-test/folder", "file://{}/some/folder/"])

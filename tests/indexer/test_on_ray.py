@@ -15,13 +15,13 @@ import pytest
 from fake_encoder import FakeEncoder
 from tiny_corpus import linked_rows, write_jsonl
 
-from indexer.base.errors import InputError, MachineError
-from indexer.building.builder import build_index
-from indexer.building.plan import Plan
-from indexer.encoding import on_ray as encoding
-from indexer.encoding.on_ray import on_ray
-from indexer.files.object_store import ObjectStore
-from indexer.index import Index
+from linkseek.indexer.base.errors import InputError, MachineError
+from linkseek.indexer.building.builder import build_index
+from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.encoding import on_ray as encoding
+from linkseek.indexer.encoding.on_ray import on_ray
+from linkseek.indexer.files.object_store import ObjectStore
+from linkseek.indexer.index import Index
 
 pytestmark = pytest.mark.slow
 

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from indexer.base.once import Once
+from linkseek.indexer.base.once import Once
 
 
 def test_a_value_is_made_once_and_others_do_not_wait_for_it():

@@ -9,9 +9,9 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import Field
 
-from indexer.base.errors import UsageError
-from indexer.base.options import Options, parse_options
-from indexer.base.settings import nearest
+from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.base.options import Options, parse_options
+from linkseek.indexer.base.settings import nearest
 
 
 class Sample(Options):

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from indexer.base.errors import BusyError, UsageError
-from indexer.store.outputs import (
+from linkseek.indexer.base.errors import BusyError, UsageError
+from linkseek.indexer.store.outputs import (
     check_replaceable,
     locked,
     output_file,

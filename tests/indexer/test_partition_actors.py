@@ -16,19 +16,19 @@ import pytest
 from command import run
 from fake_encoder import FakeEncoder
 
-from indexer import partition_actors
-from indexer.base.errors import DamagedIndexError, MachineError, UsageError
-from indexer.build import SAMPLE
-from indexer.building.builder import build_index
-from indexer.building.partitioning import split_index
-from indexer.building.plan import Plan
-from indexer.index import Index
-from indexer.partition_actors import PartitionActors, searched_on_ray
-from indexer.search.lucene_index import BM25
-from retriever.queries import read_queries
-from retriever.ranking import Query, Ranking
-from retriever.search.fusion import reciprocal_rank
-from retriever.search.searchers import Bm25, Dense, QueryLikelihood
+from linkseek.indexer import partition_actors
+from linkseek.indexer.base.errors import DamagedIndexError, MachineError, UsageError
+from linkseek.indexer.build import SAMPLE
+from linkseek.indexer.building.builder import build_index
+from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.commands.partition import split_index
+from linkseek.indexer.index import Index
+from linkseek.indexer.partition_actors import PartitionActors, searched_on_ray
+from linkseek.indexer.search.lucene_index import BM25
+from linkseek.retriever.queries import read_queries
+from linkseek.retriever.ranking import Query, Ranking
+from linkseek.retriever.search.fusion import reciprocal_rank
+from linkseek.retriever.search.searchers import Bm25, Dense, QueryLikelihood
 
 pytestmark = pytest.mark.slow
 

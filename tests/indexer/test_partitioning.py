@@ -12,20 +12,20 @@ import pytest
 from fake_encoder import FakeEncoder
 from tiny_corpus import linked_rows, write_jsonl
 
-from indexer.base.errors import DamagedIndexError, InputError, MismatchError, UsageError
-from indexer.build import SAMPLE
-from indexer.building import partitioning
-from indexer.building.builder import build_index
-from indexer.building.changes import Changes
-from indexer.building.growth import update_index
-from indexer.building.partitioning import join_indexes, split_index
-from indexer.building.plan import Plan
-from indexer.index import Index
-from indexer.store.artifacts import BM25, DENSE
-from retriever.queries import read_queries
-from retriever.ranking import Query, Ranking
-from retriever.search.fusion import reciprocal_rank
-from retriever.search.searchers import Bm25, Dense, QueryLikelihood
+from linkseek.indexer.base.errors import DamagedIndexError, InputError, MismatchError, UsageError
+from linkseek.indexer.build import SAMPLE
+from linkseek.indexer.building.builder import build_index
+from linkseek.indexer.building.changes import Changes
+from linkseek.indexer.building.growth import update_index
+from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.commands import partition as partitioning
+from linkseek.indexer.commands.partition import join_indexes, split_index
+from linkseek.indexer.index import Index
+from linkseek.indexer.store.artifacts import BM25, DENSE
+from linkseek.retriever.queries import read_queries
+from linkseek.retriever.ranking import Query, Ranking
+from linkseek.retriever.search.fusion import reciprocal_rank
+from linkseek.retriever.search.searchers import Bm25, Dense, QueryLikelihood
 
 Build = Callable[..., Path]
 
@@ -136,7 +136,7 @@ def test_partitions_that_do_not_belong_together_are_refused(build, tmp_path):
 def test_more_links_than_a_graph_can_number_are_refused(build, tmp_path, monkeypatch):
     whole = build("whole", linked_rows(30))
     links = Index.open(whole).manifest["counts"]["links"]
-    monkeypatch.setattr("indexer.links._MAX_LINKS", links - 1)
+    monkeypatch.setattr("linkseek.indexer.links._MAX_LINKS", links - 1)
     with pytest.raises(InputError, match=f"more than {links - 1} links"):
         split_index(tmp_path / "made", whole, 2)
 

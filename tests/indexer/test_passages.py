@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_corpus import store_documents, store_passages
 
-from indexer.base.errors import DamagedIndexError
-from indexer.documents import Document
-from indexer.passages import PASSAGE_SCHEMA, PassageStore, split_document, write_passages
-from indexer.store.tables import Table
+from linkseek.indexer.base.errors import DamagedIndexError
+from linkseek.indexer.documents import Document
+from linkseek.indexer.passages import PASSAGE_SCHEMA, PassageStore, split_document, write_passages
+from linkseek.indexer.store.tables import Table
 
 SPACES = [" ", "\n", "\t", "\u00a0", "\u2028", "\u0085", "\x1c", "\r\n", "  ", "\u3000"]
 TEXTS = st.lists(st.sampled_from(["a", "bc", "東京", "𝄞", "e\u0301", "\u200b", *SPACES])).map("".join)

@@ -13,18 +13,18 @@ from fuzzing import examples
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from app.background.jobs import new_folder
-from app.background.uploads import safe_path, save_files
-from app.evaluation.experiments import read_experiment
-from app.evaluation.runner import run_path
-from app.evaluation.steps import Steps
-from app.pipelines import read_pipelines
-from indexer.base.errors import DamagedIndexError, InputError, UsageError
-from indexer.base.paths import MAX_NAME, inside, is_inside, name_problem, path_inside
-from indexer.base.settings import toml_value
-from indexer.building.workspace import check_place
-from indexer.files.sources import FolderSource
-from indexer.store.artifacts import dense_part, read_index_manifest, read_part, write_json
+from linkseek.app.background.jobs import new_folder
+from linkseek.app.background.uploads import safe_path, save_files
+from linkseek.app.evaluation.experiments import read_experiment
+from linkseek.app.evaluation.runner import run_path
+from linkseek.app.evaluation.steps import Steps
+from linkseek.app.pipelines import read_pipelines
+from linkseek.indexer.base.errors import DamagedIndexError, InputError, UsageError
+from linkseek.indexer.base.paths import MAX_NAME, inside, is_inside, name_problem, path_inside
+from linkseek.indexer.base.settings import toml_value
+from linkseek.indexer.building.workspace import check_place
+from linkseek.indexer.files.sources import FolderSource
+from linkseek.indexer.store.artifacts import dense_part, read_index_manifest, read_part, write_json
 
 HOSTILE = [
     "", ".", "..", "...", " ", " .", ". ..", ".. ", ".\u200b.", "\u2024\u2024", "\u2025", "\uff0e\uff0e",

@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from indexer.base import progress as progress_module
-from indexer.base.progress import part_of, progress
+from linkseek.indexer.base import progress as progress_module
+from linkseek.indexer.base.progress import part_of, progress
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 

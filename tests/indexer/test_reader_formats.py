@@ -16,12 +16,12 @@ from typing import Any, BinaryIO
 import pytest
 import zstandard
 
-from indexer.base.errors import InputError
-from indexer.building.corpus import write_documents
-from indexer.documents import Document, DocumentStore
-from indexer.files.sources import open_source, read_lines
-from indexer.readers.formats import all_readers, open_reader
-from indexer.readers.reader import Ignored
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.building.corpus import write_documents
+from linkseek.indexer.documents import Document, DocumentStore
+from linkseek.indexer.files.sources import open_source, read_lines
+from linkseek.indexer.readers.formats import all_readers, open_reader
+from linkseek.indexer.readers.reader import Ignored
 
 
 def documents(path: Path, name: str | None = None) -> list[Document]:
@@ -202,7 +202,7 @@ def test_pyserini_folder_as_anserini_reads_it(tmp_path: Path) -> None:
 
 
 def anserini_documents(folder: Path) -> Iterator[tuple[str, str]]:
-    from indexer.search.jvm import java_threads
+    from linkseek.indexer.search.jvm import java_threads
 
     java_threads()
     from jnius import autoclass
@@ -263,7 +263,7 @@ def test_pyserini_broken_entries_are_named_and_cost_only_themselves(tmp_path: Pa
 def test_pyserini_a_file_without_line_breaks_is_not_read_as_one_object(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from indexer.readers import pyserini
+    from linkseek.indexer.readers import pyserini
 
     monkeypatch.setattr(pyserini, "MAX_RECORD", 1000)
     path = write(tmp_path / "a", '{\n"id": 1,\n"contents": "' + "x" * 1000 + '"}')

@@ -20,11 +20,11 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from indexer.base.errors import InputError
-from indexer.documents import Document, Redirect
-from indexer.files.sources import open_source, read_head, read_lines
-from indexer.readers.formats import all_readers, formats_markdown, open_reader
-from indexer.readers.reader import Outcome, Reader
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.documents import Document, Redirect
+from linkseek.indexer.files.sources import open_source, read_head, read_lines
+from linkseek.indexer.readers.formats import all_readers, formats_markdown, open_reader
+from linkseek.indexer.readers.reader import Outcome, Reader
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from indexer import recall as recall_command
-from indexer.base.errors import UsageError
-from indexer.index import Index
-from indexer.recall import measure, settings
-from indexer.search.exhaustive import exhaustive_search, recall
-from indexer.search.faiss_index import FLAT, build_faiss, open_faiss
+from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.commands import recall as recall_command
+from linkseek.indexer.commands.recall import measure, settings
+from linkseek.indexer.index import Index
+from linkseek.indexer.search.exhaustive import exhaustive_search, recall
+from linkseek.indexer.search.faiss_index import FLAT, build_faiss, open_faiss
 from tests.fake_encoder import FakeEncoder
 from tests.indexer.test_compact import QUERIES, ROWS, VECTORS, write_shards
 
@@ -80,7 +80,7 @@ def test_the_best_is_chosen_where_none_reaches_it(tmp_path, capsys):
 def test_the_command_writes_the_default_of_later_searches(build, index_path, tmp_path, monkeypatch, capsys):
     build(faiss="compact")
     monkeypatch.setattr(
-        "retriever.models.biencoder.open_biencoder", lambda location: FakeEncoder("fake", title=True)
+        "linkseek.retriever.models.biencoder.open_biencoder", lambda location: FakeEncoder("fake", title=True)
     )
     questions = tmp_path / "questions.tsv"
     questions.write_text("1\twho was first\n2\twhat is it\n")

@@ -10,15 +10,15 @@ import pytest
 from fake_encoder import FakeEncoder
 from tiny_corpus import linked_rows, write_jsonl
 
-from indexer import build as build_command
-from indexer.base.errors import MachineError, UsageError
-from indexer.building import measuring, sampling
-from indexer.building.estimate import BEFORE, Cost, Estimate
-from indexer.building.plan import Plan
-from indexer.building.sampling import estimate_build
-from indexer.encoding.batches import Parallel
-from indexer.index import Index
-from indexer.search.faiss_index import building_memory
+from linkseek.indexer import build as build_command
+from linkseek.indexer.base.errors import MachineError, UsageError
+from linkseek.indexer.building import measuring, sampling
+from linkseek.indexer.building.estimate import BEFORE, Cost, Estimate
+from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.building.sampling import estimate_build
+from linkseek.indexer.encoding.batches import Parallel
+from linkseek.indexer.index import Index
+from linkseek.indexer.search.faiss_index import building_memory
 
 NUMBERS = {"passages", "disk_bytes", "memory_bytes", "seconds", "cpu_seconds"}
 
@@ -28,7 +28,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fake encoders, and passes of no length."""
     monkeypatch.setattr(sampling, "_ENCODING_SECONDS", 0.0)
     monkeypatch.setattr(
-        "retriever.models.biencoder.open_biencoder",
+        "linkseek.retriever.models.biencoder.open_biencoder",
         lambda name, *, title, device: FakeEncoder(name, title=title),
     )
 
@@ -106,7 +106,7 @@ def test_a_build_that_cannot_fit_is_refused_with_the_type_that_fits(corpus, inde
     [compact] = plan["alternatives"]
     assert compact["disk_bytes"] < plan["disk_bytes"]
     usage = SimpleNamespace(free=compact["disk_bytes"])
-    monkeypatch.setattr("indexer.building.estimate.shutil.disk_usage", lambda folder: usage)
+    monkeypatch.setattr("linkseek.indexer.building.estimate.shutil.disk_usage", lambda folder: usage)
     with pytest.raises(MachineError, match=r"this build needs .* are free in") as caught:
         planned(capsys, *argv)
     assert caught.value.hint == "--faiss compact fits."
@@ -120,7 +120,7 @@ def test_a_build_that_cannot_fit_is_refused_with_the_type_that_fits(corpus, inde
 
 @pytest.mark.parametrize(("cores", "seconds"), [(1, 60), (2, 37), (4, 27), (64, 27)])
 def test_time_of_chains_that_run_at_the_same_time(cores, seconds, monkeypatch):
-    monkeypatch.setattr("indexer.building.estimate.os.cpu_count", lambda: cores)
+    monkeypatch.setattr("linkseek.indexer.building.estimate.os.cpu_count", lambda: cores)
     stages = [
         Cost("documents", BEFORE, 1, memory_bytes=50, seconds=6, cpu=9),
         Cost("bm25", "bm25", 1, memory_bytes=20, seconds=10, cpu=13),
@@ -151,7 +151,7 @@ def test_processes_that_tokenise_are_measured(tmp_path, monkeypatch):
 
 def test_memory_of_building_a_faiss_index(build, monkeypatch):
     assert building_memory("Flat", 2**22, 384) > 2**22 * 384 * 2 > building_memory("compact", 2**22, 384)
-    monkeypatch.setattr("indexer.building.stages.memory_bytes", lambda: 1000)
+    monkeypatch.setattr("linkseek.indexer.building.stages.memory_bytes", lambda: 1000)
     with pytest.raises(MachineError, match=r"need .* of memory, this machine has 1.0 kB"):
         build(faiss="Flat")
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexer.base.errors import DamagedIndexError
-from indexer.documents import (
+from linkseek.indexer.base.errors import DamagedIndexError
+from linkseek.indexer.documents import (
     DOCUMENT_SCHEMA,
     Document,
     DocumentStore,
@@ -22,8 +22,8 @@ from indexer.documents import (
     document_from_row,
     document_row,
 )
-from indexer.store import tables
-from indexer.store.tables import Table, TableWriter
+from linkseek.indexer.store import tables
+from linkseek.indexer.store.tables import Table, TableWriter
 
 SCHEMA = pa.schema([("text", pa.string()), ("number", pa.int32())])
 TEXTS = ["", "Über\u2028\u0085", "𝄞" * 3, "a\nb\tc\0d", "   "]

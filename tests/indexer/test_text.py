@@ -8,8 +8,8 @@ import sys
 import pytest
 from command import WITH_TESTS
 
-from indexer.base.log import log_line
-from indexer.base.text import (
+from linkseek.indexer.base.log import log_line
+from linkseek.indexer.base.text import (
     byte_size,
     counted,
     duration,
@@ -23,7 +23,7 @@ from indexer.base.text import (
 _THREADS = """
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from indexer.base.log import log_line
+from linkseek.indexer.base.log import log_line
 sys.setswitchinterval(1e-6)
 with ThreadPoolExecutor(8) as pool:
     list(pool.map(log_line, (f"line {n}" for n in range(4000))))

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from command import WITH_TESTS
 
-from indexer.base.errors import InputError
-from indexer.base.together import ProcessPool, Stop, run_together
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.base.together import ProcessPool, Stop, run_together
 
 
 def test_results_come_in_the_order_of_the_tasks():
@@ -70,8 +70,8 @@ def test_an_error_at_the_end_does_not_hide_that_others_are_done():
 
 _WAITS = """
 import os, time
-from indexer.base.errors import exit_on_error
-from indexer.base.together import Stop, run_together
+from linkseek.indexer.base.errors import exit_on_error
+from linkseek.indexer.base.together import Stop, run_together
 stop = Stop()
 def task():
     os.write(1, b"began\\n")  # whole, whatever the other thread writes
@@ -108,7 +108,7 @@ def test_ctrl_c_ends_all(options: dict[str, bool], told: str):
 
 _OFTEN = """
 import random, signal, time
-from indexer.base.together import Stop, run_together
+from linkseek.indexer.base.together import Stop, run_together
 
 draw = random.Random(0)
 

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from indexer.base.errors import DamagedIndexError, InputError
-from indexer.encoding.shards import open_shards, read_shard, shard_count, write_shard
-from indexer.files.hashes import file_sha256
-from indexer.store.artifacts import read_json, write_json
+from linkseek.indexer.base.errors import DamagedIndexError, InputError
+from linkseek.indexer.encoding.shards import open_shards, read_shard, shard_count, write_shard
+from linkseek.indexer.files.hashes import file_sha256
+from linkseek.indexer.store.artifacts import read_json, write_json
 
 HALVES = arrays.arrays(
     np.float16,

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from indexer.base.watch import Watch
+from linkseek.indexer.base.watch import Watch
 
 _WORKS = """
 import subprocess, sys, time

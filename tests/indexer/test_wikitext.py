@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexer.documents import Section
-from indexer.readers.mediawiki_titles import Site, titles_of
-from indexer.wikitext import read_wikitext
-from indexer.wikitext.edits import apply_edits
-from indexer.wikitext.render import _Walk, render
+from linkseek.indexer.documents import Section
+from linkseek.indexer.readers.mediawiki_titles import Site, titles_of
+from linkseek.indexer.wikitext import read_wikitext
+from linkseek.indexer.wikitext.edits import apply_edits
+from linkseek.indexer.wikitext.render import _Walk, render
 
 resolve = titles_of(Site("Wikipedia", "https://en.wikipedia.org/wiki/Main_Page", "en")).resolve
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from indexer.index import Index
-from reranker.contrast_miner import ContrastMiner
-from reranker.contrasts import Contrast, read_contrasts, write_contrasts
-from reranker.objectives.registry import make_mix
+from linkseek.indexer.index import Index
+from linkseek.reranker.contrast_miner import ContrastMiner
+from linkseek.reranker.contrasts import Contrast, read_contrasts, write_contrasts
+from linkseek.reranker.objectives.registry import make_mix
 
 
 def mined(

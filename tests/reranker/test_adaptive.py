@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from linked_corpus import document, make_index
 
-from reranker.adaptive import score_adaptively
-from reranker.reranking import Reranker
-from retriever.search.neighbours import passage_neighbours
+from linkseek.reranker.adaptive import score_adaptively
+from linkseek.reranker.reranking import Reranker
+from linkseek.retriever.search.neighbours import passage_neighbours
 from tests.reranker.test_reranking import Numbers, numbered, queries, ranked
 
 

@@ -11,9 +11,9 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.models import StaticEmbedding
 from tiny_models import save_tiny, save_tiny_reranker
 
-import reranker.objectives.attentions
-from indexer.base.errors import InputError
-from reranker.objectives.attentions import Attended, Attentions
+import linkseek.reranker.objectives.attentions
+from linkseek.indexer.base.errors import InputError
+from linkseek.reranker.objectives.attentions import Attended, Attentions
 
 TEXTS = ["abc de f", "a", "the quick brown fox jumps over it", "x y"]
 
@@ -57,7 +57,7 @@ def test_what_an_anchor_looks_at(folder: Path) -> None:
 def test_batches_do_not_matter(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     attentions = Attentions(str(folder))
     together = attentions.of([(text, None) for text in TEXTS])
-    monkeypatch.setattr(reranker.objectives.attentions, "_MAX_WEIGHTS", 1)
+    monkeypatch.setattr(linkseek.reranker.objectives.attentions, "_MAX_WEIGHTS", 1)
     for one, other in zip(together, attentions.of([(text, None) for text in TEXTS]), strict=True):
         assert one is not None and other is not None
         np.testing.assert_allclose(one.weight, other.weight, atol=2e-6)

@@ -13,18 +13,18 @@ import torch
 from tiny_training import pair_rows, save_normalized, write_pairs
 from torch import Tensor
 
-from indexer.base.errors import InputError
-from reranker.baselines import is_baseline
-from reranker.baselines.drmm import histograms
-from reranker.baselines.duet import Duet, exact_matches
-from reranker.baselines.folders import BASELINES, load_baseline, new_baseline, read_embeddings
-from reranker.baselines.knrm import ConvKnrm, Kernels
-from reranker.baselines.shared import Words, cosines, split
-from reranker.finetune import main
-from reranker.models.cross_encoder import Scorer
-from reranker.models.scoring import open_scorer
-from reranker.pair_texts import Candidate
-from retriever.training.log import read_log
+from linkseek.indexer.base.errors import InputError
+from linkseek.reranker.baselines import is_baseline
+from linkseek.reranker.baselines.drmm import histograms
+from linkseek.reranker.baselines.duet import Duet, exact_matches
+from linkseek.reranker.baselines.folders import BASELINES, load_baseline, new_baseline, read_embeddings
+from linkseek.reranker.baselines.knrm import ConvKnrm, Kernels
+from linkseek.reranker.baselines.shared import Words, cosines, split
+from linkseek.reranker.commands.finetune import main
+from linkseek.reranker.models.cross_encoder import Scorer
+from linkseek.reranker.models.scoring import open_scorer
+from linkseek.reranker.pair_texts import Candidate
+from linkseek.retriever.training.log import read_log
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -256,7 +256,7 @@ def test_a_file_that_holds_no_embeddings(tmp_path, text, message):
 
 @pytest.mark.parametrize("spoil", ["weights", "kind", "tokenizer", "options", "max_tokens"])
 def test_a_damaged_folder_is_named(spoil, data, tmp_path):
-    from reranker.baselines.folders import baseline_facts, save_baseline
+    from linkseek.reranker.baselines.folders import baseline_facts, save_baseline
 
     tokenizer, vectors = read_embeddings(_embeddings(tmp_path / "e.txt"))
     out = tmp_path / "knrm"

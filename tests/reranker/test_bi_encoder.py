@@ -11,12 +11,12 @@ import pytest
 from sentence_transformers import SentenceTransformer
 from tiny_models import save_tiny, save_tiny_reranker
 
-from indexer.base.errors import InputError
-from reranker.models import scoring
-from reranker.models.bases import CROSS_ENCODER
-from reranker.models.scoring import open_scorer, scorer_is_here, scorer_sha256
-from reranker.pair_texts import Candidate
-from retriever.models.biencoder import open_biencoder
+from linkseek.indexer.base.errors import InputError
+from linkseek.reranker.models import scoring
+from linkseek.reranker.models.bases import CROSS_ENCODER
+from linkseek.reranker.models.scoring import open_scorer, scorer_is_here, scorer_sha256
+from linkseek.reranker.pair_texts import Candidate
+from linkseek.retriever.models.biencoder import open_biencoder
 
 DRAW = random.Random(0)
 QUERIES = ["a b", "c d e", "a b", "z"]
@@ -114,12 +114,12 @@ def test_a_transformer_without_a_head_is_none_either(tiny):
 
 
 def test_what_is_here(tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr("retriever.models.locations._from_cache", lambda repository: None)
+    monkeypatch.setattr("linkseek.retriever.models.locations._from_cache", lambda repository: None)
     for name in (str(tiny), f"bi-encoder:{tiny}", "bi-encoder:all-MiniLM-L6-v2"):
         assert scorer_is_here(name)
     for name in ("no-such-model", "bi-encoder:no/such", str(tmp_path / "none"), "all-MiniLM-L6-v2"):
         assert not scorer_is_here(name)
     monkeypatch.setattr(
-        "retriever.models.locations._from_cache", lambda repository: repository == "cross-encoder/m"
+        "linkseek.retriever.models.locations._from_cache", lambda repository: repository == "cross-encoder/m"
     )
     assert scorer_is_here("m") and not scorer_is_here("bi-encoder:m")

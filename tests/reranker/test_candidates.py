@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from tiny_models import WORDS
 from transformers import BertTokenizerFast
 
-from indexer.base.errors import InputError
-from indexer.building.builder import build_index
-from indexer.building.plan import Plan
-from indexer.index import Index
-from reranker.candidates import Candidates, RunCandidates
-from reranker.pair_texts import Candidate, PairFormat, Readable, windows
-from retriever.models.facts import ModelFacts
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.building.builder import build_index
+from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.index import Index
+from linkseek.reranker.candidates import Candidates, RunCandidates
+from linkseek.reranker.pair_texts import Candidate, PairFormat, Readable, windows
+from linkseek.retriever.models.facts import ModelFacts
 
 ROWS = [
     {

@@ -16,14 +16,14 @@ from contrast_corpus import mined
 from linked_corpus import document, make_index
 from tiny_corpus import linked_rows
 
-from indexer.base.errors import InputError, MachineError, UsageError
-from indexer.index import Index
-from reranker.contrast_miner import ContrastMiner, Statistics, shares
-from reranker.contrasts import Contrast, TextPair, read_contrasts
-from reranker.mine import main
-from reranker.objectives.base import Objective
-from reranker.objectives.registry import all_objectives, all_settings, make_mix
-from reranker.objectives.source import Source
+from linkseek.indexer.base.errors import InputError, MachineError, UsageError
+from linkseek.indexer.index import Index
+from linkseek.reranker.commands.mine_contrasts import main
+from linkseek.reranker.contrast_miner import ContrastMiner, Statistics, shares
+from linkseek.reranker.contrasts import Contrast, TextPair, read_contrasts
+from linkseek.reranker.objectives.base import Objective
+from linkseek.reranker.objectives.registry import all_objectives, all_settings, make_mix
+from linkseek.reranker.objectives.source import Source
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "prop": {"minimum_count": 2},
@@ -145,7 +145,7 @@ def test_several_processes_give_the_same_file(index: Index, monkeypatch: pytest.
     mix = make_mix("prop=2,ict,wlp", {"minimum_count": 2})
     alone = list(ContrastMiner(index, mix).lines(100))
     monkeypatch.setattr(Objective, "min_for_processes", 1)
-    monkeypatch.setattr("retriever.mining.engine._CHUNK", 10)
+    monkeypatch.setattr("linkseek.retriever.mining.engine._CHUNK", 10)
     assert list(ContrastMiner(index, mix, processes=2).lines(100)) == alone
     assert len(alone) == 100
 
@@ -158,7 +158,7 @@ def test_a_mining_process_that_ends_is_the_machines_fault(
     index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Objective, "min_for_processes", 1)
-    monkeypatch.setattr("retriever.mining.engine._read_chunk", ends)
+    monkeypatch.setattr("linkseek.retriever.mining.engine._read_chunk", ends)
     with pytest.raises(MachineError, match="a mining process was ended"):
         list(ContrastMiner(index, make_mix("wlp", {}), processes=2).lines(100))
 

@@ -13,8 +13,8 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexer.base.errors import InputError
-from reranker.contrasts import Contrast, TextPair, contrast_line, read_contrasts, write_contrasts
+from linkseek.indexer.base.errors import InputError
+from linkseek.reranker.contrasts import Contrast, TextPair, contrast_line, read_contrasts, write_contrasts
 
 CONTRAST = Contrast(
     TextPair("the moth's lamp", "It flew.", "Moth", ((4, 8), (11, 15))),

@@ -16,26 +16,26 @@ from safetensors.torch import load_file, save_file
 from sentence_transformers import CrossEncoder, SentenceTransformer
 from tiny_training import pair_rows, save_bert, save_normalized, write_pairs
 
-from indexer.base.errors import InputError, UsageError
-from indexer.base.settings import read_settings, settings_text
-from reranker.export import main as export
-from reranker.finetune import main
-from reranker.models.scoring import open_scorer
-from reranker.pair_texts import Candidate
-from reranker.training import finetuning
-from reranker.training.config import FinetuneConfig, GroupTeacherSettings
-from reranker.training.group_inputs import GroupCollator, GroupTexts, PairTokenizer
-from reranker.training.group_loss import LOSSES, TAUGHT, lce
-from reranker.training.trainable_cross_encoder import open_trainable
-from retriever.mining.pairs import read_pairs
-from retriever.models.biencoder import TextFormat
-from retriever.models.folders import model_sha256
-from retriever.search.runs import read_run
-from retriever.training import loop
-from retriever.training.batches import Sample
-from retriever.training.log import read_log
-from retriever.training.loop import train_steps
-from retriever.training.teacher import TeacherTexts, open_teacher
+from linkseek.indexer.base.errors import InputError, UsageError
+from linkseek.indexer.base.settings import read_settings, settings_text
+from linkseek.reranker.commands.export_reranker import main as export
+from linkseek.reranker.commands.finetune import main
+from linkseek.reranker.models.scoring import open_scorer
+from linkseek.reranker.pair_texts import Candidate
+from linkseek.reranker.training import finetuning
+from linkseek.reranker.training.config import FinetuneConfig, GroupTeacherSettings
+from linkseek.reranker.training.group_inputs import GroupCollator, GroupTexts, PairTokenizer
+from linkseek.reranker.training.group_loss import LOSSES, TAUGHT, lce
+from linkseek.reranker.training.trainable_cross_encoder import open_trainable
+from linkseek.retriever.mining.pairs import read_pairs
+from linkseek.retriever.models.biencoder import TextFormat
+from linkseek.retriever.models.folders import model_sha256
+from linkseek.retriever.search.runs import read_run
+from linkseek.retriever.training import loop
+from linkseek.retriever.training.batches import Sample
+from linkseek.retriever.training.log import read_log
+from linkseek.retriever.training.loop import train_steps
+from linkseek.retriever.training.teacher import TeacherTexts, open_teacher
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -131,7 +131,7 @@ def test_the_scores_of_a_teacher_are_learnt_and_a_kill_changes_nothing(kind, dat
     assert np.mean(losses[-4:]) < 0.7 * np.mean(losses[:2])
     again = config(folder=tmp_path / "again")
     settings = [word for setting in words for word in ("--set", setting)]
-    kill_at(9, "reranker.finetune", again, *settings)
+    kill_at(9, "finetune", again, *settings)
     resumed = finetune(again, *words)
     assert without_speed(resumed / "log.jsonl") == without_speed(undisturbed / "log.jsonl")
     assert (resumed / "model.safetensors").read_bytes() == (undisturbed / "model.safetensors").read_bytes()
@@ -168,7 +168,7 @@ def test_a_run_leaves_a_cross_encoder_its_log_its_settings_and_a_card(undisturbe
 
 def test_after_a_kill_the_same_command_ends_with_the_same_bits(undisturbed, config, tmp_path):
     path = config()
-    kill_at(5, "reranker.finetune", path, "--set", "training.mini_batch=3")
+    kill_at(5, "finetune", path, "--set", "training.mini_batch=3")
     assert not (tmp_path / "out").exists()
     finetune(path, "training.mini_batch=3")
     assert without_speed(tmp_path / "out" / "log.jsonl") == without_speed(undisturbed / "out" / "log.jsonl")
@@ -220,7 +220,7 @@ def test_in_folds_each_query_is_ranked_by_a_model_that_has_not_seen_it(
     data, build, index_path, tmp_path, monkeypatch
 ):
     build(passage_words=0)
-    from indexer.index import Index
+    from linkseek.indexer.index import Index
 
     ids = [passage.id for passage in Index.open(index_path).passages][:6]
     names = [f"q{n}" for n in range(7)]  # the last one without a judgement
@@ -435,7 +435,9 @@ def test_two_processes_have_the_losses_gradients_and_weights_of_one(data, tmp_pa
             path = write_config(data, tmp_path / f"{name}-{processes}", "normalized")
             path.write_text(settings_text(read_settings(FinetuneConfig, path, [*settings, *common])))
             paths[name, processes] = path
-    script = "import sys; from reranker.finetune import main; [main([c]) for c in sys.argv[1:]]"
+    script = (
+        "import sys; from linkseek.reranker.commands.finetune import main; [main([c]) for c in sys.argv[1:]]"
+    )
     ranks = two_ranks(script, *(paths[name, 2] for name in variants))
     for name in variants:
         finetune(paths[name, 1])

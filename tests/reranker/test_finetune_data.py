@@ -12,15 +12,15 @@ import pytest
 from tiny_models import save_tiny_reranker
 from tiny_training import pair_rows, write_pairs
 
-from indexer.base.errors import InputError, UsageError
-from indexer.base.settings import read_settings
-from indexer.index import Index
-from reranker.candidates import Candidates
-from reranker.models.scoring import open_scorer
-from reranker.pair_texts import Candidate
-from reranker.training.config import FinetuneConfig, GroupSettings
-from reranker.training.group_inputs import GroupCollator, GroupTexts, PairTokenizer
-from reranker.training.groups import (
+from linkseek.indexer.base.errors import InputError, UsageError
+from linkseek.indexer.base.settings import read_settings
+from linkseek.indexer.index import Index
+from linkseek.reranker.candidates import Candidates
+from linkseek.reranker.models.scoring import open_scorer
+from linkseek.reranker.pair_texts import Candidate
+from linkseek.reranker.training.config import FinetuneConfig, GroupSettings
+from linkseek.reranker.training.group_inputs import GroupCollator, GroupTexts, PairTokenizer
+from linkseek.reranker.training.groups import (
     data_sha256,
     draw_queries,
     first_queries,
@@ -30,11 +30,11 @@ from reranker.training.groups import (
     query_numbers,
     read_folds,
 )
-from reranker.training.reciprocal_rank import DevGroups, mean_reciprocal_rank
-from reranker.training.run_groups import CandidateTexts, judged_groups
-from retriever.mining.pairs import Context, Pair
-from retriever.models.biencoder import TextFormat
-from retriever.training.batches import Sample
+from linkseek.reranker.training.reciprocal_rank import DevGroups, mean_reciprocal_rank
+from linkseek.reranker.training.run_groups import CandidateTexts, judged_groups
+from linkseek.retriever.mining.pairs import Context, Pair
+from linkseek.retriever.models.biencoder import TextFormat
+from linkseek.retriever.training.batches import Sample
 
 
 def groups(folder: Path, rows: list[dict], **settings) -> list[Sample[Pair]]:

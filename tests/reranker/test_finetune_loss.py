@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from reranker.training.group_loss import LOSSES, TAUGHT, batch_loss, lce, pointwise, with_teacher
+from linkseek.reranker.training.group_loss import LOSSES, TAUGHT, batch_loss, lce, pointwise, with_teacher
 
 E = math.e
 

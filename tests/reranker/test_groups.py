@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from indexer.index import Index
-from indexer.links import LinkGraph
-from reranker.objectives.groups import LinkGroups
-from retriever.links.source import Source
-from retriever.links.topology import Topology
+from linkseek.indexer.index import Index
+from linkseek.indexer.links import LinkGraph
+from linkseek.reranker.objectives.groups import LinkGroups
+from linkseek.retriever.links.source import Source
+from linkseek.retriever.links.topology import Topology
 
 Links = list[tuple[int, int]]
 """(passage, target document), in reading order"""
@@ -123,7 +123,7 @@ def test_no_links() -> None:
 
 @pytest.mark.realdata
 def test_counts_on_a_real_corpus(shared_data, tmp_path) -> None:
-    from indexer.building.builder import Plan, build_index
+    from linkseek.indexer.building.builder import Plan, build_index
 
     build_index(
         tmp_path / "i",

@@ -13,20 +13,20 @@ import pytest
 from linked_corpus import document, make_index
 from tiny_models import save_tiny
 
-from indexer.base.errors import InputError
-from indexer.base.text import WORD
-from reranker.contrast_miner import ContrastMiner
-from reranker.contrasts import Contrast
-from reranker.objectives.attentions import Attended
-from reranker.objectives.harp import Harp, mention_of, softmax, usable_links, word_weights
-from reranker.objectives.harp_acm import AnchorCoOccurrence
-from reranker.objectives.harp_qdm import QueryDisambiguation
-from reranker.objectives.harp_rdp import RepresentativeDocumentPrediction, importance
-from reranker.objectives.harp_rqp import RepresentativeQueryPrediction
-from reranker.objectives.registry import make_mix
-from reranker.objectives.source import Source
-from reranker.objectives.words import words_of
-from retriever.links.sentences import Span
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.base.text import WORD
+from linkseek.reranker.contrast_miner import ContrastMiner
+from linkseek.reranker.contrasts import Contrast
+from linkseek.reranker.objectives.attentions import Attended
+from linkseek.reranker.objectives.harp import Harp, mention_of, softmax, usable_links, word_weights
+from linkseek.reranker.objectives.harp_acm import AnchorCoOccurrence
+from linkseek.reranker.objectives.harp_qdm import QueryDisambiguation
+from linkseek.reranker.objectives.harp_rdp import RepresentativeDocumentPrediction, importance
+from linkseek.reranker.objectives.harp_rqp import RepresentativeQueryPrediction
+from linkseek.reranker.objectives.registry import make_mix
+from linkseek.reranker.objectives.source import Source
+from linkseek.reranker.objectives.words import words_of
+from linkseek.retriever.links.sentences import Span
 
 DOCUMENTS = [
     document("Bruns", "Bruns scored [Aristocats] for Disney. He knew [Sherman] and the [Aristocats] well."),

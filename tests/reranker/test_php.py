@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from linked_corpus import document, make_index
 
-from reranker.contrasts import Contrast
-from reranker.objectives.php import (
+from linkseek.reranker.contrasts import Contrast
+from linkseek.reranker.objectives.php import (
     HyperlinkPrediction,
     MostRelevantDocumentSelection,
     SymmetricHyperlinkPrediction,
 )
-from reranker.objectives.source import Source
+from linkseek.reranker.objectives.source import Source
 
 # Passages of eight words. Of what Jobs#0 names, Apple and NeXT link back from their first passage (D1),
 # Pixar from its second (D2), company not at all (D3). Zen, Gates and Void are named elsewhere in Jobs (D4),

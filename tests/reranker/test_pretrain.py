@@ -26,21 +26,21 @@ from transformers import (
     BertForMaskedLM,
 )
 
-from indexer.base.errors import InputError, UsageError
-from indexer.base.settings import read_settings, settings_text
-from reranker.export import main as export
-from reranker.finetune import main as finetune
-from reranker.models.scoring import open_scorer
-from reranker.pretrain import main
-from reranker.training import finetuning, pretraining
-from reranker.training.config import PretrainConfig
-from reranker.training.contrast_inputs import ContrastCollator, ContrastTexts
-from reranker.training.group_inputs import PairTokenizer
-from reranker.training.group_loss import LOSSES, batch_loss
-from reranker.training.two_heads import TOKEN_WEIGHT, open_pretrainable
-from retriever.training import loop
-from retriever.training.log import read_log
-from retriever.training.loop import train_steps
+from linkseek.indexer.base.errors import InputError, UsageError
+from linkseek.indexer.base.settings import read_settings, settings_text
+from linkseek.reranker.commands.export_reranker import main as export
+from linkseek.reranker.commands.finetune import main as finetune
+from linkseek.reranker.commands.pretrain import main
+from linkseek.reranker.models.scoring import open_scorer
+from linkseek.reranker.training import finetuning, pretraining
+from linkseek.reranker.training.config import PretrainConfig
+from linkseek.reranker.training.contrast_inputs import ContrastCollator, ContrastTexts
+from linkseek.reranker.training.group_inputs import PairTokenizer
+from linkseek.reranker.training.group_loss import LOSSES, batch_loss
+from linkseek.reranker.training.two_heads import TOKEN_WEIGHT, open_pretrainable
+from linkseek.retriever.training import loop
+from linkseek.retriever.training.log import read_log
+from linkseek.retriever.training.loop import train_steps
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -238,7 +238,7 @@ def test_without_masks_in_one_pass_and_with_adapters_it_learns_too(settings, dat
 def test_after_kills_in_any_stage_the_same_command_ends_with_the_same_bits(undisturbed, data, tmp_path):
     path = write_config(data, tmp_path, "dropout")
     for stage, step in (("head", 2), ("hp", 3), ("rop", 5)):  # hp ends with its third step
-        kill_at(step, "reranker.pretrain", path, "--set", "training.mini_batch=3", stage=stage)
+        kill_at(step, "pretrain", path, "--set", "training.mini_batch=3", stage=stage)
     assert not (tmp_path / "out").exists()
     pretrain(path, "training.mini_batch=3")
     assert without_speed(tmp_path / "out" / "log.jsonl") == without_speed(undisturbed / "out" / "log.jsonl")
@@ -398,7 +398,7 @@ def test_split_over_micro_batches_gradients_are_those_of_the_whole_batch(passes,
     config = read_settings(PretrainConfig, write_config(data, tmp_path), [f"mlm.passes={passes}"])
     torch.manual_seed(1)
     opened = open_pretrainable(config)
-    from reranker.training.contrast_table import open_contrasts
+    from linkseek.reranker.training.contrast_table import open_contrasts
 
     rows, _ = open_contrasts(config.stages[0].contrasts, tmp_path)
     found = []
@@ -496,7 +496,9 @@ def test_two_processes_have_the_losses_gradients_and_weights_of_one(data, tmp_pa
             path = write_config(data, tmp_path / f"{name}-{processes}")
             path.write_text(settings_text(read_settings(PretrainConfig, path, [*settings, *common])))
             paths[name, processes] = path
-    script = "import sys; from reranker.pretrain import main; [main([c]) for c in sys.argv[1:]]"
+    script = (
+        "import sys; from linkseek.reranker.commands.pretrain import main; [main([c]) for c in sys.argv[1:]]"
+    )
     ranks = two_ranks(script, *(paths[name, 2] for name in variants))
     for name in variants:
         pretrain(paths[name, 1])

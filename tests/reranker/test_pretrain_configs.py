@@ -12,10 +12,10 @@ from pydantic import ValidationError
 from tiny_contrasts import write_tiny_contrasts
 from tiny_training import save_normalized
 
-from indexer.base.settings import Settings, read_settings
-from reranker.pretrain import main
-from reranker.training.config import PretrainConfig, StageSettings
-from retriever.training.log import read_log
+from linkseek.indexer.base.settings import Settings, read_settings
+from linkseek.reranker.commands.pretrain import main
+from linkseek.reranker.training.config import PretrainConfig, StageSettings
+from linkseek.retriever.training.log import read_log
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

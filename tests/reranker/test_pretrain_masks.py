@@ -12,14 +12,14 @@ from tiny_contrasts import tiny_contrasts
 from tiny_training import WORDS, save_tokenizer
 from tokenizers import Tokenizer
 
-from reranker.contrasts import Contrast, TextPair
-from reranker.objectives.registry import all_objectives
-from reranker.training.contrast_inputs import ContrastCollator, ContrastTexts
-from reranker.training.contrast_table import ContrastTable, by_loss, draw_mix, open_contrasts
-from reranker.training.group_inputs import PairTokenizer
-from reranker.training.masks import NOT_PREDICTED, Masks
-from retriever.models.biencoder import TextFormat
-from retriever.models.facts import ModelFacts
+from linkseek.reranker.contrasts import Contrast, TextPair
+from linkseek.reranker.objectives.registry import all_objectives
+from linkseek.reranker.training.contrast_inputs import ContrastCollator, ContrastTexts
+from linkseek.reranker.training.contrast_table import ContrastTable, by_loss, draw_mix, open_contrasts
+from linkseek.reranker.training.group_inputs import PairTokenizer
+from linkseek.reranker.training.masks import NOT_PREDICTED, Masks
+from linkseek.retriever.models.biencoder import TextFormat
+from linkseek.retriever.models.facts import ModelFacts
 
 MASK = 4
 QUERY = " ".join(WORDS[:6])
@@ -103,7 +103,7 @@ def test_scored_pairs_are_masked_so_that_nothing_tells_the_better_one(tokenizer,
 @pytest.fixture
 def rows(tmp_path):
     def store(*contrasts: list[Contrast]) -> ContrastTable:
-        from reranker.contrasts import contrast_line, write_contrasts
+        from linkseek.reranker.contrasts import contrast_line, write_contrasts
 
         paths = []
         for n, part in enumerate(contrasts):

@@ -11,13 +11,13 @@ import pytest
 from contrast_corpus import mined
 from linked_corpus import document, make_index
 
-from indexer.base.errors import InputError, UsageError
-from indexer.index import Index
-from reranker.contrast_miner import ContrastMiner
-from reranker.objectives.registry import make_mix
-from reranker.objectives.source import Source
-from reranker.objectives.unigrams import Collection, DocumentModel, Sampler, count_words
-from reranker.objectives.words import draw_count, stop_words, words_of
+from linkseek.indexer.base.errors import InputError, UsageError
+from linkseek.indexer.index import Index
+from linkseek.reranker.contrast_miner import ContrastMiner
+from linkseek.reranker.objectives.registry import make_mix
+from linkseek.reranker.objectives.source import Source
+from linkseek.reranker.objectives.unigrams import Collection, DocumentModel, Sampler, count_words
+from linkseek.reranker.objectives.words import draw_count, stop_words, words_of
 
 TEXTS = [
     "Moth moth bug LAMP", "moth the lamp", "bug, bug: bug!", "lamp of oil", "tree leaf",

@@ -1,4 +1,4 @@
-"""python -m reranker.rerank: run file and questions in, run file out."""
+"""linkseek rerank: run file and questions in, run file out."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from sentence_transformers import CrossEncoder
 from tiny_corpus import linked_rows
 from tiny_models import save_tiny, save_tiny_reranker
 
-from indexer.base.errors import InputError, UsageError
-from indexer.building.builder import build_index
-from indexer.building.plan import Plan
-from indexer.index import Index
-from reranker.rerank import main
-from retriever.search.runs import read_run
+from linkseek.indexer.base.errors import InputError, UsageError
+from linkseek.indexer.building.builder import build_index
+from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.index import Index
+from linkseek.reranker.commands.rerank import main
+from linkseek.retriever.search.runs import read_run
 
 QUESTIONS = {"q 1": "word1 of all", "q2": "naïve word2", "q3": "nothing"}
 
@@ -137,7 +137,7 @@ def test_a_run_of_other_questions_or_another_index(folder, tmp_path):
 
 def test_the_command_teaches() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "reranker.rerank", "--help"],
+        [sys.executable, "-m", "linkseek", "rerank", "--help"],
         capture_output=True,
         text=True,
         cwd=ROOT,

@@ -10,12 +10,12 @@ import pytest
 from command import ROOT
 from tiny_training import pair_rows, save_normalized, write_pairs
 
-from indexer.base.settings import read_settings
-from indexer.index import Index
-from reranker.finetune import main
-from reranker.models.scoring import open_scorer
-from reranker.pair_texts import Candidate
-from reranker.training.config import FinetuneConfig
+from linkseek.indexer.base.settings import read_settings
+from linkseek.indexer.index import Index
+from linkseek.reranker.commands.finetune import main
+from linkseek.reranker.models.scoring import open_scorer
+from linkseek.reranker.pair_texts import Candidate
+from linkseek.reranker.training.config import FinetuneConfig
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from sentence_transformers import CrossEncoder
 from tiny_models import save_tiny_reranker
 
-from indexer.base.errors import InputError
-from reranker.models.scoring import PairScorer, open_scorer
-from reranker.pair_texts import Candidate, PairFormat, windows
-from reranker.reranking import Reranker
-from retriever.ranking import Query, Ranking
+from linkseek.indexer.base.errors import InputError
+from linkseek.reranker.models.scoring import PairScorer, open_scorer
+from linkseek.reranker.pair_texts import Candidate, PairFormat, windows
+from linkseek.reranker.reranking import Reranker
+from linkseek.retriever.ranking import Query, Ranking
 
 NOTHING = -np.inf
 

@@ -15,15 +15,15 @@ import torch
 from sentence_transformers import CrossEncoder
 from tiny_models import save_tiny_reranker
 
-from indexer.base.errors import InputError
-from indexer.encoding.batches import Parallel
-from reranker.models import cross_encoder
-from reranker.models.bases import CROSS_ENCODER
-from reranker.models.cross_encoder import Scorer, load_cross_encoder
-from reranker.models.scoring import open_scorer
-from retriever.models import openvino_engine
-from retriever.models.engine import Opened, torch_forward
-from retriever.models.locations import find_model
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.encoding.batches import Parallel
+from linkseek.reranker.models import cross_encoder
+from linkseek.reranker.models.bases import CROSS_ENCODER
+from linkseek.reranker.models.cross_encoder import Scorer, load_cross_encoder
+from linkseek.reranker.models.scoring import open_scorer
+from linkseek.retriever.models import openvino_engine
+from linkseek.retriever.models.engine import Opened, torch_forward
+from linkseek.retriever.models.locations import find_model
 
 DRAW = random.Random(0)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tiny_training import WORDS
 
-from reranker.contrasts import Contrast, TextPair, contrast_line, write_contrasts
+from linkseek.reranker.contrasts import Contrast, TextPair, contrast_line, write_contrasts
 
 
 def tiny_contrasts(objective: str, count: int, seed: int = 0, most: int = 4) -> list[Contrast]:

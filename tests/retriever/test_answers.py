@@ -10,8 +10,8 @@ import regex
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from retriever.answers import AnswerMatcher, _nfd_with_origin, answer_spans, find_answers
-from retriever.queries import read_queries
+from linkseek.retriever.answers import AnswerMatcher, _nfd_with_origin, answer_spans, find_answers
+from linkseek.retriever.queries import read_queries
 
 PLAIN = regex.compile(
     r"[\p{L}\p{N}\p{M}]+|[^\p{Z}\p{C}]", flags=regex.IGNORECASE | regex.UNICODE | regex.MULTILINE
@@ -215,7 +215,7 @@ def test_patterns_of_many_places_are_plain_matching():
 
 def test_a_pattern_that_takes_too_long_matches_nothing_anywhere(monkeypatch):
     """Also where it was quick: else the order of the passages would decide."""
-    monkeypatch.setattr("retriever.answers.PATTERN_SECONDS", 0.05)
+    monkeypatch.setattr("linkseek.retriever.answers.PATTERN_SECONDS", 0.05)
     texts = ["aaaa", "a" * 5000 + "!", "Paris"]
     rows = np.array([[0, 1, 2], [0, 1, 2]])
     notes = []

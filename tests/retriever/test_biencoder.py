@@ -15,13 +15,13 @@ from sentence_transformers import SentenceTransformer
 from tiny_models import save_tiny
 from tiny_training import save_static
 
-from indexer.base.errors import InputError, MismatchError, UsageError
-from indexer.encoding.batches import encode_texts
-from indexer.index import Index
-from retriever.models.bases import load_sentence_transformer
-from retriever.models.biencoder import BiEncoder, TextFormat, open_biencoder
-from retriever.models.folders import base_folder, earlier_sha256, model_sha256
-from retriever.models.locations import (
+from linkseek.indexer.base.errors import InputError, MismatchError, UsageError
+from linkseek.indexer.encoding.batches import encode_texts
+from linkseek.indexer.index import Index
+from linkseek.retriever.models.bases import load_sentence_transformer
+from linkseek.retriever.models.biencoder import BiEncoder, TextFormat, open_biencoder
+from linkseek.retriever.models.folders import base_folder, earlier_sha256, model_sha256
+from linkseek.retriever.models.locations import (
     BI_ENCODER,
     DEFAULT_ENCODER,
     PASSAGES,
@@ -31,11 +31,11 @@ from retriever.models.locations import (
     is_here,
     shipped_models,
 )
-from retriever.models.towers import split_towers
-from retriever.ranking import Query
-from retriever.search.searchers import Dense
-from retriever.training.config import ModelSettings
-from retriever.training.trainable_towers import open_model
+from linkseek.retriever.models.towers import split_towers
+from linkseek.retriever.ranking import Query
+from linkseek.retriever.search.searchers import Dense
+from linkseek.retriever.training.config import ModelSettings
+from linkseek.retriever.training.trainable_towers import open_model
 
 LONG = "The river flows through the valley and reaches the sea. " * 80
 TEXTS = [

@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from indexer.base.errors import InputError
-from retriever.search.boosted_trees import BoostedTrees, Tree, TreeFile, read_trees
+from linkseek.indexer.base.errors import InputError
+from linkseek.retriever.search.boosted_trees import BoostedTrees, Tree, TreeFile, read_trees
 
 # value 0 of feature 1 at most .5 -> leaf 1; else feature 0 at most 2 -> leaf 3, else leaf 4
 STUMP = {"feature": [1, -1, 0, -1, -1], "threshold": [0.5, 0, 2, 0, 0], "left": [1, 0, 3, 0, 0]}

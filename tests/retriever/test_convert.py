@@ -13,8 +13,8 @@ from sentence_transformers import SentenceTransformer
 from tiny_training import VOCABULARY, bert_config, save_tokenizer
 from transformers import BertModel
 
-from indexer.base.errors import InputError, UsageError
-from retriever.convert import main, read_checkpoint
+from linkseek.indexer.base.errors import InputError, UsageError
+from linkseek.retriever.commands.convert import main, read_checkpoint
 
 TEXTS = ["bam bem", "dim", "who is bam?"]
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from fake_encoder import FakeEncoder
 
-from indexer.base.errors import DamagedIndexError, MismatchError, UsageError
-from indexer.encoding.encode import encode_texts
-from indexer.index import Index
-from retriever.ranking import Query, Ranking
-from retriever.search.searchers import Dense
+from linkseek.indexer.base.errors import DamagedIndexError, MismatchError, UsageError
+from linkseek.indexer.encoding.encode import encode_texts
+from linkseek.indexer.index import Index
+from linkseek.retriever.ranking import Query, Ranking
+from linkseek.retriever.search.searchers import Dense
 
 QUERIES = [Query("a", "word3 word7"), Query("b", "Title 9"), Query("c", "")]
 

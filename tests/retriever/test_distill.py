@@ -8,10 +8,10 @@ from sentence_transformers import SentenceTransformer
 from tiny_corpus import write_jsonl
 from tiny_models import save_tiny
 
-from indexer.base.errors import UsageError
-from indexer.index import Index
-from retriever.models.biencoder import open_biencoder
-from retriever.models.distill import main, random_vectors, rotated, token_shares
+from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.index import Index
+from linkseek.retriever.commands.distill import main, random_vectors, rotated, token_shares
+from linkseek.retriever.models.biencoder import open_biencoder
 
 
 @pytest.fixture

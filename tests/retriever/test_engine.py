@@ -18,14 +18,14 @@ from command import ROOT
 from sentence_transformers import SentenceTransformer
 from tiny_models import save_tiny
 
-from indexer.base.devices import cuda_devices
-from indexer.base.errors import MachineError, UsageError
-from indexer.encoding.batches import Parallel, encode_texts
-from retriever.models import torch_engine
-from retriever.models.biencoder import BiEncoder, load_tower, open_biencoder
-from retriever.models.engine import Opened, on_gpu, torch_forward
-from retriever.models.facts import padded
-from retriever.models.locations import DEFAULT_ENCODER, find_model
+from linkseek.indexer.base.devices import cuda_devices
+from linkseek.indexer.base.errors import MachineError, UsageError
+from linkseek.indexer.encoding.batches import Parallel, encode_texts
+from linkseek.retriever.models import torch_engine
+from linkseek.retriever.models.biencoder import BiEncoder, load_tower, open_biencoder
+from linkseek.retriever.models.engine import Opened, on_gpu, torch_forward
+from linkseek.retriever.models.facts import padded
+from linkseek.retriever.models.locations import DEFAULT_ENCODER, find_model
 
 DRAW = random.Random(0)
 TEXTS = [" ".join(DRAW.choices(ascii_lowercase, k=n)) for n in range(60)]
@@ -94,7 +94,7 @@ def test_openvino_and_torch_agree(packed, tiny):
 
 INTERRUPTED = """
 import gc, os, signal, sys, threading, time
-from retriever.models.biencoder import open_biencoder
+from linkseek.retriever.models.biencoder import open_biencoder
 
 opened = [open_biencoder(sys.argv[1])]
 closing = threading.Thread(target=lambda: (opened.clear(), gc.collect()))
@@ -258,7 +258,7 @@ def test_devices_without_a_gpu():
 
 
 def test_devices_of_a_machine_with_two(monkeypatch):
-    monkeypatch.setattr("indexer.base.devices.version", lambda name: "2.13.0+cu130")
+    monkeypatch.setattr("linkseek.indexer.base.devices.version", lambda name: "2.13.0+cu130")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     assert cuda_devices("auto") == cuda_devices("cuda") == ["cuda:0", "cuda:1"]
@@ -315,7 +315,7 @@ class PlayedGpu:
             "empty",
             lambda *a, pin_memory=False, **k: empty(*a, **(k | (on_cpu if "device" in k else {}))),
         )
-        monkeypatch.setattr("retriever.models.engine.cuda_devices", lambda device: _devices(device))
+        monkeypatch.setattr("linkseek.retriever.models.engine.cuda_devices", lambda device: _devices(device))
 
 
 def _module_to(to):

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from linked_corpus import document, make_index
 
-from retriever.ranking import Query, Ranking
-from retriever.search.features import OF_LINKS, FeatureReader, feature_names, meaning
-from retriever.search.query_words import terms
+from linkseek.retriever.ranking import Query, Ranking
+from linkseek.retriever.search.features import OF_LINKS, FeatureReader, feature_names, meaning
+from linkseek.retriever.search.query_words import terms
 
 LONG = " ".join(["word"] * 12)
 ROWS = [

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rankings import ranking_of
 
-from indexer.base.errors import MismatchError, UsageError
-from retriever.ranking import Ranking
-from retriever.search.fusion import reciprocal_rank, weighted
+from linkseek.indexer.base.errors import MismatchError, UsageError
+from linkseek.retriever.ranking import Ranking
+from linkseek.retriever.search.fusion import reciprocal_rank, weighted
 
 
 def ranking(*queries: list[tuple[int, float]], k: int = 4) -> Ranking:

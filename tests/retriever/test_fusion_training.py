@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from indexer.base.errors import InputError
-from retriever.links.questions import link_questions
-from retriever.search import fusion_training
-from retriever.search.boosted_trees import BoostedTrees, TreeFile
-from retriever.search.fusion_training import Examples, accuracy, train
+from linkseek.indexer.base.errors import InputError
+from linkseek.retriever.links.questions import link_questions
+from linkseek.retriever.search import fusion_training
+from linkseek.retriever.search.boosted_trees import BoostedTrees, TreeFile
+from linkseek.retriever.search.fusion_training import Examples, accuracy, train
 
 
 @pytest.fixture(scope="module")

@@ -19,14 +19,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_models import save_tiny, save_tiny_reranker
 
-from indexer.base.errors import LinkseekError
-from reranker.models.bases import CROSS_ENCODER
-from retriever.models import library as library_module
-from retriever.models import only_data
-from retriever.models.biencoder import PassageTokenizer, TextFormat
-from retriever.models.facts import open_tokenizer
-from retriever.models.library import load_library_model, max_tokens, model_facts
-from retriever.models.locations import BI_ENCODER
+from linkseek.indexer.base.errors import LinkseekError
+from linkseek.reranker.models.bases import CROSS_ENCODER
+from linkseek.retriever.models import library as library_module
+from linkseek.retriever.models import only_data
+from linkseek.retriever.models.biencoder import PassageTokenizer, TextFormat
+from linkseek.retriever.models.facts import open_tokenizer
+from linkseek.retriever.models.library import load_library_model, max_tokens, model_facts
+from linkseek.retriever.models.locations import BI_ENCODER
 
 CODE = "evil_module_of_a_folder"
 EVENTS = {

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from tiny_corpus import write_jsonl
 
-from indexer.base.errors import InputError, UsageError
-from retriever.mining.pairs import Pair, read_pairs
-from retriever.negatives import main
+from linkseek.indexer.base.errors import InputError, UsageError
+from linkseek.retriever.commands.negatives import main
+from linkseek.retriever.mining.pairs import Pair, read_pairs
 
 # passages of three words: a#0 "red fox runs", a#1 "over green hills", b#0 "red hen sleeps", ...
 DOCUMENTS = {
@@ -60,13 +60,13 @@ def test_the_best_passage_with_an_answer_is_relevant_and_those_without_are_hard(
 
 
 def test_processes_find_the_answers_of_one(label, monkeypatch):
-    monkeypatch.setattr("retriever.mining.labels._BLOCK", 1)
+    monkeypatch.setattr("linkseek.retriever.mining.labels._BLOCK", 1)
     assert ids(label("--processes", 2)) == ids(label("--processes", 1)) != []
 
 
 @pytest.mark.slow
 def test_actors_of_a_cluster_find_the_answers_of_one_process(label, cluster, monkeypatch):
-    monkeypatch.setattr("retriever.mining.labels._BLOCK", 1)
+    monkeypatch.setattr("linkseek.retriever.mining.labels._BLOCK", 1)
     assert ids(label("--ray", cluster)) == ids(label("--processes", 1))
 
 

@@ -12,13 +12,13 @@ import transformers
 from tiny_training import VOCABULARY, save_tokenizer
 from transformers import AutoModelForMaskedLM
 
-from indexer.base.errors import UsageError
-from retriever.mlm import main
-from retriever.models.bases import open_base
-from retriever.training import loop
-from retriever.training.batches import Sample
-from retriever.training.log import read_log
-from retriever.training.masked_training import MaskedBert, Masker
+from linkseek.indexer.base.errors import UsageError
+from linkseek.retriever.commands.mlm import main
+from linkseek.retriever.models.bases import open_base
+from linkseek.retriever.training import loop
+from linkseek.retriever.training.batches import Sample
+from linkseek.retriever.training.log import read_log
+from linkseek.retriever.training.masked_training import MaskedBert, Masker
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from indexer.base.errors import InputError
-from retriever.models import locations as models
-from retriever.models.folders import earlier_sha256, model_sha256
-from retriever.models.locations import DEFAULT_ENCODER, find_model
+from linkseek.indexer.base.errors import InputError
+from linkseek.retriever.models import locations as models
+from linkseek.retriever.models.folders import earlier_sha256, model_sha256
+from linkseek.retriever.models.locations import DEFAULT_ENCODER, find_model
 
 
 @pytest.fixture(autouse=True)

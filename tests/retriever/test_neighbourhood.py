@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from linked_corpus import build_linked, random_pages
 
-from indexer.index import Index
-from retriever.links.neighbourhood import around_document, around_passage
-from retriever.links.topology import PassagePairs, Topology
+from linkseek.indexer.index import Index
+from linkseek.retriever.links.neighbourhood import around_document, around_passage
+from linkseek.retriever.links.topology import PassagePairs, Topology
 
 
 @pytest.fixture(scope="module")

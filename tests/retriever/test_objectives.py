@@ -11,12 +11,12 @@ import pytest
 from linked_corpus import document, make_index
 from tiny_corpus import linked_rows
 
-from indexer.base.errors import InputError, MachineError
-from indexer.index import Index
-from retriever.links.source import Source
-from retriever.mining.miner import Statistics, mine_pairs
-from retriever.mining.pairs import Pair, read_pairs, write_pairs
-from retriever.objectives.registry import all_objectives
+from linkseek.indexer.base.errors import InputError, MachineError
+from linkseek.indexer.index import Index
+from linkseek.retriever.links.source import Source
+from linkseek.retriever.mining.miner import Statistics, mine_pairs
+from linkseek.retriever.mining.pairs import Pair, read_pairs, write_pairs
+from linkseek.retriever.objectives.registry import all_objectives
 
 
 def mined(index: Index, name: str, **options: Any) -> list[Pair]:
@@ -217,8 +217,8 @@ def test_the_same_seed_gives_the_same_file(index: Index, name: str, monkeypatch:
 def test_several_processes_give_the_same_file(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     objective = all_objectives()["hlp"]
     alone = list(mine_pairs(index, objective, negatives="random"))
-    monkeypatch.setattr("retriever.mining.miner._MIN_FOR_PROCESSES", 1)
-    monkeypatch.setattr("retriever.mining.engine._CHUNK", 10)
+    monkeypatch.setattr("linkseek.retriever.mining.miner._MIN_FOR_PROCESSES", 1)
+    monkeypatch.setattr("linkseek.retriever.mining.engine._CHUNK", 10)
     assert list(mine_pairs(index, objective, negatives="random", processes=2)) == alone
     assert len(alone) > 50
 
@@ -230,8 +230,8 @@ def ends(*_: object) -> None:
 def test_a_mining_process_that_ends_is_the_machines_fault(
     index: Index, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("retriever.mining.miner._MIN_FOR_PROCESSES", 1)
-    monkeypatch.setattr("retriever.mining.engine._read_chunk", ends)
+    monkeypatch.setattr("linkseek.retriever.mining.miner._MIN_FOR_PROCESSES", 1)
+    monkeypatch.setattr("linkseek.retriever.mining.engine._read_chunk", ends)
     with pytest.raises(MachineError, match="a mining process was ended"):
         list(mine_pairs(index, all_objectives()["dual-link"], processes=2))
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from indexer.base.errors import InputError
-from retriever.models.locations import DEFAULT_ENCODER, find_model, shipped_models
-from retriever.models.only_data import check_only_data
+from linkseek.indexer.base.errors import InputError
+from linkseek.retriever.models.locations import DEFAULT_ENCODER, find_model, shipped_models
+from linkseek.retriever.models.only_data import check_only_data
 
 ROOT = Path(__file__).parents[2]
 CODE = {"auto_map": {"AutoModel": "evil.Model"}}

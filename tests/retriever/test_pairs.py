@@ -9,9 +9,9 @@ import pytest
 from command import run
 from tiny_corpus import linked_rows, write_jsonl
 
-from indexer.base.errors import InputError, UsageError
-from retriever.links.sentences import sentence_spans
-from retriever.mining.pairs import Context, Pair, pair_line, read_pairs, write_pairs
+from linkseek.indexer.base.errors import InputError, UsageError
+from linkseek.retriever.links.sentences import sentence_spans
+from linkseek.retriever.mining.pairs import Context, Pair, pair_line, read_pairs, write_pairs
 
 PAIR = Pair(
     query="who wrote\u2028it?",
@@ -118,12 +118,12 @@ def test_the_command(build, index_path: Path, tmp_path: Path) -> None:
     build(corpus=write_jsonl(tmp_path / "c.jsonl", linked_rows(300, seed=2)), encoders=[])
     output = tmp_path / "pairs.jsonl.zst"
     arguments = ["--index", index_path, "--objective", "wlp", "--pairs", 25, "--output", output, "--stats"]
-    done = run("retriever/mine.py", *arguments)
+    done = run("mine", *arguments)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)
     assert report["written"] == {"wlp": 25} == {"wlp": len(list(read_pairs(output)))}
     assert {"dual_link", "co_mention", "co_mention_only", "k", "query_words", "overlap"} <= set(report)
-    counts = run("retriever/mine.py", "--index", index_path, "--stats")
+    counts = run("mine", "--index", index_path, "--stats")
     assert json.loads(counts.stdout)["dual_link"] == report["dual_link"]
 
 
@@ -139,6 +139,6 @@ def test_the_command(build, index_path: Path, tmp_path: Path) -> None:
 )
 def test_wrong_options(build, index_path: Path, tmp_path: Path, arguments: list[str], message: str) -> None:
     build(encoders=[])
-    done = run("retriever/mine.py", "--index", index_path, *arguments, cwd=tmp_path)
+    done = run("mine", "--index", index_path, *arguments, cwd=tmp_path)
     assert done.returncode == UsageError.exit_code
     assert message in done.stderr and "Traceback" not in done.stderr

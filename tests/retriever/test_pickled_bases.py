@@ -10,12 +10,12 @@ import torch
 from safetensors.torch import load_file
 from tiny_models import save_tiny_reranker
 
-from indexer.base.errors import InputError
-from reranker.models.bases import open_start
-from retriever.models import locations
-from retriever.models.bases import open_base
-from retriever.models.folders import model_sha256
-from retriever.models.locations import find_base
+from linkseek.indexer.base.errors import InputError
+from linkseek.reranker.models.bases import open_start
+from linkseek.retriever.models import locations
+from linkseek.retriever.models.bases import open_base
+from linkseek.retriever.models.folders import model_sha256
+from linkseek.retriever.models.locations import find_base
 
 
 @pytest.fixture

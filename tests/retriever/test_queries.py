@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from indexer.base.errors import InputError
-from retriever.queries import read_queries
-from retriever.ranking import Query
+from linkseek.indexer.base.errors import InputError
+from linkseek.retriever.queries import read_queries
+from linkseek.retriever.ranking import Query
 
 
 def write(tmp_path: Path, text: str | bytes, name: str = "queries") -> Path:

@@ -6,12 +6,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from indexer.base.errors import InputError
-from indexer.store.ids import IdTable, hash_ids
-from retriever.ranking import Query
-from retriever.search.fusion import reciprocal_rank
-from retriever.search.runs import read_run
-from retriever.search.searchers import RecordedRun
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.store.ids import IdTable, hash_ids
+from linkseek.retriever.ranking import Query
+from linkseek.retriever.search.fusion import reciprocal_rank
+from linkseek.retriever.search.runs import read_run
+from linkseek.retriever.search.searchers import RecordedRun
 
 PASSAGES = {"a#0": 0, "a#1": 1, "New York#0": 2, "b#0": 3}
 DOCUMENTS = {"a": 0, "New York": 1, "b": 2}

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from indexer.base.errors import InputError
-from retriever.ranking import Ranking
-from retriever.search.runs import (
+from linkseek.indexer.base.errors import InputError
+from linkseek.retriever.ranking import Ranking
+from linkseek.retriever.search.runs import (
     decode_id,
     encode_id,
     read_qrels,

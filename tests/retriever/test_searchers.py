@@ -12,11 +12,11 @@ import orjson
 import pytest
 import zstandard
 
-from indexer.base.errors import DamagedIndexError, UsageError
-from indexer.search.lucene_index import BM25, LuceneIndex
-from indexer.search.lucene_writer import build_lucene
-from retriever.ranking import Query
-from retriever.search.searchers import Bm25, QueryLikelihood
+from linkseek.indexer.base.errors import DamagedIndexError, UsageError
+from linkseek.indexer.search.lucene_index import BM25, LuceneIndex
+from linkseek.indexer.search.lucene_writer import build_lucene
+from linkseek.retriever.ranking import Query
+from linkseek.retriever.search.searchers import Bm25, QueryLikelihood
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data"
 

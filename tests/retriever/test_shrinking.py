@@ -11,10 +11,10 @@ from tiny_training import WORDS, save_normalized, save_static
 from tokenizers import Tokenizer
 from tokenizers.models import BPE
 
-from indexer.base.errors import UsageError
-from retriever.export import main
-from retriever.models.biencoder import open_biencoder
-from retriever.models.shrinking import kept_tokens, with_tokens
+from linkseek.indexer.base.errors import UsageError
+from linkseek.retriever.commands.export import main
+from linkseek.retriever.models.biencoder import open_biencoder
+from linkseek.retriever.models.shrinking import kept_tokens, with_tokens
 
 TEXTS = [" ".join(WORDS[n : n + 4]) for n in range(0, 40, 4)]
 

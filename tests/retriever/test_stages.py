@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from retriever.search import stages
-from retriever.search.stages import recorded_stages, stage
+from linkseek.retriever.search import stages
+from linkseek.retriever.search.stages import recorded_stages, stage
 
 
 def search():

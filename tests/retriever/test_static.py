@@ -14,12 +14,12 @@ from tiny_corpus import write_jsonl
 from tiny_models import save_tiny
 from tokenizers import Tokenizer
 
-from indexer.base.errors import InputError
-from indexer.encoding.batches import encode_texts
-from indexer.index import Index
-from retriever.models.biencoder import open_biencoder
-from retriever.ranking import Query
-from retriever.search.searchers import Dense as DenseSearch
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.encoding.batches import encode_texts
+from linkseek.indexer.index import Index
+from linkseek.retriever.models.biencoder import open_biencoder
+from linkseek.retriever.ranking import Query
+from linkseek.retriever.search.searchers import Dense as DenseSearch
 
 TEXTS = ["", " ", "a b", "The sea. " * 400, "东京 naïve", *(f"tower {n} " * n for n in range(20))]
 

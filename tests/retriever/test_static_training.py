@@ -12,19 +12,19 @@ from sentence_transformers import SentenceTransformer
 from tiny_training import pair_rows, save_normalized, save_static, write_pairs
 from torch import nn
 
-from indexer.base.errors import UsageError
-from indexer.encoding.batches import encode_texts
-from retriever.export import main as export
-from retriever.models.biencoder import TextFormat, open_biencoder
-from retriever.train import main
-from retriever.training import loop, pair_training
-from retriever.training.batches import Sample
-from retriever.training.log import read_log
-from retriever.training.optimizers import RowAdam, clip_gradients
-from retriever.training.pair_inputs import PairCollator
-from retriever.training.pair_table import open_pairs
-from retriever.training.token_pairs import TokenCollator, TokenPairs
-from retriever.training.token_vectors import TokenVectors
+from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.encoding.batches import encode_texts
+from linkseek.retriever.commands.export import main as export
+from linkseek.retriever.commands.train import main
+from linkseek.retriever.models.biencoder import TextFormat, open_biencoder
+from linkseek.retriever.training import loop, pair_training
+from linkseek.retriever.training.batches import Sample
+from linkseek.retriever.training.log import read_log
+from linkseek.retriever.training.optimizers import RowAdam, clip_gradients
+from linkseek.retriever.training.pair_inputs import PairCollator
+from linkseek.retriever.training.pair_table import open_pairs
+from linkseek.retriever.training.token_pairs import TokenCollator, TokenPairs
+from linkseek.retriever.training.token_vectors import TokenVectors
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

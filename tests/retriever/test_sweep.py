@@ -10,13 +10,13 @@ from sentence_transformers import SentenceTransformer
 from tiny_corpus import write_jsonl
 from tiny_training import WORDS, pair_rows, save_static, write_pairs
 
-from indexer.base.errors import UsageError
-from indexer.base.settings import read_settings
-from indexer.index import Index
-from retriever.queries import read_queries
-from retriever.training import pair_training
-from retriever.training.config import TrainConfig
-from retriever.training.sweep import combinations, folder_name, main
+from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.base.settings import read_settings
+from linkseek.indexer.index import Index
+from linkseek.retriever.commands.sweep import combinations, folder_name, main
+from linkseek.retriever.queries import read_queries
+from linkseek.retriever.training import pair_training
+from linkseek.retriever.training.config import TrainConfig
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

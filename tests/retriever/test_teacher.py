@@ -12,15 +12,21 @@ from sentence_transformers import SentenceTransformer
 from tiny_corpus import write_jsonl
 from tiny_training import pair_rows, save_normalized, save_static, write_pairs
 
-from indexer.base.errors import InputError, MismatchError
-from indexer.index import Index
-from indexer.store.ids import IdTable
-from retriever.mining.pairs import Context, Pair
-from retriever.models.biencoder import TextFormat, open_biencoder
-from retriever.train import main
-from retriever.training.log import read_log
-from retriever.training.pair_inputs import context_keys, key_of
-from retriever.training.teacher import BatchTeacher, Teacher, TeacherTexts, rotation_to, teacher_vectors
+from linkseek.indexer.base.errors import InputError, MismatchError
+from linkseek.indexer.index import Index
+from linkseek.indexer.store.ids import IdTable
+from linkseek.retriever.commands.train import main
+from linkseek.retriever.mining.pairs import Context, Pair
+from linkseek.retriever.models.biencoder import TextFormat, open_biencoder
+from linkseek.retriever.training.log import read_log
+from linkseek.retriever.training.pair_inputs import context_keys, key_of
+from linkseek.retriever.training.teacher import (
+    BatchTeacher,
+    Teacher,
+    TeacherTexts,
+    rotation_to,
+    teacher_vectors,
+)
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

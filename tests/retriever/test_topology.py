@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import retriever.links.topology as topology_module
-from indexer.index import Index
-from indexer.links import LinkGraph
-from retriever.links.topology import PassagePairs, Topology
+import linkseek.retriever.links.topology as topology_module
+from linkseek.indexer.index import Index
+from linkseek.indexer.links import LinkGraph
+from linkseek.retriever.links.topology import PassagePairs, Topology
 
 Graph = tuple[list[int], list[tuple[int, int]]]
 """(passages of each document, links as (passage, target document) in reading order)"""
@@ -137,9 +137,9 @@ def test_no_links_between_documents(links: list[tuple[int, int]]) -> None:
     [("wikispeedia", (20_882, 17_905, 16_079, 54)), ("archwiki", (7_538, 2_379, 1_699, 15))],
 )
 def test_counts_on_real_corpora(shared_data, tmp_path, corpus, counts) -> None:
-    from indexer.building.builder import Plan, build_index
-    from retriever.links.source import Source
-    from retriever.mining.miner import count_topologies
+    from linkseek.indexer.building.builder import Plan, build_index
+    from linkseek.retriever.links.source import Source
+    from linkseek.retriever.mining.miner import count_topologies
 
     build_index(
         tmp_path / "i",

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from tiny_training import pair_rows, write_pairs
 
-from indexer.base.errors import InputError, UsageError
-from indexer.base.settings import read_settings, settings_text
-from retriever.mining.pairs import Context, Pair
-from retriever.models.biencoder import TextFormat
-from retriever.training.batches import Batches, Sample
-from retriever.training.config import TrainConfig
-from retriever.training.pair_inputs import PairCollator
-from retriever.training.pair_table import PairTable, open_pairs
+from linkseek.indexer.base.errors import InputError, UsageError
+from linkseek.indexer.base.settings import read_settings, settings_text
+from linkseek.retriever.mining.pairs import Context, Pair
+from linkseek.retriever.models.biencoder import TextFormat
+from linkseek.retriever.training.batches import Batches, Sample
+from linkseek.retriever.training.config import TrainConfig
+from linkseek.retriever.training.pair_inputs import PairCollator
+from linkseek.retriever.training.pair_table import PairTable, open_pairs
 
 # --- settings ------------------------------------------------------------------------------------
 

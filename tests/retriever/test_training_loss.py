@@ -11,16 +11,16 @@ import torch
 from tiny_training import save_bert, save_normalized
 from torch import nn
 
-from indexer.base.errors import InputError
-from retriever.mining.pairs import Context, Pair
-from retriever.models.bases import open_base
-from retriever.models.biencoder import PassageTokenizer, TextFormat
-from retriever.models.facts import open_tokenizer
-from retriever.models.library import model_facts
-from retriever.training.average_rank import AverageRank, gold_ranks
-from retriever.training.batches import Sample
-from retriever.training.in_batch_loss import in_batch_loss, not_negatives, pair_loss
-from retriever.training.pair_inputs import PairCollator, document_of, passage_keys
+from linkseek.indexer.base.errors import InputError
+from linkseek.retriever.mining.pairs import Context, Pair
+from linkseek.retriever.models.bases import open_base
+from linkseek.retriever.models.biencoder import PassageTokenizer, TextFormat
+from linkseek.retriever.models.facts import open_tokenizer
+from linkseek.retriever.models.library import model_facts
+from linkseek.retriever.training.average_rank import AverageRank, gold_ranks
+from linkseek.retriever.training.batches import Sample
+from linkseek.retriever.training.in_batch_loss import in_batch_loss, not_negatives, pair_loss
+from linkseek.retriever.training.pair_inputs import PairCollator, document_of, passage_keys
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

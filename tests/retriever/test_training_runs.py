@@ -18,16 +18,16 @@ from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 from tiny_training import pair_rows, save_bert, save_normalized, save_static, write_pairs
 
-from indexer.base.errors import InputError, MachineError, UsageError
-from indexer.base.settings import read_settings, settings_text
-from retriever.export import main as export
-from retriever.models.biencoder import open_biencoder
-from retriever.models.folders import model_sha256
-from retriever.train import main
-from retriever.training import lifecycle, loop, pair_training
-from retriever.training.config import ModelSettings, TrainConfig
-from retriever.training.log import read_log, remove_after
-from retriever.training.trainable_towers import open_model
+from linkseek.indexer.base.errors import InputError, MachineError, UsageError
+from linkseek.indexer.base.settings import read_settings, settings_text
+from linkseek.retriever.commands.export import main as export
+from linkseek.retriever.commands.train import main
+from linkseek.retriever.models.biencoder import open_biencoder
+from linkseek.retriever.models.folders import model_sha256
+from linkseek.retriever.training import lifecycle, loop, pair_training
+from linkseek.retriever.training.config import ModelSettings, TrainConfig
+from linkseek.retriever.training.log import read_log, remove_after
+from linkseek.retriever.training.trainable_towers import open_model
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -113,7 +113,7 @@ def undisturbed(data, tmp_path_factory) -> Path:
         removed(path, *arguments, **keywords)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("retriever.training.lifecycle.shutil.rmtree", keep)
+        patch.setattr("linkseek.retriever.training.lifecycle.shutil.rmtree", keep)
         train(folder / "c.toml")
     return folder
 
@@ -152,7 +152,7 @@ def test_the_weights_are_those_of_the_best_checkpoint(undisturbed, data):
 
 def test_after_a_kill_the_same_command_ends_with_the_same_bits(undisturbed, config, tmp_path):
     path = config()
-    kill_at(9, "retriever.train", path)
+    kill_at(9, "train", path)
     checkpoints = {p.name for p in (tmp_path / "out.linkseek-training" / "checkpoints").iterdir()}
     assert not (tmp_path / "out").exists() and checkpoints & {"step-8", "step-12"}
     train(path)
@@ -270,7 +270,9 @@ def test_two_processes_have_the_losses_gradients_and_weights_of_one(data, tmp_pa
             paths[name, processes] = config("finetune", "normalized", folder)
             read = read_settings(TrainConfig, paths[name, processes], [*common, *settings])
             paths[name, processes].write_text(settings_text(read))
-    script = "import sys; from retriever.train import main; [main([c]) for c in sys.argv[1:]]"
+    script = (
+        "import sys; from linkseek.retriever.commands.train import main; [main([c]) for c in sys.argv[1:]]"
+    )
     ranks = two_ranks(script, *(paths[name, 2] for name in variants))
     for name in variants:
         train(paths[name, 1])
@@ -472,7 +474,7 @@ def test_what_a_step_frees_is_kept_for_the_next_one():
         pytest.skip("only glibc can be told")
     script = """
 import resource, torch
-from retriever.training.loop import keep_freed_memory
+from linkseek.retriever.training.loop import keep_freed_memory
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     for _ in range(4):

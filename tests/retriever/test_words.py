@@ -10,8 +10,8 @@ import pytest
 from tiny_training import VOCABULARY, save_tokenizer
 from tokenizers import Tokenizer
 
-from retriever.models.static_engine import without_special_tokens
-from retriever.models.words import Words
+from linkseek.retriever.models.static_engine import without_special_tokens
+from linkseek.retriever.models.words import Words
 
 TEXTS = [
     "",

@@ -13,9 +13,9 @@ from typing import Any
 
 import orjson
 
-from app.testsets.packing.originals import Originals
-from app.testsets.packing.wikispeedia import wikispeedia
-from retriever.answers import AnswerMatcher
+from linkseek.app.testsets.packing.originals import Originals
+from linkseek.app.testsets.packing.wikispeedia import wikispeedia
+from linkseek.retriever.answers import AnswerMatcher
 
 Row = dict[str, Any]
 Content = list[Row] | list[str]

@@ -8,8 +8,8 @@ from typing import Any
 
 import orjson
 
-from indexer.base.errors import InputError
-from indexer.files.sources import open_source, read_lines
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.files.sources import open_source, read_lines
 
 
 class Originals:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from app.testsets.packing.originals import Originals
+from linkseek.app.testsets.packing.originals import Originals
 
 _LONGEST_HEADING = 120
 _SHORTEST_FOLDED = 4

@@ -1,15 +1,10 @@
-"""python app/experiment.py FILE.toml: a table of figures, cell by cell.
+"""linkseek experiment FILE.toml: a table of figures, cell by cell.
 
 Entry script: reads the experiment's file, builds a missing index, opens it, and calls
 `app.evaluation.cells`.
 """
 
 from __future__ import annotations
-
-if __name__ == "__main__":
-    from indexer.base.errors import run_command
-
-    run_command("app.experiment", resumes=True)
 
 import os
 import sys
@@ -21,25 +16,25 @@ import orjson
 from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
-from app.evaluation.cells import Cell, run_experiment
-from app.evaluation.experiments import Experiment, ExperimentTable, IndexSource, read_experiment
-from app.evaluation.making import make_models, make_steps, run_linkseek, show_plan, write_pipelines
-from app.evaluation.provenance import provenance
-from app.evaluation.steps import Steps
-from app.pipelines import Pipelines
-from app.report import write_document, write_report
-from app.report.console import results_console
-from app.report.experiment_table import console_table, reasons, table_document
-from app.testsets import open_test_set
-from indexer.base.bundled import bundled, find_preset
-from indexer.base.errors import InputError, UsageError
-from indexer.base.log import log_line
-from indexer.base.options import Options, parse_options
-from indexer.base.paths import inside
-from indexer.index import Index
-from indexer.store.outputs import check_replaceable, locked, write_output_json
+from linkseek.app.evaluation.cells import Cell, run_experiment
+from linkseek.app.evaluation.experiments import Experiment, ExperimentTable, IndexSource, read_experiment
+from linkseek.app.evaluation.making import make_models, make_steps, run_linkseek, show_plan, write_pipelines
+from linkseek.app.evaluation.provenance import provenance
+from linkseek.app.evaluation.steps import Steps
+from linkseek.app.pipelines import Pipelines
+from linkseek.app.report import write_document, write_report
+from linkseek.app.report.console import results_console
+from linkseek.app.report.experiment_table import console_table, reasons, table_document
+from linkseek.app.testsets import open_test_set
+from linkseek.indexer.base.bundled import bundled, find_preset
+from linkseek.indexer.base.errors import InputError, UsageError
+from linkseek.indexer.base.log import log_line
+from linkseek.indexer.base.options import Options, parse_options
+from linkseek.indexer.base.paths import inside
+from linkseek.indexer.index import Index
+from linkseek.indexer.store.outputs import check_replaceable, locked, write_output_json
 
-PROGRAM = "python app/experiment.py"
+PROGRAM = "linkseek experiment"
 _EXPERIMENT = "experiment.json"
 
 
@@ -83,9 +78,9 @@ class ExperimentOptions(Options):
     """print the table as JSON to the standard output, everything else to the standard error"""
 
 
-def main(argv: Sequence[str], program: str = PROGRAM) -> None:
+def main(argv: Sequence[str]) -> None:
     """Run the command. Raises `InputError` at the end if a cell failed, or none has a figure."""
-    options = parse_options(ExperimentOptions, argv, program)
+    options = parse_options(ExperimentOptions, argv, PROGRAM)
     file = find_preset("experiments", options.file)
     experiment = read_experiment(file, small=options.small)
     if options.index:
@@ -114,7 +109,7 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
             steps = _steps(options, experiment, output).of_rows(experiment.rows, options.only)
             make_steps(steps, output, options.ray, options.jobs)
             return
-        table = _make_table(options, experiment, file, output, argv, program)
+        table = _make_table(options, experiment, file, output, argv)
     if options.json_:
         json = orjson.dumps(table.model_dump(mode="json"), option=orjson.OPT_INDENT_2)
         sys.stdout.buffer.write(json + b"\n")
@@ -138,7 +133,6 @@ def _make_table(
     file: Path,
     output: Path,
     argv: Sequence[str],
-    program: str,
 ) -> ExperimentTable:
     """Make the missing cells and write the table's files; returns the table."""
     check_replaceable(*(output / name for name in (_EXPERIMENT, "table.html", "table.md")))
@@ -161,7 +155,7 @@ def _make_table(
     open_named = partial(open_test_set, data=data, download=options.download)
     table = run_experiment(experiment, open_index, open_named, output, log_cell, write_report)
     origins = {
-        name: provenance(program, argv, open_index(name).index, {"experiment": file}, open_index(name).models)
+        name: provenance(PROGRAM, argv, open_index(name).index, {"experiment": file}, open_index(name).models)
         for name, source in experiment.indexes.items()
         if (source.path / "manifest.json").exists()
     }

@@ -1,4 +1,4 @@
-"""python -m indexer.join: collect the shards that several machines have encoded, for the last build.
+"""linkseek join: collect the shards that several machines have encoded, for the last build.
 
     machine 1    linkseek build --corpus C --index I --shard 1/2
     machine 2    linkseek build --corpus C --index I --shard 2/2
@@ -12,11 +12,6 @@ build would encode them itself.
 
 from __future__ import annotations
 
-if __name__ == "__main__":
-    from indexer.base.errors import run_command
-
-    run_command("indexer.join")
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,11 +21,11 @@ import numpy as np
 from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
-from indexer.base.errors import DamagedIndexError, InputError, MismatchError, UsageError
-from indexer.base.options import Options, parse_options
-from indexer.building.workspace import Workspace
-from indexer.encoding.shards import adopt_shard, read_shard, shard_count
-from indexer.store.artifacts import (
+from linkseek.indexer.base.errors import DamagedIndexError, InputError, MismatchError, UsageError
+from linkseek.indexer.base.options import Options, parse_options
+from linkseek.indexer.building.workspace import Workspace
+from linkseek.indexer.encoding.shards import adopt_shard, read_shard, shard_count
+from linkseek.indexer.store.artifacts import (
     BUILDING,
     DENSE,
     MANIFEST,
@@ -42,7 +37,7 @@ from indexer.store.artifacts import (
     write_json,
 )
 
-PROGRAM = "python -m indexer.join"
+PROGRAM = "linkseek join"
 
 
 class JoinOptions(Options):
@@ -64,13 +59,13 @@ class Joined:
     damaged: list[str] = field(default_factory=list)
 
 
-def main(argv: Sequence[str], program: str = PROGRAM) -> None:
+def main(argv: Sequence[str]) -> None:
     """Run the command. Raises `InputError` naming the shards that are missing."""
-    options = parse_options(JoinOptions, argv, program)
+    options = parse_options(JoinOptions, argv, PROGRAM)
     if options.index is None or not options.others:
         raise UsageError(
             "--index or the folders with the shards are missing",
-            f"For example: {program} --index index/wiki copies/wiki.linkseek-building",
+            f"For example: {PROGRAM} --index index/wiki copies/wiki.linkseek-building",
         )
     incomplete = []
     for name, joined in join_shards(options.index, options.others).items():

@@ -1,4 +1,4 @@
-"""linkseek compact: merge the files that updates of an index have left.
+"""linkseek merge: merge the files that updates of an index have left.
 
 Every `linkseek update` adds a file of documents and a segment of Lucene, and hundreds slow searches down.
 This has nothing to do with `--faiss compact`, a type of vectors.
@@ -6,25 +6,20 @@ This has nothing to do with `--faiss compact`, a type of vectors.
 
 from __future__ import annotations
 
-if __name__ == "__main__":
-    from indexer.base.errors import run_command
-
-    run_command("indexer.building.compaction")
-
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from indexer.base.errors import UsageError
-from indexer.base.options import Options, parse_options
-from indexer.base.text import printable
-from indexer.building.changes import Changes
-from indexer.building.growth import update_index
-from indexer.building.plan import Plan
-from indexer.encoding.encode import Encoder
-from indexer.index import Index
+from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.base.options import Options, parse_options
+from linkseek.indexer.base.text import printable
+from linkseek.indexer.building.changes import Changes
+from linkseek.indexer.building.growth import update_index
+from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.encoding.encode import Encoder
+from linkseek.indexer.index import Index
 
-PROGRAM = "python -m indexer.building.compaction"
+PROGRAM = "linkseek merge"
 
 
 class CompactOptions(Options):
@@ -37,16 +32,16 @@ class CompactOptions(Options):
     """the index"""
 
 
-def main(argv: Sequence[str], program: str = PROGRAM) -> None:
+def main(argv: Sequence[str]) -> None:
     """Run the command."""
-    options = parse_options(CompactOptions, argv, program)
+    options = parse_options(CompactOptions, argv, PROGRAM)
     if options.index is None:
-        raise UsageError("--index is missing", f"For example: {program} --index index/wiki")
+        raise UsageError("--index is missing", f"For example: {PROGRAM} --index index/wiki")
     shown = printable(str(options.index))
     if not Index.open(options.index).updates:
         print(f"{shown}: has not been updated, so there is nothing to merge")
         return
-    command = shlex.join([*program.split(), *argv]).encode("utf-8", "replace").decode()
+    command = shlex.join([*PROGRAM.split(), *argv]).encode("utf-8", "replace").decode()
     update_index(options.index, Changes(merge=True), Plan(options.index, command=command), _no_encoder)
     print(f"{shown}: its files are merged")
 

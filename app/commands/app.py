@@ -12,19 +12,19 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from app.background.services import SERVICES
-from app.page.context import AppOptions
-from app.web.rendering import compile_templates
-from indexer.base.errors import LinkseekError
-from indexer.base.options import parse_options
+from linkseek.app.background.services import SERVICES
+from linkseek.app.page.context import AppOptions
+from linkseek.app.web.rendering import compile_templates
+from linkseek.indexer.base.errors import LinkseekError
+from linkseek.indexer.base.options import parse_options
 
-PROGRAM = "streamlit run app/main.py --"
+PROGRAM = "linkseek app"
 
 
-def main(argv: Sequence[str], program: str = PROGRAM) -> None:
+def main(argv: Sequence[str]) -> None:
     """Start the server. Options with a dot, such as `--server.port 8600`, are Streamlit's."""
     own, streamlit = split_options(argv)
-    options = parse_options(AppOptions, own, program)  # a misspelt option ends here, and --help is ours
+    options = parse_options(AppOptions, own, PROGRAM)  # a misspelt option ends here, and --help is ours
     threading.Thread(target=warm, args=(options,), daemon=True).start()
     from streamlit.web import cli
 

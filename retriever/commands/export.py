@@ -1,15 +1,10 @@
-"""python -m retriever.export MODEL --output FOLDER: adapters merged, one tower, a smaller encoder.
+"""linkseek export MODEL --output FOLDER: adapters merged, one tower, a smaller encoder.
 
 The result is a sentence-transformers folder that needs nothing else. A bare transformer, such as
-`retriever.mlm` writes, becomes one whose vectors are those of [CLS].
+`linkseek mlm` writes, becomes one whose vectors are those of [CLS].
 """
 
 from __future__ import annotations
-
-if __name__ == "__main__":
-    from indexer.base.errors import run_command
-
-    run_command("retriever.export")
 
 import sys
 from collections.abc import Sequence
@@ -20,29 +15,29 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
-from indexer.base.errors import UsageError
-from indexer.base.options import Options, parse_options
-from indexer.index import Index
-from retriever.models.bases import open_base
-from retriever.models.biencoder import open_biencoder
-from retriever.models.distill import token_shares
-from retriever.models.folders import base_name
-from retriever.models.locations import ADAPTER, find_base
-from retriever.models.saving import save_model
-from retriever.models.shrinking import Stored, shrunk, store_as
-from retriever.models.towers import has_two_towers, is_static, one_tower
+from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.base.options import Options, parse_options
+from linkseek.indexer.index import Index
+from linkseek.retriever.commands.distill import token_shares
+from linkseek.retriever.models.bases import open_base
+from linkseek.retriever.models.biencoder import open_biencoder
+from linkseek.retriever.models.folders import base_name
+from linkseek.retriever.models.locations import ADAPTER, find_base
+from linkseek.retriever.models.saving import save_model
+from linkseek.retriever.models.shrinking import Stored, shrunk, store_as
+from linkseek.retriever.models.towers import has_two_towers, is_static, one_tower
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-PROGRAM = "python -m retriever.export"
+PROGRAM = "linkseek export"
 
 
 class ExportOptions(Options):
     """Merge a bi-encoder's adapters into a full folder, take one tower of two, or shrink a static encoder."""
 
     model: CliPositionalArg[str]
-    """a folder that retriever.train or retriever.mlm wrote, or the name of a model"""
+    """a folder that linkseek train or linkseek mlm wrote, or the name of a model"""
     output: Path
     """where the full folder goes"""
     tower: Literal["query", "document"] | None = None
@@ -59,9 +54,9 @@ class ExportOptions(Options):
     """how the vectors of a static encoder are written"""
 
 
-def main(argv: Sequence[str], program: str = PROGRAM) -> None:
+def main(argv: Sequence[str]) -> None:
     """Run the command."""
-    options = parse_options(ExportOptions, argv, program)
+    options = parse_options(ExportOptions, argv, PROGRAM)
     model = open_base(options.model)
     if options.share < 1:
         _shrink_change(model, options.model, options.share)

@@ -1,11 +1,6 @@
-"""python -m reranker.rerank: a run file -> a run file."""
+"""linkseek rerank: a run file -> a run file."""
 
 from __future__ import annotations
-
-if __name__ == "__main__":
-    from indexer.base.errors import run_command
-
-    run_command("reranker.rerank")
 
 import sys
 import time
@@ -15,20 +10,20 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from indexer.base.errors import UsageError
-from indexer.base.options import MoreHelp, Options, parse_options
-from indexer.base.progress import progress
-from indexer.index import Index
-from indexer.store.outputs import check_replaceable
-from reranker.candidates import read_candidates
-from reranker.models.bases import CROSS_ENCODER
-from reranker.models.lexical import LEXICAL, LexicalScorer
-from reranker.models.scoring import open_scorer
-from reranker.reranking import DEPTH, Long, Reranker
-from retriever.models.locations import Precision, shipped_models
-from retriever.search.runs import write_run
+from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.base.options import MoreHelp, Options, parse_options
+from linkseek.indexer.base.progress import progress
+from linkseek.indexer.index import Index
+from linkseek.indexer.store.outputs import check_replaceable
+from linkseek.reranker.candidates import read_candidates
+from linkseek.reranker.models.bases import CROSS_ENCODER
+from linkseek.reranker.models.lexical import LEXICAL, LexicalScorer
+from linkseek.reranker.models.scoring import open_scorer
+from linkseek.reranker.reranking import DEPTH, Long, Reranker
+from linkseek.retriever.models.locations import Precision, shipped_models
+from linkseek.retriever.search.runs import write_run
 
-PROGRAM = "python -m reranker.rerank"
+PROGRAM = "linkseek rerank"
 
 
 def _names() -> str:
@@ -73,11 +68,11 @@ class RerankOptions(Options):
     """auto: bfloat16 where the processor or GPU multiplies it"""
 
 
-def main(argv: Sequence[str], program: str = PROGRAM) -> None:
+def main(argv: Sequence[str]) -> None:
     """Run the command."""
-    options = parse_options(RerankOptions, argv, program)
+    options = parse_options(RerankOptions, argv, PROGRAM)
     if not options.model:
-        raise UsageError("--model is missing", f"Name a re-ranker: --model NAME. See {program} --help.")
+        raise UsageError("--model is missing", f"Name a re-ranker: --model NAME. See {PROGRAM} --help.")
     if options.output.is_dir():
         raise UsageError(f"--output {options.output}: is a folder", "Name a file for the run.")
     check_replaceable(options.output)

@@ -1,15 +1,10 @@
-"""python -m app.testsets.pack NAME --from FILES --output DIR: a test collection from its publishers' files.
+"""linkseek pack NAME --from FILES --output DIR: a test collection from its publishers' files.
 
 Entry script: it reads the originals, writes the collection into a data folder, and checks that the test
 sets that read it get their known questions and judgements.
 """
 
 from __future__ import annotations
-
-if __name__ == "__main__":
-    from indexer.base.errors import run_command
-
-    run_command("app.testsets.pack")
 
 import gzip
 import hashlib
@@ -24,17 +19,18 @@ import zstandard
 from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
-from app.testsets.files import FileSource
-from app.testsets.packing.collections import MAKERS, Content
-from app.testsets.packing.originals import Originals
-from app.testsets.registry import all_test_sets, places
-from indexer.base.errors import InputError, UsageError
-from indexer.base.log import log_line
-from indexer.base.options import Options, parse_options
-from indexer.base.settings import Settings, nearest
-from indexer.store.outputs import check_replaceable, locked, write_output
+from linkseek.app.testsets import packing as packed
+from linkseek.app.testsets.files import FileSource
+from linkseek.app.testsets.packing.collections import MAKERS, Content
+from linkseek.app.testsets.packing.originals import Originals
+from linkseek.app.testsets.registry import all_test_sets, places
+from linkseek.indexer.base.errors import InputError, UsageError
+from linkseek.indexer.base.log import log_line
+from linkseek.indexer.base.options import Options, parse_options
+from linkseek.indexer.base.settings import Settings, nearest
+from linkseek.indexer.store.outputs import check_replaceable, locked, write_output
 
-PROGRAM = "python -m app.testsets.pack"
+PROGRAM = "linkseek pack"
 
 
 class PackOptions(Options):
@@ -61,9 +57,9 @@ class PackingInfo(Settings):
     """Of the documents, "" if the packing has none."""
 
 
-def main(argv: Sequence[str], program: str = PROGRAM) -> None:
+def main(argv: Sequence[str]) -> None:
     """Run the command."""
-    options = parse_options(PackOptions, argv, program)
+    options = parse_options(PackOptions, argv, PROGRAM)
     if options.name not in MAKERS:
         raise UsageError(f"{options.name}: no such packing", nearest(options.name, set(MAKERS)))
     packing = all_packings()[options.name]
@@ -77,7 +73,7 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
 @cache
 def all_packings() -> dict[str, PackingInfo]:
     """Every packing by name."""
-    tables = tomllib.loads((Path(__file__).parent / "packing" / "packings.toml").read_text("utf-8"))
+    tables = tomllib.loads((Path(packed.__path__[0]) / "packings.toml").read_text("utf-8"))
     return {name: PackingInfo(**table) for name, table in tables.items()}
 
 

@@ -1,4 +1,4 @@
-"""python -m retriever.training.sweep CONFIG: train with every combination of some settings, and choose one.
+"""linkseek sweep CONFIG: train with every combination of some settings, and choose one.
 
 Each combination is a training run of its own, in a folder named after its values, and is scored on questions
 for development: the share that has a passage with an answer among the best of an index, by exact search with
@@ -8,11 +8,6 @@ as with other seeds. Never choose by questions on which you report.
 """
 
 from __future__ import annotations
-
-if __name__ == "__main__":
-    from indexer.base.errors import run_command
-
-    run_command("retriever.training.sweep", resumes=True)
 
 import math
 import re
@@ -26,26 +21,26 @@ from typing import Annotated, Any
 from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
-from indexer.base.bundled import find_preset
-from indexer.base.errors import UsageError
-from indexer.base.options import Options, parse_options
-from indexer.base.paths import inside
-from indexer.base.progress import progress
-from indexer.base.settings import read_settings, settings_text
-from indexer.encoding.batches import TokenRows, encode_texts
-from indexer.files.hashes import file_sha256
-from indexer.index import Index
-from indexer.search.exhaustive import exhaustive_search
-from indexer.store.artifacts import read_json, value_sha256
-from indexer.store.outputs import check_replaceable, locked, write_output, write_output_json
-from retriever.mining.labels import holds_answers
-from retriever.models.biencoder import BiEncoder, open_biencoder
-from retriever.models.folders import model_sha256
-from retriever.queries import read_queries
-from retriever.ranking import Query, Ranking
-from retriever.training.config import TrainConfig
+from linkseek.indexer.base.bundled import find_preset
+from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.base.options import Options, parse_options
+from linkseek.indexer.base.paths import inside
+from linkseek.indexer.base.progress import progress
+from linkseek.indexer.base.settings import read_settings, settings_text
+from linkseek.indexer.encoding.batches import TokenRows, encode_texts
+from linkseek.indexer.files.hashes import file_sha256
+from linkseek.indexer.index import Index
+from linkseek.indexer.search.exhaustive import exhaustive_search
+from linkseek.indexer.store.artifacts import read_json, value_sha256
+from linkseek.indexer.store.outputs import check_replaceable, locked, write_output, write_output_json
+from linkseek.retriever.mining.labels import holds_answers
+from linkseek.retriever.models.biencoder import BiEncoder, open_biencoder
+from linkseek.retriever.models.folders import model_sha256
+from linkseek.retriever.queries import read_queries
+from linkseek.retriever.ranking import Query, Ranking
+from linkseek.retriever.training.config import TrainConfig
 
-PROGRAM = "python -m retriever.training.sweep"
+PROGRAM = "linkseek sweep"
 
 _BLOCK = 8_192  # passages that are tokenised, and searched, together
 _RESULTS = "sweep.json"
@@ -134,9 +129,9 @@ def combinations(vary: Sequence[str]) -> Iterator[dict[str, str]]:
     yield from map(dict, product(*axes))
 
 
-def main(argv: Sequence[str], program: str = PROGRAM) -> None:
+def main(argv: Sequence[str]) -> None:
     """Run the command."""
-    options = parse_options(SweepOptions, argv, program)
+    options = parse_options(SweepOptions, argv, PROGRAM)
     file = find_preset("configs", options.training)
     runs = {folder_name(chosen): chosen for chosen in combinations(options.vary)}
     configs = {name: _config(options, file, name, chosen) for name, chosen in runs.items()}
@@ -185,7 +180,7 @@ def _config(options: SweepOptions, file: Path, name: str, chosen: dict[str, str]
 
 def _measure(config: TrainConfig, known: dict[str, Any], development: Development) -> dict[str, Any]:
     """Train if need be; the hash and the accuracy of the model, measured unless it is known for this hash."""
-    from retriever.training.pair_training import train
+    from linkseek.retriever.training.pair_training import train
 
     train(config)
     folder = config.output.folder

@@ -1,4 +1,4 @@
-"""python -m retriever.convert CHECKPOINT --output FOLDER: DPR's and HLP's checkpoints as folders.
+"""linkseek convert CHECKPOINT --output FOLDER: DPR's and HLP's checkpoints as folders.
 
 A checkpoint is a pickled dictionary whose `model_dict` holds `question_model.*` and `ctx_model.*`, each the
 weights of a BertModel under the names of its parts (`embeddings.word_embeddings.weight`,
@@ -8,11 +8,6 @@ vectors are compared by dot product (DPR, section 3.1).
 """
 
 from __future__ import annotations
-
-if __name__ == "__main__":
-    from indexer.base.errors import run_command
-
-    run_command("retriever.convert")
 
 import re
 import sys
@@ -24,20 +19,20 @@ from typing import TYPE_CHECKING, Any
 from pydantic import PositiveInt
 from pydantic_settings import CliPositionalArg
 
-from indexer.base.errors import InputError, UsageError
-from indexer.base.options import Options, parse_options
-from retriever.models.bases import open_base
-from retriever.models.library import TITLE_SEPARATOR, load_tokenizer, quiet
-from retriever.models.locations import DEFAULT_ENCODER
-from retriever.models.pickled import load_pickled
-from retriever.models.saving import save_model
-from retriever.models.towers import has_two_towers, split_towers
+from linkseek.indexer.base.errors import InputError, UsageError
+from linkseek.indexer.base.options import Options, parse_options
+from linkseek.retriever.models.bases import open_base
+from linkseek.retriever.models.library import TITLE_SEPARATOR, load_tokenizer, quiet
+from linkseek.retriever.models.locations import DEFAULT_ENCODER
+from linkseek.retriever.models.pickled import load_pickled
+from linkseek.retriever.models.saving import save_model
+from linkseek.retriever.models.towers import has_two_towers, split_towers
 
 if TYPE_CHECKING:
     import torch
     from sentence_transformers import SentenceTransformer
 
-PROGRAM = "python -m retriever.convert"
+PROGRAM = "linkseek convert"
 _HEAD = 64  # BERT's attention heads are 64 wide in all its sizes
 _PARTS = ("question_model", "ctx_model")
 _EXPECTED = 'Expected a dictionary with "model_dict", which holds question_model.* and ctx_model.*.'
@@ -58,9 +53,9 @@ class ConvertOptions(Options):
     """longer texts are truncated to this length"""
 
 
-def main(argv: Sequence[str], program: str = PROGRAM) -> None:
+def main(argv: Sequence[str]) -> None:
     """Run the command."""
-    options = parse_options(ConvertOptions, argv, program)
+    options = parse_options(ConvertOptions, argv, PROGRAM)
     question, passage = read_checkpoint(options.checkpoint)
     model = build_model(question, passage, options.tokenizer, options.max_tokens, options.checkpoint)
     towers = "two towers" if has_two_towers(model) else "one tower: both copies are equal"

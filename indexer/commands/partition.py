@@ -12,11 +12,6 @@ each updated to its own range of documents: no vector is computed again.
 
 from __future__ import annotations
 
-if __name__ == "__main__":
-    from indexer.base.errors import run_command
-
-    run_command("indexer.building.partitioning")
-
 import itertools
 import shlex
 import shutil
@@ -31,24 +26,24 @@ import numpy as np
 from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
-from indexer.base.cluster import connected, worker_count, worker_pool
-from indexer.base.errors import InputError, MismatchError, UsageError
-from indexer.base.options import Options, parse_options
-from indexer.base.progress import progress
-from indexer.base.text import printable
-from indexer.building.builder import described
-from indexer.building.changes import Changes
-from indexer.building.corpus import Skipped, hashes_of
-from indexer.building.growth import update_index
-from indexer.building.plan import Plan
-from indexer.building.workspace import Workspace, link_tree
-from indexer.documents import REDIRECT_SCHEMA, DocumentStore
-from indexer.encoding.encode import Encoder
-from indexer.encoding.facts import EncoderFacts
-from indexer.files.hashes import combined_sha256
-from indexer.index import Index, contents, open_passages
-from indexer.links import build_links
-from indexer.store.artifacts import (
+from linkseek.indexer.base.cluster import connected, worker_count, worker_pool
+from linkseek.indexer.base.errors import InputError, MismatchError, UsageError
+from linkseek.indexer.base.options import Options, parse_options
+from linkseek.indexer.base.progress import progress
+from linkseek.indexer.base.text import printable
+from linkseek.indexer.building.builder import described
+from linkseek.indexer.building.changes import Changes
+from linkseek.indexer.building.corpus import Skipped, hashes_of
+from linkseek.indexer.building.growth import update_index
+from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.building.workspace import Workspace, link_tree
+from linkseek.indexer.documents import REDIRECT_SCHEMA, DocumentStore
+from linkseek.indexer.encoding.encode import Encoder
+from linkseek.indexer.encoding.facts import EncoderFacts
+from linkseek.indexer.files.hashes import combined_sha256
+from linkseek.indexer.index import Index, contents, open_passages
+from linkseek.indexer.links import build_links
+from linkseek.indexer.store.artifacts import (
     DENSE,
     DOCUMENTS,
     LINKS,
@@ -60,10 +55,10 @@ from indexer.store.artifacts import (
     segment_paths,
     workspace_path,
 )
-from indexer.store.ids import IdTable
-from indexer.store.tables import Table
+from linkseek.indexer.store.ids import IdTable
+from linkseek.indexer.store.tables import Table
 
-PROGRAM = "python -m indexer.building.partitioning"
+PROGRAM = "linkseek partition"
 
 
 class PartitionOptions(Options):
@@ -85,16 +80,16 @@ class PartitionOptions(Options):
     indexes lie on a file system that all machines share"""
 
 
-def main(argv: Sequence[str], program: str = PROGRAM) -> None:
+def main(argv: Sequence[str]) -> None:
     """Run the command."""
-    options = parse_options(PartitionOptions, argv, program)
+    options = parse_options(PartitionOptions, argv, PROGRAM)
     if options.index is None or not options.indexes or (options.split and len(options.indexes) > 1):
         raise UsageError(
             "--index or the indexes to join are missing, or there is more than one to split",
-            f"For example: {program} --index index/all index/part1 index/part2, or "
-            f"{program} --index index/four --split 4 index/wiki",
+            f"For example: {PROGRAM} --index index/all index/part1 index/part2, or "
+            f"{PROGRAM} --index index/four --split 4 index/wiki",
         )
-    command = shlex.join([*program.split(), *argv]).encode("utf-8", "replace").decode()
+    command = shlex.join([*PROGRAM.split(), *argv]).encode("utf-8", "replace").decode()
     if options.split:
         with connected(options.ray):
             made = split_index(options.index, options.indexes[0], options.split, command)

@@ -1,4 +1,4 @@
-"""python -m retriever.models.distill: a static encoder from the token vectors of any encoder, untrained.
+"""linkseek distill: a static encoder from the token vectors of any encoder, untrained.
 
 Each entry of the vocabulary goes through the encoder alone, its vector is rotated to the axes of largest
 variance (PCA), of which `--dimension` stay, and weighted by a / (a + p), p being the share of the token among
@@ -8,11 +8,6 @@ is Zipf's law of the token's place in the vocabulary, which tokenizers order by 
 """
 
 from __future__ import annotations
-
-if __name__ == "__main__":
-    from indexer.base.errors import run_command
-
-    run_command("retriever.models.distill")
 
 import sys
 from collections.abc import Sequence
@@ -24,15 +19,15 @@ from numpy.typing import NDArray
 from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
-from indexer.base.errors import UsageError
-from indexer.base.options import Options, parse_options
-from indexer.base.progress import progress
-from indexer.encoding.batches import TokenRows, encode_texts
-from indexer.index import Index
-from retriever.models.biencoder import BiEncoder, open_biencoder
-from retriever.models.locations import DEFAULT_ENCODER
+from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.base.options import Options, parse_options
+from linkseek.indexer.base.progress import progress
+from linkseek.indexer.encoding.batches import TokenRows, encode_texts
+from linkseek.indexer.index import Index
+from linkseek.retriever.models.biencoder import BiEncoder, open_biencoder
+from linkseek.retriever.models.locations import DEFAULT_ENCODER
 
-PROGRAM = "python -m retriever.models.distill"
+PROGRAM = "linkseek distill"
 
 _SAMPLE = 100_000  # passages whose tokens are counted
 _BLOCK = 8_192
@@ -55,9 +50,9 @@ class DistillOptions(Options):
     """the share of tokens at which a weight is a half; smaller values weaken frequent words"""
 
 
-def main(argv: Sequence[str], program: str = PROGRAM) -> None:
+def main(argv: Sequence[str]) -> None:
     """Run the command."""
-    options = parse_options(DistillOptions, argv, program)
+    options = parse_options(DistillOptions, argv, PROGRAM)
     encoder = open_biencoder(options.encoder, precision="float32")
     dimension = options.dimension or encoder.dimension
     if dimension > encoder.dimension:
@@ -134,7 +129,7 @@ def _save(encoder: BiEncoder, vectors: NDArray[np.float32], options: DistillOpti
     from sentence_transformers.sentence_transformer.modules import Normalize, StaticEmbedding
     from tokenizers import Tokenizer
 
-    from retriever.models.saving import save_model
+    from linkseek.retriever.models.saving import save_model
 
     tokenizer = Tokenizer.from_str(encoder.tokenizer.to_str())
     tokenizer.no_truncation()

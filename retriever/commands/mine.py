@@ -1,14 +1,9 @@
-"""python -m retriever.mine: training pairs from an index's links and texts.
+"""linkseek mine: training pairs from an index's links and texts.
 
 Entry script: it reads the options, opens the index and calls `retriever.mining.miner`.
 """
 
 from __future__ import annotations
-
-if __name__ == "__main__":
-    from indexer.base.errors import run_command
-
-    run_command("retriever.mine")
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -18,21 +13,21 @@ from typing import Annotated, Any
 import orjson
 from pydantic import Field
 
-from indexer.base.cluster import connected, worker_count
-from indexer.base.errors import UsageError
-from indexer.base.options import MoreHelp, parse_options
-from indexer.base.progress import progress
-from indexer.base.settings import nearest
-from indexer.building.corpus import default_processes
-from indexer.index import Index
-from retriever.links.source import Source
-from retriever.mining.command import MiningOptions
-from retriever.mining.drawn_negatives import NegativeKind
-from retriever.mining.miner import Statistics, count_topologies, mine_pairs
-from retriever.mining.pairs import write_pairs
-from retriever.objectives.registry import all_objectives
+from linkseek.indexer.base.cluster import connected, worker_count
+from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.base.options import MoreHelp, parse_options
+from linkseek.indexer.base.progress import progress
+from linkseek.indexer.base.settings import nearest
+from linkseek.indexer.building.corpus import default_processes
+from linkseek.indexer.index import Index
+from linkseek.retriever.links.source import Source
+from linkseek.retriever.mining.command import MiningOptions
+from linkseek.retriever.mining.drawn_negatives import NegativeKind
+from linkseek.retriever.mining.miner import Statistics, count_topologies, mine_pairs
+from linkseek.retriever.mining.pairs import write_pairs
+from linkseek.retriever.objectives.registry import all_objectives
 
-PROGRAM = "python -m retriever.mine"
+PROGRAM = "linkseek mine"
 
 
 def _objectives() -> str:
@@ -53,9 +48,9 @@ class MineOptions(MiningOptions):
     """a passage for each pair that is not relevant: random, or overlap (mentions the same, is no pair)"""
 
 
-def main(argv: Sequence[str], program: str = PROGRAM) -> None:
+def main(argv: Sequence[str]) -> None:
     """Run the command."""
-    options = parse_options(MineOptions, argv, program)
+    options = parse_options(MineOptions, argv, PROGRAM)
     objectives = all_objectives()
     if options.objective not in objectives:
         raise UsageError(f"no objective {options.objective}", nearest(options.objective, set(objectives)))

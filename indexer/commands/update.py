@@ -6,11 +6,6 @@ came out.
 
 from __future__ import annotations
 
-if __name__ == "__main__":
-    from indexer.base.errors import run_command
-
-    run_command("indexer.update", resumes=True)
-
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,18 +13,18 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from indexer.base.errors import InputError, UsageError
-from indexer.base.options import MoreHelp, Options, parse_options
-from indexer.base.text import printable
-from indexer.building.changes import Changes
-from indexer.building.growth import update_index
-from indexer.building.plan import Plan
-from indexer.encoding.encode import Encoder
-from indexer.index import Index
-from indexer.readers.formats import all_readers, open_reader
-from indexer.search.faiss_index import AUTO
+from linkseek.indexer.base.errors import InputError, UsageError
+from linkseek.indexer.base.options import MoreHelp, Options, parse_options
+from linkseek.indexer.base.text import printable
+from linkseek.indexer.building.changes import Changes
+from linkseek.indexer.building.growth import update_index
+from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.encoding.encode import Encoder
+from linkseek.indexer.index import Index
+from linkseek.indexer.readers.formats import all_readers, open_reader
+from linkseek.indexer.search.faiss_index import AUTO
 
-PROGRAM = "python -m indexer.update"
+PROGRAM = "linkseek update"
 
 
 class UpdateOptions(Options):
@@ -60,17 +55,17 @@ class UpdateOptions(Options):
     """processes that parse and threads that index; default one a core"""
 
 
-def main(argv: Sequence[str], program: str = PROGRAM) -> None:
+def main(argv: Sequence[str]) -> None:
     """Run the command."""
-    options = parse_options(UpdateOptions, argv, program)
+    options = parse_options(UpdateOptions, argv, PROGRAM)
     if options.index is None or not (options.add or options.remove or options.encoder):
         raise UsageError(
             "--index, or what to change, is missing",
-            f"For example: {program} --index index/wiki --add new.jsonl --remove Alan_Turing",
+            f"For example: {PROGRAM} --index index/wiki --add new.jsonl --remove Alan_Turing",
         )
 
     def open_encoder(name: str, title: bool) -> Encoder:
-        from retriever.models.biencoder import open_biencoder
+        from linkseek.retriever.models.biencoder import open_biencoder
 
         return open_biencoder(name, title=title, device=options.device)
 
@@ -82,7 +77,7 @@ def main(argv: Sequence[str], program: str = PROGRAM) -> None:
         options.index,
         **options.model_dump(include={"on_error", "faiss", "processes"}),
         encoders=options.encoder,
-        command=shlex.join([*program.split(), *argv]).encode("utf-8", "replace").decode(),
+        command=shlex.join([*PROGRAM.split(), *argv]).encode("utf-8", "replace").decode(),
     )
     built = update_index(options.index, changes, plan, open_encoder)
     if changes.documents:

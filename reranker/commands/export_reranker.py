@@ -1,15 +1,10 @@
-"""python -m reranker.export MODEL --output FOLDER: a cross-encoder's adapters merged into a full folder.
+"""linkseek export-reranker MODEL --output FOLDER: a cross-encoder's adapters merged into a full folder.
 
 The result is a folder that `CrossEncoder(path)` opens, with the head of masked tokens if there is one; or the
 encoder without any head, for other tasks. For bi-encoders: linkseek export.
 """
 
 from __future__ import annotations
-
-if __name__ == "__main__":
-    from indexer.base.errors import run_command
-
-    run_command("reranker.export")
 
 import sys
 from collections.abc import Sequence
@@ -18,20 +13,20 @@ from typing import Any
 
 from pydantic_settings import CliPositionalArg
 
-from indexer.base.options import Options, parse_options
-from reranker.models.bases import CROSS_ENCODER, open_cross_encoder
-from reranker.models.mlm_heads import copy_mlm_head
-from retriever.models.locations import find_model
-from retriever.models.saving import save_model
+from linkseek.indexer.base.options import Options, parse_options
+from linkseek.reranker.models.bases import CROSS_ENCODER, open_cross_encoder
+from linkseek.reranker.models.mlm_heads import copy_mlm_head
+from linkseek.retriever.models.locations import find_model
+from linkseek.retriever.models.saving import save_model
 
-PROGRAM = "python -m reranker.export"
+PROGRAM = "linkseek export-reranker"
 
 
 class ExportOptions(Options):
     """Merge a cross-encoder's adapters into a full folder that `CrossEncoder(path)` opens."""
 
     model: CliPositionalArg[str]
-    """a folder that reranker.finetune or reranker.pretrain wrote, or a name that ships with Linkseek"""
+    """a folder that linkseek finetune or linkseek pretrain wrote, or a name that ships with Linkseek"""
     output: Path
     """where the full folder goes"""
     encoder_only: bool = False
@@ -39,9 +34,9 @@ class ExportOptions(Options):
     (AutoModelForSequenceClassification, AutoModelForQuestionAnswering)"""
 
 
-def main(argv: Sequence[str], program: str = PROGRAM) -> None:
+def main(argv: Sequence[str]) -> None:
     """Run the command."""
-    options = parse_options(ExportOptions, argv, program)
+    options = parse_options(ExportOptions, argv, PROGRAM)
     folder = find_model(options.model, CROSS_ENCODER)
     model = open_cross_encoder(folder, options.model)
     transformer: Any = model[0].model

@@ -1,11 +1,6 @@
-"""python -m retriever.negatives: labelled pairs with hard negatives, from questions and any run file."""
+"""linkseek negatives: labelled pairs with hard negatives, from questions and any run file."""
 
 from __future__ import annotations
-
-if __name__ == "__main__":
-    from indexer.base.errors import run_command
-
-    run_command("retriever.negatives")
 
 import sys
 from collections import Counter
@@ -17,21 +12,21 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from indexer.base.cluster import connected, worker_count
-from indexer.base.errors import InputError, UsageError
-from indexer.base.options import Options, parse_options
-from indexer.base.progress import progress
-from indexer.building.corpus import default_processes
-from indexer.index import Index
-from indexer.store.outputs import check_replaceable
-from retriever.answers import AnswerKind
-from retriever.mining.labels import RankedQuestions, holds_answers
-from retriever.mining.pairs import Pair, pair_line, read_pairs, write_pairs
-from retriever.queries import read_queries
-from retriever.ranking import Query, Ranking
-from retriever.search.runs import check_questions, read_qrels, read_run, run_ranking
+from linkseek.indexer.base.cluster import connected, worker_count
+from linkseek.indexer.base.errors import InputError, UsageError
+from linkseek.indexer.base.options import Options, parse_options
+from linkseek.indexer.base.progress import progress
+from linkseek.indexer.building.corpus import default_processes
+from linkseek.indexer.index import Index
+from linkseek.indexer.store.outputs import check_replaceable
+from linkseek.retriever.answers import AnswerKind
+from linkseek.retriever.mining.labels import RankedQuestions, holds_answers
+from linkseek.retriever.mining.pairs import Pair, pair_line, read_pairs, write_pairs
+from linkseek.retriever.queries import read_queries
+from linkseek.retriever.ranking import Query, Ranking
+from linkseek.retriever.search.runs import check_questions, read_qrels, read_run, run_ranking
 
-PROGRAM = "python -m retriever.negatives"
+PROGRAM = "linkseek negatives"
 
 _RESULTS_OF_A_PROCESS = 500_000  # which are searched in the few seconds that a process takes to start
 
@@ -75,9 +70,9 @@ class NegativesOptions(Options):
     """the file of pairs to write: a name in .jsonl or .jsonl.zst"""
 
 
-def main(argv: Sequence[str], program: str = PROGRAM) -> None:
+def main(argv: Sequence[str]) -> None:
     """Run the command."""
-    options = parse_options(NegativesOptions, argv, program)
+    options = parse_options(NegativesOptions, argv, PROGRAM)
     if options.qrels and options.pairs:
         raise UsageError("--qrels and --pairs are both given", "Give one of them.")
     if options.positives == "one" and not options.qrels:

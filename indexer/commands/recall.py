@@ -1,4 +1,4 @@
-"""python -m indexer.recall: how many of the exact best passages an approximate index returns.
+"""linkseek recall: how many of the exact best passages an approximate index returns.
 
 The exact search reads all vectors once, for all questions together. The approximate one is tried with a grid
 of its search parameter (candidates of `compact`, nprobe of IVF, efSearch of HNSW). Results are written into
@@ -6,11 +6,6 @@ the manifest of the vectors, with the cheapest setting that reaches .99, which s
 """
 
 from __future__ import annotations
-
-if __name__ == "__main__":
-    from indexer.base.errors import run_command
-
-    run_command("indexer.recall")
 
 import statistics
 import time
@@ -25,17 +20,17 @@ from pydantic import Field
 from rich.console import Console
 from rich.table import Table
 
-from indexer.base.errors import UsageError
-from indexer.base.options import Options, parse_options
-from indexer.base.progress import progress
-from indexer.encoding.shards import open_shards
-from indexer.index import Index
-from indexer.search.exhaustive import exhaustive_search, recall
-from indexer.search.faiss_index import FaissIndex, search_grid
-from indexer.store.artifacts import MANIFEST, VECTORS, Manifest, dense_part, read_part, write_json
-from indexer.store.outputs import locked
+from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.base.options import Options, parse_options
+from linkseek.indexer.base.progress import progress
+from linkseek.indexer.encoding.shards import open_shards
+from linkseek.indexer.index import Index
+from linkseek.indexer.search.exhaustive import exhaustive_search, recall
+from linkseek.indexer.search.faiss_index import FaissIndex, search_grid
+from linkseek.indexer.store.artifacts import MANIFEST, VECTORS, Manifest, dense_part, read_part, write_json
+from linkseek.indexer.store.outputs import locked
 
-PROGRAM = "python -m indexer.recall"
+PROGRAM = "linkseek recall"
 ENOUGH = 0.99
 _DEPTH = 100
 _TIMED = 30  # questions, one at a time
@@ -61,16 +56,16 @@ class RecallOptions(Options):
     """print JSON instead of a table"""
 
 
-def main(argv: Sequence[str], program: str = PROGRAM) -> None:
+def main(argv: Sequence[str]) -> None:
     """Run the command."""
-    options = parse_options(RecallOptions, argv, program)
+    options = parse_options(RecallOptions, argv, PROGRAM)
     if options.index is None or options.queries is None:
         raise UsageError(
             "--index or --queries is missing",
-            f"For example: {program} --index index/wiki --queries questions.jsonl",
+            f"For example: {PROGRAM} --index index/wiki --queries questions.jsonl",
         )
-    from retriever.models.biencoder import open_biencoder
-    from retriever.queries import read_queries
+    from linkseek.retriever.models.biencoder import open_biencoder
+    from linkseek.retriever.queries import read_queries
 
     texts = [query.text for query in read_queries(options.queries, options.limit)]
     index = Index.open(options.index)

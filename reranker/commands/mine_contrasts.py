@@ -1,14 +1,9 @@
-"""python -m reranker.mine: contrasts for pre-training a cross-encoder, from an index's texts and links.
+"""linkseek mine-contrasts: contrasts for pre-training a cross-encoder, from an index's texts and links.
 
 Entry script: it reads the options, makes the objectives, opens the index and calls `reranker.contrast_miner`.
 """
 
 from __future__ import annotations
-
-if __name__ == "__main__":
-    from indexer.base.errors import run_command
-
-    run_command("reranker.mine")
 
 import sys
 from collections.abc import Sequence
@@ -19,17 +14,17 @@ from typing import Annotated, Any
 import orjson
 from pydantic import Field, create_model
 
-from indexer.base.cluster import connected, worker_count
-from indexer.base.options import MoreHelp, parse_options
-from indexer.base.progress import progress
-from indexer.building.corpus import default_processes
-from indexer.index import Index
-from reranker.contrast_miner import ContrastMiner, Statistics
-from reranker.contrasts import write_contrasts
-from reranker.objectives.registry import MIXES, Mix, all_objectives, all_settings, make_mix
-from retriever.mining.command import MiningOptions
+from linkseek.indexer.base.cluster import connected, worker_count
+from linkseek.indexer.base.options import MoreHelp, parse_options
+from linkseek.indexer.base.progress import progress
+from linkseek.indexer.building.corpus import default_processes
+from linkseek.indexer.index import Index
+from linkseek.reranker.contrast_miner import ContrastMiner, Statistics
+from linkseek.reranker.contrasts import write_contrasts
+from linkseek.reranker.objectives.registry import MIXES, Mix, all_objectives, all_settings, make_mix
+from linkseek.retriever.mining.command import MiningOptions
 
-PROGRAM = "python -m reranker.mine"
+PROGRAM = "linkseek mine-contrasts"
 
 
 def _objectives() -> str:
@@ -62,9 +57,9 @@ def mine_options() -> type[MineOptions]:
     return create_model("Command", __base__=MineOptions, __doc__=MineOptions.__doc__, **fields)
 
 
-def main(argv: Sequence[str], program: str = PROGRAM) -> None:
+def main(argv: Sequence[str]) -> None:
     """Run the command."""
-    options = parse_options(mine_options(), argv, program)
+    options = parse_options(mine_options(), argv, PROGRAM)
     options.check_output()
     settings = {name: getattr(options, name) for name in all_settings()}
     mix = make_mix(options.objective, {name: value for name, value in settings.items() if value is not None})

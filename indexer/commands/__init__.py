@@ -1,0 +1,1 @@
+"""The commands of indexes: a file for each word of `linkseek`."""

@@ -1,0 +1,135 @@
+"""linkseek WORD: the one door to all commands, also as `python -m linkseek WORD`.
+
+`linkseek --help` is a map of them, `linkseek WORD --help` explains one. A command's code is imported when the
+command runs, so the map appears at once. Each command is a file named after its word in a folder `commands`;
+the scripts `indexer/build.py`, `app/search.py` and `app/evaluate.py` are both command and script.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NamedTuple
+
+from linkseek.indexer.base.errors import UsageError, exit_on_error
+
+
+class Command(NamedTuple):
+    """One word: the module of `linkseek` whose `main` it calls, and its line on the map."""
+
+    module: str
+    summary: str
+    resumes: bool = False
+    """whether the same command resumes after an interruption"""
+
+
+COMMANDS = {
+    "Try it": {
+        "demo": Command(
+            "app.commands.demo", "index the bundled sample and measure four pipelines on it", True
+        ),
+    },
+    "Index": {
+        "build": Command("indexer.build", "build an index from a corpus, or add to one", True),
+        "update": Command("indexer.commands.update", "add documents to an index and remove some", True),
+        "merge": Command("indexer.commands.merge", "merge the files that updates have left"),
+        "join": Command("indexer.commands.join", "put shards together that several machines have encoded"),
+        "partition": Command("indexer.commands.partition", "join indexes as partitions of one, or split one"),
+        "recall": Command(
+            "indexer.commands.recall", "compare an index with exact search, choose its settings"
+        ),
+    },
+    "Search": {
+        "search": Command("app.search", "ask an index a question, or all of a file for a run"),
+        "app": Command("app.commands.app", "open the search pages in a browser"),
+    },
+    "Measure": {
+        "evaluate": Command("app.evaluate", "measure pipelines on a test set and write a report"),
+        "rerank": Command("reranker.commands.rerank", "re-rank a run file of any system"),
+        "experiment": Command(
+            "app.commands.experiment", "make a table of a paper: pipelines x test sets", True
+        ),
+        "pack": Command("app.commands.pack", "write a test collection from its publishers' files"),
+    },
+    "Train a retriever": {
+        "mine": Command("retriever.commands.mine", "mine training pairs from an index's links"),
+        "mlm": Command("retriever.commands.mlm", "train a small BERT on an index's passages", True),
+        "train": Command("retriever.commands.train", "pre-train or fine-tune a bi-encoder on pairs", True),
+        "sweep": Command("retriever.commands.sweep", "train with several settings and choose one", True),
+        "distill": Command("retriever.commands.distill", "make a static encoder, for machines without a GPU"),
+        "negatives": Command(
+            "retriever.commands.negatives", "label questions, add hard negatives from a run"
+        ),
+        "convert": Command("retriever.commands.convert", "convert a checkpoint of DPR or HLP"),
+        "export": Command("retriever.commands.export", "merge adapters into a full model, or take one tower"),
+    },
+    "Train a fusion": {
+        "train-fusion": Command(
+            "app.commands.train_fusion", "learn to join pipelines, from questions or links"
+        ),
+    },
+    "Train a re-ranker": {
+        "mine-contrasts": Command("reranker.commands.mine_contrasts", "mine contrasts from texts and links"),
+        "pretrain": Command("reranker.commands.pretrain", "pre-train a cross-encoder on contrasts", True),
+        "finetune": Command(
+            "reranker.commands.finetune", "fine-tune a cross-encoder on labelled pairs", True
+        ),
+        "export-reranker": Command("reranker.commands.export_reranker", "merge adapters into a full model"),
+    },
+}
+"""In the order of use: group, word, command."""
+
+ALL = {word: command for group in COMMANDS.values() for word, command in group.items()}
+
+
+def command_map() -> str:
+    """All commands with a line each."""
+    lines = ["Linkseek: dense retrieval that learns from hyperlinks.", ""]
+    for group, commands in COMMANDS.items():
+        lines += [f"{group}:", *(f"  {word:<16} {command.summary}" for word, command in commands.items()), ""]
+    return "\n".join([*lines, "linkseek COMMAND --help explains a command and its options."])
+
+
+def commands_markdown() -> str:
+    """The map of commands for docs/commands.md."""
+    rows = ["| | command | purpose |", "|---|---|---|"]
+    for group, commands in COMMANDS.items():
+        for number, (word, command) in enumerate(commands.items()):
+            rows.append(f"| {group * (not number)} | `linkseek {word}` | {command.summary} |")
+    return "\n".join(rows)
+
+
+def main(argv: Sequence[str]) -> None:
+    """Run the command that the first word names. Raises `UsageError` for an unknown one."""
+    word, *rest = argv or ["--help"]
+    if word in ("-h", "--help", "help"):
+        print(command_map())
+    elif word == "--version":
+        print(_version())
+    elif word not in ALL:
+        from linkseek.indexer.base.settings import nearest
+
+        raise UsageError(f"no command {word}", nearest(word, ALL))
+    else:
+        import_module(f"linkseek.{ALL[word].module}").main(rest)
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("linkseek")
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def run() -> None:
+    """The entry point `linkseek`."""
+    word = sys.argv[1] if len(sys.argv) > 1 else ""
+    with exit_on_error(word if word in ALL else "linkseek", resumes=word in ALL and ALL[word].resumes):
+        main(sys.argv[1:])
+
+
+if __name__ == "__main__":
+    run()

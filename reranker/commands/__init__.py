@@ -1,0 +1,1 @@
+"""The commands of re-rankers: a file for each word of `linkseek`."""

@@ -1,0 +1,1 @@
+"""The commands of retrievers: a file for each word of `linkseek`."""

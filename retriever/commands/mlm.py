@@ -1,0 +1,23 @@
+"""linkseek mlm CONFIG.toml: a small BERT from scratch, by masked language modelling.
+
+For comparisons that start from nothing but a corpus: its passages, a vocabulary, and Devlin et al. 2019
+(section 3.1): 15 % of the tokens are predicted, of which 80 % are masked, 10 % replaced by others and
+10 % left. What comes out is a BERT's folder with its head, which `linkseek train` takes as a base.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from linkseek.indexer.base.options import parse_config
+from linkseek.retriever.training.config import MlmConfig
+
+PROGRAM = "linkseek mlm"
+
+
+def main(argv: Sequence[str]) -> None:
+    """Run the command."""
+    config = parse_config(MlmConfig, argv, PROGRAM)
+    from linkseek.retriever.training.masked_training import train_masked  # torch takes seconds to import
+
+    train_masked(config)
