@@ -8,10 +8,8 @@ streamlit run app/main.py -- --index DIR
 from __future__ import annotations
 
 import importlib
-import logging
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import streamlit as st
@@ -20,7 +18,7 @@ from streamlit.starlette import App
 
 from linkseek.app.background import services
 from linkseek.app.page.context import AppOptions, Context
-from linkseek.app.page.elements import show, show_error
+from linkseek.app.page.elements import show, show_error, shown_errors
 from linkseek.app.service import list_indexes
 from linkseek.app.web import navigation
 from linkseek.app.web.addresses import ARTICLE, EVALUATION, INDEX, SEARCH, first, link_to
@@ -68,7 +66,7 @@ def shell(name: str) -> None:
     top = st.container(horizontal=True, vertical_alignment="bottom", key="top")
     heading = top.empty()
     heading.html(render("heading.html", pages=PAGES, current=name, index="", counts=[], with_name=False))
-    with shown_errors():
+    with shown_errors("this page"):
         try:
             options = read_options(tuple(sys.argv[1:]))
         except SystemExit:  # --help
@@ -95,21 +93,6 @@ def shell(name: str) -> None:
             heading.html(render("heading.html", pages=PAGES, current=name, **values))
         page: Callable[[Context], None] = importlib.import_module(f"linkseek.app.page.{name}").page
         page(Context(index, service, options))
-
-
-@contextmanager
-def shown_errors() -> Iterator[None]:
-    """Show errors on the page; those that are faults of the program go to the log as well."""
-    try:
-        yield
-    except LinkseekError as error:
-        show_error(error.message, error.hint)
-    except Exception:
-        logging.getLogger(__name__).exception("a page could not be shown")
-        show_error(
-            "this page could not be shown",
-            "This is an internal error; the terminal has the details. Going back may help.",
-        )
 
 
 def choose_index(default: Path, page: str, place: DeltaGenerator) -> Path | None:

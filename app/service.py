@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +15,7 @@ import numpy as np
 
 from linkseek.app.around.evidence import Evidence, LinkEvidence
 from linkseek.app.around.known_questions import Known, KnownQuestions
+from linkseek.app.opening import OpenPipelines, has_failed
 from linkseek.app.pipeline_kinds import RerankEntry
 from linkseek.app.pipelines import Models, Pipelines
 from linkseek.indexer.base.bundled import bundled
@@ -33,6 +34,8 @@ from linkseek.retriever.search.stages import recorded_stages
 if TYPE_CHECKING:
     from linkseek.app.around.training_data import Mining
 
+_log = logging.getLogger(__name__)
+
 MAX_QUESTION_CHARACTERS = 10_000
 """Several times the limit of any encoder; a longer text was pasted by mistake."""
 
@@ -45,9 +48,6 @@ SAMPLE_ENCODERS = (DEFAULT_ENCODER, "hlp")
 SAMPLE_CORPUS = "linkseek-sample.xml.bz2"
 SAMPLE_QUESTIONS = bundled("samples/questions.jsonl")
 SAMPLE_QRELS = SAMPLE_QUESTIONS.with_name("qrels.txt")
-
-_OPENERS = ThreadPoolExecutor(8, "opening")
-"""Opens pipelines for all services. Those that wait for a member of theirs take a thread, too."""
 
 # Plain ones that words alone answer, and reworded ones that need more.
 _SUGGESTED = ("sample-093", "sample-003", "sample-007", "sample-098", "sample-015", "sample-040")
@@ -124,6 +124,14 @@ class Failure:
     message: str
     hint: str
 
+    @classmethod
+    def of(cls, pipeline: str, error: Exception) -> Failure:
+        """What to show for an error. Faults of the program are logged, and shown without details."""
+        if isinstance(error, LinkseekError):
+            return cls(pipeline, error.message, error.hint)
+        _log.error("the pipeline %r failed", pipeline, exc_info=error)
+        return cls(pipeline, "it failed", "This is an internal error; the terminal has the details.")
+
 
 @dataclass(frozen=True, slots=True)
 class Reason:
@@ -155,12 +163,11 @@ class SearchService:
         self.index = Index.open(index)
         self.pipelines = Pipelines(self.index, pipelines_file, models)
         self._asked = asked
-        self._opened: dict[str, Future[Pipeline]] = {}
-        self._opening = threading.Lock()
+        self._opening = OpenPipelines(self.index, self.pipelines)
 
     def is_ready(self, pipeline: str) -> bool:
         """Whether a pipeline is open, so that a search starts at once."""
-        return pipeline in self._opened and self._opened[pipeline].done()
+        return self._opening.is_ready(pipeline)
 
     def search(self, question: str, pipeline: str, k: int = 10) -> Answer:
         """The k best passages. Raises `UsageError` for an empty question or an unknown pipeline.
@@ -180,7 +187,7 @@ class SearchService:
             )
         queries, two = [Query("question", question)], self._reranking(pipeline)
         depth = min(max(k, two.depth if two else DEPTH), len(self.index.passages))
-        first = self._open(two.of if two else pipeline)
+        first = self._opening.open(two.of if two else pipeline)
         ranking, seconds, stages = _timed(lambda: first(queries, depth))
         answer = self._answer(question, pipeline, ranking, k, seconds, stages)
         if two is None:
@@ -188,7 +195,7 @@ class SearchService:
             return
         before = replace(answer, first_stage=two.of, waiting=True)
         yield before
-        reranking = self._open(pipeline)
+        reranking = self._opening.open(pipeline)
         assert isinstance(reranking, Reranking)
         ranking, more_seconds, more_stages = _timed(lambda: reranking.rerank(queries, ranking, depth))
         answer = self._answer(question, pipeline, ranking, k, seconds + more_seconds, stages | more_stages)
@@ -218,24 +225,31 @@ class SearchService:
 
         Pipelines that re-rank answer twice: the first stage, for which their model is not needed, and the
         re-ranked order. Whatever is open is asked first, first stages before all; the others are opened
-        meanwhile, each on its own. Raises `UsageError` for an empty or too long question.
+        meanwhile, each on its own. What could not be opened is tried again for the next question. Raises
+        `UsageError` for an empty or too long question.
         """
         question = checked_question(question)
         stages = {name: self._stages(question, name, k) for name in pipelines}
         needed = {name: two.of if (two := self._reranking(name)) else name for name in pipelines}
+        opening: dict[str, Future[Pipeline]] = {}  # those that this question waits for
         while stages:
+            failed = [name for name in stages if has_failed(opening.get(needed[name]))]
             ready = [name for name in stages if self.is_ready(needed[name])]
             first_stages = [name for name in ready if self._reranking(needed[name]) is None]
-            if not first_stages:
-                opening = [self._start_opening(needed[name]) for name in stages]
+            if not (failed or first_stages):
+                for name in stages:
+                    if needed[name] not in opening:
+                        opening[needed[name]] = self._opening.start(needed[name])
                 if not ready:
-                    wait(opening, return_when=FIRST_COMPLETED)
+                    wait([opening[needed[name]] for name in stages], return_when=FIRST_COMPLETED)
                     continue
-            name = [*first_stages, *ready][0]
+            name = [*failed, *first_stages, *ready][0]
             try:
+                if name in failed:
+                    opening[needed[name]].result()  # raises
                 answer = next(stages[name])
-            except LinkseekError as error:
-                yield Failure(name, error.message, error.hint)
+            except Exception as error:
+                yield Failure.of(name, error)
                 del stages[name]
                 continue
             needed[name] = name
@@ -256,7 +270,7 @@ class SearchService:
                 "The index may have been built again since this address was shared.",
             )
         hit = self._hit(0, row, 0.0, question, self._known(question))
-        opened = {name: self._open(name) for name in pipelines}
+        opened = {name: self._opening.open(name) for name in pipelines}
         features = {
             name: pipeline.explain(Query("question", question), row)
             for name, pipeline in opened.items()
@@ -276,8 +290,7 @@ class SearchService:
 
     def warm(self, pipelines: Sequence[str]) -> None:
         """Open pipelines in the background, so that the first question need not wait for them."""
-        for name in pipelines:
-            self._start_opening(name)
+        self._opening.warm(pipelines)
 
     @cached_property
     def mining(self) -> Mining:
@@ -285,33 +298,6 @@ class SearchService:
         from linkseek.app.around.training_data import Mining
 
         return Mining(self.index, self.topology)
-
-    def _open(self, name: str) -> Pipeline:
-        """A pipeline, ready to run. One that cannot be opened is tried again by the next question."""
-        opened = self._start_opening(name)
-        try:
-            return opened.result()
-        except BaseException:
-            self._opened.pop(name, None)
-            raise
-
-    def _start_opening(self, name: str) -> Future[Pipeline]:
-        """Open a pipeline in a thread of its own, and its members in others."""
-        with self._opening:  # two visitors must not load the same model twice
-            for part in self.pipelines.parts(name):
-                if part not in self._opened:
-                    self._opened[part] = _OPENERS.submit(self._open_and_run, part)
-            return self._opened[name]
-
-    def _open_and_run(self, name: str) -> Pipeline:
-        """The first run of a pipeline is slower than the others; of one that re-ranks, a pair is enough."""
-        pipeline = self.pipelines.open(name)
-        queries = [Query("first", self.index.passages[0].text[:100])] if len(self.index.passages) else []
-        if isinstance(pipeline, Reranking):
-            pipeline.rerank(queries, pipeline.first(queries, 1), 1)
-        else:
-            pipeline(queries, 1)
-        return pipeline
 
     def _hit(self, rank: int, row: int, score: float, question: str, known: Known) -> Hit:
         passage = self.index.passages[row]

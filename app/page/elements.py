@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import streamlit as st
@@ -9,7 +12,10 @@ import streamlit as st
 from linkseek.app.page.context import Context
 from linkseek.app.report.text import excerpt
 from linkseek.app.web.rendering import render
+from linkseek.indexer.base.errors import LinkseekError
 from linkseek.indexer.base.text import harmless
+
+_log = logging.getLogger(__name__)
 
 _MAX_TITLE = 80  # characters of a part
 
@@ -38,6 +44,24 @@ def show(template: str, **values: Any) -> None:
 def show_error(message: str, hint: str = "") -> None:
     """An error, and what to do about it."""
     show("notice.html", message=message, hint=hint)
+
+
+@contextmanager
+def shown_errors(what: str) -> Iterator[None]:
+    """Show errors in the place of a part of the page; those that are faults of the program are also logged.
+
+    what: the part, for the message.
+    """
+    try:
+        yield
+    except LinkseekError as error:
+        show_error(error.message, error.hint)
+    except Exception:
+        _log.exception("%s could not be shown", what)
+        show_error(
+            f"{what} could not be shown",
+            "This is an internal error; the terminal has the details. Going back may help.",
+        )
 
 
 def invite(title: str, text: str) -> None:

@@ -9,7 +9,15 @@ from functools import partial
 import streamlit as st
 
 from linkseek.app.page.context import Context
-from linkseek.app.page.elements import invite, set_title, show, show_drawing, show_error, show_no_index
+from linkseek.app.page.elements import (
+    invite,
+    set_title,
+    show,
+    show_drawing,
+    show_error,
+    show_no_index,
+    shown_errors,
+)
 from linkseek.app.pipeline_kinds import GROUPS
 from linkseek.app.service import Answer, Failure, SearchService, checked_question
 from linkseek.app.web import navigation
@@ -23,9 +31,8 @@ from linkseek.app.web.addresses import (
 )
 from linkseek.app.web.link_graph import link_graph
 from linkseek.app.web.rank_chart import SELECTION, rank_chart
-from linkseek.app.web.rendering import plain_label, render
-from linkseek.app.web.views import answer_html, evidence_html, waiting_html, why_html
-from linkseek.indexer.base.errors import LinkseekError
+from linkseek.app.web.rendering import plain_label
+from linkseek.app.web.views import answer_html, evidence_html, failed_html, waiting_html, why_html
 
 _LAST_VIEW, _ANSWERS, _TURN, _CLICKS = "last view", "answers", "turn of suggestions", "clicks on the chart"
 _CHOSEN, _NOTE = "chosen pipelines", "note on pipelines"
@@ -215,8 +222,9 @@ def show_answers(context: Context, service: SearchService, view: SearchView) -> 
     for result in service.answers(view.question, missing, view.k) if missing else ():
         if isinstance(result, Failure):
             known.pop(result.pipeline, None)
-            message = f"{result.pipeline}: {result.message}"
-            columns[result.pipeline].html(render("notice.html", message=message, hint=result.hint))
+            with columns[result.pipeline].container():
+                st.html(failed_html(result, service.pipelines.describe(result.pipeline)))
+                st.button("Try again", key=f"try again: {result.pipeline}")
         else:
             known[result.pipeline] = result
             show_column(result, [])
@@ -255,15 +263,12 @@ def show_why(context: Context, service: SearchService, view: SearchView, answers
 
     @st.dialog("Why this passage?", width="large", on_dismiss=close_why)
     def dialog() -> None:
-        try:
+        with shown_errors("the evidence"):
             reason = service.why(view.question, view.why, [answer.pipeline for answer in answers])
-        except LinkseekError as error:
-            show_error(error.message, error.hint)
-            return
-        st.html(why_html(reason, answers, context.name))
-        graph = link_graph(reason.links, context.name)
-        if graph:
-            show_drawing(graph, "graph")
-        st.html(evidence_html(reason, context.name))
+            st.html(why_html(reason, answers, context.name))
+            graph = link_graph(reason.links, context.name)
+            if graph:
+                show_drawing(graph, "graph")
+            st.html(evidence_html(reason, context.name))
 
     dialog()

@@ -11,7 +11,7 @@ from linkseek.app.report.finished import Report, Summary
 from linkseek.app.report.render import html_sections
 from linkseek.app.report.sections import opening, sections
 from linkseek.app.report.text import moment, with_unit
-from linkseek.app.service import Answer, Hit, Reason
+from linkseek.app.service import Answer, Failure, Hit, Reason
 from linkseek.app.web.addresses import ArticleView, EvaluationView, SearchView, article_address
 from linkseek.app.web.rendering import render
 
@@ -25,6 +25,11 @@ _MAX_LISTED = 12
 def waiting_html(pipeline: str, description: str, status: str) -> str:
     """The column of a pipeline that has not answered yet."""
     return render("waiting.html", pipeline=pipeline, description=description, status=status)
+
+
+def failed_html(failure: Failure, description: str) -> str:
+    """The column of a pipeline that has no answer."""
+    return render("failed.html", failure=failure, description=description)
 
 
 def answer_html(

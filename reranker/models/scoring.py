@@ -19,6 +19,7 @@ from linkseek.reranker.pair_texts import PairFormat, Readable
 from linkseek.retriever.models.biencoder import BiEncoder, open_biencoder
 from linkseek.retriever.models.engine import Engine, open_engine
 from linkseek.retriever.models.folders import model_sha256
+from linkseek.retriever.models.library import LIBRARIES
 from linkseek.retriever.models.locations import (
     BI_ENCODER,
     DEFAULT_ENCODER,
@@ -89,9 +90,10 @@ def open_scorer(name: str, device: str = "auto", precision: Precision = "auto") 
     if not is_here(model, CROSS_ENCODER) and model in (DEFAULT_ENCODER, *shipped_models(BI_ENCODER)):
         raise bi_encoder_error(model)
     if is_baseline(Path(model)):
-        from linkseek.reranker.baselines.folders import open_baseline
+        with LIBRARIES:
+            from linkseek.reranker.baselines.folders import open_baseline
 
-        return Scorer(open_baseline(model, device))
+            return Scorer(open_baseline(model, device))
     return Scorer(open_engine(CROSS_ENCODER, load_cross_encoder, model, device, precision))
 
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from linkseek.indexer.base.errors import InputError
 from linkseek.retriever.links.sentences import Span
 from linkseek.retriever.models.bases import open_base
-from linkseek.retriever.models.library import quiet
+from linkseek.retriever.models.library import LIBRARIES, quiet
 
 _MAX_WEIGHTS = 1 << 20  # B * L * L of a batch; 48 MB for a layer of twelve heads
 _HINT = "Choose an encoder with self-attention whose weights transformers can return, such as a BERT."
@@ -48,10 +48,14 @@ class Attentions:
 
     def __init__(self, name: str) -> None:
         """Raises `InputError` if it cannot be opened or returns no attentions."""
+        self._name = name
+        with LIBRARIES:
+            self._open()
+
+    def _open(self) -> None:
         import torch  # takes seconds, which listing the objectives should not
 
-        model: Any = open_base(name)
-        self._name = name
+        model: Any = open_base(self._name)
         self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         try:
             self._model = model[0].model.eval().to(self._device)
@@ -62,7 +66,7 @@ class Attentions:
             self.of([("a", None)])
         except (AttributeError, NotImplementedError, TypeError, ValueError) as error:
             raise InputError(
-                f"encoder {name}: it gives no attentions ({type(error).__name__}: {error})", _HINT
+                f"encoder {self._name}: it gives no attentions ({type(error).__name__}: {error})", _HINT
             ) from None
 
     def of(self, texts: Sequence[tuple[str, Span | None]]) -> list[Attended | None]:

@@ -25,6 +25,7 @@ from linkseek.indexer.base.devices import cuda_devices
 from linkseek.indexer.encoding.batches import Parallel, Tokens
 from linkseek.retriever.models.facts import ModelFacts, open_tokenizer, padded
 from linkseek.retriever.models.folders import is_static, model_sha256
+from linkseek.retriever.models.library import LIBRARIES
 from linkseek.retriever.models.locations import Kind, Precision, find_model
 
 if TYPE_CHECKING:
@@ -94,9 +95,10 @@ def open_engine(
     sha256 = model_sha256(folder, kind.tower)
     gpus = cuda_devices(device)
     if is_static(folder):
-        from linkseek.retriever.models.static_engine import open_static
+        with LIBRARIES:
+            from linkseek.retriever.models.static_engine import open_static
 
-        facts, static, parallel = open_static(name, folder, kind.tower)
+            facts, static, parallel = open_static(name, folder, kind.tower)
         return Opened(name, sha256, facts, static, parallel, large_batches=True)
     if not gpus:
         from linkseek.retriever.models.openvino_engine import open_on_cpu
@@ -106,11 +108,13 @@ def open_engine(
         key = f"{sha256[:32]}-{kind.library}"
         facts, forward = open_on_cpu(lambda: load(folder, name), key, precision, threads, streams)
         return Opened(name, sha256, facts, forward, Parallel(batches=streams))
-    chain, facts = load(folder, name)
+    with LIBRARIES:
+        chain, facts = load(folder, name)
+        forward = torch_forward(chain, facts, gpus[0], precision)
     parallel = on_gpu(len(gpus))
     if reopen:
         parallel = replace(parallel, devices=[reopen(gpu) for gpu in gpus[1:]])
-    return Opened(name, sha256, facts, torch_forward(chain, facts, gpus[0], precision), parallel)
+    return Opened(name, sha256, facts, forward, parallel)
 
 
 def torch_forward(chain: ModuleChain, facts: ModelFacts, device: str, precision: Precision) -> TorchForward:

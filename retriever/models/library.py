@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +23,14 @@ Opened = TypeVar("Opened")
 ONLY_LOCAL: dict[str, Any] = {"trust_remote_code": False, "local_files_only": True}
 """Options of the libraries' readers: no code, and no network, of the folder's choice."""
 
+LIBRARIES = threading.RLock()
+"""Hold it while torch, transformers, sentence-transformers or peft are imported, read a model or convert one.
+
+None of that is safe in several threads: imports of parts of transformers that meet half-way fail, its readers
+replace functions and the default type of torch for the whole process, tracers take the names of each other's
+modules, and `quiet` restores what it has found. A model that was converted before needs none of it.
+"""
+
 _MOST_TOKENS = 1 << 17  # of models that name no length
 
 TITLE_SEPARATOR = "title_separator"
@@ -32,7 +41,8 @@ TITLE_SEPARATOR = "title_separator"
 def quiet() -> Iterator[None]:
     """Silence the libraries' loading bars, tracer warnings and deprecations, and keep them off the network.
 
-    peft, for example, asks the Hub for the base of adapters when it saves them.
+    peft, for example, asks the Hub for the base of adapters when it saves them. All threads are silenced, so
+    hold `LIBRARIES` where others may do the same.
     """
     from huggingface_hub import constants
     from transformers.utils import logging as transformers_logging
@@ -60,11 +70,11 @@ def from_folder(
 ) -> Opened:
     """Have a library read a model's folder, after checking that it is only data; all are read here.
 
-    reader: such as `AutoTokenizer.from_pretrained`. name, hint, fault: for messages. Raises `InputError` if
-    the folder names code, is damaged, or holds weights that are not finite.
+    reader: such as `AutoTokenizer.from_pretrained`. name, hint, fault: for messages. One is read at a time.
+    Raises `InputError` if the folder names code, is damaged, or holds weights that are not finite.
     """
     check_only_data(folder)
-    with _usable(f"{name}: {fault or f'{folder} cannot be loaded'}", hint):
+    with LIBRARIES, _usable(f"{name}: {fault or f'{folder} cannot be loaded'}", hint):
         opened = reader(str(folder), **options)
     _check_finite(opened, name)
     return opened

@@ -18,7 +18,6 @@ import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
-from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,9 +25,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from linkseek.indexer.base.once import Once
 from linkseek.indexer.files.hashes import file_sha256
 from linkseek.retriever.models.facts import Features, ModelFacts
-from linkseek.retriever.models.library import quiet
+from linkseek.retriever.models.library import LIBRARIES, quiet
 from linkseek.retriever.models.locations import cache_folder
 
 if TYPE_CHECKING:
@@ -38,16 +38,21 @@ _CONVERSION = 2  # to be raised whenever the same files are converted into anoth
 _CONVERTED = ("model.xml", "model.bin")
 
 
-@cache
-def _core() -> Any:
-    """OpenVINO, once for the process.
-
-    It gives the thread that opens it a stack for signals, and frees that again when it is closed. If another
-    thread closes it, such as by garbage collection, the next signal, such as Ctrl-C, ends the process.
-    """
+def _open_core() -> Any:
     import openvino
 
+    # The first array made from a tensor initialises OpenVINO's binding, once. Two threads that do this at
+    # the same time deadlock: one waits for the other's initialisation, which waits for the GIL.
+    np.array(openvino.Tensor(openvino.Type.i64, openvino.Shape([1])).data)
     return openvino.Core()
+
+
+_core = Once(_open_core)
+"""OpenVINO, once for the process, whichever threads ask first.
+
+It gives the thread that opens it a stack for signals, and frees that again when it is closed. If another
+thread closes it, such as by garbage collection, the next signal, such as Ctrl-C, ends the process.
+"""
 
 
 def cpu_multiplies_bfloat16() -> bool:
@@ -60,8 +65,6 @@ class OpenVinoForward:
 
     def __init__(self, converted: Any, precision: str, threads: int, streams: int) -> None:
         """precision: float32, bfloat16, or auto: bfloat16 where the processor multiplies it."""
-        import openvino
-
         if precision == "auto":
             precision = "bfloat16" if cpu_multiplies_bfloat16() else "float32"
         settings = {
@@ -70,9 +73,6 @@ class OpenVinoForward:
             "NUM_STREAMS": str(streams),
         }
         compiled = _core().compile_model(converted, "CPU", settings)
-        # The first array made from a tensor initialises OpenVINO's binding, once. Two threads that do this at
-        # the same time deadlock: one waits for the other's initialisation, which waits for the GIL.
-        np.array(openvino.Tensor(openvino.Type.i64, openvino.Shape([1])).data)
         self._requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
         for _ in range(streams):
             self._requests.put(compiled.create_infer_request())
@@ -96,31 +96,35 @@ class OpenVinoForward:
 def open_on_cpu(
     load: Callable[[], tuple[ModuleChain, ModelFacts]], key: str, precision: str, threads: int, streams: int
 ) -> tuple[ModelFacts, OpenVinoForward]:
-    """A model's facts, and the model itself: from the cache, or loaded and converted.
+    """A model's facts, and the model itself: from the cache, or loaded and converted, one model at a time.
 
     key: its name in the cache, of which the hash of the model's files is a part.
     """
     cached = cache_folder() / f"{key}-{_CONVERSION}-openvino-{version('openvino')}"
-    converted: Any = None
-    # A cache that is damaged or cannot be written is treated as missing.
-    with suppress(OSError, RuntimeError, ValueError, TypeError, KeyError):
-        converted, facts = _read_conversion(cached)
-    if converted is None:
-        chain, facts = load()
-        converted = _convert(chain, facts)
-        with suppress(OSError, RuntimeError):
-            _write_conversion(cached, converted, facts)
+    conversion = _read_conversion(cached)
+    if conversion is None:
+        with LIBRARIES:
+            conversion = _read_conversion(cached)  # another thread may have written it meanwhile
+            if conversion is None:
+                chain, facts = load()
+                conversion = _convert(chain, facts), facts
+                with suppress(OSError, RuntimeError):  # a cache that cannot be written
+                    _write_conversion(cached, *conversion)
+    converted, facts = conversion
     return facts, OpenVinoForward(converted, precision, threads, streams)
 
 
-def _read_conversion(folder: Path) -> tuple[Any, ModelFacts]:
-    record = json.loads((folder / "facts.json").read_bytes())
-    if any(file_sha256(folder / file) != record["sha256"][file] for file in _CONVERTED):
-        raise ValueError(f"{folder}: altered")
-    return _core().read_model(folder / "model.xml"), ModelFacts(**record["facts"])
+def _read_conversion(folder: Path) -> tuple[Any, ModelFacts] | None:
+    """A model in the cache; None if it is missing or damaged."""
+    with suppress(OSError, RuntimeError, ValueError, TypeError, KeyError):
+        record = json.loads((folder / "facts.json").read_bytes())
+        if all(file_sha256(folder / file) == record["sha256"][file] for file in _CONVERTED):
+            return _core().read_model(folder / "model.xml"), ModelFacts(**record["facts"])
+    return None
 
 
 def _write_conversion(folder: Path, converted: Any, facts: ModelFacts) -> None:
+    """Publish a model in the cache atomically. One that another process has published meanwhile stays."""
     import openvino
 
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -129,8 +133,9 @@ def _write_conversion(folder: Path, converted: Any, facts: ModelFacts) -> None:
         openvino.save_model(converted, temporary / "model.xml", compress_to_fp16=False)
         hashes = {file: file_sha256(temporary / file) for file in _CONVERTED}
         (temporary / "facts.json").write_text(json.dumps({"facts": asdict(facts), "sha256": hashes}), "utf-8")
-        shutil.rmtree(folder, ignore_errors=True)
-        temporary.rename(folder)
+        if _read_conversion(folder) is None:
+            shutil.rmtree(folder, ignore_errors=True)
+            temporary.rename(folder)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 

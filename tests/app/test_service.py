@@ -8,11 +8,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import orjson
 import pytest
-from small_index import HOSTILE_TEXT, HOSTILE_TITLE, WordEncoder, build
+from small_index import HOSTILE_TEXT, HOSTILE_TITLE, WordEncoder, WordScorer, build
 
 from linkseek.app import service as module
 from linkseek.app.around.known_questions import KnownQuestions
 from linkseek.app.pipeline_kinds import RerankEntry
+from linkseek.app.pipelines import Models
 from linkseek.app.service import (
     MAX_QUESTION_CHARACTERS,
     Failure,
@@ -146,6 +147,98 @@ def test_a_model_that_cannot_be_loaded_is_tried_again(built_index, monkeypatch):
     assert service.search("river", "dense").hits
 
 
+@pytest.fixture
+def opens_at_second_try(built_index, monkeypatch):
+    """A service whose encoder fails once with an error that nobody foresaw; the attempts."""
+    attempts = []
+
+    def open_encoder(location):
+        attempts.append(location)
+        if len(attempts) == 1:
+            raise ZeroDivisionError("half-way")
+        return WordEncoder()
+
+    monkeypatch.setattr("linkseek.app.pipelines._open_biencoder", open_encoder)
+    return SearchService(built_index), attempts
+
+
+def test_any_failure_is_that_of_its_column_and_is_tried_again(opens_at_second_try, caplog):
+    service, attempts = opens_at_second_try
+    by_name = {answer.pipeline: answer for answer in service.answers("river", ["dense", "bm25", "ql"], 3)}
+    assert by_name["bm25"].hits and by_name["ql"].hits
+    failure = by_name["dense"]
+    assert isinstance(failure, Failure) and "internal error" in failure.hint
+    assert "half-way" not in failure.message + failure.hint
+    assert "Traceback" in caplog.text and "half-way" in caplog.text and "'dense'" in caplog.text
+    assert service.is_ready("bm25") and not service.is_ready("dense") and len(attempts) == 1
+    [answer] = service.answers("river", ["dense"], 3)
+    assert answer.hits and service.is_ready("dense") and len(attempts) == 2
+
+
+def test_a_search_that_fails_in_any_way_is_that_of_its_column(service, caplog):
+    def broken(queries, k):
+        raise MemoryError
+
+    service.search("river", "ql")
+    service._opening._opened["ql"] = Future()
+    service._opening._opened["ql"].set_result(broken)
+    answers = {answer.pipeline: answer for answer in service.answers("river", ["ql", "bm25", "dense"], 3)}
+    assert isinstance(answers["ql"], Failure) and "MemoryError" in caplog.text
+    assert answers["bm25"].hits and answers["dense"].hits
+
+
+def test_what_fails_in_the_background_is_tried_again_before_anybody_asks(opens_at_second_try, caplog):
+    service, attempts = opens_at_second_try
+    service.warm(["dense", "bm25"])
+    until = time.monotonic() + 60
+    while not (service.is_ready("dense") and service.is_ready("bm25")):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    assert len(attempts) == 2 and "half-way" in caplog.text
+
+
+def test_what_always_fails_in_the_background_fails_no_first_question(built_index, monkeypatch):
+    """The last failure of the background is forgotten: the first question has an attempt of its own."""
+    attempts, working = [], threading.Event()
+
+    def open_encoder(location):
+        attempts.append(location)
+        if not working.is_set():
+            raise ZeroDivisionError
+        return WordEncoder()
+
+    monkeypatch.setattr("linkseek.app.pipelines._open_biencoder", open_encoder)
+    service = SearchService(built_index)
+    service.warm(["dense"])
+    until = time.monotonic() + 60
+    while len(attempts) < 2 or service._opening._opened:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    working.set()
+    [answer] = service.answers("river", ["dense"], 3)
+    assert answer.hits and len(attempts) == 3
+
+
+def test_any_number_of_waiting_models_hold_up_no_words(built_index, tmp_path, monkeypatch):
+    """Twenty pipelines whose models are being loaded, and the BM25 of another visitor."""
+    loaded = threading.Event()
+
+    def open_scorer(*wanted):
+        assert loaded.wait(60)
+        return WordScorer()
+
+    names = [f"slow{number}" for number in range(20)]
+    tables = [f'[{name}]\nrerank = "bi-encoder:hlp"\nof = "ql"\n' for name in names]
+    (tmp_path / "slow.toml").write_text("".join(tables), "utf-8")
+    service = SearchService(built_index, tmp_path / "slow.toml", Models(None, open_scorer))
+    service.warm(names)
+    try:
+        with ThreadPoolExecutor(1) as visitor:
+            assert visitor.submit(service.search, "river", "bm25").result(30).hits
+    finally:
+        loaded.set()
+
+
 def test_a_waiting_model_does_not_hold_up_others(built_index, monkeypatch):
     loading, loaded = threading.Event(), threading.Event()
 
@@ -211,8 +304,8 @@ class Backwards:
 def two_stages(service):
     """The pipeline "turned" re-ranks bm25's first three backwards."""
     service.pipelines.entries["turned"] = RerankEntry(rerank="models/x", of="bm25", depth=3)
-    service._opened["turned"] = Future()
-    service._opened["turned"].set_result(Reranking(service.pipelines.open("bm25"), Backwards()))
+    service._opening._opened["turned"] = Future()
+    service._opening._opened["turned"].set_result(Reranking(service.pipelines.open("bm25"), Backwards()))
     return service
 
 
@@ -238,7 +331,7 @@ def test_a_second_stage_that_fails(two_stages):
     def broken(*_):
         raise InputError("the model is gone", "Get it back.")
 
-    two_stages._opened["turned"].result().rerank = broken
+    two_stages._opening._opened["turned"].result().rerank = broken
     answers = list(two_stages.answers("river", ["turned", "dense"], 2))
     assert [type(answer).__name__ for answer in answers] == ["Answer", "Answer", "Failure"]
     assert answers[2] == Failure("turned", "the model is gone", "Get it back.")

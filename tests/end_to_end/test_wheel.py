@@ -38,12 +38,26 @@ def test_the_wheel_holds_the_packages_and_what_comes_with_them(wheel: Path) -> N
     assert len(others) == 1 and others.pop().endswith(".dist-info")
 
 
+FIRST_VISIT = """
+import sys
+from pathlib import Path
+from linkseek.app.pipelines import Pipelines
+from linkseek.indexer.index import Index
+pipelines = Pipelines(Index.open(Path("index/sample")))
+assert pipelines.first_visit == ("bm25", "dense", "hlp", "best")
+for name in pipelines.first_visit:
+    pipelines.open(name)
+assert "sentence_transformers" not in sys.modules, "a model was converted"
+"""
+
+
 def test_the_demo_runs_from_the_wheel_in_an_empty_folder(wheel: Path, tmp_path: Path) -> None:
     target, empty = tmp_path / "site", tmp_path / "empty"
     empty.mkdir()
     options = ["--no-deps", "--no-index", "--target", target]
     subprocess.run([sys.executable, "-m", "pip", "install", "-q", *options, wheel], check=True)
-    environment = os.environ | {"PYTHONPATH": str(target), "COLUMNS": "160"}
+    own = {"PYTHONPATH": str(target), "COLUMNS": "160", "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    environment = os.environ | own
 
     def linkseek(*words: str) -> str:
         done = subprocess.run(
@@ -60,6 +74,8 @@ def test_the_demo_runs_from_the_wheel_in_an_empty_folder(wheel: Path, tmp_path: 
     printed = linkseek("demo")
     assert all(word in printed for word in words)
     assert {path.name for path in empty.iterdir()} == {"index", "results"}
+    opened = subprocess.run([sys.executable, "-c", FIRST_VISIT], cwd=empty, env=environment, check=False)
+    assert opened.returncode == 0, "the demo has left a model of the first visit to be converted"
     assert "Mercury" in linkseek("search", "How long does Mercury take to go around the Sun?")
     described = linkseek("evaluate", "--list-test-sets")
     assert "sample" in described

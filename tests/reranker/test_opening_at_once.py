@@ -1,0 +1,84 @@
+"""Models that are opened for the first time in several threads, or by several processes, at the same time.
+
+Each runs in a process of its own, which has imported no library yet, on an empty cache of converted models.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from command import ROOT
+
+IN_THREADS = """
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+def encode(name):
+    at_once.wait()
+    from linkseek.retriever.models.biencoder import open_biencoder
+    return open_biencoder(name, streams=1).encode_queries(["a question"]).shape
+
+def score(name):
+    at_once.wait()
+    from linkseek.reranker.models.scoring import open_scorer
+    return open_scorer(name).score(["a question"], ["a passage"]).shape
+
+models = [(encode, "all-MiniLM-L6-v2"), (score, "answers"), (encode, "hlp"), (score, "squad")]
+at_once = threading.Barrier(len(models))
+with ThreadPoolExecutor(len(models)) as threads:
+    opened = [threads.submit(*model) for model in models]
+assert [each.result() for each in opened] == [(1, 384), (1,), (1, 384), (1,)]
+"""
+
+IN_A_PROCESS = """
+import sys
+from linkseek.reranker.models.scoring import open_scorer
+print(open_scorer("answers").score(["a question"], ["a passage"]).tolist())
+print("converted" if "sentence_transformers" in sys.modules else "read from the cache")
+"""
+
+
+def start(script: str, cache: Path) -> subprocess.Popen[str]:
+    environment = os.environ | {"XDG_CACHE_HOME": str(cache), "PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(
+        [sys.executable, "-c", script],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def output(process: subprocess.Popen[str]) -> list[str]:
+    out, errors = process.communicate(timeout=600)
+    assert process.returncode == 0, errors
+    return out.splitlines()
+
+
+def entries(cache: Path) -> list[Path]:
+    return sorted((cache / "linkseek").iterdir())
+
+
+def test_models_in_four_threads(tmp_path: Path) -> None:
+    """Importing transformers, and tracing a model, are safe in one thread at a time only."""
+    output(start(IN_THREADS, tmp_path))
+    assert len(entries(tmp_path)) == 4
+    assert all((entry / "facts.json").is_file() for entry in entries(tmp_path))
+
+
+def test_a_model_in_two_processes(tmp_path: Path) -> None:
+    """Both convert it, one publishes it, and a damaged entry is replaced."""
+    both = [start(IN_A_PROCESS, tmp_path) for _ in range(2)]
+    scores = [output(process)[0] for process in both]
+    assert scores[0] == scores[1]
+    [entry] = entries(tmp_path)
+    assert output(start(IN_A_PROCESS, tmp_path)) == [scores[0], "read from the cache"]
+    with (entry / "model.bin").open("r+b") as file:
+        file.write(b"damaged")
+    assert output(start(IN_A_PROCESS, tmp_path)) == [scores[0], "converted"]
+    assert entries(tmp_path) == [entry]
+    assert output(start(IN_A_PROCESS, tmp_path)) == [scores[0], "read from the cache"]
