@@ -310,9 +310,49 @@ def test_one_pipeline_fails_and_the_other_answers(page, monkeypatch):
 
     monkeypatch.setattr("linkseek.app.pipelines._open_biencoder", open_encoder)
     test = ask(page(pipelines=TWO), "river")
-    assert len(columns(test)) == 1
-    [notice] = notices(test)
-    assert "Hybrid-weighted: encoder &lt;words&gt;: gone" in notice and "Get it back." in notice
+    bm25, hybrid = columns(test)
+    assert bm25.all("h3") and not bm25.all(".ls-notice")
+    assert (hybrid.all("h2"), hybrid.all("h3")) == (["hybrid-weighted"], [])
+    assert hybrid.all(".ls-notice p") == ["Hybrid-weighted: encoder <words>: gone", "Get it back."]
+    assert not notices(test)
+
+
+def test_a_fault_in_one_column_is_shown_there_and_is_tried_again(page, monkeypatch, caplog):
+    """Any error: no traceback is shown, the other columns are compared, and a button opens it again."""
+    attempts = []
+
+    def open_encoder(location):
+        attempts.append(location)
+        if len(attempts) == 1:
+            raise ZeroDivisionError("half-way")
+        return WordEncoder()
+
+    monkeypatch.setattr("linkseek.app.pipelines._open_biencoder", open_encoder)
+    monkeypatch.setattr(service.SearchService, "warm", lambda self, pipelines: None)
+    test = ask(page(pipelines=["bm25", "dense", "ql"]), "river")
+    bm25, dense, ql = columns(test)
+    assert dense.all(".ls-notice p") == [
+        "Dense: it failed",
+        "This is an internal error; the terminal has the details.",
+    ]
+    assert len(bm25.all(".ls-other")) == len(bm25.all("h3")) == len(ql.all("h3")) > 0
+    assert "half-way" not in "".join(bodies(test)) and "half-way" in caplog.text
+    [again] = [button for button in test.button if button.label == "Try again"]
+    again.click()
+    bm25, dense, ql = columns(run(test))
+    assert dense.all("h3") and not dense.all(".ls-notice") and len(attempts) == 2
+    assert "Try again" not in [button.label for button in test.button]
+    assert len(bm25.all(".ls-other")) == 2 * len(bm25.all("h3"))
+
+
+def test_a_fault_in_the_evidence_is_shown_in_its_place(page, monkeypatch, caplog):
+    def broken(*_):
+        raise ZeroDivisionError("half-way")
+
+    monkeypatch.setattr(service.SearchService, "why", broken)
+    test = page(q="volcano", pipelines=["bm25"], why="Naples#0")
+    assert "The evidence could not be shown" in notices(test)[0] and "half-way" in caplog.text
+    assert len(columns(test)) == 1 and "half-way" not in "".join(bodies(test))
 
 
 @pytest.mark.parametrize(

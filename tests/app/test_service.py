@@ -232,11 +232,11 @@ def test_any_number_of_waiting_models_hold_up_no_words(built_index, tmp_path, mo
     (tmp_path / "slow.toml").write_text("".join(tables), "utf-8")
     service = SearchService(built_index, tmp_path / "slow.toml", Models(None, open_scorer))
     service.warm(names)
-    try:
-        with ThreadPoolExecutor(1) as visitor:
+    with ThreadPoolExecutor(1) as visitor:
+        try:
             assert visitor.submit(service.search, "river", "bm25").result(30).hits
-    finally:
-        loaded.set()
+        finally:
+            loaded.set()
 
 
 def test_a_waiting_model_does_not_hold_up_others(built_index, monkeypatch):
