@@ -66,7 +66,7 @@ class Hit:
     """A result of a pipeline.
 
     marks, answers: spans of the text with the question's words, and with its answers. relevant: whether
-    the passage contains an answer, None if that is unknown. before: its place before re-ranking.
+    the passage contains an answer, None if that is unknown.
     """
 
     rank: int
@@ -80,7 +80,6 @@ class Hit:
     row: int = -1
     answers: tuple[Span, ...] = ()
     relevant: bool | None = None
-    before: Place | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +87,9 @@ class Answer:
     """The results of one pipeline for one question, and its time in seconds, in total and by stage.
 
     places: passage row -> its place, for more passages than `hits` has. first_stage: the name of the
-    pipeline that is re-ranked, if any. waiting: whether these are its results and re-ranking follows.
-    missing: partitions of the index that did not answer.
+    pipeline that is re-ranked, if any. before: passage row -> its place there, once it is re-ranked.
+    waiting: whether these are its results and re-ranking follows. missing: partitions of the index that did
+    not answer.
     """
 
     question: str
@@ -99,6 +99,7 @@ class Answer:
     stages: Mapping[str, float] = field(default_factory=dict)
     places: Mapping[int, Place] = field(default_factory=dict)
     first_stage: str | None = None
+    before: Mapping[int, Place] = field(default_factory=dict)
     waiting: bool = False
     missing: tuple[str, ...] = ()
 
@@ -199,8 +200,7 @@ class SearchService:
         assert isinstance(reranking, Reranking)
         ranking, more_seconds, more_stages = _timed(lambda: reranking.rerank(queries, ranking, depth))
         answer = self._answer(question, pipeline, ranking, k, seconds + more_seconds, stages | more_stages)
-        hits = tuple(replace(hit, before=before.places.get(hit.row)) for hit in answer.hits)
-        yield replace(answer, hits=hits, first_stage=two.of)
+        yield replace(answer, first_stage=two.of, before=before.places)
 
     def _reranking(self, pipeline: str) -> RerankEntry | None:
         """The entry of a pipeline that re-ranks another one; None for any other."""

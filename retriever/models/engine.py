@@ -108,13 +108,12 @@ def open_engine(
         key = f"{sha256[:32]}-{kind.library}"
         facts, forward = open_on_cpu(lambda: load(folder, name), key, precision, threads, streams)
         return Opened(name, sha256, facts, forward, Parallel(batches=streams))
-    with LIBRARIES:
-        chain, facts = load(folder, name)
-        forward = torch_forward(chain, facts, gpus[0], precision)
     parallel = on_gpu(len(gpus))
     if reopen:
         parallel = replace(parallel, devices=[reopen(gpu) for gpu in gpus[1:]])
-    return Opened(name, sha256, facts, forward, parallel)
+    with LIBRARIES:
+        chain, facts = load(folder, name)
+        return Opened(name, sha256, facts, torch_forward(chain, facts, gpus[0], precision), parallel)
 
 
 def torch_forward(chain: ModuleChain, facts: ModelFacts, device: str, precision: Precision) -> TorchForward:

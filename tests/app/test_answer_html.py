@@ -126,8 +126,8 @@ def test_movement_in_words(before, after, words):
 
 
 def test_two_stages_say_where_a_passage_stood():
-    found = replace(answer("ce", [7]).hits[0], before=Place(4, 8.25))
-    read = Reader(answer_html(Answer("q", "ce", (found,), 0, first_stage="bm25")))
+    found = answer("ce", [7], first_stage="bm25", before={7: Place(4, 8.25)})
+    read = Reader(answer_html(found))
     assert not read.all(".ls-score s")  # two scales next to each other would look like a discount
     assert read.all(".ls-score .ls-up") == ["▲3"]
     assert "Score 0.5000, 3 higher. Rank 4 and score 8.2500 before re-ranking" in read.words

@@ -60,8 +60,9 @@ def test_a_book_is_cut():
 
 
 def test_scores_of_every_pipeline_before_and_after():
-    found = replace(hit(), rank=1, score=9.5, before=Place(4, 2.25))
-    two = Answer("q", "ce", (found,), 0, places={5: Place(1, 9.5)}, first_stage="bm25")
+    """The passage is not among the shown ones of any pipeline."""
+    before = {5: Place(4, 2.25)}
+    two = Answer("q", "ce", (), 0, places={5: Place(1, 9.5)}, first_stage="bm25", before=before)
     one = Answer("q", "bm25", (), 0, places={5: Place(4, 2.25), 6: Place(1, 3.0)})
     none = Answer("q", "<b>", (), 0, places={6: Place(1, 3.0)})
     reason = Reason(hit(), NOTHING)

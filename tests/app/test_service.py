@@ -321,10 +321,11 @@ def test_two_stages_come_twice_and_first_stages_before_all(two_stages):
     assert list(last.stages) == ["search", "rerank"] and last.seconds > first.seconds
     assert len(last.places) == 3
     stood = two_stages.search("volcano river", "bm25", 3).hits  # the best three, and their scores turned
-    assert [hit.before.score for hit in last.hits] == sorted(hit.score for hit in stood)[:2]
-    assert [hit.score for hit in last.hits] == [-hit.before.score for hit in last.hits]
+    assert [last.before[hit.row].score for hit in last.hits] == sorted(hit.score for hit in stood)[:2]
+    assert [hit.score for hit in last.hits] == [-last.before[hit.row].score for hit in last.hits]
     for hit in last.hits:
-        assert stood[hit.before.rank - 1].passage_id == hit.passage_id
+        assert stood[last.before[hit.row].rank - 1].passage_id == hit.passage_id
+    assert last.before.keys() == last.places.keys()  # also of those that are not shown
 
 
 def test_a_second_stage_that_fails(two_stages):
