@@ -63,6 +63,24 @@ class ShardRows:
         self._arrays: dict[int, NDArray[np.float16]] = {}
         allow_open_files(len(shards))
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(rows, numbers of a vector)."""
+        return sum(shard.rows for shard in self._shards), self._dimension
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice) -> NDArray[np.float16]:
+        """The vectors of consecutive rows, float16 [n, d], read from start to end. Raises as `take`."""
+        start, stop, _ = rows.indices(len(self))
+        block = np.empty((max(stop - start, 0), self._dimension), np.float16)
+        for number, first in enumerate(self._first.tolist()):
+            low, high = max(start, first), min(stop, first + self._shards[number].rows)
+            if low < high:
+                block[low - start : high - start] = self._opened(number)[low - first : high - first]
+        return block
+
     def take(self, rows: NDArray[np.int64]) -> NDArray[np.float16]:
         """The vectors of ascending rows, float16 [n, d].
 
@@ -78,15 +96,19 @@ class ShardRows:
 
     def _array(self, number: int) -> NDArray[np.float16]:
         if number not in self._arrays:
-            shard = self._shards[number]
-            array = shard.open()
-            if array.shape != (shard.rows, self._dimension) or array.dtype != np.float16:
-                problem = f"{shard.path}: not {shard.rows:,} x {self._dimension} numbers in float16"
-                raise DamagedIndexError(problem, rebuild_hint(shard.path.parent.parent))
+            array = self._opened(number)
             mapping: Any = array.base
             mapping.madvise(mmap.MADV_RANDOM)
             self._arrays[number] = array
         return self._arrays[number]
+
+    def _opened(self, number: int) -> NDArray[np.float16]:
+        shard = self._shards[number]
+        array = shard.open()
+        if array.shape != (shard.rows, self._dimension) or array.dtype != np.float16:
+            problem = f"{shard.path}: not {shard.rows:,} x {self._dimension} numbers in float16"
+            raise DamagedIndexError(problem, rebuild_hint(shard.path.parent.parent))
+        return array
 
 
 def allow_open_files(count: int) -> None:
@@ -106,14 +128,17 @@ def shard_count(rows: int, shard_rows: int) -> int:
 
 
 def write_shard(folder: Path, number: int, first_row: int, vectors: NDArray[Any]) -> Shard:
-    """Store vectors [rows, d] as float16. Raises `InputError` if one is not finite as float16."""
+    """Store vectors [rows, d] as float16. Raises `InputError` if one is not finite as float16.
+
+    `encode_texts` has refused those that are not finite in float32.
+    """
     with np.errstate(over="ignore"):  # reported below
         halves = vectors.astype(np.float16)
     if not np.isfinite(halves).all():
         row = first_row + int(np.argmin(np.isfinite(halves).all(axis=1)))
         raise InputError(
             f"the encoder's vector of passage {row:,} is not finite or beyond float16's 65,504",
-            "Its weights are damaged, or it is not meant for half precision: use another --encoder.",
+            "Indexes hold vectors in half precision: use another --encoder, or one that scales its vectors.",
         )
     buffer = io.BytesIO()
     np.save(buffer, halves, allow_pickle=False)

@@ -231,6 +231,11 @@ class CompactIndex:
             scores[chunk], rows[chunk] = self._exact(vectors[chunk], best, k)
         return scores, rows
 
+    @property
+    def vectors(self) -> ShardRows:
+        """The vectors of all files, by row."""
+        return self._vectors
+
     def candidates(self, vectors: NDArray[np.float32], depth: int) -> NDArray[np.int64]:
         """The rows with the best scores by their codes, int64 [Q, depth], in any order.
 

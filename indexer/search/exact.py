@@ -13,12 +13,18 @@ tested on a GPU.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isfinite
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+
+from linkseek.indexer.base.errors import DamagedIndexError, MachineError
+from linkseek.indexer.base.text import byte_size
+from linkseek.indexer.encoding.shards import ShardRows
+from linkseek.indexer.search.faiss_tools import checked_queries
 
 _GROUP = 16  # rows
 _MORE_GROUPS = 32
@@ -31,16 +37,17 @@ _RESERVE = 2 << 30  # bytes of a GPU's memory
 class ExactSearch:
     """Vectors on one or several devices, searched by inner product."""
 
-    def __init__(self, vectors: NDArray[np.float16] | Tensor, devices: Sequence[str]) -> None:
+    def __init__(self, vectors: NDArray[np.float16] | Tensor | ShardRows, devices: Sequence[str]) -> None:
         """vectors: float16 [N, d], in memory, memory-mapped, or a tensor that is on the only device.
 
         Each device gets its part of the rows, and holds it if its memory is large enough; else, and on a CPU,
-        the vectors stay where they are and each search copies them in blocks.
+        the vectors stay where they are and each search copies them in blocks. Those of shards must be held.
+        Raises `MachineError` if a device cannot hold them, `DamagedIndexError` if one is not finite.
         """
         self._dimension = vectors.shape[1]
         bounds = np.linspace(0, len(vectors), len(devices) + 1).astype(int).tolist()
         self._parts = [
-            _Part(vectors[start:stop], start, torch.device(device))
+            _Part(vectors, start, stop, torch.device(device))
             for start, stop, device in zip(bounds[:-1], bounds[1:], devices, strict=True)
             if start < stop
         ]
@@ -54,8 +61,7 @@ class ExactSearch:
 
         vectors: float32 [Q, d].
         """
-        if vectors.shape[1] != self._dimension:
-            raise ValueError(f"vectors of {vectors.shape[1]} dimensions, the index has {self._dimension}")
+        vectors = checked_queries(vectors, self._dimension)
         rows = np.full((len(vectors), k), -1, np.int64)  # [Q, k]
         scores = np.full((len(vectors), k), -np.inf, np.float32)  # [Q, k]
         depth = min(k, self._rows)
@@ -74,13 +80,16 @@ class ExactSearch:
 
 
 class _Part:
-    """Rows [first, first + n) of the vectors, on one device."""
+    """Rows [start, stop) of the vectors, on one device."""
 
-    def __init__(self, vectors: NDArray[np.float16] | Tensor, first: int, device: torch.device) -> None:
-        self._vectors: Any = vectors
-        self._first = first
+    def __init__(
+        self, vectors: NDArray[np.float16] | Tensor | ShardRows, start: int, stop: int, device: torch.device
+    ) -> None:
+        self._vectors: Any = vectors if isinstance(vectors, ShardRows) else vectors[start:stop]
+        self._before = start if isinstance(vectors, ShardRows) else 0  # rows of `_vectors` before the part
+        self._first = start
         self._device = device
-        self._count: int = vectors.shape[0]
+        self._count = stop - start
         self._dimension: int = vectors.shape[1]
         self._type = torch.float32 if device.type == "cpu" else torch.float16
         self._bytes = _BLOCK[device.type]
@@ -88,21 +97,32 @@ class _Part:
             # Partial sums in half precision would exceed the bound of `_slack`.
             torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction = False
         held = None
-        if device.type == "cuda" and isinstance(vectors, np.ndarray):
-            free, _ = torch.cuda.mem_get_info(device)
-            if vectors.nbytes + _RESERVE < free:
-                held = torch.empty(vectors.shape, dtype=torch.float16, device=device)
+        if not isinstance(vectors, Tensor):
+            needed, free = 2 * self._count * self._dimension + _RESERVE, _free_bytes(device)
+            if needed < free:
+                shape = self._count, self._dimension
+                held = torch.empty(shape, dtype=torch.float16, device=device)
+            elif isinstance(vectors, ShardRows):
+                raise MachineError(
+                    f"{device} has {byte_size(free)} of free memory, its vectors need {byte_size(needed)}",
+                    "Use more GPUs, or search on the CPU.",
+                )
         self._longest = 0.0  # length of a vector
         block = max(1, self._bytes // (4 * self._dimension))
         for start in range(0, self._count, block):
             piece = self._block(start, start + block)
             if held is not None:
                 held[start : start + block] = piece
-            self._longest = max(self._longest, float(piece.float().norm(dim=1).max()))
-        self._vectors = vectors if held is None else held
+            # first, so that one that is not a number stays
+            self._longest = max(float(piece.float().norm(dim=1).max()), self._longest)
+        if not isfinite(self._longest):
+            raise DamagedIndexError("vectors that are not finite: the index was altered", "Build it again.")
+        if held is not None:
+            self._vectors, self._before = held, 0
 
     def _block(self, start: int, stop: int) -> Tensor:
         """Rows [start, stop) of the part, on its device, in the type of its products."""
+        start, stop = start + self._before, min(stop, self._count) + self._before
         if isinstance(self._vectors, Tensor):
             return self._vectors[start:stop].to(self._device, self._type)
         return torch.from_numpy(np.array(self._vectors[start:stop])).to(self._device, self._type)
@@ -189,6 +209,11 @@ class _Part:
         else:
             gathered = torch.from_numpy(self._vectors[places.cpu().numpy()])
         return gathered.to(self._device, torch.float32)
+
+
+def _free_bytes(device: torch.device) -> int:
+    """The memory that vectors may take; none of a CPU's, where they are mapped."""
+    return torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else 0
 
 
 def _directions(queries: Tensor) -> Tensor:

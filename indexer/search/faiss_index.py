@@ -33,9 +33,11 @@ from linkseek.indexer.search.compact import (
 from linkseek.indexer.search.exhaustive import exact_search
 from linkseek.indexer.search.faiss_tools import (
     Hits,
+    checked_queries,
     import_faiss,
     padded_result,
     reason,
+    set_parameters,
     size_limits,
     training_sample,
 )
@@ -262,9 +264,7 @@ class FaissIndex:
         vectors: float32 [Q, d]. parameters: FAISS's search parameters, such as nprobe or efSearch, or the
         candidates of a compact index; by default those of the manifest, else `search_parameters`.
         """
-        vectors = np.ascontiguousarray(vectors, np.float32)  # [Q, d]
-        if vectors.shape[1] != self.index.d:
-            raise ValueError(f"vectors of {vectors.shape[1]} dimensions, the index has {self.index.d}")
+        vectors = checked_queries(vectors, self.index.d)  # [Q, d]
         depth = min(k, len(self))
         with self._lock:
             values = self._set(parameters)
@@ -306,14 +306,8 @@ class FaissIndex:
         arguments = {}
         if isinstance(self.index, CompactIndex):
             arguments["candidates"] = values.pop("candidates")
-        try:
-            for name, value in values.items():
-                import_faiss().ParameterSpace().set_index_parameter(self.index, name, value)
-        except (RuntimeError, TypeError) as error:
-            raise UsageError(
-                f"this {self.manifest['factory']} index has no search parameter {name}",
-                "candidates belongs to compact indexes, nprobe to IVF, efSearch to HNSW.",
-            ) from error
+        if values:
+            set_parameters(import_faiss().ParameterSpace(), self.index, values, self.manifest["factory"])
         return arguments
 
 

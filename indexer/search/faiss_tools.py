@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.base.errors import MachineError
+from linkseek.indexer.base.errors import MachineError, UsageError
 from linkseek.indexer.encoding.shards import Shard
 
 Hits = tuple[NDArray[np.int64], NDArray[np.float32]]
@@ -75,6 +75,33 @@ def training_sample(shards: list[Shard], count: int) -> NDArray[np.float32]:
         low, high = np.searchsorted(chosen, [shard.first_row, shard.first_row + shard.rows])
         sample[low:high] = shard.open()[chosen[low:high] - shard.first_row]
     return sample
+
+
+def checked_queries(vectors: NDArray[np.float32], dimension: int) -> NDArray[np.float32]:
+    """Vectors of queries, float32 [Q, d], as FAISS reads them.
+
+    Raises ValueError for another dimension, or for numbers that are not finite, whose rows mean nothing.
+    """
+    if vectors.shape[1] != dimension:
+        raise ValueError(f"vectors of {vectors.shape[1]} dimensions, the index has {dimension}")
+    if not np.isfinite(vectors).all():
+        raise ValueError("vectors of queries that are not finite")
+    return np.ascontiguousarray(vectors, np.float32)
+
+
+def set_parameters(space: Any, index: Any, values: dict[str, int], factory: str) -> None:
+    """Set search parameters of a FAISS index. Raises `UsageError` for one that it lacks.
+
+    space: FAISS's ParameterSpace, or GpuParameterSpace.
+    """
+    for name, value in values.items():
+        try:
+            space.set_index_parameter(index, name, value)
+        except (RuntimeError, TypeError) as error:
+            raise UsageError(
+                f"this {factory} index has no search parameter {name}",
+                "candidates belongs to compact indexes, nprobe to IVF, efSearch to HNSW.",
+            ) from error
 
 
 def padded_result(rows: NDArray[np.int64], scores: NDArray[np.float32], k: int) -> Hits:

@@ -1,5 +1,10 @@
 """Searches of a FAISS index on a device: on GPUs by FAISS if it is built for them, else by `exact`.
 
+    compact     FAISS has no GPU version of its codes. The CPU scans them; `cuda` asks for an exact search of
+                the float16 vectors in torch, where the memory of the GPUs holds them
+    Flat        FAISS, else torch
+    others      FAISS, if it has a GPU version
+
 Several GPUs share the vectors, so that their memories add up. No file changes. Not yet tested on a GPU.
 """
 
@@ -12,14 +17,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.indexer.base.devices import cuda_devices
-from linkseek.indexer.base.errors import LinkseekError, UsageError
+from linkseek.indexer.base.errors import LinkseekError, MachineError, UsageError
 from linkseek.indexer.base.log import log_line
-from linkseek.indexer.search.faiss_index import FaissIndex
-from linkseek.indexer.search.faiss_tools import Hits, import_faiss, padded_result
+from linkseek.indexer.search.compact import CompactIndex
+from linkseek.indexer.search.faiss_index import FaissIndex, search_parameters
+from linkseek.indexer.search.faiss_tools import (
+    Hits,
+    checked_queries,
+    import_faiss,
+    padded_result,
+    reason,
+    set_parameters,
+)
 from linkseek.indexer.search.partitioned import PartitionedVectors, VectorSearch
 
-_FAISS_MAX_DEPTH = 2048  # of FAISS on a GPU
-
+_FAISS_MAX_DEPTH = 2048
+"""The largest number of results and of inverted lists (nprobe) of FAISS on a GPU."""
 
 _lock = threading.Lock()
 
@@ -31,9 +44,14 @@ def on_device(index: VectorSearch, device: str) -> VectorSearch:
     missing GPU, or one that cannot search this type of index.
     """
     gpus = cuda_devices(device)
-    if gpus and isinstance(index, PartitionedVectors):
+    if not gpus:
+        return index
+    if isinstance(index, PartitionedVectors):
+        if index.codes is not None:
+            elsewhere = on_device(index.codes, device)
+            return index if elsewhere is index.codes else elsewhere
         return PartitionedVectors([on_device(part, device) for part in index.parts])
-    if not gpus or not isinstance(index, FaissIndex):
+    if not isinstance(index, FaissIndex):
         return index
     with _lock:
         if device not in index.elsewhere:
@@ -43,18 +61,23 @@ def on_device(index: VectorSearch, device: str) -> VectorSearch:
 
 
 def _on_gpus(index: FaissIndex, gpus: Sequence[str], *, needed: bool) -> VectorSearch:
-    reasons = []
-    for place in (_FaissOnGpus, _ExactOnGpus):
+    factory, reasons = index.manifest["factory"], []
+    is_compact = isinstance(index.index, CompactIndex)
+    if is_compact and not needed:
+        log_line(
+            'searching the codes of a compact index on the CPU (device = "cuda" searches its vectors exactly)'
+        )
+        return index
+    for place in (_ExactOnGpus,) if is_compact else (_FaissOnGpus, _ExactOnGpus):
         try:
             return place(index, gpus)
         except (RuntimeError, LinkseekError) as error:
-            lines = [error.message] if isinstance(error, LinkseekError) else str(error).strip().splitlines()
-            # FAISS's errors begin with lines of its source
-            reasons.append(lines[-1][:200] if lines else type(error).__name__)
+            reasons.append(error.message if isinstance(error, LinkseekError) else reason(error)[:200])
     if needed:
+        how = 'Set device = "cpu"' if is_compact else "Build it with --faiss Flat, install the [gpu] extra"
         raise UsageError(
-            f"this {index.manifest['factory']} index cannot be searched on a GPU ({'; '.join(reasons)})",
-            "Build it with --faiss Flat, install the [gpu] extra, or search on the CPU.",
+            f"this {factory} index cannot be searched on a GPU ({'; '.join(reasons)})",
+            f"{how}, or use GPUs with more memory." if is_compact else f"{how}, or search on the CPU.",
         )
     log_line(f"searching vectors on the CPU ({'; '.join(reasons)})")
     return index
@@ -74,7 +97,7 @@ class _FaissOnGpus:
         options.useFloat16 = options.shard = True
         numbers = [int(gpu.partition(":")[2]) for gpu in gpus]
         self._index = faiss.index_cpu_to_gpus_list(index.index, options, numbers)
-        self._parameters = faiss.GpuParameterSpace()
+        self._space = faiss.GpuParameterSpace()
         self._defaults = index.parameters()
         self._on_cpu = index
         self._lock = threading.Lock()
@@ -84,32 +107,48 @@ class _FaissOnGpus:
         return len(self._on_cpu)
 
     def search(self, vectors: NDArray[np.float32], k: int, **parameters: int) -> Hits:
-        """As `FaissIndex.search`. Beyond the maximum depth of FAISS on a GPU, the CPU searches."""
-        if min(k, len(self)) > _FAISS_MAX_DEPTH:
+        """As `FaissIndex.search`. Beyond the limits of FAISS on a GPU, the CPU searches.
+
+        Raises `MachineError` if the GPU fails, such as for lack of memory.
+        """
+        values = self._defaults | parameters
+        if max(min(k, len(self)), values.get("nprobe", 0)) > _FAISS_MAX_DEPTH:
             return self._on_cpu.search(vectors, k, **parameters)
+        vectors = checked_queries(vectors, self._index.d)  # [Q, d]
         with self._lock:
-            for name, value in (self._defaults | parameters).items():
-                self._parameters.set_index_parameter(self._index, name, value)
-            vectors = np.ascontiguousarray(vectors, np.float32)  # [Q, d]
-            scores, rows = self._index.search(vectors, min(k, len(self)))  # [Q, depth]
+            set_parameters(self._space, self._index, values, self._on_cpu.manifest["factory"])
+            try:
+                scores, rows = self._index.search(vectors, min(k, len(self)))  # [Q, depth]
+            except RuntimeError as error:
+                raise MachineError(
+                    f"FAISS cannot search on the GPU ({reason(error)[:200]})",
+                    'End other programs that use it, or set device = "cpu" for the pipeline.',
+                ) from None
         return padded_result(rows, scores, k)
 
 
 class _ExactOnGpus:
-    """A `Flat` index, in torch."""
+    """A `Flat` or a compact index, in torch."""
 
     def __init__(self, index: FaissIndex, gpus: Sequence[str]) -> None:
         from linkseek.indexer.search.exact import ExactSearch
 
-        self._search = ExactSearch(index.flat_vectors(), gpus)
+        inner = index.index
+        vectors = inner.vectors if isinstance(inner, CompactIndex) else index.flat_vectors()
+        self._search = ExactSearch(vectors, gpus)
+        self._factory = index.manifest["factory"]
         self.encoder = index.encoder
 
     def __len__(self) -> int:
         return len(self._search)
 
     def search(self, vectors: NDArray[np.float32], k: int, **parameters: int) -> Hits:
-        """As `FaissIndex.search`. Raises `UsageError` for parameters: an exact search has none."""
-        if parameters:
-            name = next(iter(parameters))
-            raise UsageError(f"this Flat index has no search parameter {name}", "An exact search has none.")
+        """As `FaissIndex.search`, exactly: the candidates of a compact index do not matter.
+
+        Raises `UsageError` for other parameters: an exact search has none.
+        """
+        for name in parameters.keys() - search_parameters(self._factory):
+            raise UsageError(
+                f"this {self._factory} index has no search parameter {name}", "An exact search has none."
+            )
         return self._search.search(vectors, k)

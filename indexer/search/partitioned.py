@@ -77,7 +77,8 @@ class PartitionedVectors:
         self.parts = parts
         self.encoder = parts[0].encoder
         self._first = np.cumsum([0, *map(len, parts)])  # [parts + 1]
-        self._codes = joined_codes(parts)
+        self.codes = joined_codes(parts)
+        """Their codes as one index, if all partitions are compact."""
         faiss = import_faiss()
         threads = min(len(parts), faiss.omp_get_max_threads())
         # A core for each: FAISS would start all its threads for one question in one partition after another.
@@ -88,8 +89,8 @@ class PartitionedVectors:
 
     def search(self, vectors: NDArray[np.float32], k: int, **parameters: int) -> Hits:
         """As `FaissIndex.search`; equal scores by row."""
-        if self._codes is not None:
-            return self._codes.search(vectors, k, **parameters)
+        if self.codes is not None:
+            return self.codes.search(vectors, k, **parameters)
 
         def ask(part: VectorSearch) -> Hits:
             return part.search(vectors, min(k, len(part)), **parameters)

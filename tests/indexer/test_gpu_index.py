@@ -10,11 +10,12 @@ import faiss
 import numpy as np
 import pytest
 
-from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.base.errors import MachineError, UsageError
 from linkseek.indexer.encoding.shards import write_shard
 from linkseek.indexer.search.exact import ExactSearch
 from linkseek.indexer.search.faiss_index import FLAT, FaissIndex, build_faiss, open_faiss
 from linkseek.indexer.search.gpu_index import on_device
+from linkseek.indexer.search.partitioned import PartitionedVectors
 
 ROWS, DIMENSION = 500, 16
 RANDOM = np.random.default_rng(0)
@@ -22,11 +23,19 @@ VECTORS = RANDOM.normal(size=(ROWS, DIMENSION)).astype(np.float16)
 QUERIES = RANDOM.normal(size=(9, DIMENSION)).astype(np.float32)
 
 
-def build(folder: Path, factory: str = FLAT) -> FaissIndex:
-    folder.mkdir()
-    shards = [write_shard(folder, 0, 0, VECTORS)]
-    built = build_faiss(folder, shards, factory, DIMENSION, map(str, range(ROWS)))
-    return open_faiss(folder, {**built, "factory": factory, "encoder": {"name": "fake"}}, ROWS)
+def build(folder: Path, factory: str = FLAT, vectors: np.ndarray = VECTORS) -> FaissIndex:
+    (folder / "vectors").mkdir(parents=True)
+    middle = len(vectors) // 3
+    shards = [write_shard(folder / "vectors", 0, 0, vectors[:middle])]
+    shards += [write_shard(folder / "vectors", 1, middle, vectors[middle:])]
+    built = build_faiss(folder, shards, factory, DIMENSION, map(str, range(len(vectors))))
+    return open_faiss(folder, {**built, "factory": factory, "encoder": {"name": "fake"}}, len(vectors))
+
+
+def brute_force(k: int) -> tuple[np.ndarray, np.ndarray]:
+    scores = QUERIES @ VECTORS.astype(np.float32).T
+    rows = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    return rows, np.take_along_axis(scores, rows, 1)
 
 
 @pytest.fixture
@@ -40,19 +49,25 @@ def gpus(monkeypatch):
     monkeypatch.setattr("linkseek.indexer.search.gpu_index.cuda_devices", lambda device: ["cuda:0", "cuda:1"])
     monkeypatch.setattr(
         "linkseek.indexer.search.exact.ExactSearch",
-        lambda vectors, devices: ExactSearch(vectors, [d.replace(d, "cpu") for d in devices]),
+        lambda vectors, devices: ExactSearch(vectors, ["cpu" for _ in devices]),
     )
 
 
 @pytest.fixture
 def faiss_gpus(gpus, monkeypatch):
-    """Two GPUs, and a FAISS that is built for them; what it was asked for."""
+    """Two GPUs, and a FAISS that is built for them; what it was asked for.
+
+    As the real one does, `clone_index` and `Int32Vector` refuse with a TypeError what is none of FAISS's own.
+    """
     asked: list[tuple] = []
 
     class Options:
         useFloat16 = shard = False  # noqa: N815
 
     def clone(index, options, numbers):
+        devices = faiss.Int32Vector()
+        for number in numbers:
+            devices.push_back(number)
         if isinstance(index, faiss.IndexHNSW):
             raise RuntimeError("Error in clone at x.cpp:1: this type is not implemented")
         asked.append((options.useFloat16, options.shard, numbers))
@@ -137,3 +152,92 @@ def test_a_type_that_has_no_gpu_version_stays_unless_one_is_asked_for(tmp_path, 
         on_device(index, "cuda")
     assert caught.value.message.count("does not hold its vectors") == 1
     assert "--faiss Flat" in caught.value.hint
+
+
+# --- compact indexes ------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["faiss_gpus", "gpus"])
+def any_gpus(request):
+    """With a FAISS for GPUs, and with one for CPUs."""
+    return request.getfixturevalue(request.param)
+
+
+def parts_of(folder: Path) -> PartitionedVectors:
+    halves = VECTORS[:200], VECTORS[200:]
+    return PartitionedVectors([build(folder / str(n), "compact", half) for n, half in enumerate(halves)])
+
+
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_the_cpu_scans_the_codes_of_a_compact_index(tmp_path, any_gpus, capsys, partitioned):
+    index = parts_of(tmp_path) if partitioned else build(tmp_path / "i", "compact")
+    assert on_device(index, "auto") is index is on_device(index, "auto")
+    assert capsys.readouterr().err.count("codes of a compact index on the CPU") == 1
+    assert_same(index.search(QUERIES, 20), brute_force(20))
+
+
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_a_gpu_that_holds_the_vectors_of_a_compact_index_searches_them(
+    tmp_path, any_gpus, monkeypatch, partitioned
+):
+    monkeypatch.setattr("linkseek.indexer.search.exact._free_bytes", lambda device: 1 << 40)
+    index = parts_of(tmp_path) if partitioned else build(tmp_path / "i", "compact")
+    elsewhere = on_device(index, "cuda")
+    assert elsewhere is not index and len(elsewhere) == ROWS and elsewhere.encoder == {"name": "fake"}
+    for k in (1, 20):
+        assert_same(elsewhere.search(QUERIES, k), brute_force(k))
+    assert_same(elsewhere.search(QUERIES, 20, candidates=1), brute_force(20))
+    assert (elsewhere.search(QUERIES, ROWS + 3)[0][:, ROWS:] == -1).all()
+    with pytest.raises(UsageError, match="compact index has no search parameter nprobe"):
+        elsewhere.search(QUERIES, 3, nprobe=1)
+
+
+@pytest.mark.parametrize("partitioned", [False, True])
+def test_a_gpu_that_holds_too_little_says_what_to_do(tmp_path, any_gpus, monkeypatch, partitioned):
+    monkeypatch.setattr("linkseek.indexer.search.exact._free_bytes", lambda device: 3 << 20)
+    index = parts_of(tmp_path) if partitioned else build(tmp_path / "i", "compact")
+    with pytest.raises(
+        UsageError, match=r"this compact index cannot .* has 3\.\d MB .* need 2\.\d GB"
+    ) as caught:
+        on_device(index, "cuda")
+    assert 'device = "cpu"' in caught.value.hint
+
+
+# --- what the GPU refuses -------------------------------------------------------------------------
+
+
+def test_an_unknown_parameter_is_refused_as_on_the_cpu(tmp_path, faiss_gpus):
+    index = build(tmp_path / "i")
+    for place in (index, on_device(index, "cuda")):
+        with pytest.raises(UsageError, match="this Flat index has no search parameter nprobe"):
+            place.search(QUERIES, 3, nprobe=2)
+
+
+def test_more_lists_than_a_gpu_probes_are_probed_on_the_cpu(tmp_path, faiss_gpus, monkeypatch):
+    monkeypatch.setattr("linkseek.indexer.search.gpu_index._FAISS_MAX_DEPTH", 7)
+    index = build(tmp_path / "i", "IVF8,SQfp16")
+    elsewhere = on_device(index, "cuda")
+    monkeypatch.setattr(elsewhere._index, "search", lambda *_: pytest.fail("too many"))
+    assert_same(elsewhere.search(QUERIES, 5, nprobe=8), index.search(QUERIES, 5, nprobe=8))
+
+
+def test_a_gpu_without_memory_is_the_machines_fault(flat, faiss_gpus, monkeypatch):
+    elsewhere = on_device(flat, "cuda")
+
+    def fail(*_):
+        raise RuntimeError("Error in alloc at y.cpp:3: Error: out of memory")
+
+    monkeypatch.setattr(elsewhere._index, "search", fail)
+    with pytest.raises(MachineError, match="out of memory") as caught:
+        elsewhere.search(QUERIES, 3)
+    assert 'device = "cpu"' in caught.value.hint
+
+
+@pytest.mark.parametrize("factory", [FLAT, "compact", "HNSW8", "IVF8,SQfp16"])
+def test_questions_that_are_no_numbers_are_refused(tmp_path, faiss_gpus, factory):
+    """Their rows would mean nothing, or an intact index would be called damaged."""
+    index, queries = build(tmp_path / "i", factory), QUERIES.copy()
+    queries[4, 2] = np.nan
+    for place in (index, on_device(index, "auto")):
+        with pytest.raises(ValueError, match="not finite"):
+            place.search(queries, 3)
