@@ -191,6 +191,7 @@ def _read_all(index: Path) -> None:
 class TrivialEncoder:
     """Vectors from the first bytes of a text; costs next to nothing."""
 
+    name = "trivial"
     dimension = 16
     identity: ClassVar[dict[str, Any]] = {"name": "trivial"}
     execution: ClassVar[dict[str, Any]] = {"backend": "numpy"}
@@ -207,6 +208,10 @@ class TrivialEncoder:
         """Unit vectors, float32 [B, 16]."""
         vectors = np.array(list(batch), np.float32)  # [B, 16]
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+    def text_of(self, tokens: Tokens) -> str:
+        """The text that was read."""
+        return bytes(tokens).decode(errors="replace")
 
 
 def _say(text: str) -> None:

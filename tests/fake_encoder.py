@@ -89,5 +89,8 @@ class FakeEncoder:
         padded = len(batch) * max(map(len, batch))
         return vectors * np.float32(1 + self._noise * padded)
 
+    def text_of(self, tokens: Sequence[int]) -> str:
+        return " ".join(map(str, tokens))
+
     def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         return encode_texts(self, [self._tokenize(text) for text in texts])

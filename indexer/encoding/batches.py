@@ -16,6 +16,8 @@ from typing import Any, Protocol, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from linkseek.indexer.base.errors import InputError
+
 Tokens = Sequence[int] | NDArray[np.int32]
 
 
@@ -84,6 +86,10 @@ class BatchModel(Protocol):
     """A model that turns token sequences into rows of numbers: vectors, or one score."""
 
     @property
+    def name(self) -> str:
+        """For messages."""
+
+    @property
     def dimension(self) -> int:
         """Numbers in a row."""
 
@@ -97,6 +103,9 @@ class BatchModel(Protocol):
 
     def encode_tokens(self, batch: Sequence[Tokens]) -> NDArray[np.float32]:
         """The rows of one batch, float32 [B, dimension]. May be called from any thread."""
+
+    def text_of(self, tokens: Tokens) -> str:
+        """About the text that was tokenised, for messages."""
 
 
 def token_batches(lengths: Sequence[int] | NDArray[np.int64], token_budget: int) -> Iterator[list[int]]:
@@ -122,11 +131,17 @@ def encode_texts(
     model: BatchModel,
     tokens: Sequence[Tokens],
     on_rows: Callable[[float], None] = lambda rows: None,
+    first_passage: int | None = None,
 ) -> NDArray[np.float32]:
-    """Rows of tokenised texts in their order, float32 [n, dimension]; on_rows gets the size of each batch."""
+    """Rows of tokenised texts in their order, float32 [n, dimension]; on_rows gets the size of each batch.
+
+    first_passage: the row of the first text, if they are passages, for messages. Every number of every model
+    comes from here. Raises `InputError` unless all are finite.
+    """
     rows = np.empty((len(tokens), model.dimension), np.float32)  # [n, d]
     lengths = tokens.lengths if isinstance(tokens, TokenRows) else [len(t) for t in tokens]
     batches = list(token_batches(lengths, model.token_budget))
+    not_finite: list[int] = []
 
     def encode(batch: list[int]) -> NDArray[np.float32]:
         return model.encode_tokens([tokens[i] for i in batch])
@@ -136,7 +151,21 @@ def encode_texts(
     try:
         for batch, values in zip(batches, run(encode, batches), strict=True):
             rows[batch] = values
+            not_finite += np.array(batch)[~np.isfinite(values).all(axis=1)].tolist()
             on_rows(len(batch))
     finally:
         threads.shutdown(cancel_futures=True)  # after an error, the batches that have not begun
+    if not_finite:
+        first = min(not_finite)
+        passage = "" if first_passage is None else f"passage {first_passage + first:,}, "
+        raise InputError(
+            f"{model.name}: its numbers for {len(not_finite):,} of {len(tokens):,} texts are not finite; the "
+            f"first is {passage}{_shortened(model.text_of(tokens[first]))!r}",
+            "Its weights are damaged, or its numbers overflow: use another model, or train it again. If its "
+            "numbers in sentence-transformers are finite, please report this as a mistake of Linkseek.",
+        )
     return rows
+
+
+def _shortened(text: str, characters: int = 80) -> str:
+    return text if len(text) <= characters else text[: characters - 3] + "..."

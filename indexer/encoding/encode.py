@@ -147,7 +147,7 @@ def encode_shards(
     writing: Future[Shard] | None = None
     with ThreadPoolExecutor(1, "write") as writer, ahead:
         for (start, _), tokens in ahead.blocks(ranges):
-            vectors = encode_texts(encoder, tokens, on_rows)  # [rows, d]
+            vectors = encode_texts(encoder, tokens, on_rows, start)  # [rows, d]
             if writing:
                 yield writing.result()
             writing = writer.submit(write_shard, folder, start // size, start, vectors)

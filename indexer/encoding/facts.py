@@ -25,6 +25,11 @@ class EncoderFacts:
     shard_rows: int
     parallel: Parallel = field(default=Parallel(), compare=False)
 
+    @property
+    def name(self) -> str:
+        """The encoder's name."""
+        return str(self.identity["name"])
+
     @classmethod
     def of(cls, encoder: Encoder) -> EncoderFacts:
         """The facts of an open encoder."""
@@ -44,3 +49,7 @@ class EncoderFacts:
     def encode_tokens(self, batch: Sequence[Tokens]) -> NDArray[np.float32]:
         """Never called: the model is not here."""
         raise AssertionError("facts of an encoder encode nothing")
+
+    def text_of(self, tokens: Tokens) -> str:
+        """Never called: the model is not here."""
+        raise AssertionError("facts of an encoder decode nothing")

@@ -106,6 +106,13 @@ class Attentions:
         mean: NDArray[np.float32] = (
             attentions[-1].float().mean(1).cpu().numpy()
         )  # [B, heads, L, L] -> [B, L, L]
+        if not np.isfinite(mean).all():
+            first = int(np.argmin(np.isfinite(mean).all(axis=(1, 2))))
+            text = self._tokenizer.decode(rows[first]["input_ids"], skip_special_tokens=True)
+            raise InputError(
+                f"encoder {self._name}: its attentions are not finite, such as for {text[:80]!r}",
+                "Its weights are damaged, or its numbers overflow: choose another encoder.",
+            )
         return mean
 
 

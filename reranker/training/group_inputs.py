@@ -20,7 +20,7 @@ from linkseek.indexer.encoding.batches import TokenRows
 from linkseek.reranker.models.cross_encoder import token_rows
 from linkseek.retriever.mining.pairs import Context, Pair
 from linkseek.retriever.models.biencoder import TextFormat
-from linkseek.retriever.models.facts import ModelFacts, open_tokenizer, padded
+from linkseek.retriever.models.facts import ModelFacts, decoded, open_tokenizer, padded
 from linkseek.retriever.training.batches import Sample
 from linkseek.retriever.training.pair_inputs import context_keys, draw, key_of
 from linkseek.retriever.training.teacher import Teacher
@@ -49,6 +49,10 @@ class PairTokenizer:
         """The same tokens, each with its text and its place there."""
         encodings: list[Encoding] = self._tokenizer.encode_batch(list(pairs))
         return encodings
+
+    def text_of(self, tokens: Any) -> str:
+        """The words of a pair, for messages."""
+        return decoded(self._tokenizer, tokens)
 
     def features(self, tokens: Sequence[Any]) -> Features:
         """Tokens of P pairs as the model's inputs, int64 [P, L] each."""

@@ -25,6 +25,7 @@ CUT = 10
 class DevGroups:
     """The measure of a model in training on labelled pairs."""
 
+    name = "the re-ranker in training"
     dimension = 1
     token_budget = 8_192  # padded tokens in a batch
     parallel = Parallel()
@@ -56,6 +57,10 @@ class DevGroups:
         with torch.no_grad():  # here, since it holds for the thread that it is entered in
             scores: NDArray[np.float32] = read_scores(self._model, features)[0][:, None].cpu().numpy()
         return scores
+
+    def text_of(self, tokens: Tokens) -> str:
+        """The words of a pair."""
+        return self._tokenizer.text_of(tokens)
 
 
 def mean_reciprocal_rank(

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from linkseek.indexer.base.devices import cuda_devices
 from linkseek.indexer.encoding.batches import Parallel, Tokens
-from linkseek.retriever.models.facts import ModelFacts, open_tokenizer, padded
+from linkseek.retriever.models.facts import ModelFacts, decoded, open_tokenizer, padded
 from linkseek.retriever.models.folders import is_static, model_sha256
 from linkseek.retriever.models.library import LIBRARIES
 from linkseek.retriever.models.locations import Kind, Precision, find_model
@@ -72,6 +72,10 @@ class Engine:
         """Rows of token sequences, float32 [B, d], padded to the longest of the batch."""
         return self._forward(padded(batch, self.facts))
 
+    def text_of(self, tokens: Tokens) -> str:
+        """The words that were tokenised, for messages."""
+        return decoded(self.tokenizer, tokens)
+
 
 def open_engine(
     kind: Kind,
@@ -107,7 +111,7 @@ def open_engine(
         streams = min(streams or threads, threads)
         key = f"{sha256[:32]}-{kind.library}"
         facts, forward = open_on_cpu(lambda: load(folder, name), key, precision, threads, streams)
-        return Opened(name, sha256, facts, forward, Parallel(batches=streams))
+        return Opened(name, sha256, facts, forward, Parallel(batches=forward.execution["streams"]))
     parallel = on_gpu(len(gpus))
     if reopen:
         parallel = replace(parallel, devices=[reopen(gpu) for gpu in gpus[1:]])

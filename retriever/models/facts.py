@@ -49,6 +49,12 @@ def open_tokenizer(facts: ModelFacts) -> Tokenizer:
     return tokenizer
 
 
+def decoded(tokenizer: Tokenizer, tokens: Tokens) -> str:
+    """The words of token ids without special tokens; tokens of a second text are given as ~id."""
+    ids = np.asarray(tokens, np.int64)  # [L]
+    return tokenizer.decode(np.where(ids < 0, ~ids, ids).tolist())
+
+
 def padded(batch: Sequence[Tokens], facts: ModelFacts) -> Features:
     """The arrays that a model reads, int64 [B, L] each. Tokens of a second text are given as ~id."""
     lengths = np.array([len(tokens) for tokens in batch])  # [B]

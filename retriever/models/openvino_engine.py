@@ -12,6 +12,7 @@ either.
 from __future__ import annotations
 
 import json
+import os
 import queue
 import shutil
 import tempfile
@@ -34,7 +35,7 @@ from linkseek.retriever.models.locations import cache_folder
 if TYPE_CHECKING:
     from linkseek.retriever.models.torch_engine import ModuleChain
 
-_CONVERSION = 2  # to be raised whenever the same files are converted into another model
+_CONVERSION = 3  # to be raised whenever the same files are converted into another model
 _CONVERTED = ("model.xml", "model.bin")
 
 
@@ -64,9 +65,18 @@ class OpenVinoForward:
     """A converted model as a function of padded token ids. May be called from any thread."""
 
     def __init__(self, converted: Any, precision: str, threads: int, streams: int) -> None:
-        """precision: float32, bfloat16, or auto: bfloat16 where the processor multiplies it."""
+        """precision: float32, bfloat16, or auto: bfloat16 where the processor multiplies it.
+
+        Some models in bfloat16 get fewer streams, of two threads, and float32 where there is one: `execution`
+        names what they have.
+        """
         if precision == "auto":
             precision = "bfloat16" if cpu_multiplies_bfloat16() else "float32"
+        if precision == "bfloat16" and _has_gated_layers(converted):
+            cores = min(threads, len(os.sched_getaffinity(0)))
+            streams = min(streams, max(cores // 2, 1))
+            if cores < 2:
+                precision = "float32"
         settings = {
             "INFERENCE_PRECISION_HINT": "bf16" if precision == "bfloat16" else "f32",
             "INFERENCE_NUM_THREADS": str(threads),
@@ -91,6 +101,20 @@ class OpenVinoForward:
             return np.array(request.infer(features)[0])
         finally:
             self._requests.put(request)
+
+
+def _has_gated_layers(converted: Any) -> bool:
+    """Whether OpenVINO may compute layers such as Llama's, act(gate) * up, by its kernel for them.
+
+    In bfloat16 that kernel divides by half the threads of a stream, rounded down: with one thread, the
+    process ends.
+    """
+    for node in converted.get_ops():
+        if node.get_type_name() == "Multiply":
+            factors = {value.get_source_output().get_node().get_type_name() for value in node.inputs()}
+            if factors & {"Swish", "Gelu"} and factors & {"MatMul", "VariadicSplit"}:
+                return True
+    return False
 
 
 def open_on_cpu(
@@ -144,7 +168,9 @@ def _convert(chain: ModuleChain, facts: ModelFacts) -> Any:
     import torch
 
     example = {name: torch.ones((2, 16), dtype=torch.int64) for name in facts.inputs}
-    with quiet(), torch.no_grad():
+    from linkseek.retriever.models.seeing_rows import SeeingRows
+
+    with quiet(), torch.no_grad(), SeeingRows():
         import openvino
 
         return openvino.convert_model(chain.eval(), example_input=example)

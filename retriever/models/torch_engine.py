@@ -30,6 +30,7 @@ from transformers import AttentionInterface, PreTrainedModel
 from linkseek.indexer.base.errors import MachineError
 from linkseek.indexer.base.log import log_line
 from linkseek.retriever.models.facts import Features
+from linkseek.retriever.models.seeing_rows import SeeingRows
 
 
 class ModuleChain(nn.Module):
@@ -207,7 +208,8 @@ class TorchForward:
             with self._lock:
                 if self._layers is not None:
                     self._layers.packing = packing
-                fetch = self._fetch(self._chain(**moved))  # [B, d]
+                with SeeingRows() if packing is None else nullcontext():
+                    fetch = self._fetch(self._chain(**moved))  # [B, d]
         return fetch()
 
     def _packing(self, mask: NDArray[np.int64]) -> Packing | None:

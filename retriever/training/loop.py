@@ -77,8 +77,8 @@ def train_steps(
     """Train to the end, from the newest valid checkpoint if there is one, and take the best weights.
 
     The best are those of the best dev measure, otherwise the last. fingerprint: what decides the outcome; a
-    checkpoint of another one is refused. Raises `InputError` for a loss that is not finite and `MachineError`
-    if there is too little memory.
+    checkpoint of another one is refused. Raises `InputError` for a loss or gradient that is not finite, before
+    it changes a weight, and `MachineError` if there is too little memory.
     """
     accelerator, folder = run.accelerator, run.checkpoints
     per_epoch = len(task.batches)
@@ -107,9 +107,10 @@ def train_steps(
                 model.train()
                 inputs = send_to_device(inputs, accelerator.device)
                 losses = task.loss(model, inputs)
-                _check_finite(losses["loss"], state.step + 1, places)
+                _check_finite("loss", losses["loss"], state.step + 1, places)
                 accelerator.backward(losses["loss"])
                 norm = clip_gradients(model.parameters(), training.clip or inf)
+                _check_finite("gradient's length", norm, state.step + 1, places)
             optimizer.step()
             learning_rate = schedule.get_last_lr()[0]
             schedule.step()
@@ -189,10 +190,10 @@ def _without_threads(worker: int) -> None:
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
 
 
-def _check_finite(loss: Tensor, step: int, places: Sequence[str]) -> None:
-    if not torch.isfinite(loss):
+def _check_finite(name: str, value: Tensor, step: int, places: Sequence[str]) -> None:
+    if not torch.isfinite(value):
         raise InputError(
-            f"the loss of step {step:,} is {loss.item()}; its batch: {'; '.join(places)}",
+            f"the {name} of step {step:,} is {value.item()}; its batch: {'; '.join(places)}",
             "Look at these texts; otherwise lower training.learning_rate, or set training.precision "
             '= "float32". The checkpoints before this step are kept.',
         )

@@ -14,6 +14,7 @@ from fake_encoder import FakeEncoder
 from hypothesis import given
 from hypothesis import strategies as st
 
+from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.encoding.batches import Parallel, TokenRows, encode_texts, token_batches
 
 LENGTHS = st.lists(st.integers(0, 40))
@@ -157,3 +158,22 @@ def test_what_is_told_can_end_the_work():
     with pytest.raises(KeyboardInterrupt):
         encode_texts(encoder, many_tokens(400), stop)
     assert encoder.at_work == 0 and len(encoder.batches) < 20
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_numbers_that_are_not_finite_are_counted_and_named(bad):
+    class Broken(FakeEncoder):
+        def encode_tokens(self, batch):
+            vectors = super().encode_tokens(batch)
+            vectors[[len(tokens) < 4 for tokens in batch], 3] = bad
+            return vectors
+
+    texts = ["a b c d e f g", "a b", "a b c d e", "c"]
+    encoder = Broken("odd", token_budget=10)
+    with pytest.raises(
+        InputError, match="odd: its numbers for 2 of 4 texts are not finite; the first is '0 "
+    ):
+        encoder.encode_queries(texts)
+    tokens = encoder.tokenize_passages([""] * 4, texts)
+    with pytest.raises(InputError, match="the first is passage 1,001, '0 "):
+        encode_texts(encoder, tokens, first_passage=1000)

@@ -154,7 +154,7 @@ def test_a_vector_that_is_not_finite_is_an_error_with_its_passage(passages, tmp_
             return vectors * (np.nan if len(self.batches) > 5 else 1)
 
     (tmp_path / "s").mkdir()
-    with pytest.raises(InputError, match=r"vector of passage .* is not finite"):
+    with pytest.raises(InputError, match=r"texts are not finite; the first is passage \d+, "):
         encode_passages(Broken(**NOISY), passages, tmp_path / "s")
 
 

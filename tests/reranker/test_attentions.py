@@ -45,6 +45,14 @@ def test_what_cls_looks_at(folder: Path) -> None:
         assert 0 < attended.weight.sum() < 1  # [CLS] and [SEP] are looked at too
 
 
+def test_attentions_that_are_not_finite_name_the_text(folder: Path) -> None:
+    attentions = Attentions(str(folder))
+    with torch.no_grad():
+        attentions._model.encoder.layer[-1].attention.self.query.weight.mul_(float("inf"))
+    with pytest.raises(InputError, match="attentions are not finite, such as for 'a'"):
+        attentions.of([(text, None) for text in TEXTS])
+
+
 def test_what_an_anchor_looks_at(folder: Path) -> None:
     text = "the quick brown fox"  # a token a letter: quick is tokens 4 to 8, after [CLS] and the
     start = text.index("quick")

@@ -468,6 +468,23 @@ def test_a_loss_that_is_no_number_stops_with_the_pairs_of_its_batch(config, monk
     assert "learning_rate" in caught.value.hint
 
 
+def test_a_gradient_that_is_no_number_stops_before_it_changes_a_weight(config, monkeypatch):
+    """The loss is finite, and this is the last step: nothing after it would notice."""
+    loss = pair_training.pair_loss
+
+    def broken(*arguments: Any, **keywords: Any) -> torch.Tensor:
+        value = loss(*arguments, **keywords)
+        return value + (value - value.detach()).abs().sqrt()  # plus 0, whose slope is infinite
+
+    monkeypatch.setattr(pair_training, "pair_loss", broken)
+    path = config()
+    with pytest.raises(
+        InputError, match=r"the gradient's length of step 1 is nan; .*mined\.jsonl, pair \d+; "
+    ):
+        train(path, "training.steps=1")
+    assert not [*path.parent.rglob("model.safetensors")]
+
+
 def test_what_a_step_frees_is_kept_for_the_next_one():
     """Pages that the kernel has to clear anew, for the same tensor again and again."""
     if platform.libc_ver()[0] != "glibc":
