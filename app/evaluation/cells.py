@@ -33,7 +33,7 @@ from linkseek.app.evaluation.runner import Plan, evaluate, run_path, search
 from linkseek.app.evaluation.significance import compare
 from linkseek.app.pipelines import Pipelines
 from linkseek.app.testsets import LoadedTestSet
-from linkseek.indexer.base.errors import DamagedIndexError, LinkseekError, UsageError
+from linkseek.indexer.base.errors import DamagedIndexError, LinkseekError, UsageError, raise_of_machine
 from linkseek.indexer.base.paths import inside
 from linkseek.indexer.files.hashes import file_sha256
 from linkseek.indexer.store.artifacts import DENSE, dense_part, read_json, value_sha256
@@ -197,7 +197,8 @@ def _is_complete(path: Path, made_from: Mapping[str, Any]) -> bool:
     try:
         record = read_json(path.with_suffix(".json"))
         return bool(record["made_from"] == made_from and record["run_sha256"] == file_sha256(path))
-    except (DamagedIndexError, OSError, KeyError, TypeError):
+    except (DamagedIndexError, OSError, KeyError, TypeError) as error:
+        raise_of_machine(error)
         return False
 
 

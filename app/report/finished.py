@@ -16,7 +16,7 @@ from pathlib import Path
 
 from linkseek.app.evaluation.results import RESULTS, Results, parse_results
 from linkseek.app.report import to_html, to_markdown
-from linkseek.indexer.base.errors import InputError, LinkseekError, UsageError
+from linkseek.indexer.base.errors import InputError, LinkseekError, UsageError, raise_of_machine
 from linkseek.indexer.base.paths import is_inside
 from linkseek.indexer.base.settings import nearest
 
@@ -142,6 +142,7 @@ def _read_inside(folder: Path, path: Path) -> bytes:
     try:
         return _inside(folder, path).read_bytes()
     except OSError as error:
+        raise_of_machine(error)
         raise InputError(f"{path.relative_to(folder)}: {error.strerror}", "Evaluate again.") from None
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import resource
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
 from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.base.limits import address_space
 
 _CGROUP, _CGROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 
@@ -17,8 +17,8 @@ _CGROUP, _CGROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 def memory_bytes() -> int:
     """The memory of this machine, or of this process or container where it has a limit."""
     limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    address_space = resource.getrlimit(resource.RLIMIT_AS)[0]
-    limits += [address_space] if address_space != resource.RLIM_INFINITY else []
+    if (space := address_space()) is not None:
+        limits.append(space)
     for file in _memory_limits():
         with suppress(OSError, ValueError):  # ValueError: "max"
             limits.append(int(file.read_text()))

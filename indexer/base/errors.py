@@ -12,7 +12,6 @@ import errno
 import io
 import os
 import re
-import resource
 import signal
 import sys
 from collections.abc import Iterator
@@ -21,6 +20,8 @@ from importlib import import_module
 from pathlib import Path
 from types import FrameType
 from typing import ClassVar
+
+from linkseek.indexer.base.limits import address_space
 
 
 class LinkseekError(Exception):
@@ -150,11 +151,11 @@ def _check_process() -> None:
         Path.cwd()
     except FileNotFoundError:
         raise MachineError("the current folder has been deleted", "Change to another one: cd DIR") from None
-    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
-    if 0 <= limit < _LEAST_MEMORY:
+    limit = address_space()
+    if limit is not None and limit < _LEAST_MEMORY:
         raise MachineError(
             f"the memory of a process is limited to {limit:,} bytes here, expected {_LEAST_MEMORY:,} or more",
-            "Raise the limit: ulimit -v unlimited",
+            _RAISE_MEMORY,
         )
 
 
@@ -163,7 +164,7 @@ def _explain(program: str, error: BaseException, interrupted: str) -> int:
     if isinstance(error, BrokenPipeError):
         return 141  # the reader of our output has gone
     if isinstance(error, KeyboardInterrupt):
-        print(interrupted, end="", file=sys.stderr)
+        _to_stderr(interrupted)
         return 130
     known = error if isinstance(error, LinkseekError) else _as_ours(error)
     if known is None:
@@ -177,13 +178,9 @@ def _as_ours(error: BaseException) -> LinkseekError | None:
     """An error of the machine, of a library or of the input as one of ours; None if it is none of these."""
     text, name = str(error), type(error).__name__
     if isinstance(error, MemoryError) or re.search(_NO_MEMORY, text):
-        message = f"the memory of this machine is used up ({text or 'no details'})"
-        return MachineError(message, "Close other programs, or use fewer --processes. A build resumes.")
-    of_library = re.search(r"\(os error (\d+)\)", text)  # a library in Rust has no OSError
-    if isinstance(error, OSError) or of_library:
-        number = int(of_library[1]) if of_library else getattr(error, "errno", None) or 0
-        # numpy says "1000 requested and 8 written", without a number, when the disk is full
-        number = number or (errno.ENOSPC if "requested and" in text else 0)
+        return _no_memory(text)
+    number = _error_number(error)
+    if isinstance(error, OSError) or number:
         message = text if number or text.startswith("[") else f"a file could not be read or written ({text})"
         return MachineError(message, _OS_HINTS.get(number, _OS_HINT))
     if isinstance(error, ImportError):
@@ -196,9 +193,43 @@ def _as_ours(error: BaseException) -> LinkseekError | None:
         return InputError("an input is nested too deeply", "Our own formats have fewer than ten levels.")
     if isinstance(error, OverflowError):
         return InputError(f"a number is too large ({text})", "Use a smaller one.")
-    if isinstance(error, UnicodeEncodeError):
+    if isinstance(error, UnicodeEncodeError) or "surrogates not allowed" in text:  # orjson has a TypeError
         return InputError(f"a name or a text is not UTF-8 ({text})", "Rename the file, or convert it.")
     return None
+
+
+def raise_of_machine(error: BaseException) -> None:
+    """Raise an error of reading as `MachineError` if it says nothing about the file that was read.
+
+    A damaged file has the wrong content, or is missing, or is a folder. Too many open files, no memory, no
+    permission and a failing disk are the machine's, however a library reports them: nothing of the user's
+    may then be called damaged. To be called first where such errors are caught.
+    """
+    number = _error_number(error)
+    if re.search(_NO_MEMORY, str(error)):
+        raise _no_memory(str(error)) from error
+    if number and number not in _OF_THE_FILE:
+        raise MachineError(str(error), _OS_HINTS.get(number, _OS_HINT)) from error
+
+
+def _error_number(error: BaseException) -> int:
+    """The system's number (errno) of an error, also of a library that only has its words; 0 for others."""
+    text = str(error)
+    if of_rust := re.search(r"\(os error (\d+)\)", text):
+        return int(of_rust[1])
+    if isinstance(error, OSError) and error.errno:
+        return error.errno
+    if isinstance(error, OSError) and "requested and" in text:
+        return errno.ENOSPC  # numpy says "1000 requested and 8 written" when the disk is full
+    return next((number for number in _OF_LIBRARIES if os.strerror(number) in text), 0)
+
+
+def _no_memory(text: str) -> MachineError:
+    limited = "" if address_space() is None else f"{_RAISE_MEMORY}. "
+    return MachineError(
+        f"the memory of this machine is used up ({text or 'no details'})",
+        f"{limited}Close other programs, or use fewer --processes. A build resumes.",
+    )
 
 
 def _report(program: str, error: BaseException) -> str:
@@ -220,14 +251,54 @@ def _report(program: str, error: BaseException) -> str:
 def _print_error(program: str, message: str, hint: str) -> None:
     from linkseek.indexer.base.text import printable
 
-    print(f"{program}: error: {printable(message)}", file=sys.stderr)
-    if hint:
-        print("\n".join(f"  {printable(line)}" for line in hint.splitlines()), file=sys.stderr)
+    lines = [
+        f"{program}: error: {printable(message)}",
+        *(f"  {printable(line)}" for line in hint.splitlines()),
+    ]
+    _to_stderr("".join(f"{line}\n" for line in lines))
+
+
+def _to_stderr(text: str) -> None:
+    """Print to the standard error. One that cannot be written to, as on a full disk, changes no exit code."""
+    try:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        with suppress(Exception):  # Python would write the rest, and fail, when it ends
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
 _LEAST_MEMORY = 1 << 30
 
-_NO_MEMORY = r"(?i)out of memory|can(no|')t allocate memory|can't start new thread|bad_alloc"
+_RAISE_MEMORY = "Raise the limit: ulimit -v unlimited"
+
+_NO_MEMORY = (
+    r"(?i)out of memory|can(no|')t allocate memory|can't start new thread|bad_alloc|failed to map segment"
+)
+
+_OF_THE_FILE = {
+    errno.ENOENT,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.ELOOP,
+    errno.ENAMETOOLONG,
+    errno.EINVAL,
+    errno.ENXIO,
+}
+"""Numbers that say what is, or is not, at a path; all others are the machine's."""
+
+_OF_LIBRARIES = (
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.EACCES,
+    errno.EIO,
+    errno.ESTALE,
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.ETIMEDOUT,
+    errno.ENOTCONN,
+)
+"""Numbers whose words are recognised in errors of libraries (FAISS, Java, the dynamic linker)."""
 
 _OS_HINT = "The system refused this. Check the path and the machine."
 
@@ -247,6 +318,9 @@ _OS_HINTS = {
     errno.EFBIG: "The file would be larger than the system allows here (ulimit -f). Choose another folder.",
     errno.EIO: "The disk fails at this place. Check the system's log, and copy what can be saved.",
     errno.ESTALE: "The network drive has lost this file. Mount it again, and run the same command.",
+    errno.ENFILE: "This machine has too many files open. Close other programs.",
+    errno.ETIMEDOUT: "The network drive does not answer. Run the same command again when it does.",
+    errno.ENOMEM: "The memory of this machine is used up. Close other programs, or raise ulimit -v.",
     errno.EMFILE: "Too many files are open at once. Raise the limit (ulimit -n).",
     errno.EPERM: "Not permitted. Choose another folder, or change its permissions.",
     errno.EAGAIN: "The system allows no more processes or threads. Close programs, or use fewer --processes.",

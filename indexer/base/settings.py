@@ -17,7 +17,7 @@ from typing import Any, ClassVar, TypeVar, get_args
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
 
-from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.base.errors import UsageError, raise_of_machine
 
 Values = dict[str, Any]
 
@@ -109,6 +109,7 @@ def read_toml(path: Path, hint: str) -> Values:
             raise UsageError(f"{path}: more than {_MAX_CHARACTERS:,} characters", hint)
         return parse_toml(text, str(path))
     except OSError as error:
+        raise_of_machine(error)
         raise UsageError(f"{path}: {error.strerror}", hint) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: not TOML: {error}", hint) from None

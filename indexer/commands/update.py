@@ -20,6 +20,7 @@ from linkseek.indexer.building.changes import Changes
 from linkseek.indexer.building.growth import update_index
 from linkseek.indexer.building.plan import Plan
 from linkseek.indexer.encoding.encode import Encoder
+from linkseek.indexer.files.sources import open_source, read_lines
 from linkseek.indexer.index import Index
 from linkseek.indexer.readers.formats import all_readers, open_reader
 from linkseek.indexer.search.faiss_index import AUTO
@@ -95,6 +96,10 @@ def _ids(values: Sequence[str], index: Index) -> set[str]:
     """The ids that --remove names: each value is an id, several between commas, or @FILE."""
     ids: set[str] = set()
     for value in values:
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise InputError(f"--remove {value!a}: not UTF-8", "No document has such an id.") from None
         if value.startswith("@"):
             ids |= set(_lines(Path(value[1:])))
         else:
@@ -103,8 +108,10 @@ def _ids(values: Sequence[str], index: Index) -> set[str]:
 
 
 def _lines(path: Path) -> list[str]:
-    try:
-        return path.read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        problem = f"--remove @{path}: cannot be read ({error})"
-        raise InputError(problem, "Give a file with an id a line.") from None
+    _, stream = open_source(path)
+    with stream:
+        try:
+            return [line.decode("utf-8") for _, line in read_lines(stream)]
+        except UnicodeDecodeError as error:
+            problem = f"--remove @{path}: cannot be read ({error})"
+            raise InputError(problem, "Give a file with an id a line, in UTF-8.") from None

@@ -11,7 +11,6 @@ from __future__ import annotations
 import io
 import itertools
 import mmap
-import resource
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.base.errors import DamagedIndexError, InputError
+from linkseek.indexer.base.errors import DamagedIndexError, InputError, raise_of_machine
+from linkseek.indexer.base.limits import allow_open_files
 from linkseek.indexer.files.hashes import file_sha256
 from linkseek.indexer.store.artifacts import (
     link_or_copy,
@@ -61,7 +61,7 @@ class ShardRows:
         self._dimension = dimension
         self._first = np.array([shard.first_row for shard in shards])
         self._arrays: dict[int, NDArray[np.float16]] = {}
-        allow_open_files(len(shards))
+        allow_open_files()
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -111,17 +111,6 @@ class ShardRows:
         return array
 
 
-def allow_open_files(count: int) -> None:
-    """Raise this process's limit of open files by `count`, as far as the system allows it.
-
-    A mapped file stays open, and 21 million vectors are up to 5,000 shards; the usual limit is 1,024.
-    """
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 1024 + count if hard == resource.RLIM_INFINITY else min(1024 + count, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-
-
 def shard_count(rows: int, shard_rows: int) -> int:
     """The number of shards for a number of rows."""
     return -(-rows // shard_rows)
@@ -160,7 +149,8 @@ def read_shard(folder: Path, number: int, *, verify: bool = True) -> Shard | Non
         shard = Shard(path, entry["first_row"], entry["rows"], entry["sha256"])
         if verify and file_sha256(path) != shard.sha256:
             return None
-    except (DamagedIndexError, KeyError, TypeError, OSError):
+    except (DamagedIndexError, KeyError, TypeError, OSError) as error:
+        raise_of_machine(error)
         return None
     return shard
 

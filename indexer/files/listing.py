@@ -12,6 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
+from linkseek.indexer.base.errors import raise_of_machine
 from linkseek.indexer.base.paths import is_inside
 
 
@@ -43,6 +44,7 @@ def list_folder(folder: Path) -> list[Entry]:
             with os.scandir(f"{root}/{inside}") as entries_of_folder:
                 children = [child for child in entries_of_folder if not child.name.startswith(".")]
         except OSError as error:
+            _raise_of_machine(error)
             entries.append(Entry(inside.rstrip("/") or ".", problem=error.strerror or str(error)))
             continue
         for child in children:
@@ -68,9 +70,16 @@ def _entry(name: str, path: Path | os.DirEntry[str]) -> Entry:
     try:
         status = path.stat()
     except OSError as error:
+        _raise_of_machine(error)
         return Entry(name, problem=error.strerror or str(error))
     ignored = "" if stat.S_ISREG(status.st_mode) else "not a regular file"
     return Entry(name, status.st_size, status.st_mtime_ns, ignored)
+
+
+def _raise_of_machine(error: OSError) -> None:
+    """Raises `MachineError`, except where one file is closed to this user, which is a fault of the corpus."""
+    if not isinstance(error, PermissionError):
+        raise_of_machine(error)
 
 
 def _why_not_followed(real: str, root: str) -> str:

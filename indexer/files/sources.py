@@ -21,7 +21,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import zstandard
 
-from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.base.errors import InputError, raise_of_machine
 from linkseek.indexer.base.paths import is_inside
 from linkseek.indexer.base.text import escaped
 from linkseek.indexer.files.bzip2 import decompress_ahead
@@ -62,6 +62,16 @@ AGAIN = "Download or copy it again, or use --on-error skip to keep the intact pa
 """The hint of errors in the middle of a file."""
 
 
+def check_file(path: Path) -> None:
+    """Raises `InputError` unless there is a regular file: a pipe may never end, and a device never does."""
+    if not path.is_file():
+        if path.exists() and not path.is_dir():
+            hint = "Write its content into a file first: it is read more than once."
+            raise InputError(f"{path}: a pipe or a device, not a file", hint)
+        problem = "a folder, not a file" if path.is_dir() else "no such file"
+        raise InputError(f"{path}: {problem}", "Check the path.")
+
+
 class Source(io.RawIOBase):
     """A file's content, decompressed (.gz, .bz2, .zst, also of several streams one after another).
 
@@ -71,12 +81,7 @@ class Source(io.RawIOBase):
 
     def __init__(self, path: Path) -> None:
         """Open a file. Raises `InputError` if it does not exist, or is a folder, a pipe or a device."""
-        if not path.is_file():
-            if path.exists() and not path.is_dir():
-                hint = "Write its content into a file first: it is read more than once."
-                raise InputError(f"{path}: a pipe or a device, not a file", hint)
-            problem = "a folder, not a file" if path.is_dir() else "no such file"
-            raise InputError(f"{path}: {problem}", "Check the path.")
+        check_file(path)
         self.path = path
         self.name = str(path)  # also the name of a buffered stream over this one
         self.position = 0
@@ -162,6 +167,7 @@ class Source(io.RawIOBase):
                         yield from _decompress(stream, piece)
                         piece = stream.unused_data if stream.eof else b""
         except (OSError, zlib.error, zstandard.ZstdError, ValueError) as error:
+            raise_of_machine(error)
             problem = f"damaged compressed data before byte {self.position:,} ({error})"
             raise InputError(f"{self.path}: {problem}", AGAIN) from error
         if stream is not None and not stream.eof:

@@ -17,7 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
 
-from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.base.errors import InputError, raise_of_machine
 from linkseek.indexer.base.text import escaped
 from linkseek.indexer.documents import Redirect
 from linkseek.indexer.files.listing import Entry, list_folder, suffix_of
@@ -145,6 +145,8 @@ class FolderReader(Reader):
         except InputError as error:
             yield Record(escaped(name), error)
         except OSError as error:
+            if not isinstance(error, PermissionError):
+                raise_of_machine(error)
             problem = f"{self.path_of(name)}: {error.strerror or error}"
             yield Record(escaped(name), InputError(problem, _UNREADABLE))
 

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.base.errors import DamagedIndexError
+from linkseek.indexer.base.errors import DamagedIndexError, raise_of_machine
 from linkseek.indexer.base.progress import progress
 from linkseek.indexer.encoding.shards import Shard, ShardRows
 from linkseek.indexer.search.faiss_tools import import_faiss, reason, size_limits, training_sample
@@ -155,6 +155,7 @@ class CodeFile:
             ):
                 raise ValueError("its header was altered")
         except (OSError, RuntimeError, MemoryError, ValueError, TypeError, AttributeError) as error:
+            raise_of_machine(error)
             problem = f"{path}: not a file of codes ({reason(error)})"
             raise DamagedIndexError(problem, rebuild_hint(path.parent)) from None
         self._pieces = pieces

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.indexer.base.devices import memory_bytes
-from linkseek.indexer.base.errors import DamagedIndexError, MachineError, UsageError
+from linkseek.indexer.base.errors import DamagedIndexError, MachineError, UsageError, raise_of_machine
+from linkseek.indexer.base.log import log_line
 from linkseek.indexer.base.progress import progress
 from linkseek.indexer.base.text import byte_size
 from linkseek.indexer.encoding.shards import Shard, open_shards, write_shard
@@ -154,6 +155,7 @@ def build_faiss(
     try:
         made = write(folder / "index", shards, dimension, on_rows)
     except RuntimeError as error:
+        raise_of_machine(error)
         raise UsageError(
             f"--faiss {factory}: FAISS cannot put {rows:,} vectors into it ({reason(error)})",
             "A PQ needs at least 256 passages, and IDMap does not fit here. For few passages use Flat.",
@@ -274,6 +276,7 @@ class FaissIndex:
                 else:
                     scores, rows = self.index.search(vectors, depth, **values)  # [Q, depth]
             except RuntimeError as error:
+                raise_of_machine(error)
                 raise DamagedIndexError(
                     f"{self._folder / 'index'}: FAISS cannot search it ({reason(error)})",
                     rebuild_hint(self._folder),
@@ -324,6 +327,7 @@ def open_faiss(folder: Path, manifest: Manifest, passages: int) -> FaissIndex:
         raise DamagedIndexError(f"{folder}: its manifest names neither factory nor encoder", hint)
     if not _are_parameters(manifest.get("search", {})):
         raise DamagedIndexError(f'{folder}: "search" in its manifest is damaged', hint)
+    manifest = _with_its_settings(manifest, folder)
     if manifest["factory"] == COMPACT:
         shards = open_shards(folder / VECTORS, passages)
         codes = CodeFile(path, manifest.get("codes_at", 0), shards)
@@ -336,6 +340,7 @@ def open_faiss(folder: Path, manifest: Manifest, passages: int) -> FaissIndex:
             try:
                 index = faiss.read_index(str(path), plain)
             except (RuntimeError, MemoryError) as error:
+                raise_of_machine(error)
                 raise DamagedIndexError(f"{path}: not a FAISS index ({reason(error)})", hint) from None
     if index.ntotal != passages or index.metric_type != faiss.METRIC_INNER_PRODUCT:
         raise DamagedIndexError(
@@ -345,6 +350,22 @@ def open_faiss(folder: Path, manifest: Manifest, passages: int) -> FaissIndex:
     if index.d != manifest.get("dimension", index.d) or not index.is_trained or is_wrong:
         raise DamagedIndexError(f"{path}: its header was altered", hint)
     return FaissIndex(index, manifest, folder)
+
+
+def _with_its_settings(manifest: Manifest, folder: Path) -> Manifest:
+    """A manifest without search settings that its type does not take, such as those of the type before."""
+    settings, factory = manifest.get("search", {}), manifest["factory"]
+    name, values = search_grid(factory)
+    others = sorted(set(settings) - {name} if values else settings)
+    if not others:
+        return manifest
+    index = folder.parent.parent
+    log_line(
+        f"{folder}: {', '.join(others)} in its manifest is no setting of a {factory} index, and is ignored; "
+        f"measure again: linkseek recall --index {index} --queries FILE"
+    )
+    kept = {key: value for key, value in settings.items() if key not in others}
+    return {**manifest, "search": kept}
 
 
 def _holds_halves(index: Any) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import resource
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -18,6 +17,7 @@ from typing import Any
 
 from linkseek.indexer.base.devices import memory_bytes
 from linkseek.indexer.base.errors import MachineError
+from linkseek.indexer.base.limits import address_space
 
 _lock = threading.Lock()
 _pool: tuple[int, ThreadPoolExecutor] | None = None  # (process id, threads that Java knows)
@@ -122,8 +122,8 @@ def heap_mb() -> int:
     Raises `MachineError` if a limit on this process leaves no room for it: Java would end the process.
     """
     heap = min(max((memory_bytes() >> 20) // 4, 512), 4096)
-    limit, needed = resource.getrlimit(resource.RLIMIT_AS)[0] >> 20, heap + _BESIDES_HEAP_MB
-    if 0 <= limit < needed:
+    space, needed = address_space(), heap + _BESIDES_HEAP_MB
+    if space is not None and (limit := space >> 20) < needed:
         raise MachineError(
             f"the memory of a process is limited to {limit:,} MB here; Java, for Lucene, needs {needed:,}",
             "Raise the limit: ulimit -v unlimited",

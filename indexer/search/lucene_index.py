@@ -6,6 +6,7 @@ index.
 
 from __future__ import annotations
 
+import errno
 import weakref
 from base64 import b64decode
 from collections.abc import Collection, Iterable, Sequence
@@ -20,7 +21,13 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from linkseek.indexer.base.errors import DamagedIndexError, LinkseekError, MachineError, UsageError
+from linkseek.indexer.base.errors import (
+    DamagedIndexError,
+    LinkseekError,
+    MachineError,
+    UsageError,
+    raise_of_machine,
+)
 from linkseek.indexer.search.jvm import java_class, java_error, java_reason, java_threads
 
 MAX_QUERY_CHARACTERS = 1 << 17
@@ -217,6 +224,9 @@ class LuceneIndex:
                 "Java ran out of memory while searching", "Search for fewer passages at once (k)."
             )
         reason = java_reason(error)
+        if reason.startswith("AccessDenied"):
+            raise_of_machine(PermissionError(errno.EACCES, f"Permission denied ({reason})", str(self.folder)))
+        raise_of_machine(OSError(f"{self.folder}: {reason}"))
         return DamagedIndexError(f"{self.folder}: Lucene cannot read it ({reason})", _REBUILD)
 
 

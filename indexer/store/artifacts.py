@@ -36,7 +36,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from linkseek.indexer.base.errors import DamagedIndexError
+from linkseek.indexer.base.errors import DamagedIndexError, raise_of_machine
 from linkseek.indexer.base.paths import MAX_NAME, name_problem, path_problem
 from linkseek.indexer.files.hashes import OnBytes, file_sha256
 
@@ -46,6 +46,7 @@ Manifest = dict[str, Any]
 
 MANIFEST = "manifest.json"
 BUILDING = "building.json"
+_OWN_HASH = "manifest_sha256"
 _SMALL = 1 << 20
 _BUILD = "Build the index again: linkseek build --index DIR (intact parts are reused)."
 
@@ -147,6 +148,26 @@ def write_json(path: Path, value: Any) -> None:
     write_atomically(path, orjson.dumps(value, option=orjson.OPT_INDENT_2) + b"\n")
 
 
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Write the manifest of an index or of a part, with a hash of itself, atomically."""
+    write_json(folder / MANIFEST, {**manifest, _OWN_HASH: value_sha256(manifest)})
+
+
+def _read_manifest(folder: Path, hint: str) -> Manifest:
+    """A manifest, without its hash. Raises `DamagedIndexError` with this hint if it was altered.
+
+    Earlier versions wrote none.
+    """
+    manifest: Manifest = read_json(folder / MANIFEST)
+    check_version(folder, manifest)
+    last = next(reversed(manifest))
+    rest = {key: value for key, value in manifest.items() if key != last}
+    # Of an altered manifest either the hash does not fit, or its name.
+    if (last == _OWN_HASH) != (manifest[last] == value_sha256(rest)):
+        raise DamagedIndexError(f"{folder / MANIFEST}: altered (its hash differs)", hint)
+    return rest if last == _OWN_HASH else manifest
+
+
 def read_json(path: Path) -> Any:
     """Read JSON. Raises `DamagedIndexError` if the file is missing or not JSON."""
     try:
@@ -183,9 +204,8 @@ def open_array(path: Path) -> NDArray[Any]:
         if not math.prod(shape):
             return np.empty(shape, dtype)
         return np.memmap(path, dtype, "r", head.end(), shape)
-    except PermissionError:
-        raise
     except (OSError, ValueError, TypeError) as error:
+        raise_of_machine(error)
         raise DamagedIndexError(
             f"{path}: not an intact .npy file ({error})", rebuild_hint(path.parent)
         ) from None
@@ -236,12 +256,12 @@ def read_part(folder: Path) -> Manifest:
 
     Raises `DamagedIndexError` naming the file that is missing or of another size.
     """
-    manifest: Manifest = read_json(folder / MANIFEST)
-    check_version(folder, manifest)
+    manifest = _read_manifest(folder, rebuild_hint(folder))
     for name, entry in _files(folder, manifest).items():
         try:
             status = (folder / name).stat()
-        except (OSError, ValueError):  # ValueError: no file can have this name
+        except (OSError, ValueError) as error:  # ValueError: no file can have this name
+            raise_of_machine(error)
             raise DamagedIndexError(f"{folder / name}: missing", _BUILD) from None
         if status.st_size != entry["bytes"] or not stat.S_ISREG(status.st_mode):
             raise DamagedIndexError(
@@ -302,8 +322,7 @@ def read_index_manifest(index: Path) -> Manifest:
     """The manifest of an index. Raises `DamagedIndexError` if it is missing or damaged."""
     if not index.is_dir():
         raise DamagedIndexError(f"{index}: no index here", f"Build one: linkseek build --index {index}")
-    manifest: Manifest = read_json(index / MANIFEST)
-    check_version(index, manifest)
+    manifest = _read_manifest(index, _BUILD)
     parts = manifest.get("parts")
     if not isinstance(parts, list) or not all(isinstance(part, str) and _is_part(part) for part in parts):
         raise DamagedIndexError(f'{index / MANIFEST}: "parts" is missing or damaged', _BUILD)
@@ -330,6 +349,7 @@ def index_stamp(index: Path) -> tuple[int, int, int]:
     """Changes when another index replaces this one; zeros if there is none."""
     try:
         status = (index / MANIFEST).stat()
-    except OSError:
+    except OSError as error:
+        raise_of_machine(error)
         return (0, 0, 0)
     return (status.st_ino, status.st_mtime_ns, status.st_size)

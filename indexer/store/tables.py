@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from linkseek.indexer.base.errors import DamagedIndexError
+from linkseek.indexer.base.errors import DamagedIndexError, raise_of_machine
 from linkseek.indexer.store.artifacts import link_or_copy, rebuild_hint
 
 Row = dict[str, Any]
@@ -339,9 +339,8 @@ def _open_batches(path: Path, schema: pa.Schema) -> tuple[_MappedFile, list[pa.R
                 "The file is of another version or was replaced; build the index again.",
             )
         return file, [reader.get_batch(number) for number in range(reader.num_record_batches)]
-    except PermissionError:
-        raise
     except (pa.ArrowException, ValueError, OSError) as error:
+        raise_of_machine(error)
         raise DamagedIndexError(
             f"{path}: not an intact Arrow file ({error})", "Build the index again."
         ) from error

@@ -20,8 +20,9 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from torch import Tensor
 
 from linkseek.indexer.base.devices import cuda_devices
-from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.base.errors import InputError, raise_of_machine
 from linkseek.indexer.encoding.batches import Parallel
+from linkseek.indexer.files.sources import check_file
 from linkseek.indexer.store.artifacts import read_json, write_json
 from linkseek.reranker.baselines import KIND
 from linkseek.reranker.baselines.drmm import Drmm
@@ -111,6 +112,7 @@ def read_embeddings(path: Path) -> tuple[str, Tensor]:
     words: dict[str, int] = {_UNKNOWN: 0}
     rows: list[Any] = []
     width = 0
+    check_file(path)
     try:
         with path.open(encoding="utf-8") as file:
             for number, line in enumerate(file, start=1):
@@ -130,6 +132,7 @@ def read_embeddings(path: Path) -> tuple[str, Tensor]:
                 if words.setdefault(word.lower(), len(words)) > len(rows):
                     rows.append(row)
     except (OSError, UnicodeDecodeError) as error:
+        raise_of_machine(error)
         raise InputError(f"{path}: cannot be read ({error})", "Check model.embeddings.") from None
     if not rows:
         raise InputError(f"{path}: the file has no words", "Check model.embeddings.")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.files.sharing import share
 from linkseek.retriever.models.library import ONLY_LOCAL, from_folder, quiet
 from linkseek.retriever.models.locations import ADAPTER
 
@@ -128,4 +129,4 @@ def save_mlm_head(head: MlmHead, folder: Path) -> None:
         path = folder / "model.safetensors"
         weights |= load_file(path)
     save_file(weights, path, metadata={"format": "pt"})
-    path.chmod(0o644)
+    share(path)

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.base.errors import InputError, raise_of_machine
+from linkseek.indexer.files.sharing import share
 from linkseek.retriever.models.folders import base_folder, base_name, model_sha256, weights_sha256
 from linkseek.retriever.models.library import ONLY_LOCAL, Opened, from_folder, load_library_model, quiet
 from linkseek.retriever.models.locations import ADAPTER, BI_ENCODER, find_base
@@ -109,7 +110,7 @@ def bind_adapters(folder: Path, base_sha256: str, *, in_16_bits: bool = False) -
     if in_16_bits:
         weights = {name: tensor.to(torch.float16) for name, tensor in weights.items()}
     save_file(weights, path, metadata={_BASE_SHA256: base_sha256})  # several would be in random order
-    path.chmod(0o644)  # the library lets only its user read the file, which is meant to be shared
+    share(path)
 
 
 def check_base(folder: Path) -> None:
@@ -120,6 +121,7 @@ def check_base(folder: Path) -> None:
         with safe_open(folder / ADAPTER_WEIGHTS, "pt") as file:
             expected = (file.metadata() or {}).get(_BASE_SHA256)
     except (OSError, SafetensorError) as error:
+        raise_of_machine(error)
         raise InputError(f"{folder / ADAPTER_WEIGHTS}: cannot be read ({error})", "Train it again.") from None
     base = base_folder(folder)
     # Adapters of earlier versions store the hash of the weights alone.

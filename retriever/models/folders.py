@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from linkseek.indexer.base.errors import DamagedIndexError, InputError
+from linkseek.indexer.base.errors import DamagedIndexError, InputError, raise_of_machine
 from linkseek.indexer.files.hashes import combined_sha256, file_sha256
 from linkseek.retriever.models.locations import (
     ADAPTER,
@@ -74,7 +74,8 @@ def is_static(folder: Path) -> bool:
 def _has_module(folder: Path, name: str) -> bool:
     try:
         return name in (folder / BI_ENCODER.marker).read_text("utf-8")
-    except (OSError, UnicodeDecodeError):
+    except (OSError, UnicodeDecodeError) as error:
+        raise_of_machine(error)
         return False
 
 
@@ -138,6 +139,7 @@ def _sha256(folder: Path, tower: str, files: Callable[[Path], Iterator[str]]) ->
     try:
         lines = [f"{name} {file_sha256(folder / name)}" for name in names]
     except OSError as error:
+        raise_of_machine(error)
         raise DamagedIndexError(f"{folder}: {error}", "Check the model's folder.") from None
     if (folder / ADAPTER).is_file():
         lines.append(f"base {_sha256(base_folder(folder), tower, files)}")

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from linkseek.indexer.base.errors import InputError, LinkseekError
+from linkseek.indexer.base.errors import InputError, LinkseekError, raise_of_machine
 from linkseek.retriever.models.facts import ModelFacts
 from linkseek.retriever.models.locations import Kind, find_model
 from linkseek.retriever.models.only_data import check_only_data
@@ -89,6 +89,7 @@ def _usable(problem: str, hint: str) -> Iterator[None]:
         except LinkseekError:
             raise
         except Exception as error:
+            raise_of_machine(error)
             raise InputError(f"{problem} ({type(error).__name__}: {first_line(error)})", hint) from error
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from linkseek.indexer.base.errors import InputError, LinkseekError
+from linkseek.indexer.base.errors import InputError, LinkseekError, raise_of_machine
 from linkseek.indexer.files.hashes import file_sha256
 from linkseek.retriever.models.only_data import model_files
 from linkseek.retriever.models.pickled import PICKLED, with_safetensors
@@ -200,7 +200,8 @@ def _from_cache(repository: str) -> Path | None:
 
     try:
         folder = Path(snapshot_download(repository, local_files_only=True))
-    except (LocalEntryNotFoundError, OSError, ValueError):
+    except (LocalEntryNotFoundError, OSError, ValueError) as error:
+        raise_of_machine(error)
         return None
     return folder if (folder / "model.safetensors").exists() else None
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.base.errors import InputError, raise_of_machine
 
 _HINT = "No code that a model's folder names is run. docs/security.md lists what it may hold."
 _LARGEST = 16 << 20  # bytes of settings
@@ -184,6 +184,7 @@ def read_settings(path: Path) -> dict[str, Any]:
         settings = json.loads(path.read_text("utf-8"))  # as the libraries do
         json.dumps(settings, ensure_ascii=False).encode()
     except (OSError, ValueError, RecursionError) as error:
+        raise_of_machine(error)
         raise InputError(f"{path}: not JSON ({error})", "Save the model again.") from None
     if isinstance(settings, list):
         return {str(number): item for number, item in enumerate(settings)}
@@ -221,7 +222,8 @@ def model_files(folder: Path) -> Iterator[Path]:
             path = Path(place, entry)
             try:
                 mode = path.stat().st_mode
-            except OSError:  # a link to nothing
+            except OSError as error:  # a link to nothing
+                raise_of_machine(error)
                 continue
             if stat.S_ISREG(mode):
                 yield path

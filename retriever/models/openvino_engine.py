@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from linkseek.indexer.base.once import Once
 from linkseek.indexer.files.hashes import file_sha256
+from linkseek.indexer.files.sharing import share
 from linkseek.retriever.models.facts import Features, ModelFacts
 from linkseek.retriever.models.library import LIBRARIES, quiet
 from linkseek.retriever.models.locations import cache_folder
@@ -157,6 +158,7 @@ def _write_conversion(folder: Path, converted: Any, facts: ModelFacts) -> None:
         openvino.save_model(converted, temporary / "model.xml", compress_to_fp16=False)
         hashes = {file: file_sha256(temporary / file) for file in _CONVERTED}
         (temporary / "facts.json").write_text(json.dumps({"facts": asdict(facts), "sha256": hashes}), "utf-8")
+        share(temporary)
         if _read_conversion(folder) is None:
             shutil.rmtree(folder, ignore_errors=True)
             temporary.rename(folder)

@@ -16,8 +16,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.base.errors import InputError, raise_of_machine
 from linkseek.indexer.files.hashes import file_sha256
+from linkseek.indexer.files.sharing import share
+from linkseek.indexer.files.sources import check_file
 from linkseek.retriever.models.only_data import model_files
 
 PICKLED, SAFE = "pytorch_model.bin", "model.safetensors"
@@ -30,11 +32,10 @@ def load_pickled(path: Path, expected: str) -> Any:
     """
     import torch
 
+    check_file(path)
     try:
         with warnings.catch_warnings(action="ignore"):
             return torch.load(path, map_location="cpu", weights_only=True)
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file", expected) from None
     except pickle.UnpicklingError as error:
         match = re.search(r"GLOBAL ([\w.]+)", str(error))  # torch's text goes on to advise unpickling it
         held = match.group(1) if match else "other objects than tensors"
@@ -43,6 +44,7 @@ def load_pickled(path: Path, expected: str) -> Any:
             "Only tensors and plain values are read; other objects can run code.",
         ) from None
     except Exception as error:  # a damaged pickle makes torch raise anything
+        raise_of_machine(error)
         reason = str(error).partition("\n")[0] or type(error).__name__
         raise InputError(f"{path}: not a torch file, or damaged ({reason})", expected) from None
 
@@ -67,6 +69,7 @@ def with_safetensors(folder: Path, cache: Path) -> Path:
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache) as scratch:
             _write(Path(scratch), folder, files, weights)
+            share(Path(scratch) / "model")
             with suppress(FileExistsError, OSError):  # another process was faster
                 (Path(scratch) / "model").rename(copy)
         if not copy.is_dir():

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.files.sharing import share
 from linkseek.indexer.store.artifacts import temporary_path
 from linkseek.indexer.store.outputs import locked
 from linkseek.retriever.models.library import quiet
@@ -44,6 +45,7 @@ def save_model(
                 shutil.copyfile(card, temporary / "README.md")
             elif text:
                 (temporary / "README.md").write_text(text, "utf-8")
+            share(temporary)
             temporary.rename(output)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)

@@ -24,6 +24,7 @@ from accelerate.utils import LoggerType
 from linkseek.indexer.base.errors import InputError, UsageError
 from linkseek.indexer.base.log import log_line
 from linkseek.indexer.base.settings import Settings, nearest, read_settings, settings_text
+from linkseek.indexer.files.sharing import share
 from linkseek.indexer.store.artifacts import beside
 from linkseek.indexer.store.outputs import locked
 from linkseek.retriever.models.library import quiet
@@ -79,6 +80,7 @@ class Run:
             (finished / "README.md").write_text(card, "utf-8")
         (finished / SETTINGS).write_text(settings_text(settings), "utf-8")
         shutil.copyfile(self.work / LOG, finished / LOG)
+        share(finished)
         finished.rename(self.folder)
         print(f"{self.folder}: trained for {steps:,} steps", file=sys.stderr)
 

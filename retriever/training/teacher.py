@@ -24,7 +24,7 @@ from safetensors.numpy import save_file
 from torch import Tensor
 from torch.nn import functional
 
-from linkseek.indexer.base.errors import InputError, MismatchError
+from linkseek.indexer.base.errors import InputError, MismatchError, raise_of_machine
 from linkseek.indexer.base.progress import progress
 from linkseek.indexer.encoding.batches import encode_texts
 from linkseek.indexer.index import Index
@@ -197,6 +197,7 @@ def _read(stored: Path, encoder: BiEncoder) -> tuple[list[int], list[NDArray[np.
                 raise _other_encoder(encoder, str(stored))
             return file.get_tensor("keys").tolist(), [file.get_tensor("vectors")]
     except (OSError, SafetensorError) as error:
+        raise_of_machine(error)
         raise InputError(f"{stored}: cannot be read ({error})", "Remove it; it is made again.") from None
 
 

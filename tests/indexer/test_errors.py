@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from command import WITH_TESTS
 
-from linkseek.indexer.base.errors import LinkseekError, exit_on_error
+from linkseek.indexer.base.errors import LinkseekError, MachineError, exit_on_error, raise_of_machine
 
 ROOT = Path(__file__).parents[2]
 
@@ -34,6 +34,10 @@ class SafetensorError(Exception):
         (RuntimeError("can't start new thread"), 6, "memory"),
         (RuntimeError("Could not determine home directory."), 6, "HOME"),
         (ImportError("libgomp.so.1: cannot open shared object file"), 6, "libgomp"),
+        (ImportError("libx.so: failed to map segment from shared object"), 6, "memory of this machine"),
+        (ImportError("libx.so: cannot open shared object file: Too many open files"), 6, "ulimit -n"),
+        (RuntimeError("could not open /i/index for reading: Too many open files"), 6, "ulimit -n"),
+        (TypeError("str is not valid UTF-8: surrogates not allowed"), 3, "not UTF-8"),
         (RecursionError("maximum recursion depth exceeded"), 3, "nested too deeply"),
         (OverflowError("can't convert negative int to unsigned"), 3, "too large"),
         (UnicodeEncodeError("utf-8", "\udcff", 0, 1, "surrogates not allowed"), 3, "not UTF-8"),
@@ -145,3 +149,45 @@ def test_a_deleted_folder_and_too_little_memory_are_told(tmp_path):
         words = ["bash", "-c", f'{line}; "$@" --help', "sh", *COMMAND]
         done = subprocess.run(words, capture_output=True, text=True, env=WITH_TESTS)
         assert done.returncode == 6 and re.match(f"linkseek: error: {said}", done.stderr), done.stderr
+
+
+NUMBERS = ("EMFILE", "ENFILE", "ENOMEM", "EIO", "ESTALE", "EACCES", "ENOSPC", "EDQUOT", "ETIMEDOUT")
+OF_THE_MACHINE = [
+    *(OSError(getattr(errno, name), "words") for name in NUMBERS),
+    SafetensorError("I/O error: Too many open files (os error 24)"),
+    RuntimeError("Error in FileIOReader: could not open /i/index for reading: Too many open files"),
+    OSError("java.nio.file.FileSystemException: /i/segments_1: Too many open files"),
+    OSError("could not mmap: Cannot allocate memory"),
+]
+
+
+@pytest.mark.parametrize("error", OF_THE_MACHINE, ids=str)
+def test_errors_of_the_machine_are_none_of_a_file(error):
+    with pytest.raises(MachineError) as raised:
+        raise_of_machine(error)
+    assert raised.value.exit_code == 6 and raised.value.hint
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        FileNotFoundError(errno.ENOENT, "No such file or directory"),
+        IsADirectoryError(errno.EISDIR, "Is a directory"),
+        NotADirectoryError(errno.ENOTDIR, "Not a directory"),
+        OSError("Invalid data stream"),
+        ValueError("mmap length is greater than file size"),
+        SafetensorError("No such file or directory (os error 2)"),
+        SafetensorError("Error while deserializing header: invalid header"),
+    ],
+    ids=str,
+)
+def test_errors_of_a_file_are_left_to_its_reader(error):
+    raise_of_machine(error)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize(("arguments", "code"), [(["--index", "none", "q"], 4), (["--none"], 2)])
+def test_an_error_that_cannot_be_printed_keeps_its_exit_code(arguments, code):
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run([*COMMAND, "search", *arguments], stderr=full, cwd=ROOT, env=WITH_TESTS)
+    assert done.returncode == code

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
@@ -14,13 +15,7 @@ from fake_encoder import FakeEncoder
 from linked_corpus import build_linked, document
 from tiny_corpus import linked_rows, write_jsonl
 
-from linkseek.indexer.base.errors import (
-    DamagedIndexError,
-    InputError,
-    LinkseekError,
-    MismatchError,
-    UsageError,
-)
+from linkseek.indexer.base.errors import DamagedIndexError, InputError, MismatchError, UsageError
 from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.changes import Changes
 from linkseek.indexer.building.growth import update_index
@@ -351,5 +346,14 @@ def test_what_is_missing(argv):
 
 def test_ids_that_cannot_be_read(tmp_path):
     index = build_linked(tmp_path / "index", [document("a", "text")])
-    with pytest.raises(LinkseekError, match="cannot be read"):
+    with pytest.raises(InputError, match="none: no such file"):
         update_command.main(["--index", str(index.path), "--remove", f"@{tmp_path / 'none'}"])
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", "/dev/zero"):
+        with pytest.raises(InputError, match="a pipe or a device, not a file"):
+            update_command.main(["--index", str(index.path), "--remove", f"@{path}"])
+    (tmp_path / "ids").write_bytes(b"a\n\xff\n")
+    with pytest.raises(InputError, match="cannot be read"):
+        update_command.main(["--index", str(index.path), "--remove", f"@{tmp_path / 'ids'}"])
+    with pytest.raises(InputError, match=r"--remove '\\udcff': not UTF-8"):
+        update_command.main(["--index", str(index.path), "--remove", "\udcff"])
