@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from linkseek.indexer.alike import check_alike, contents
 from linkseek.indexer.base.errors import DamagedIndexError, UsageError
+from linkseek.indexer.base.limits import allow_open_files
 from linkseek.indexer.base.settings import nearest
 from linkseek.indexer.documents import DocumentStore
 from linkseek.indexer.files.hashes import OnBytes
@@ -112,12 +114,10 @@ class Index:
         for needed in (DOCUMENTS, PASSAGES, LINKS):
             if needed not in parts:
                 raise DamagedIndexError(f"{path}: the part {needed} is missing", "Build it again.")
+        if manifest.get(PARTITIONS):
+            allow_open_files()
         partitions = [cls._open(path / name) for name in manifest.get(PARTITIONS, [])]
-        if parts[PASSAGES]["fingerprint"].get(PARTITIONS, []) != contents(partitions):
-            raise DamagedIndexError(
-                f"{path}: one of its partitions was changed",
-                "Make it again from the indexes of its folder partitions: linkseek partition --index NEW ...",
-            )
+        _check_parts(path, parts, partitions)
         index = cls(path, manifest, parts, partitions)
         actual = {"documents": len(index.documents), "passages": len(index.passages)}
         if len(index.passages.offsets) != len(index.documents) + 1:
@@ -229,13 +229,13 @@ class Index:
     def _lucene(self) -> LuceneIndex:
         from linkseek.indexer.search.lucene_index import LuceneIndex
 
-        self._check_in_place(BM25)
+        self.check_in_place(BM25)
         return LuceneIndex(*(folder / BM25 for folder in self.folders))
 
-    def _check_in_place(self, part: str) -> None:
+    def check_in_place(self, part: str) -> None:
         """Raises `DamagedIndexError` if a new index with another such part has replaced this one."""
         for partition in self.partitions:
-            partition._check_in_place(part)
+            partition.check_in_place(part)
         if self.partitions:
             return
         measured = ("recall", "search")  # `linkseek recall` may add them to an index that is open
@@ -246,7 +246,7 @@ class Index:
         if in_place != opened:
             raise DamagedIndexError(
                 f"{self.path}: a new index has replaced it since it was opened",
-                "Open it again: start this program again.",
+                "Open it again: run the same command again, or start the program again that has it open.",
             )
 
     def dense(self, encoder: str | None = None) -> VectorSearch:
@@ -255,19 +255,20 @@ class Index:
         Raises `UsageError` for an encoder that the index was not built with.
         """
         if self.searches is not None:
-            return self.searches.dense(self._encoder_name(encoder))
+            return self.searches.dense(self.encoder_name(encoder))
         if not self.partitions:
             return self.own_dense(encoder)
         from linkseek.indexer.search.partitioned import PartitionedVectors
 
-        name = self._encoder_name(encoder)
+        name = self.encoder_name(encoder)
         with self._lock:
             if name not in self._over_partitions:
                 parts = [partition.own_dense(name) for partition in self.partitions]
                 self._over_partitions[name] = PartitionedVectors(parts)
             return self._over_partitions[name]
 
-    def _encoder_name(self, encoder: str | None) -> str:
+    def encoder_name(self, encoder: str | None = None) -> str:
+        """The name here of an encoder, or of the one that `dense` uses by default. Raises `UsageError`."""
         names = self.encoders
         if not names:
             raise UsageError(
@@ -298,21 +299,36 @@ class Index:
     def own_dense(self, encoder: str | None = None) -> FaissIndex:
         """As `dense`, of an index without partitions. Raises `UsageError` for one that has some."""
         self.check_undivided()
-        name = self._encoder_name(encoder)
+        name = self.encoder_name(encoder)
         from linkseek.indexer.search.faiss_index import open_faiss
 
         with self._lock:
             if name not in self._dense:
                 part = f"{DENSE}/{name}"
-                self._check_in_place(part)
+                self.check_in_place(part)
                 self.vectors_encoder(name)
                 self._dense[name] = open_faiss(self.path / part, self.parts[part], len(self.passages))
             return self._dense[name]
 
 
-def contents(partitions: Sequence[Index]) -> list[str]:
-    """The hashes of the passages of partitions, by which an index of them notices that one was changed."""
-    return [str(partition.parts[PASSAGES].get("content_sha256")) for partition in partitions]
+def _check_parts(path: Path, parts: dict[str, Manifest], partitions: Sequence[Index]) -> None:
+    """Raises `DamagedIndexError` or `MismatchError` unless parts and partitions belong together."""
+    inputs = {name: part["fingerprint"] for name, part in parts.items()}
+    if inputs[PASSAGES].get(PARTITIONS, []) != contents(partitions) or (
+        partitions and inputs[LINKS].get(DOCUMENTS) not in (None, contents(partitions, DOCUMENTS))
+    ):
+        raise DamagedIndexError(
+            f"{path}: one of its partitions was changed",
+            "Make it again from the indexes of its folder partitions: linkseek partition --index NEW ...",
+        )
+    check_alike(path, partitions)
+    for name in parts if not partitions else ():
+        made_from = inputs[name].get(PASSAGES)
+        if made_from is not None and made_from != parts[PASSAGES].get("content_sha256"):
+            raise DamagedIndexError(
+                f"{path / name}: made from other passages than those of this index",
+                artifacts.rebuild_hint(path / name),
+            )
 
 
 def _joined(parts: dict[str, Manifest], partitions: Sequence[Index]) -> dict[str, Manifest]:

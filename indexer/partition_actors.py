@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from linkseek.indexer.alike import identity
 from linkseek.indexer.base.cluster import LATE, PATIENCE, connected, worker_count
 from linkseek.indexer.base.errors import DamagedIndexError, LinkseekError, MachineError, UsageError
 from linkseek.indexer.base.log import log_line
@@ -70,8 +71,9 @@ def searched_on_ray(
 class _Worker:
     """The actor."""
 
-    def __init__(self, folders: Sequence[Path], threads: int, part: range) -> None:
+    def __init__(self, folders: Sequence[Path], identities: Sequence[str], threads: int, part: range) -> None:
         self._folders = folders
+        self._identities = identities
         self._threads = threads
         self._part = part
         self._vectors: dict[str, VectorSearch] = {}
@@ -79,7 +81,7 @@ class _Worker:
     @cached_property
     def _partitions(self) -> list[Index]:
         import_faiss().omp_set_num_threads(self._threads)
-        return [_open(self._folders[number]) for number in self._part]
+        return [_open(self._folders[number], self._identities[number]) for number in self._part]
 
     @cached_property
     def _lucene(self) -> LuceneIndex:
@@ -107,13 +109,18 @@ class _Worker:
         return vectors_of_part.search(vectors, min(k, len(vectors_of_part)), **parameters)
 
 
-def _open(folder: Path) -> Index:
+def _open(folder: Path, expected: str) -> Index:
     if not folder.is_dir():
         raise MachineError(
             f"{folder}: not on every machine of the cluster",
             "Put the index on a file system that all machines share.",
         )
-    return Index.open(folder)
+    index = Index.open(folder)
+    if identity(index) != expected:
+        raise DamagedIndexError(
+            f"{folder}: a new index has replaced it since the search was started", "Start the search again."
+        )
+    return index
 
 
 @dataclass(frozen=True)
@@ -142,7 +149,8 @@ class PartitionActors:
         # They reserve no cores, which replicas share.
         self._class = ray.remote(num_cpus=0, scheduling_strategy="SPREAD")(_Worker)
         folders = [folder.resolve() for folder in index.folders]
-        self._start = partial_call(self._class.remote, folders, threads)
+        identities = [identity(partition) for partition in index.partitions or [index]]
+        self._start = partial_call(self._class.remote, folders, identities, threads)
         self._names = [[folders[number].name for number in part] for part in self._parts]
         self._index = index
         self._partial = partial

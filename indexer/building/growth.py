@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.base.errors import MismatchError
+from linkseek.indexer.base.errors import DamagedIndexError, MismatchError
 from linkseek.indexer.base.log import log_line
 from linkseek.indexer.base.progress import progress
 from linkseek.indexer.building.builder import described
@@ -72,6 +72,11 @@ def update_index(index: Path, changes: Changes, plan: Plan, open_encoder: OpenEn
         documents = stages.all_documents()
         min_words = old.parts[PASSAGES]["fingerprint"].get("min_words", 0)
         passages = stages.passages(documents, old.parts[PASSAGES]["words"], int(min_words))
+        if changes.merge and passages["content_sha256"] != old.parts[PASSAGES].get("content_sha256"):
+            raise DamagedIndexError(
+                f"{index / PASSAGES}: not the passages of its documents: a manifest was altered",
+                "Build the index again.",
+            )
         links = stages.after_passages(documents, passages, open_encoder)
         dense = [vectors.part for vectors in plan.vectors]
         default = old.manifest.get("default_encoder") or next(iter(dense), None)

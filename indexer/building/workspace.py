@@ -47,6 +47,7 @@ from linkseek.indexer.store.artifacts import (
     temporary_path,
     workspace_path,
     write_json,
+    write_manifest,
 )
 from linkseek.indexer.store.outputs import RECORD, locked
 
@@ -107,7 +108,7 @@ class Workspace:
         for leftover in list(folder.rglob(f"*{TEMPORARY}")):  # of interrupted writes
             _remove(leftover)
         manifest["files"] = inventory(folder)
-        write_json(folder / MANIFEST, manifest)
+        write_manifest(folder, manifest)
         (folder / BUILDING).unlink()
         return manifest
 
@@ -177,7 +178,7 @@ class Workspace:
         for path in (self.folder / DENSE).glob("*"):
             if f"{DENSE}/{path.name}" not in parts:
                 _remove(path)
-        write_json(self.folder / MANIFEST, {"format_version": FORMAT_VERSION, "parts": parts, **manifest})
+        write_manifest(self.folder, {"format_version": FORMAT_VERSION, "parts": parts, **manifest})
         check_place(self.index)  # again, after hours perhaps
         _exchange(self.folder, self.index)
         _clear(self.folder)

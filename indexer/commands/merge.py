@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.base.errors import DamagedIndexError, UsageError
 from linkseek.indexer.base.options import Options, parse_options
 from linkseek.indexer.base.text import printable
 from linkseek.indexer.building.changes import Changes
@@ -47,4 +47,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _no_encoder(name: str, title: bool) -> Encoder:
-    raise AssertionError("no passage changes")
+    raise DamagedIndexError(
+        f"the vectors of {name} are not those of its passages: a manifest was altered",
+        "Build the index again.",
+    )

@@ -20,14 +20,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
+from linkseek.indexer.alike import check_alike, contents
 from linkseek.indexer.base.cluster import connected, worker_count, worker_pool
-from linkseek.indexer.base.errors import InputError, MismatchError, UsageError
+from linkseek.indexer.base.errors import BusyError, InputError, UsageError
 from linkseek.indexer.base.options import Options, parse_options
 from linkseek.indexer.base.progress import progress
 from linkseek.indexer.base.text import printable
@@ -41,7 +42,7 @@ from linkseek.indexer.documents import REDIRECT_SCHEMA, DocumentStore
 from linkseek.indexer.encoding.encode import Encoder
 from linkseek.indexer.encoding.facts import EncoderFacts
 from linkseek.indexer.files.hashes import combined_sha256
-from linkseek.indexer.index import Index, contents, open_passages
+from linkseek.indexer.index import Index, open_passages
 from linkseek.indexer.links import build_links
 from linkseek.indexer.store.artifacts import (
     DENSE,
@@ -50,6 +51,7 @@ from linkseek.indexer.store.artifacts import (
     PARTITIONS,
     PASSAGES,
     Manifest,
+    index_stamp,
     part_segments,
     partition_path,
     segment_paths,
@@ -112,7 +114,7 @@ def join_indexes(index: Path, sources: Sequence[Path], command: str = "") -> Ind
 
     def fill(places: Sequence[Path]) -> None:
         for folder, place in zip(folders, places, strict=True):
-            link_tree(folder, place)
+            _link(folder, place, index_stamp(folder))
 
     return _make(index, len(folders), fill, command)
 
@@ -122,6 +124,7 @@ def split_index(index: Path, source: Path, count: int, command: str = "") -> Ind
 
     Raises `UsageError` if there are too few documents, and the errors of `update_index`.
     """
+    stamp = index_stamp(source)
     whole = Index.open(source)
     whole.check_undivided()
     redirect_count = len(Table(segment_paths(source / DOCUMENTS, "redirects-"), REDIRECT_SCHEMA))
@@ -140,7 +143,7 @@ def split_index(index: Path, source: Path, count: int, command: str = "") -> Ind
         for ends in (bounds, redirects)
     ]
     shares_of = [
-        _Share(source.resolve(), documents, others) for documents, others in zip(*tables, strict=True)
+        _Share(source.resolve(), stamp, documents, others) for documents, others in zip(*tables, strict=True)
     ]
 
     def fill(places: Sequence[Path]) -> None:
@@ -156,9 +159,13 @@ def split_index(index: Path, source: Path, count: int, command: str = "") -> Ind
 
 @dataclass(frozen=True)
 class _Share:
-    """The rows of the documents and of the redirects of `source` that a partition keeps."""
+    """The rows of the documents and of the redirects of `source` that a partition keeps.
+
+    stamp: of the index there when the rows were chosen.
+    """
 
     source: Path
+    stamp: tuple[int, int, int]
     documents: slice
     redirects: slice
 
@@ -167,11 +174,11 @@ def _take(share: _Share, place: Path) -> None:
     """Make the partition of a share; what an earlier attempt has left in its place is removed."""
     for leftover in (place, workspace_path(place)):
         shutil.rmtree(leftover, ignore_errors=True)
-    link_tree(share.source, place)
-    whole = Index.open(share.source)
+    _link(share.source, place, share.stamp)
+    whole = Index.open(place)
     tables = (
         whole.documents.table,
-        Table(segment_paths(share.source / DOCUMENTS, "redirects-"), REDIRECT_SCHEMA),
+        Table(segment_paths(place / DOCUMENTS, "redirects-"), REDIRECT_SCHEMA),
     )
     removed = [
         id_
@@ -181,6 +188,13 @@ def _take(share: _Share, place: Path) -> None:
     ]
     if removed:
         update_index(place, Changes(removed=removed), Plan(place), partial(_recorded, whole))
+
+
+def _link(source: Path, place: Path, stamp: tuple[int, int, int]) -> None:
+    """Link the index of this stamp to a place. Raises `BusyError` if another one has replaced it."""
+    link_tree(source, place)
+    if index_stamp(source) != stamp:
+        raise BusyError(f"{source}: a new index has replaced it meanwhile", "Run the same command again.")
 
 
 def _recorded(whole: Index, location: str, title: bool) -> Encoder:
@@ -199,7 +213,7 @@ def _make(index: Path, count: int, fill: Callable[[Sequence[Path]], None], comma
         places[0].parent.mkdir()
         fill(places)
         partitions = [Index.open(place) for place in places]
-        _check_alike(partitions)
+        check_alike(index, partitions)
         documents, passages, links = _global_parts(workspace, partitions)
         plan = Plan(index, command=command)
         manifest = {
@@ -213,30 +227,12 @@ def _make(index: Path, count: int, fill: Callable[[Sequence[Path]], None], comma
     return Index.open(index)
 
 
-def _check_alike(partitions: Sequence[Index]) -> None:
-    """Raises `MismatchError` unless all partitions were made with the same options and encoders."""
-
-    def traits(index: Index) -> dict[str, Any]:
-        encoders = {name: index.parts[f"{DENSE}/{name}"]["fingerprint"]["encoder"] for name in index.encoders}
-        text = index.manifest.get("text")
-        return {"text": text, "BM25": index.has_lucene, "encoders": encoders}
-
-    expected = traits(partitions[0])
-    for number, partition in enumerate(partitions[1:], start=2):
-        for name, value in traits(partition).items():
-            if value != expected[name]:
-                raise MismatchError(
-                    f"partition {number} differs from the first in {name}: {value}, {expected[name]}",
-                    "Build all partitions with the same options and encoders.",
-                )
-
-
 def _global_parts(workspace: Workspace, partitions: Sequence[Index]) -> tuple[Manifest, Manifest, Manifest]:
     """The manifests of documents, passages and links of the index over all partitions."""
     folders = [partition.path for partition in partitions]
     documents = DocumentStore(part_segments(folders, DOCUMENTS))
     redirects = Table(part_segments(folders, DOCUMENTS, "redirects-"), REDIRECT_SCHEMA)
-    fingerprint = {PARTITIONS: contents(partitions)}
+    fingerprint = {PARTITIONS: contents(partitions), DOCUMENTS: contents(partitions, DOCUMENTS)}
     words = partitions[0].parts[PASSAGES]["words"]
 
     def write_ids(folder: Path) -> Manifest:

@@ -27,7 +27,7 @@ from linkseek.indexer.encoding.shards import open_shards
 from linkseek.indexer.index import Index
 from linkseek.indexer.search.exhaustive import exhaustive_search, recall
 from linkseek.indexer.search.faiss_index import FaissIndex, search_grid
-from linkseek.indexer.store.artifacts import MANIFEST, VECTORS, Manifest, dense_part, read_part, write_json
+from linkseek.indexer.store.artifacts import VECTORS, Manifest, dense_part, write_manifest
 from linkseek.indexer.store.outputs import locked
 
 PROGRAM = "linkseek recall"
@@ -77,14 +77,26 @@ def main(argv: Sequence[str]) -> None:
             "Put the model back, or build the index again.",
         )
     queries = encoder.encode_queries(texts)  # [Q, d]
-    folder = options.index / dense_part(options.encoder or index.encoders[0])
-    measured = measure(dense, _blocks(dense, folder), queries)
-    with locked(options.index):
-        write_json(folder / MANIFEST, read_part(folder) | measured)
+    part = dense_part(index.encoder_name(options.encoder))
+    measured = measure(dense, _blocks(dense, options.index / part), queries)
+    if not options.json_:
+        _print(measured)
+    write_measured(index, part, measured)
     if options.json_:
         print(orjson.dumps(measured).decode())
     else:
-        _print(measured)
+        print(f"The default from now on: {described(measured['search'])}")
+
+
+def write_measured(index: Index, part: str, measured: Manifest) -> None:
+    """Add what was measured of the vectors of a part to their manifest.
+
+    Raises `DamagedIndexError` if a new index with other vectors has replaced the one that was measured,
+    `BusyError` while another process writes it.
+    """
+    with locked(index.path.resolve()):
+        index.check_in_place(part)
+        write_manifest(index.path / part, index.parts[part] | measured)
 
 
 def measure(
@@ -145,10 +157,8 @@ def _print(measured: Manifest) -> None:
     facts = measured["recall"]
     table = Table("setting", f"recall@{facts['depth']}", "ms a question", box=None, padding=(0, 2))
     for row in facts["tried"]:
-        default = "  <- default from now on" if row is facts["chosen"] else ""
-        table.add_row(
-            described(row["setting"]), f"{row['recall']:.4f}", f"{row['milliseconds']:.1f}{default}"
-        )
+        chosen = "  <- chosen" if row is facts["chosen"] else ""
+        table.add_row(described(row["setting"]), f"{row['recall']:.4f}", f"{row['milliseconds']:.1f}{chosen}")
     Console(highlight=False).print(table)
     if facts["chosen"]["recall"] < ENOUGH:
         print(f"No setting reaches {ENOUGH}: this is the best. --faiss compact or Flat has more.")

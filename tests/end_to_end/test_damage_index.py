@@ -14,7 +14,7 @@ from typing import Any
 import faiss
 import numpy as np
 import pytest
-from accepted import accept
+from accepted import accept, manifest_to_alter
 from command import WITH_TESTS, Done, run
 from damage import SAMPLE, flip, here, search, told
 from fake_encoder import FakeEncoder
@@ -125,7 +125,7 @@ def test_a_manifest_of_nonsense(copy, content, words):
     if isinstance(content, bytes):
         path.write_bytes(content)
     elif isinstance(content, dict) and content and "format_version" not in content:
-        path.write_text(json.dumps(read_json(path) | content))
+        path.write_text(json.dumps(manifest_to_alter(path) | content))
     else:
         path.write_text(json.dumps(content))
     told(search("--index", copy, "q"), DamagedIndexError, str(copy), words, "uild")
@@ -136,7 +136,7 @@ def test_a_manifest_cannot_lead_out_of_its_index(copy, tmp_path):
     """To a pipe, which would never end if it were opened."""
     os.mkfifo(tmp_path / "pipe")
     manifest = copy / "links" / "manifest.json"
-    whole = read_json(manifest)
+    whole = manifest_to_alter(manifest)
     for name in ("../../pipe", str(tmp_path / "pipe"), "../../../../etc/passwd", "a/../../../pipe"):
         files = whole["files"] | {name: {"bytes": 0, "sha256": ""}}
         write_json(manifest, whole | {"files": files})
@@ -314,6 +314,8 @@ def test_an_unknown_encoder(tmp_path):
 def test_a_query_encoder_that_is_not_the_indexs(copy):
     """The vectors claim to be of the default encoder, whose hash is another."""
     manifest = copy / "dense" / "fake" / "manifest.json"
-    manifest.write_text(manifest.read_text().replace('"location": "fake"', '"location": "all-MiniLM-L6-v2"'))
+    whole = manifest_to_alter(manifest)
+    whole["encoder"]["location"] = "all-MiniLM-L6-v2"
+    write_json(manifest, whole)
     done = search("--index", copy, "--pipeline", "dense", "question")
     told(done, MismatchError, "made by the encoder fake", "is all-MiniLM-L6-v2", "--encoder NAME")

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import test_readers
+from accepted import manifest_to_alter
 from fake_encoder import FakeEncoder
 from fuzzing import altered, examples
 from hypothesis import given
@@ -32,7 +33,7 @@ from linkseek.indexer.documents import Document, DocumentStore
 from linkseek.indexer.index import Index
 from linkseek.indexer.readers.formats import all_readers, open_reader
 from linkseek.indexer.readers.reader import Reader
-from linkseek.indexer.store.artifacts import read_json, segment_paths
+from linkseek.indexer.store.artifacts import segment_paths
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.search.runs import read_qrels, read_run
 
@@ -199,7 +200,7 @@ def test_any_value_of_a_manifest_is_used_or_refused(
 ) -> None:
     path = every_manifest(index)[which % len(every_manifest(index))]
     whole = path.read_bytes()
-    path.write_text(json.dumps(altered(read_json(path), way, new, remove)))
+    path.write_text(json.dumps(altered(manifest_to_alter(path), way, new, remove)))
     try:
         use(index)
     except LinkseekError as error:

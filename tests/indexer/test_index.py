@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import errno
+import io
+import os
 import random
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from accepted import manifest_to_alter
+from command import WITH_TESTS
 from fake_encoder import FakeEncoder
 
-from linkseek.indexer.base.errors import DamagedIndexError, LinkseekError, UsageError
+from linkseek.indexer.base.errors import DamagedIndexError, LinkseekError, MachineError, UsageError
 from linkseek.indexer.index import Index
-from linkseek.indexer.store.artifacts import read_json, write_json
+from linkseek.indexer.store.artifacts import read_index_manifest, write_json, write_manifest
 
 
 @pytest.fixture
@@ -111,17 +118,17 @@ def test_arrays_and_tables_in_use_of_the_right_size_that_hold_nonsense_are_named
 
 @pytest.mark.parametrize("part", ["documents", "passages", "links"])
 def test_a_part_that_the_manifest_lacks_is_named(index, part):
-    manifest = read_json(index.path / "manifest.json")
+    manifest = read_index_manifest(index.path)
     manifest["parts"].remove(part)
-    write_json(index.path / "manifest.json", manifest)
+    write_manifest(index.path, manifest)
     with pytest.raises(DamagedIndexError, match=f"the part {part} is missing"):
         Index.open(index.path)
 
 
 def test_counts_that_do_not_agree_are_named(index):
-    manifest = read_json(index.path / "manifest.json")
+    manifest = read_index_manifest(index.path)
     manifest["counts"]["passages"] += 1
-    write_json(index.path / "manifest.json", manifest)
+    write_manifest(index.path, manifest)
     with pytest.raises(DamagedIndexError, match=r"holds .*'passages'.* its manifest lists"):
         Index.open(index.path)
 
@@ -155,7 +162,7 @@ def test_a_manifest_altered_anywhere_causes_no_other_exception_than_ours(index):
     for number in range(400):
         path = index.path / draw.choice(["", *index.parts]) / "manifest.json"
         content = path.read_bytes()
-        write_json(path, altered(read_json(path), draw))
+        write_json(path, altered(manifest_to_alter(path), draw))
         try:
             use(index.path)
         except LinkseekError:
@@ -217,3 +224,69 @@ def test_opening_while_indexes_change_places_gives_one_or_the_other(build, index
     reader.join()
     assert not errors
     assert found == {20, 40}
+
+
+# --- errors of the machine -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.EIO, errno.ESTALE, errno.ENOMEM])
+def test_an_intact_index_is_not_called_damaged_when_the_machine_fails(index, monkeypatch, number):
+    """At any of the files that are opened, one after another."""
+    whole, failed = io.open, 0
+    opening = {"calls": 0, "fails": -1}
+
+    def count() -> None:
+        opening["calls"] += 1
+        if opening["calls"] == opening["fails"]:
+            raise OSError(number, os.strerror(number))
+
+    def refuse(function: Any) -> Any:
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            if str(index.path) in str(arguments[0]):
+                count()
+            return function(*arguments, **keywords)
+
+        return call
+
+    monkeypatch.setattr(io, "open", refuse(whole))
+    monkeypatch.setattr(os, "open", refuse(os.open))
+    monkeypatch.setattr(os, "stat", refuse(os.stat))
+    Index.open(index.path)
+    calls = opening["calls"]
+    assert calls > 20
+    for place in range(1, calls + 1):
+        opening.update(calls=0, fails=place)
+        try:
+            Index.open(index.path)
+        except MachineError:
+            failed += 1
+        except OSError as error:
+            assert error.errno == number  # `exit_on_error` explains it
+            failed += 1
+    assert failed > 20
+
+
+@pytest.mark.slow
+def test_too_few_open_files_are_named(index):
+    pytest.importorskip("resource")
+    script = f"""
+import os, resource
+from linkseek.indexer.base.errors import exit_on_error
+from linkseek.indexer.index import Index
+import linkseek.indexer.search.faiss_index, linkseek.indexer.search.partitioned, pyarrow
+codes = os.dup(1)  # which a failed command closes
+used = len(os.listdir("/proc/self/fd"))
+for spare in (*range(40), 900):
+    resource.setrlimit(resource.RLIMIT_NOFILE, (used + spare, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    try:
+        with exit_on_error("search"):
+            Index.open({str(index.path)!r}).dense().search(__import__("numpy").ones((1, 32), "f"), 3)
+    except SystemExit as end:
+        os.write(codes, b"%d " % end.code)
+    else:
+        os.write(codes, b"0 ")
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=WITH_TESTS)
+    codes = done.stdout.split()
+    assert codes and set(codes) == {"0", "6"}, done.stderr
+    assert "damaged" not in done.stderr and "Remove" not in done.stderr and "ulimit -n" in done.stderr

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 import pytest
 from fake_encoder import FakeEncoder
 from tiny_corpus import linked_rows, write_jsonl
 
-from linkseek.indexer.base.errors import DamagedIndexError, InputError, MismatchError, UsageError
-from linkseek.indexer.build import SAMPLE
+from linkseek.indexer.base.errors import (
+    BusyError,
+    DamagedIndexError,
+    InputError,
+    LinkseekError,
+    MismatchError,
+    UsageError,
+)
+from linkseek.indexer.build import SAMPLE, verify
 from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.changes import Changes
 from linkseek.indexer.building.growth import update_index
 from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.building.workspace import link_tree
 from linkseek.indexer.commands import partition as partitioning
 from linkseek.indexer.commands.partition import join_indexes, split_index
 from linkseek.indexer.index import Index
@@ -175,3 +185,101 @@ def test_the_command_joins_and_splits(build, tmp_path, capsys):
     assert f"2 partitions with {expected}" in capsys.readouterr().out
     with pytest.raises(UsageError, match="--index or the indexes to join are missing"):
         partitioning.main(["--index", str(tmp_path / "made")])
+
+
+# --- partitions that are changed in place ----------------------------------------------------------
+
+
+def rebuild(place: Path, corpus: Path, encoder: FakeEncoder, **options: Any) -> None:
+    plan = {"passage_words": 10, "bm25": False, "encoders": ["fake"], "processes": 1} | options
+    build_index(place, Plan(corpus, **plan), lambda name, title: encoder)
+
+
+@pytest.mark.parametrize(
+    ("encoder", "options", "words"),
+    [
+        (FakeEncoder("fake", seed=1), {}, "encoder fake: sha256"),
+        (FakeEncoder("fake", dimension=16), {}, "encoder fake: "),
+        (FakeEncoder("fake", title=False), {}, "encoder fake: identity: title: False, there True"),
+        (FakeEncoder("fake"), {"encoders": ["fake", "more"]}, "encoders"),
+        (FakeEncoder("fake"), {"title": False}, "text: title"),
+    ],
+)
+def test_a_partition_with_other_vectors_is_refused(build, tmp_path, encoder, options, words):
+    """Its passages are the same: only the manifests tell."""
+    rows = linked_rows(30)
+    parts = [build("a", rows[:15]), build("b", rows[15:])]
+    made = join_indexes(tmp_path / "made", parts)
+    rebuild(made.partitions[1].path, tmp_path / "b.jsonl", encoder, **options)
+    with pytest.raises(MismatchError, match=f"made: partition 2 differs from the first in {words}") as raised:
+        Index.open(made.path)
+    assert "linkseek partition" in raised.value.hint
+    with pytest.raises(MismatchError, match="partition 2 differs"):
+        verify(made.path)
+    with pytest.raises(MismatchError, match="partition 2 differs"):
+        join_indexes(tmp_path / "again", [partition.path for partition in made.partitions])
+
+
+def test_a_partition_without_bm25_is_refused(build, tmp_path):
+    rows = linked_rows(20)
+    parts = [build("a", rows[:10], bm25=True), build("b", rows[10:], bm25=True)]
+    made = join_indexes(tmp_path / "made", parts)
+    rebuild(made.partitions[0].path, tmp_path / "a.jsonl", FakeEncoder("fake"), fresh=True)
+    with pytest.raises(MismatchError, match="partition 2 differs from the first in BM25"):
+        Index.open(made.path)
+
+
+def test_a_partition_whose_links_changed_is_refused(build, tmp_path):
+    """With the same passages: the links of the whole would be those of the documents before."""
+    rows = linked_rows(20)
+    made = join_indexes(tmp_path / "made", [build("a", rows[:10]), build("b", rows[10:])])
+    corpus = write_jsonl(tmp_path / "b.jsonl", [row | {"links": []} for row in rows[10:]])
+    rebuild(made.partitions[1].path, corpus, FakeEncoder("fake"))
+    with pytest.raises(DamagedIndexError, match="one of its partitions was changed"):
+        Index.open(made.path)
+
+
+def test_a_bit_of_any_manifest_is_noticed(build, tmp_path):
+    made = split_index(tmp_path / "made", build("whole", linked_rows(30)), 2)
+    draw = random.Random(0)
+    for path in sorted(made.path.rglob("manifest.json")):
+        before = path.read_bytes()
+        for _ in range(10):
+            place, content = draw.randrange(len(before)), bytearray(before)
+            content[place] ^= 1 << draw.randrange(7)
+            path.write_bytes(content)
+            try:
+                same = orjson.loads(bytes(content)) == orjson.loads(before)
+            except orjson.JSONDecodeError:
+                same = False
+            if not same:
+                with pytest.raises(LinkseekError):
+                    verify(made.path)
+        path.write_bytes(before)
+    verify(made.path)
+
+
+def test_a_source_that_is_replaced_while_it_is_split(build, tmp_path, monkeypatch):
+    whole = build("whole", linked_rows(30))
+
+    def link_and_replace(source: Path, target: Path) -> None:
+        link_tree(source, target)
+        build("whole", linked_rows(40))
+
+    monkeypatch.setattr(partitioning, "link_tree", link_and_replace)
+    with pytest.raises(BusyError, match="a new index has replaced it meanwhile"):
+        split_index(tmp_path / "made", whole, 2)
+    with pytest.raises(BusyError, match="a new index has replaced it meanwhile"):
+        join_indexes(tmp_path / "made", [whole])
+
+
+def test_many_partitions_raise_the_limit_of_open_files(build, tmp_path):
+    resource = pytest.importorskip("resource")
+    made = split_index(tmp_path / "made", build("whole", linked_rows(30)), 2)
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(1024, before[1]), before[1]))
+    try:
+        Index.open(made.path)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == min(before[1], 1 << 20)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)

@@ -8,15 +8,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.base.errors import DamagedIndexError, UsageError
 from linkseek.indexer.commands import recall as recall_command
 from linkseek.indexer.commands.recall import measure, settings
 from linkseek.indexer.index import Index
 from linkseek.indexer.search.exhaustive import exhaustive_search, recall
 from linkseek.indexer.search.faiss_index import FLAT, build_faiss, open_faiss
+from linkseek.indexer.store.artifacts import read_index_manifest, read_part, write_manifest
 from tests.fake_encoder import FakeEncoder
 from tests.indexer.test_compact import QUERIES, ROWS, VECTORS, write_shards
 
+_SETTING = {"setting": {"candidates": 100}, "recall": 1.0, "milliseconds": 1.0}
+COMPACT_SETTINGS = {
+    "recall": {"depth": 2, "questions": 2, "chosen": _SETTING, "tried": [_SETTING]},
+    "search": {"candidates": 100},
+}
 HALVES = VECTORS.astype(np.float16)
 EXACT = np.argsort(-(QUERIES @ HALVES.astype("f").T), axis=1, kind="stable")
 
@@ -94,7 +100,54 @@ def test_the_command_writes_the_default_of_later_searches(build, index_path, tmp
     assert build(faiss="compact").reused  # and it stays
     assert Index.open(index_path).dense().manifest["recall"] == printed["recall"]
     recall_command.main(["--index", str(index_path), "--queries", str(questions)])
-    assert "default from now on" in capsys.readouterr().out
+    assert "The default from now on: " in capsys.readouterr().out
+
+
+@pytest.fixture
+def questions(tmp_path, monkeypatch):
+    monkeypatch.setattr("linkseek.retriever.models.biencoder.open_biencoder", FakeEncoder)
+    path = tmp_path / "questions.tsv"
+    path.write_text("1\twho was first\n2\twhat is it\n")
+    return path
+
+
+def test_an_index_that_is_replaced_while_it_is_measured_stays_as_it_is(
+    build, index_path, questions, monkeypatch
+):
+    build(faiss="compact")
+
+    def measure_meanwhile(*_):
+        build()
+        return COMPACT_SETTINGS
+
+    monkeypatch.setattr(recall_command, "measure", measure_meanwhile)
+    with pytest.raises(DamagedIndexError, match="a new index has replaced it"):
+        recall_command.main(["--index", str(index_path), "--queries", str(questions)])
+    dense = Index.open(index_path).dense()
+    assert dense.manifest["factory"] == FLAT and "search" not in dense.manifest
+    assert len(dense.search(np.ones((1, 32), np.float32), 3)[0]) == 1
+
+
+def test_settings_of_another_type_are_ignored_with_a_sentence(build, index_path, questions, capsys):
+    """As earlier versions left them in an index that was replaced while it was measured."""
+    build()
+    folder = index_path / "dense" / "fake"
+    write_manifest(folder, read_part(folder) | COMPACT_SETTINGS)
+    dense = Index.open(index_path).dense()
+    assert "candidates in its manifest is no setting of a Flat index" in capsys.readouterr().err
+    assert dense.parameters() == {}
+    assert len(dense.search(np.ones((1, 32), np.float32), 3)[0]) == 1
+    recall_command.main(["--index", str(index_path), "--queries", str(questions)])
+    assert read_part(folder)["search"] == {}
+
+
+def test_what_is_measured_is_written_to_the_vectors_that_were_measured(build, index_path, questions):
+    """Of several encoders those of the default one, which need not be the first."""
+    build(encoders=["fake", "other"])
+    write_manifest(index_path, read_index_manifest(index_path) | {"default_encoder": "other"})
+    recall_command.main(["--index", str(index_path), "--queries", str(questions)])
+    measured = ["recall" in read_part(index_path / "dense" / name) for name in ("fake", "other")]
+    assert measured == [False, True]
 
 
 def test_index_and_queries_are_needed():
