@@ -7,7 +7,8 @@
     question,answers                                              CSV with commas: columns by their names
     who wrote it,"['She', 'He']"
 
-Questions without ids get the ids 0, 1, 2, ... JSONL may also say `_id` (BEIR); other fields and columns are
+Questions without ids get the ids 0, 1, 2, ... An id may also be called `_id` (BEIR), `qid`, `query_id`,
+`question_id`, `topic_id` or `example_id`, in any case, and the text `query`. Other fields and columns are
 ignored. Answers in a CSV are Python list literals, or under names of columns also one answer as it is;
 literals are parsed, never evaluated. Files may be compressed (.gz, .bz2, .zst).
 """
@@ -16,18 +17,21 @@ from __future__ import annotations
 
 import ast
 import csv
+import itertools
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
 from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.files.sources import open_source, read_head, read_lines
 from linkseek.retriever.ranking import Query
+
+T = TypeVar("T")
 
 _BOM = "\ufeff"
 _EXPECTED = (
@@ -39,8 +43,12 @@ _LIST = {
     "\t": re.compile(r"""\t"?[\[(](\s*["'][^\t]*|[^\t]*[\])]"?\s*)$"""),
     ",": re.compile(r"""^[^\t]*,\s*("\[.*\]"|\[[^,]*\])\s*$"""),
 }
-_COLUMNS = dict.fromkeys(("question", "text", "query"), "text")
-_COLUMNS |= dict.fromkeys(("answers", "answer"), "answers") | dict.fromkeys(("id", "_id"), "id")
+# The names of fields and columns, without case, blanks and underscores; the first that is there counts.
+_NAMES = {
+    "id": ("id", "qid", "queryid", "questionid", "topicid", "exampleid"),
+    "text": ("text", "question", "query"),
+    "answers": ("answers", "answer"),
+}
 
 
 def read_queries(path: Path, limit: int | None = None) -> list[Query]:
@@ -111,9 +119,8 @@ def _format(path: Path) -> tuple[_Parse, int]:
         return _parse_jsonl, 0
     lines = head.split("\n")
     for delimiter in "\t", ",":
-        names = [name.strip().lower() for name in _fields(lines[0], delimiter)]
-        columns = {_COLUMNS[name]: place for place, name in enumerate(names) if name in _COLUMNS}
-        if {"text", "answers"} <= columns.keys():
+        columns = _by_name(zip(_fields(lines[0], delimiter), itertools.count()))
+        if "text" in columns and len(columns) > 1:
             return partial(_parse_csv, delimiter, columns, True), 1
     for delimiter in "\t", ",":
         lists = sum(bool(_LIST[delimiter].search(line)) for line in lines)
@@ -129,14 +136,31 @@ def _parse_jsonl(line: str, count: int, place: str) -> Query:
         raise InputError(f"{place}: not JSON ({error})", _EXPECTED) from None
     if not isinstance(row, dict):
         raise InputError(f"{place}: expected a JSON object, got {type(row).__name__}", _EXPECTED)
-    answers = row.get("answers", row.get("answer"))
-    if answers is None:
-        answers = []
+    fields = _by_name((name, value) for name, value in row.items() if value is not None)
+    if "text" not in fields:
+        has = ", ".join(map(str, row)) or "no fields"
+        raise InputError(f'{place}: the field "text" is missing (it has {has})', _EXPECTED)
+    answers = fields.get("answers", [])
     if isinstance(answers, str):
         answers = [answers]
-    has_id = not row.keys().isdisjoint(("id", "_id"))
-    id_ = _field(row, ("id", "_id"), place) if has_id else str(count)
-    return Query(id_, _field(row, ("text", "question"), place), _answers(answers, place))
+    id_, text = _text("id", fields.get("id", count), place), _text("text", fields["text"], place)
+    return Query(id_, text, _answers(answers, place))
+
+
+def query_id(row: dict[str, Any]) -> str:
+    """The id of a question in a JSON object that `read_queries` has read; empty if it has none."""
+    return str(_by_name((name, value) for name, value in row.items() if value is not None).get("id", ""))
+
+
+def _by_name(fields: Iterable[tuple[str, T]]) -> dict[str, T]:
+    """Fields or columns by what they are: id, text, answers."""
+    given: dict[str, T] = {}
+    for name, value in fields:
+        plain = re.sub(r"[\W_]", "", name.lower())
+        if name == plain or plain not in given:
+            given[plain] = value
+    ranked = ((kind, next((name for name in names if name in given), None)) for kind, names in _NAMES.items())
+    return {kind: given[name] for kind, name in ranked if name is not None}
 
 
 def _parse_tsv(line: str, count: int, place: str) -> Query:
@@ -155,7 +179,8 @@ def _parse_csv(
     if len(fields) < expected or (not plain and len(fields) > expected):
         kind = "tab-separated" if delimiter == "\t" else "comma-separated"
         raise InputError(f"{place}: {len(fields)} {kind} fields, expected {expected}", _EXPECTED)
-    text, cell = fields[columns["text"]].strip(), fields[columns["answers"]].strip()
+    text = fields[columns["text"]].strip()
+    cell = fields[columns["answers"]].strip() if "answers" in columns else ""
     values: Any = [cell] if cell else []
     if not plain or cell.startswith(("[", "(")):
         try:
@@ -176,18 +201,13 @@ def _fields(line: str, delimiter: str) -> list[str]:
         return line.split(delimiter)
 
 
-def _field(row: dict[str, Any], names: tuple[str, ...], place: str) -> str:
-    """The first of these fields that has a value; whole numbers become text."""
-    for name in names:
-        value = row.get(name)
-        if isinstance(value, int) and not isinstance(value, bool):
-            return str(value)
-        if isinstance(value, str):
-            return value
-        if value is not None:
-            raise InputError(f'{place}: "{name}" is {type(value).__name__}, expected text', _EXPECTED)
-    fields = ", ".join(map(str, row)) or "no fields"
-    raise InputError(f'{place}: the field "{names[0]}" is missing (it has {fields})', _EXPECTED)
+def _text(name: str, value: Any, place: str) -> str:
+    """A text as it is, a whole number as text."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, str):
+        raise InputError(f'{place}: "{name}" is {type(value).__name__}, expected text', _EXPECTED)
+    return value
 
 
 def _answers(values: Any, place: str) -> tuple[str, ...]:

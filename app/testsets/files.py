@@ -12,7 +12,7 @@ from linkseek.app.testsets.sources import AGAIN, Contents, Gap, Places, Source, 
 from linkseek.indexer.base.bundled import bundled
 from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.files.sources import open_source, read_lines
-from linkseek.retriever.queries import read_queries
+from linkseek.retriever.queries import query_id, read_queries
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.runs import read_qrels
 
@@ -132,7 +132,7 @@ class Sample(FileSource):
 
 def _field(path: Path, name: str) -> list[tuple[str, str]]:
     """(query id, a field's text) for each line of a JSONL file that `read_queries` has read."""
-    values = []
+    values: list[tuple[str, str]] = []
     _, stream = open_source(path)
     with stream:
         for number, line in read_lines(stream):
@@ -142,5 +142,5 @@ def _field(path: Path, name: str) -> list[tuple[str, str]]:
                 raise InputError(
                     f'{path}, line {number:,}: the field "{name}" is {value!r}, expected a text', AGAIN
                 )
-            values.append((str(row["id"]), value))
+            values.append((query_id(row) or str(len(values)), value))
     return values

@@ -32,5 +32,5 @@ class BeirReader(Reader):
             id=field_text(row, "_id"),
             title=field_text(row, "title", default=""),
             text=field_text(row, "text"),
-            url=str(fields.get("url", "")),
+            url=field_text(fields, "url", default=""),
         )

@@ -40,10 +40,10 @@ class JsonlReader(Reader):
             id=field_text(row, "id"),
             title=field_text(row, "title", default=""),
             text=text,
-            links=_links(row.get("links", []), text),
-            sections=_sections(row.get("sections", []), text),
+            links=_links(row.get("links"), text),
+            sections=_sections(row.get("sections"), text),
             url=field_text(row, "url", default=""),
-            metadata={name: str(value) for name, value in (metadata or {}).items()},
+            metadata={name: str(value) for name, value in (metadata or {}).items() if value is not None},
         )
 
 
@@ -70,8 +70,13 @@ def load_object(line: bytes) -> dict[str, Any]:
 
 
 def field_text(row: dict[str, Any], name: str, default: str | None = None) -> str:
-    """A text field (whole numbers are taken as text). Raises `InputError` if missing or of another type."""
-    value = row.get(name, default)
+    """A text field (whole numbers are taken as text; null is missing).
+
+    Raises `InputError` if it is missing without a default, or of another type.
+    """
+    value = row.get(name)
+    if value is None:
+        value = default
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
     if value is None:
@@ -109,6 +114,8 @@ def _sections(rows: Any, text: str) -> tuple[Section, ...]:
 
 
 def _objects(rows: Any, name: str) -> list[dict[str, Any]]:
+    if rows is None:
+        return []
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise damaged(f'"{name}" is not a list of objects', "record")
     return rows

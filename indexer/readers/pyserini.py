@@ -61,7 +61,7 @@ class PyseriniReader(FolderReader):
         """One document."""
         row = load_object(record.payload)
         title = field_text(row, "title", default="")
-        if "text" in row:
+        if row.get("text") is not None:
             text = field_text(row, "text")
         else:
             title, text = _split_title(field_text(row, "contents"), title)

@@ -63,6 +63,7 @@ from linkseek.retriever.queries import read_queries
 from linkseek.retriever.ranking import Ranking
 from linkseek.retriever.search.runs import run_lines
 from linkseek.retriever.training.lifecycle import SETTINGS, Run, existing, fingerprint, is_finished, open_run
+from linkseek.retriever.training.log import NEGATIVES
 from linkseek.retriever.training.loop import DevMeasure, Task, train_steps
 from linkseek.retriever.training.teacher import TeacherTexts, open_teacher
 
@@ -132,7 +133,7 @@ def _train_on_groups(
 
     def loss(model: nn.Module, inputs: Mapping[str, Any]) -> dict[str, Tensor]:
         total, _ = batch_loss(model, inputs["pieces"], inputs["mask"], group_loss, inputs.get("goals"))
-        return {"loss": total}
+        return {"loss": total, NEGATIVES: inputs[NEGATIVES]}
 
     collator = GroupCollator(tokenizer, texts.pairs, training.mini_batch, goals)
     task = Task(opened.model, table, batches, "queries", collator, loss, dev)

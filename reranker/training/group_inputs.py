@@ -22,6 +22,7 @@ from linkseek.retriever.mining.pairs import Context, Pair
 from linkseek.retriever.models.biencoder import TextFormat
 from linkseek.retriever.models.facts import ModelFacts, decoded, open_tokenizer, padded
 from linkseek.retriever.training.batches import Sample
+from linkseek.retriever.training.log import NEGATIVES
 from linkseek.retriever.training.pair_inputs import context_keys, draw, key_of
 from linkseek.retriever.training.teacher import Teacher
 
@@ -108,13 +109,16 @@ class GroupCollator:
 
     def __call__(self, samples: Sequence[Sample[Any]], epoch: int) -> dict[str, Any]:
         """`pieces`: features of all pairs, group by group; `mask`: bool [B, 1 + n], the places they fill;
-        with a teacher `goals`: float32 [B, 1 + n]."""
+        `negatives`: [], the mean number of pairs that differ from the first; with a teacher `goals`: float32
+        [B, 1 + n]."""
         groups = [self._texts(sample, epoch) for sample in samples]
         sizes = np.array([len(group) for group in groups])  # [B]
         mask = np.arange(sizes.max()) < sizes[:, None]  # [B, 1 + n]
         features = self._reader(samples, epoch, groups)
         pieces = [features(piece) for piece in cut(sizes.tolist(), self._mini_batch)]
+        others = np.array([sum(pair != group[0] for pair in group) for group in groups], np.float32)  # [B]
         inputs: dict[str, Any] = {"pieces": pieces, "mask": torch.from_numpy(mask)}
+        inputs[NEGATIVES] = torch.tensor(others.mean())
         if self._goals is not None:
             goals = np.zeros(mask.shape, np.float32)
             goals[mask] = np.concatenate([self._goals(sample, epoch) for sample in samples])

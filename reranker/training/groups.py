@@ -63,12 +63,18 @@ def open_groups(settings: GroupSettings, url: UrlPlace, folder: Path, sha256: st
 
 def _pairs(paths: Sequence[Path]) -> Iterator[tuple[Pair, str]]:
     read = (
-        (pair.query, pair.positive, pair.hard_negatives or pair.negatives, f"{path.name}, pair {number:,}")
+        (pair.query, pair.positive, _others(pair), f"{path.name}, pair {number:,}")
         for path in paths
         for number, pair in enumerate(read_pairs(path), start=1)
     )
     for query, positive, negatives, place in _usable(read, _is_blank):
         yield Pair(query, positive, hard_negatives=tuple(negatives)), place
+
+
+def _others(pair: Pair) -> list[Context]:
+    """The negatives that are read, without copies of the relevant passage."""
+    relevant = pair.positive.title, pair.positive.text
+    return [c for c in pair.hard_negatives or pair.negatives if (c.title, c.text) != relevant]
 
 
 def _run_rows(settings: GroupSettings, index: Index) -> Iterator[tuple[Row, int]]:

@@ -32,6 +32,7 @@ from linkseek.reranker.training.reranker_cards import pretrained_card
 from linkseek.reranker.training.two_heads import TOKEN_WEIGHT, Pretrainable, open_pretrainable
 from linkseek.retriever.training import checkpoints
 from linkseek.retriever.training.lifecycle import LOG, Run, fingerprint, is_finished, open_run, without_paths
+from linkseek.retriever.training.log import NEGATIVES
 from linkseek.retriever.training.loop import Task, train_steps
 
 
@@ -158,4 +159,5 @@ def contrast_loss(
         loss, added = batch_loss(model, pieces, inputs["mask"], lambda scores, mask: scores.sum(dim=1) * 0)
     else:
         loss, added = batch_loss(model, pieces, inputs["mask"], group_loss)
-    return {"loss": loss} | ({"mlm_loss": added / mlm_weight} if mlm_weight else {})
+    losses = {"loss": loss} | ({"mlm_loss": added / mlm_weight} if mlm_weight else {})
+    return losses if head_alone else losses | {NEGATIVES: inputs[NEGATIVES]}

@@ -145,16 +145,16 @@ def _read_pair(line: bytes, place: str) -> Pair:
     positives = _contexts(row, "positive_ctxs", place)
     if not positives:
         raise InputError(f"{place}: no positive passage", "Remove the line, or add a positive passage.")
-    answers = row.get("answers", [])
+    answers = row.get("answers")
     return Pair(
         query=query,
         positive=positives[0],
         negatives=_contexts(row, "negative_ctxs", place),
         hard_negatives=_contexts(row, "hard_negative_ctxs", place),
-        objective=str(row.get("objective", "")),
-        answers=tuple(map(str, answers)) if isinstance(answers, list) else (),
-        query_title=str(row.get("question_title", "")),
-        query_id=str(row.get("question_passage_id", "")),
+        objective=field_text(row, "objective", place),
+        answers=tuple(str(a) for a in answers if a is not None) if isinstance(answers, list) else (),
+        query_title=field_text(row, "question_title", place),
+        query_id=field_text(row, "question_passage_id", place),
         evidence=row["evidence"] if isinstance(row.get("evidence"), dict) else {},
     )
 
@@ -167,6 +167,21 @@ def _contexts(row: dict[str, Any], name: str, place: str) -> tuple[Context, ...]
     for context in values:
         if not isinstance(context, dict) or not isinstance(context.get("text"), str):
             raise InputError(f'{place}: a passage of "{name}" has no text', _EXPECTED)
-        id_ = context.get("passage_id", context.get("psg_id", ""))
-        contexts.append(Context(str(context.get("title") or ""), context["text"], str(id_)))
+        id_ = field_text(context, "passage_id", place) or field_text(context, "psg_id", place)
+        contexts.append(Context(field_text(context, "title", place), context["text"], id_))
     return tuple(contexts)
+
+
+def field_text(row: dict[str, Any], name: str, place: str) -> str:
+    """An id, title or name as text; empty if it is missing or null. Numbers are text: 7, and 7.0, is "7".
+
+    Raises `InputError` for any other type.
+    """
+    value = row.get(name)
+    if value is None:
+        return ""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # as pandas writes whole numbers where some are missing
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise InputError(f'{place}: "{name}" is {type(value).__name__}, expected text', _EXPECTED)
+    return str(value)

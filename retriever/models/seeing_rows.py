@@ -1,9 +1,9 @@
 """Attention in which every token sees at least one: for backends that divide by zero where torch does not.
 
 In a model whose tokens see a window around them, the padding of a short text next to a long one may see
-nothing. torch's attention gives zeros there, OpenVINO's gives NaN; and since 0 * NaN is NaN, it spreads to the
-tokens of the text, although they do not see the padding. Here such a token sees all others instead; its vector
-does not matter, because no token of the text reads it.
+nothing. torch's attention gives zeros there, OpenVINO's gives NaN; and since 0 * NaN is NaN, it spreads to
+the tokens of the text, although they do not see the padding. Here such a token sees all others instead; its
+vector does not matter, because no token of the text reads it.
 """
 
 from __future__ import annotations

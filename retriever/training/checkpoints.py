@@ -29,13 +29,13 @@ from torch import nn
 from linkseek.indexer.base.errors import DamagedIndexError, UsageError
 from linkseek.indexer.store.artifacts import (
     FORMAT_VERSION,
-    MANIFEST,
     inventory,
     read_json,
     read_part,
     temporary_path,
     verify_part,
     write_json,
+    write_manifest,
 )
 
 Fingerprint = dict[str, Any]
@@ -45,11 +45,12 @@ _KEPT = 2  # checkpoints: the newest, and the one before in case of damage
 
 @dataclass
 class State:
-    """Where a run is. best_step: 0 if there is no dev measure."""
+    """Where a run is. best_step: 0 if there is no dev measure. has_contrast: whether any step had one."""
 
     step: int = 0
     best_step: int = 0
     best: float | None = None
+    has_contrast: bool = False
 
 
 def checkpoint_path(folder: Path, step: int) -> Path:
@@ -90,7 +91,7 @@ def save(
         _save_state(temporary, state, optimizer, schedule)
         files = inventory(temporary)
         manifest = {"format_version": FORMAT_VERSION, "fingerprint": fingerprint, "files": files}
-        write_json(temporary / MANIFEST, manifest)
+        write_manifest(temporary, manifest)
         shutil.rmtree(target, ignore_errors=True)
         temporary.rename(target)
         for checkpoint in finished_checkpoints(folder)[_KEPT:]:
@@ -178,7 +179,7 @@ def load_state(folder: Path, optimizer: Any, schedule: Any) -> State:
     groups = [group | {"betas": tuple(group["betas"])} for group in stored["groups"]]
     optimizer.load_state_dict({"state": moments, "param_groups": groups})
     schedule.load_state_dict(stored["schedule"])
-    return State(stored["step"], stored["best_step"], stored["best"])
+    return State(stored["step"], stored["best_step"], stored["best"], stored.get("has_contrast", True))
 
 
 def _save_random(folder: Path, process: int) -> None:

@@ -16,7 +16,7 @@ the first query are 1, 0, 1, and its loss is log(2e + 1) - 1 = 0.8620.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -25,6 +25,7 @@ from torch import Tensor, nn
 
 from linkseek.retriever.training.config import Masking
 from linkseek.retriever.training.gradcache import cached_loss
+from linkseek.retriever.training.log import MASKED, NEGATIVES
 from linkseek.retriever.training.pair_inputs import DOCUMENT, ID, QUERY, TEXT
 from linkseek.retriever.training.teacher import BatchTeacher
 
@@ -56,6 +57,17 @@ def _same(mine: Tensor, others: Tensor) -> Tensor:
     return (mine[:, None] == others[None, :]) & (mine != 0)[:, None]  # [B, P]
 
 
+def mask_counts(mask: Tensor, all_keys: Tensor) -> dict[str, Tensor]:
+    """How many passages are a query's negatives, and how many were masked: means over the queries, [] each.
+
+    Blank passages are neither.
+
+    mask: bool [B, P] as `not_negatives` returns it; all_keys: int64 [P, 4].
+    """
+    masked = (mask & (all_keys[:, TEXT] != 0)).sum(dim=1)  # [B]
+    return {NEGATIVES: (~mask).sum(dim=1).float().mean() - 1, MASKED: masked.float().mean()}
+
+
 def in_batch_loss(queries: Tensor, passages: Tensor, gold: Tensor, mask: Tensor, scale: float) -> Tensor:
     """The mean loss of queries [B, d] among passages [P, d]; gold int64 [B]; mask bool [B, P] of omitted."""
     scores = (queries @ passages.T * scale).masked_fill(mask, -torch.inf)  # [B, P]
@@ -80,12 +92,14 @@ def pair_loss(
     teacher: BatchTeacher | None = None,
     widths: Sequence[int] = (),
     normalized: bool = False,
+    on_mask: Callable[[Tensor, Tensor], object] = lambda mask, all_keys: None,
 ) -> Tensor:
     """The loss of one batch of `retriever.training.pair_inputs.PairCollator`.
 
     cached: with GradCache, so that one piece at a time is in memory. fixed_passages: without gradients of
     passages. teacher: has its part in the loss. widths: the loss is the mean of that of the vectors and those
     of their first numbers (Matryoshka, Kusupati et al. 2022), which get length 1 if vectors are normalized.
+    on_mask: called with the arguments of `mask_counts`.
     """
 
     def read(piece: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
@@ -112,6 +126,7 @@ def pair_loss(
         gold = first + torch.arange(len(queries), device=queries.device)  # [B]
         with torch.autocast(queries.device.type, enabled=False):  # a score needs more than 8 bits
             mask = not_negatives(keys, all_keys, gold, masking)  # [B, P]
+            on_mask(mask, all_keys)
             losses = []
             for width in (queries.shape[1], *widths):
                 q, p = (_cut(vectors, width, normalized) for vectors in (queries, passages))

@@ -3,7 +3,9 @@
     {"step": 50, "epoch": 0.1, "loss": 3.2, "learning_rate": ..., "grad_norm": ..., "pairs_per_second": ...}
     {"step": 500, "epoch": 1.0, "average_rank": 12.4}
 
-`loss` is the mean since the line before, and so is `mlm_loss`, the part of masked tokens where there are any.
+`loss` is the mean since the line before. So are `mlm_loss`, the part of masked tokens where there are any,
+`negatives`, with how many texts a query's relevant one was compared, and `masked`, how many were omitted
+because they may be relevant as well (`loss.mask_duplicates`).
 Where a run has stages, each counts its own steps, and "stage" comes first. A run that resumes first removes
 the lines after its checkpoint, so the file is that of an uninterrupted run, apart from the speed.
 """
@@ -21,6 +23,9 @@ import orjson
 
 from linkseek.indexer.base.log import log_line
 from linkseek.indexer.base.progress import progress
+
+NEGATIVES, MASKED = "negatives", "masked"
+"""The names of these means among the losses of a `retriever.training.loop.Task`."""
 
 
 class Log:

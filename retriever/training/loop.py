@@ -30,13 +30,15 @@ from linkseek.retriever.training.batches import Batches
 from linkseek.retriever.training.checkpoints import Fingerprint, State
 from linkseek.retriever.training.config import OutputSettings, TrainingSettings
 from linkseek.retriever.training.lifecycle import LOG, Run
-from linkseek.retriever.training.log import Log
+from linkseek.retriever.training.log import MASKED, NEGATIVES, Log
 from linkseek.retriever.training.optimizers import clip_gradients, make_optimizer
 
 Inputs = dict[str, Any]
 
 _WORKERS = 4
 """Processes that tokenise ahead of a GPU, which would otherwise wait between its steps."""
+
+_VOID_STEPS = 50
 
 _UNMEASURED_STEPS = 50
 """Between two checkpoints that nothing is chosen by: epochs of few steps would mostly write files."""
@@ -57,7 +59,8 @@ class Task:
 
     samples: `retriever.training.batches.Sample` by row. unit: what a sample is called. collate: (samples,
     epoch) -> the inputs of a step. loss: (model, inputs) -> losses [] by name, the mean over this process's
-    samples; "loss" is the one to minimise, all are logged. stage: its name, if there are several.
+    samples; "loss" is the one to minimise, all are logged. needs_contrast: whether a training is stopped if
+    its `NEGATIVES` stay 0. stage: its name, if there are several.
     """
 
     model: nn.Module
@@ -67,6 +70,7 @@ class Task:
     collate: Callable[[Sequence[Any], int], Inputs]
     loss: Callable[[nn.Module, Inputs], Mapping[str, Tensor]]
     dev: DevMeasure | None = None
+    needs_contrast: bool = True
     stage: str = ""
     mini_batch_setting: str = "training.mini_batch"
 
@@ -77,8 +81,8 @@ def train_steps(
     """Train to the end, from the newest valid checkpoint if there is one, and take the best weights.
 
     The best are those of the best dev measure, otherwise the last. fingerprint: what decides the outcome; a
-    checkpoint of another one is refused. Raises `InputError` for a loss or gradient that is not finite, before
-    it changes a weight, and `MachineError` if there is too little memory.
+    checkpoint of another one is refused. Raises `InputError` for a loss or gradient that is not finite,
+    before it changes a weight, and for data without any contrast; `MachineError` if there is too little memory.
     """
     accelerator, folder = run.accelerator, run.checkpoints
     per_epoch = len(task.batches)
@@ -129,6 +133,8 @@ def train_steps(
                 sums, logged = {}, state.step
                 if lines:
                     lines.write_losses(state.step, means)
+                if task.needs_contrast:
+                    _check_contrast(means, state, min(per_epoch, _VOID_STEPS), steps)
             if is_saved and task.dev:
                 value = _measure(task.dev, state)
                 accelerator.log({task.dev.name: value}, step=state.step)
@@ -196,6 +202,23 @@ def _check_finite(name: str, value: Tensor, step: int, places: Sequence[str]) ->
             f"the {name} of step {step:,} is {value.item()}; its batch: {'; '.join(places)}",
             "Look at these texts; otherwise lower training.learning_rate, or set training.precision "
             '= "float32". The checkpoints before this step are kept.',
+        )
+
+
+def _check_contrast(means: Mapping[str, float], state: State, enough: int, steps: int) -> None:
+    """Raises `InputError` if no step so far had a query with a text to compare its relevant one with.
+
+    Such a training learns nothing, though its loss is 0. means: since the last call. enough: the steps after
+    which this is certain: an epoch, or more than a few odd batches.
+    """
+    state.has_contrast |= means.get(NEGATIVES, 1) > 0
+    if not state.has_contrast and (state.step >= enough or state.step == steps):
+        masked = f", {means[MASKED]:,.1f} passages a query count as relevant" if means.get(MASKED) else ""
+        raise InputError(
+            f"after {state.step:,} steps no query has had a text that is not relevant{masked}: "
+            "there is nothing to learn from",
+            "Look at the ids (passage_id) and texts of the passages: are they all the same? Otherwise raise "
+            "training.batch, or give the data negatives.",
         )
 
 

@@ -30,7 +30,7 @@ from linkseek.retriever.training.average_rank import AverageRank
 from linkseek.retriever.training.batches import Sample
 from linkseek.retriever.training.card import bi_encoder_card
 from linkseek.retriever.training.config import TrainConfig
-from linkseek.retriever.training.in_batch_loss import pair_loss
+from linkseek.retriever.training.in_batch_loss import mask_counts, pair_loss
 from linkseek.retriever.training.lifecycle import Run, existing, fingerprint, is_finished, open_run
 from linkseek.retriever.training.loop import DevMeasure, Task, train_steps
 from linkseek.retriever.training.pair_inputs import Collator, PairCollator
@@ -105,7 +105,9 @@ def make_task(config: TrainConfig, run: Run, pairs_sha256: str) -> tuple[Task, d
             tower(model, PASSAGES).eval()  # without dropout
         options: dict[str, Any] = {"masking": config.loss.mask_duplicates, "fixed_passages": is_fixed}
         options |= {"teacher": teacher, "widths": config.loss.widths, "normalized": is_normalized(model)}
-        return {"loss": pair_loss(prepared, inputs, scale=scale, cached=is_cached, **options)}
+        counts: dict[str, Tensor] = {}
+        options["on_mask"] = lambda mask, all_keys: counts.update(mask_counts(mask, all_keys))
+        return {"loss": pair_loss(prepared, inputs, scale=scale, cached=is_cached, **options), **counts}
 
     drawing: dict[str, Any] = {
         "negatives": config.data.negatives,
@@ -118,7 +120,8 @@ def make_task(config: TrainConfig, run: Run, pairs_sha256: str) -> tuple[Task, d
     if is_static(model):
         samples = TokenPairs(used(), model.tokenizer, text_format, *limits)
         collate = TokenCollator(samples, **drawing)
-    task = Task(model, samples, batches, "pairs", collate, loss, _dev_measure(config, model))
+    dev = _dev_measure(config, model)
+    task = Task(model, samples, batches, "pairs", collate, loss, dev, needs_contrast=teacher is None)
     counts = ", ".join(f"{len(rows):,} {name or 'labelled'}" for name, rows in sources.items())
     return task, {"pairs": counts, "SHA-256 of the pairs": f"`{pairs_sha256}`", "scale of scores": scale}
 

@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 import zstandard
+from tiny_corpus import write_jsonl
 
 from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.documents import Document, Redirect
@@ -359,3 +360,16 @@ def test_lines_end_at_line_feeds_alone(tmp_path: Path) -> None:
     with stream:
         found = [(number, line.decode()) for number, line in read_lines(stream)]
     assert found == [(1, "a\u0085b"), (3, "c\u2028d\x0b\x0ce\x1cf"), (5, "g")]
+
+
+@pytest.mark.parametrize("format_", ["jsonl", "beir", "pyserini"])
+def test_null_is_missing(format_, tmp_path):
+    text = {"contents" if format_ == "pyserini" else "text": "a"}
+    row = {"_id" if format_ == "beir" else "id": 1, "title": None, **text, "url": None, "links": None}
+    row |= {"sections": None, "metadata": {"url": None}}
+    path = write_jsonl(tmp_path / "c.jsonl", [row])
+    [document] = open_reader(path, format_).documents()
+    assert document == Document(id="1", title="", text="a")
+    path = write_jsonl(tmp_path / "c.jsonl", [row | {"_id": None, "id": None}])
+    with pytest.raises(InputError, match=r'"_?id" is missing'):
+        list(open_reader(path, format_).documents())

@@ -454,3 +454,31 @@ def test_two_processes_have_the_losses_gradients_and_weights_of_one(data, tmp_pa
         ]
         mine, theirs = (scorer.score(QUERIES, TEXTS) for scorer in scorers)
         np.testing.assert_allclose(mine, theirs, atol=1e-3)
+
+
+# --- nothing to learn from ----------------------------------------------------------------------------
+
+
+def test_copies_of_the_relevant_passage_are_no_negatives(config, data, tmp_path):
+    rows = pair_rows(12, hard=2)
+    for row in rows:
+        row["hard_negative_ctxs"] = [row["positive_ctxs"][0] | {"passage_id": None}] * 2
+        row["negative_ctxs"] = []
+    pairs = write_pairs(tmp_path / "copies.jsonl", rows)
+    with pytest.raises(InputError, match="none of 12 labelled pairs has a passage that is not relevant"):
+        finetune(config(), f'data.pairs=["{pairs}"]')
+
+
+def test_a_step_counts_its_negatives(undisturbed):
+    log = [line for line in read_log(undisturbed / "out" / "log.jsonl") if "loss" in line]
+    assert all(line["negatives"] == 3 for line in log)
+
+
+def test_texts_that_are_read_alike_are_no_contrast(config, tmp_path):
+    """They differ in titles alone, which are not read."""
+    rows = pair_rows(12, hard=2)
+    for row in rows:
+        row["hard_negative_ctxs"] = [row["positive_ctxs"][0] | {"title": "another"}]
+    pairs = write_pairs(tmp_path / "alike.jsonl", rows)
+    with pytest.raises(InputError, match="no query has had a text that is not relevant"):
+        finetune(config(), f'data.pairs=["{pairs}"]', "texts.title=false")

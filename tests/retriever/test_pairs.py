@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command import run
@@ -142,3 +143,31 @@ def test_wrong_options(build, index_path: Path, tmp_path: Path, arguments: list[
     done = run("mine", "--index", index_path, *arguments, cwd=tmp_path)
     assert done.returncode == UsageError.exit_code
     assert message in done.stderr and "Traceback" not in done.stderr
+
+
+NO_ID = [{}, {"passage_id": None}, {"psg_id": None}, {"passage_id": ""}, {"passage_id": None, "psg_id": ""}]
+
+
+@pytest.mark.parametrize("given", NO_ID, ids=str)
+def test_null_is_no_id(tmp_path: Path, given: dict[str, Any]) -> None:
+    row = {"question": "q", "positive_ctxs": [{"title": None, "text": "a"} | given], "objective": None}
+    row |= {"hard_negative_ctxs": [{"text": "b"} | given], "answers": [None, "x"], "question_title": None}
+    path = write_jsonl(tmp_path / "p.jsonl", [row | {"question_passage_id": None}])
+    expected = Pair("q", Context("", "a"), hard_negatives=(Context("", "b"),), answers=("x",))
+    assert list(read_pairs(path)) == [expected]
+
+
+def test_numbers_are_ids_as_text(tmp_path: Path) -> None:
+    contexts = [{"text": "a", "passage_id": id_} for id_ in (7, 7.0, "7", 0)]
+    contexts += [{"text": "a", "passage_id": None, "psg_id": 5}]
+    row = {"question": "q", "positive_ctxs": contexts[:1], "hard_negative_ctxs": contexts[1:]}
+    [pair] = read_pairs(write_jsonl(tmp_path / "p.jsonl", [row]))
+    assert [context.id for context in (pair.positive, *pair.hard_negatives)] == ["7", "7", "7", "0", "5"]
+
+
+@pytest.mark.parametrize("value", [True, ["7"], {"a": 1}])
+@pytest.mark.parametrize("name", ["passage_id", "psg_id", "title"])
+def test_what_is_no_id_and_no_title_is_named(tmp_path: Path, name: str, value: Any) -> None:
+    row = {"question": "q", "positive_ctxs": [{"text": "a", name: value}]}
+    with pytest.raises(InputError, match=rf'p.jsonl, line 1: "{name}" is \w+, expected text'):
+        list(read_pairs(write_jsonl(tmp_path / "p.jsonl", [row])))

@@ -126,3 +126,26 @@ def test_real_questions(name, count, first):
     queries = read_queries(path)
     assert len(queries) == count
     assert queries[0].answers == first
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["id", "_id", "qid", "query_id", "question_id", "queryId", "QID", "Query ID", "topic-id", "example_id"],
+)
+def test_the_id_has_many_names(tmp_path, name):
+    texts = {"queries.jsonl": f'{{"{name}": "7", "question": "who"}}\n{{"{name}": 8, "query": "what"}}'}
+    texts["heads.csv"] = f"{name},question,answers\n7,who,\n8,what,"
+    texts["answers.tsv"] = f"question\tanswers\t{name}\nwho\t\t7\nwhat\t\t8"
+    texts["plain.csv"] = f"{name},text\n7,who\n8,what"
+    texts["plain.tsv"] = f"{name}\tquery\n7\twho\n8\twhat"
+    for file, text in texts.items():
+        (tmp_path / file).write_text(text)
+        assert read_queries(tmp_path / file) == [Query("7", "who"), Query("8", "what")], file
+
+
+def test_null_is_no_id_and_no_answer(tmp_path):
+    (tmp_path / "q.jsonl").write_text(
+        '{"id": null, "query_id": "q1", "text": null, "question": "who", "answers": null, "answer": "x"}\n'
+        '{"id": null, "text": "what"}'
+    )
+    assert read_queries(tmp_path / "q.jsonl") == [Query("q1", "who", ("x",)), Query("1", "what")]

@@ -12,7 +12,7 @@ from sentence_transformers import SentenceTransformer
 from tiny_training import pair_rows, save_normalized, save_static, write_pairs
 from torch import nn
 
-from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.base.errors import InputError, UsageError
 from linkseek.indexer.encoding.batches import encode_texts
 from linkseek.retriever.commands.export import main as export
 from linkseek.retriever.commands.train import main
@@ -244,3 +244,43 @@ def test_two_towers_start_alike_part_and_are_opened_as_one_folder(train, tmp_pat
     train('model.towers="two"', f"model.base={out}", "training.epochs=1", output=tmp_path / "again")
     with pytest.raises(UsageError, match=r"has two towers, and model\.towers is shared"):
         train(f"model.base={out}", output=tmp_path / "shared")
+
+
+# --- a training on nothing ---------------------------------------------------------------------------
+
+
+def with_ids(path: Path, id_: object) -> Path:
+    rows = pair_rows(40, objectives=("dual-link",))
+    for row in rows:
+        for context in (*row["positive_ctxs"], *row["negative_ctxs"], *row["hard_negative_ctxs"]):
+            context["passage_id"] = id_
+    return write_pairs(path, rows)
+
+
+def test_passages_without_ids_are_told_apart_by_their_texts(train, tmp_path):
+    pairs = with_ids(tmp_path / "null.jsonl", None)
+    out = train(f'data.pairs=["{pairs}"]', "training.epochs=1")
+    log = [line for line in read_log(out / "log.jsonl") if "loss" in line]
+    # Batches of 16, 16 and 8 pairs with a negative each: all passages but the relevant one.
+    assert sorted(line["negatives"] for line in log) == [15, 31, 31]
+    assert all(line["masked"] == 0 and line["loss"] > 0 for line in log)
+
+
+@pytest.mark.parametrize("settings", [(), ("training.mini_batch=5",)])
+def test_a_training_in_which_all_is_masked_is_stopped(train, tmp_path, settings):
+    pairs = with_ids(tmp_path / "same.jsonl", "x#1")
+    with pytest.raises(InputError, match=r"no query has had a text that is not relevant, \d+\.\d passages"):
+        train(f'data.pairs=["{pairs}"]', "output.log_steps=50", *settings)
+    assert not (tmp_path / "out").exists()
+
+
+def test_pairs_one_at_a_time_without_negatives_are_stopped(train):
+    with pytest.raises(InputError, match=r"after 40 steps no query has had a text that is not relevant: "):
+        train("training.batch=1", "data.negatives=0", "data.hard_negatives=0", "output.log_steps=40")
+
+
+def test_a_batch_without_negatives_is_no_reason_to_stop(train):
+    """40 pairs in batches of 13: the last has one."""
+    out = train("training.batch=13", "data.negatives=0", "data.hard_negatives=0", "training.epochs=2")
+    counts = [line["negatives"] for line in read_log(out / "log.jsonl") if "loss" in line]
+    assert sorted(counts)[:2] == [0, 0] and len(counts) == 8
