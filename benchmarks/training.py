@@ -24,7 +24,7 @@ from transformers import TrainerCallback, set_seed
 
 from benchmarks.harness import Benchmark, Figure, passages, run
 from linkseek.indexer.passages import Passage
-from linkseek.retriever.mining.pairs import Context, Pair, pair_line, write_pairs
+from linkseek.retriever.mining.pairs import Context, Pair, pair_line, write_lines
 from linkseek.retriever.models.bases import load_sentence_transformer
 from linkseek.retriever.models.locations import DEFAULT_ENCODER, find_model
 from linkseek.retriever.training.config import (
@@ -74,7 +74,7 @@ def measure(options: argparse.Namespace) -> list[Figure]:
 def _ours(chosen: Sequence[Passage], options: argparse.Namespace, work: Path) -> float:
     work.mkdir()
     pairs = (Pair(p.title, Context("", p.text, p.id), objective="title") for p in chosen)
-    write_pairs(work / "pairs.jsonl", map(pair_line, pairs))
+    write_lines(work / "pairs.jsonl", map(pair_line, pairs))
     config = TrainConfig(
         stage=StageSettings(kind="pretrain"),
         model=ModelSettings(base=DEFAULT_ENCODER),

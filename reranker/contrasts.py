@@ -21,7 +21,7 @@ import orjson
 
 from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.files.sources import open_source, read_lines
-from linkseek.retriever.mining.pairs import json_object, write_pairs
+from linkseek.retriever.mining.pairs import json_object
 
 _EXPECTED = (
     'Expected one contrast a line: {"objective": ..., "better": {"query", "document"}, '
@@ -78,14 +78,6 @@ def _pair_row(pair: TextPair, better: TextPair | None = None) -> dict[str, Any]:
     if pair.anchors:
         row["anchors"] = pair.anchors
     return row
-
-
-def write_contrasts(path: Path, lines: Iterable[bytes]) -> int:
-    """Write lines of `contrast_line`, compressed if the name ends in .zst, and return their number.
-
-    The file is published atomically.
-    """
-    return write_pairs(path, lines)
 
 
 def read_contrasts(path: Path, known: Iterable[str] | None = None) -> Iterator[Contrast]:

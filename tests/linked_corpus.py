@@ -5,12 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tiny_corpus import write_jsonl
+from tiny_corpus import linked_rows, write_jsonl
 
 from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import Plan
 from linkseek.indexer.index import Index
 from linkseek.retriever.links.topology import Topology
+from linkseek.retriever.mining.objective import Objective
 
 
 def build_linked(index: Path, rows, words=20) -> Index:
@@ -28,9 +29,29 @@ def topology_of(index: Index) -> Topology:
     return Topology(index.links, np.asarray(index.passages.offsets))
 
 
+def rows_of(objective: Objective[Any], source: Any) -> Any:
+    """The candidates of an objective with one kind."""
+    (rows,) = objective.candidates(source).values()
+    return rows
+
+
 def make_index(folder: Path, rows: list[dict[str, Any]], words: int = 100) -> Index:
     """The same as a new folder's "index"."""
     return build_linked(folder / "index", rows, words)
+
+
+def sentences() -> list[dict[str, Any]]:
+    """60 documents whose words repeat, with sentences of five words and links to neighbours."""
+    rows, draw = linked_rows(60, seed=5), random.Random(5)
+    for n, row in enumerate(rows):
+        words = [word[:5] for word in row["text"].split(" ")]
+        row["text"] = " ".join(word + "." * (place % 5 == 4) for place, word in enumerate(words))
+        row["links"] = [
+            {"start": start, "end": start + 4, "target": f"d{(n + draw.randint(-5, 5)) % 60}"}
+            for start in range(0, max(len(row["text"]) - 10, 0), 20)
+            if row["text"][start : start + 4].strip()
+        ]
+    return rows
 
 
 def document(id_: str, marked: str, title: str | None = None, **more: Any) -> dict[str, Any]:

@@ -10,25 +10,24 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-import linkseek.reranker.objectives.base
-import linkseek.reranker.objectives.registry
-import linkseek.retriever.objectives.base
-import linkseek.retriever.objectives.registry
 from linkseek.indexer.base.errors import LinkseekError
 from linkseek.indexer.index import Index
+from linkseek.reranker.objectives.registry import CONTRASTS
 from linkseek.reranker.objectives.source import Source
 from linkseek.retriever.links.neighbourhood import around_document
-from linkseek.retriever.links.topology import PassagePairs, Topology
+from linkseek.retriever.links.topology import Topology
+from linkseek.retriever.mining.examples import Example
+from linkseek.retriever.mining.objective import Objective, Rows
 from linkseek.retriever.models.locations import is_here
-from linkseek.retriever.objectives.examples import Example
+from linkseek.retriever.objectives.registry import PAIRS
 
 MAX_PASSAGES = 500_000
 """Of an index that is read as a whole: half a minute for PROP on one core."""
@@ -39,9 +38,6 @@ _STARTS = 12
 _TRIES = 4  # candidates read for each example: some give none
 _MAX_DRAW = 1 << 62
 _PREPARING, _READING = threading.Lock(), threading.Lock()
-
-PairObjective = linkseek.retriever.objectives.base.Objective
-ContrastObjective = linkseek.reranker.objectives.base.Objective
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +56,12 @@ class ObjectiveExamples:
 
 
 class Mining:
-    """One index, and whatever is computed once for all of it."""
+    """One index with its cached corpus-wide counts."""
 
     def __init__(self, index: Index, topology: Topology) -> None:
         """topology: of the whole index."""
         self.index, self.topology = index, topology
-        self.prepared: dict[str, tuple[ContrastObjective, NDArray[np.int64]]] = {}
+        self.prepared: dict[str, tuple[Objective[Any], Mapping[str, Rows]]] = {}
         """Objectives that read the whole index, ready to be used, and their candidates, by name."""
 
     @cached_property
@@ -89,88 +85,67 @@ class Near:
 
 
 Miner = Callable[[Near, int], ObjectiveExamples]
-"""Makes at most so many examples of an article, the same ones each time."""
+"""Makes at most N examples of an article, the same ones each time."""
 
 
 @cache
 def pair_miners() -> dict[str, Miner]:
     """A miner for every objective of retrievers, by name."""
-    objectives = linkseek.retriever.objectives.registry.all_objectives()
-    return {name: partial(mine_pairs, objective) for name, objective in objectives.items()}
+    return {name: partial(mine_examples, objective) for name, objective in PAIRS.objectives.items()}
 
 
 @cache
 def contrast_miners() -> dict[str, Miner]:
     """A miner for every objective of cross-encoders with its default settings, by name."""
-    objectives = sorted(linkseek.reranker.objectives.registry.all_objectives().items())
-    return {name: partial(mine_contrasts, objective()) for name, objective in objectives}
+    objectives = sorted(CONTRASTS.objectives.items())
+    return {name: partial(mine_examples, objective) for name, objective in objectives}
 
 
 def spread(count: int, limit: int) -> list[int]:
-    """The candidates to try for so many examples: from all over the article, not its first passage."""
+    """Candidate numbers to try for `limit` examples, spread over the article."""
     if count <= limit:
         return [*range(count)]
     order = np.linspace(0, count - 1, min(limit * _TRIES, count)).astype(np.int64)
     return [number for start in range(_TRIES) for number in order[start::_TRIES].tolist()]
 
 
-def mine_pairs(objective: PairObjective, near: Near, limit: int) -> ObjectiveExamples:
-    """Pairs with a query from the article, from all over it, equally many of each kind."""
-    counts: dict[str, int] = {}
+def mine_examples(objective: Objective[Any], near: Near, limit: int) -> ObjectiveExamples:
+    """Examples from all over the article, equally many of each kind, and why there are none or fewer."""
+    counts, is_late = {objective.name: 0}, False
     examples: list[Example] = []
-    candidates = objective.candidates(near.source)
-    for kind, available in candidates.items():
-        own = (available.query >= near.passages.start) & (available.query < near.passages.stop)
-        pairs = available[np.flatnonzero(own)]
-        counts[kind] = len(pairs)
-        examples += _pair_examples(objective, near, kind, pairs, max(limit // len(candidates), 1))
-    return ObjectiveExamples(objective.name, objective.summary, counts, tuple(examples))
 
-
-def _pair_examples(
-    objective: PairObjective, near: Near, kind: str, pairs: PassagePairs, limit: int
-) -> list[Example]:
-    generator = np.random.default_rng(near.document)
-    examples: list[Example] = []
-    for i in spread(len(pairs), limit):
-        if len(examples) == limit:
-            break
-        texts = objective.texts(near.source, pairs, i, int(generator.integers(_MAX_DRAW)))
-        if texts is not None:
-            examples.append(objective.example(near.source, kind, pairs, i, texts))
-    return examples
-
-
-def mine_contrasts(objective: ContrastObjective, near: Near, limit: int) -> ObjectiveExamples:
-    """Contrasts from all over the article; if there are none or fewer, the reason."""
-
-    def mined(count: int = 0, examples: Sequence[Example] = (), why: str = "") -> ObjectiveExamples:
-        counts = {objective.name: count}
-        return ObjectiveExamples(objective.name, objective.summary, counts, tuple(examples), "contrast", why)
+    def mined(why: str = "") -> ObjectiveExamples:
+        name, summary = objective.name, objective.summary
+        return ObjectiveExamples(name, summary, counts, tuple(examples), objective.unit, why)
 
     obstacle = _obstacle(objective, len(near.source.index.passages))
     if obstacle:
-        return mined(why=obstacle)
+        return mined(obstacle)
     with _use_encoder(objective) as is_free:
         if not is_free:
-            return mined(why="The encoder is at work for others. Look again in a moment.")
+            return mined("The encoder is at work for others. Look again in a moment.")
         try:
-            prepared, rows = _candidates(objective, near)
-            own = rows[prepared.documents(near.source, rows) == near.document]
-            examples, is_late = _contrast_examples(prepared, near, own, limit)
+            prepared, candidates = _candidates(objective, near)
+            own = {
+                kind: rows[prepared.documents(near.source, rows) == near.document]
+                for kind, rows in candidates.items()
+            }
+            counts = {kind: len(rows) for kind, rows in own.items()}
+            for rows in own.values():
+                made, is_late = _examples(prepared, near, rows, max(limit // len(own), 1))
+                examples += made
         except LinkseekError as error:
-            return mined(why=f"{error.message}. {error.hint}")
-    why = ""
+            return mined(f"{error.message}. {error.hint}")
     if is_late:
-        why = "More would take too long to read here."
-    elif not len(rows) and prepared.needs_whole:
-        why = f"In this index {prepared.name} {prepared.why_none(near.source)}."
-    elif not len(own) and prepared.missing:
-        why = f"It has no passage {prepared.missing}."
-    return mined(len(own), examples, why)
+        return mined("More would take too long to read here.")
+    if prepared.needs_whole and not any(map(len, candidates.values())):
+        return mined(f"In this index {prepared.name} {prepared.why_none(near.source)}.")
+    return mined(
+        f"It has no passage {prepared.missing}." if prepared.missing and not any(counts.values()) else ""
+    )
 
 
-def _obstacle(objective: ContrastObjective, passages: int) -> str:
+def _obstacle(objective: Objective[Any], passages: int) -> str:
     """Why an objective cannot be shown on a page."""
     command = f"linkseek mine-contrasts --objective {objective.name} mines it."
     if objective.needs_whole and passages > MAX_PASSAGES:
@@ -181,7 +156,7 @@ def _obstacle(objective: ContrastObjective, passages: int) -> str:
 
 
 @contextmanager
-def _use_encoder(objective: ContrastObjective) -> Iterator[bool]:
+def _use_encoder(objective: Objective[Any]) -> Iterator[bool]:
     """Whether no other page reads with the encoder, which sets the threads of the whole process."""
     if not objective.needed_encoder:
         yield True
@@ -194,7 +169,7 @@ def _use_encoder(objective: ContrastObjective) -> Iterator[bool]:
             _READING.release()
 
 
-def _candidates(objective: ContrastObjective, near: Near) -> tuple[ContrastObjective, NDArray[np.int64]]:
+def _candidates(objective: Objective[Any], near: Near) -> tuple[Objective[Any], Mapping[str, Rows]]:
     """The objective, ready to be used, and candidates with all of the article's among them."""
     if not objective.needs_whole:
         return objective, objective.candidates(near.source)
@@ -207,10 +182,8 @@ def _candidates(objective: ContrastObjective, near: Near) -> tuple[ContrastObjec
     return prepared[name]
 
 
-def _contrast_examples(
-    objective: ContrastObjective, near: Near, rows: NDArray[np.int64], limit: int
-) -> tuple[list[Example], bool]:
-    """At most so many, and whether the time ran out before."""
+def _examples(objective: Objective[Any], near: Near, rows: Rows, limit: int) -> tuple[list[Example], bool]:
+    """At most `limit` examples, and whether the time ran out before."""
     generator = np.random.default_rng(near.document)
     until = time.monotonic() + SECONDS
     examples: list[Example] = []
@@ -220,7 +193,7 @@ def _contrast_examples(
         if time.monotonic() > until:
             return examples, True
         draws = generator.integers(0, _MAX_DRAW, 1)
-        (contrast,) = objective.contrasts(near.source, rows[i : i + 1], draws)
-        if contrast is not None:
-            examples.append(objective.example(near.source, contrast))
+        (made,) = objective.read(near.source, rows[i : i + 1], draws)
+        if made is not None:
+            examples.append(objective.example(near.source, made))
     return examples, False

@@ -10,7 +10,7 @@ from linkseek.indexer.base.text import WORD
 from linkseek.reranker.contrasts import TextPair
 from linkseek.reranker.objectives.source import Source
 from linkseek.retriever.links.sentences import Span
-from linkseek.retriever.objectives.examples import Text, passage_text
+from linkseek.retriever.mining.examples import Text, passage_text
 
 
 def document_text(pair: TextPair, id_: str = "", note: str = "") -> Text:

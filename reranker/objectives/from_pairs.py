@@ -13,19 +13,20 @@ the query, so passages of other documents than the query's and the positive's ar
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-import linkseek.retriever.objectives.base
 from linkseek.reranker.contrasts import Contrast, TextPair
-from linkseek.reranker.objectives.base import Objective, setting
+from linkseek.reranker.objectives.base import ContrastObjective
 from linkseek.reranker.objectives.source import Source
-from linkseek.retriever.objectives.base import pairs_without_query_link
-from linkseek.retriever.objectives.examples import Example, passage_text
+from linkseek.retriever.links.topology import PassagePairs
+from linkseek.retriever.mining.examples import Example, passage_text
+from linkseek.retriever.mining.objective import Draws, setting
+from linkseek.retriever.objectives.base import PairObjective
 from linkseek.retriever.objectives.ict import InverseCloze
 from linkseek.retriever.objectives.wlp import WikiLinkPrediction
 
@@ -33,31 +34,35 @@ _TRIES = 16
 
 
 @dataclass(frozen=True)
-class FromPairs(Objective):
-    """What `ict` and `wlp` share."""
+class FromPairs(ContrastObjective):
+    """An objective of retrievers, named by each subclass, as one of cross-encoders."""
 
-    pairs: ClassVar[linkseek.retriever.objectives.base.Objective]
+    pairs: ClassVar[PairObjective]
     """The objective that makes the pairs."""
+    worse_is = "the sentence with random passages of other documents"
 
     negatives: int = setting(1, "worse documents in a contrast", ge=1, le=1000)
 
-    def candidates(self, source: Source) -> NDArray[np.int64]:
-        """Its pairs, [n, 3]: the query's passage (or its document's first), the positive, and the link."""
-        (pairs,) = self.pairs.candidates(source).values()
-        return np.stack([pairs.query, pairs.positive, pairs.positive_link], axis=1).astype(np.int64)
+    def __init_subclass__(cls, pairs: PairObjective, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.pairs, cls.name, cls.needs_links = pairs, pairs.name, pairs.needs_links
+        cls.summary = f"{pairs.summary}, before random passages"
+        cls.better_is = f"{pairs.query_is}, with {pairs.positive_is}"
 
-    def contrasts(
-        self, source: Source, rows: NDArray[np.int64], draws: NDArray[np.int64]
-    ) -> Iterator[Contrast | None]:
+    def candidates(self, source: Source) -> Mapping[str, PassagePairs]:
+        """Its pairs."""
+        return self.pairs.candidates(source)
+
+    def read(self, source: Source, rows: PassagePairs, draws: Draws) -> Iterator[Contrast | None]:
         """A pair and random passages; None for a pair without a query, or without another document."""
-        passages, pairs = source.index.passages, pairs_without_query_link(*rows.T)
+        passages = source.index.passages
         for i, draw in enumerate(draws.tolist()):
-            texts = self.pairs.texts(source, pairs, i, draw)
-            negatives = self._draw_negatives(source, rows[i], np.random.default_rng(draw))
+            texts = self.pairs.texts(source, rows, i, draw)
+            query, positive = int(rows.query[i]), int(rows.positive[i])
+            negatives = self._draw_negatives(source, (query, positive), np.random.default_rng(draw))
             if texts is None or len(negatives) < self.negatives:
                 yield None
                 continue
-            query, positive = rows[i, :2].tolist()
             query_id, positive_id, *negative_ids = passages.ids([query, positive, *negatives])
             better, *worse = (
                 TextPair(texts.query, passage.text, passage.title)
@@ -66,9 +71,9 @@ class FromPairs(Objective):
             evidence = {"query_passage_id": query_id, "better": positive_id, "worse": negative_ids}
             yield Contrast(replace(better, document=texts.positive), tuple(worse), self.name, evidence)
 
-    def documents(self, source: Source, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Those of the queries' passages."""
-        return source.index.passages.document_rows(rows[:, 0])
+    def documents(self, source: Source, rows: PassagePairs) -> NDArray[np.int64]:
+        """The documents that the queries are from."""
+        return self.pairs.documents(source, rows)
 
     def example(self, source: Source, contrast: Contrast) -> Example:
         """The passages; in the better one, the anchors that lead to the query's document are marked."""
@@ -89,10 +94,10 @@ class FromPairs(Objective):
         )
 
     def _draw_negatives(
-        self, source: Source, row: NDArray[np.int64], generator: np.random.Generator
+        self, source: Source, pair: tuple[int, int], generator: np.random.Generator
     ) -> list[int]:
         """Distinct passages of other documents; too few where there are hardly any."""
-        own = {source.document_of(int(passage)) for passage in row[:2]}
+        own = {source.document_of(passage) for passage in pair}
         negatives: list[int] = []
         for _ in range(_TRIES * self.negatives):
             drawn = int(generator.integers(len(source.index.passages)))
@@ -103,24 +108,9 @@ class FromPairs(Objective):
         return negatives
 
 
-@dataclass(frozen=True)
-class IctContrasts(FromPairs):
-    """A sentence's own passage against another."""
-
-    name = "ict"
-    summary = "a sentence with the passage it was cut out of, and with another"
-    better_is = "a sentence of a passage, with the passage without it (with it in one of ten contrasts)"
-    worse_is = "the sentence with random passages of other documents"
-    needs_links = False
-    pairs = InverseCloze()
+class Ict(FromPairs, pairs=InverseCloze()):
+    """A sentence with the rest of its passage, before random passages."""
 
 
-@dataclass(frozen=True)
-class WlpContrasts(FromPairs):
-    """A passage that links to E against another."""
-
-    name = "wlp"
-    summary = "a sentence about a document with a passage that links to it, and with another"
-    better_is = "a sentence of E's first section, with a passage of another document that links to E"
-    worse_is = "the sentence with random passages of third documents"
-    pairs = WikiLinkPrediction()
+class Wlp(FromPairs, pairs=WikiLinkPrediction()):
+    """A sentence about a document with a passage that links to it, before random passages."""

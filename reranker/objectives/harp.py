@@ -26,14 +26,15 @@ from numpy.typing import NDArray
 from linkseek.indexer.base.text import WORD
 from linkseek.reranker.contrasts import Contrast, TextPair
 from linkseek.reranker.objectives.attentions import Attended, Attentions, open_attentions
-from linkseek.reranker.objectives.base import Objective, setting
+from linkseek.reranker.objectives.base import ContrastObjective
 from linkseek.reranker.objectives.examples import document_text, text_around
 from linkseek.reranker.objectives.source import Source
 from linkseek.reranker.objectives.words import MEAN_WORDS, draw_count, stop_words, words_of
 from linkseek.retriever.links.sentences import Span
 from linkseek.retriever.links.source import stripped_span
+from linkseek.retriever.mining.examples import Example
+from linkseek.retriever.mining.objective import Draws, setting
 from linkseek.retriever.models.locations import DEFAULT_ENCODER
-from linkseek.retriever.objectives.examples import Example
 
 _MIN_SENTENCE_WORDS, _MIN_PAGE_WORDS = 3, 5
 
@@ -67,7 +68,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Harp(Objective):
+class Harp(ContrastObjective):
     """Words and anchors drawn by attention."""
 
     encoder: str = setting(
@@ -91,9 +92,7 @@ class Harp(Objective):
     def plan(self, source: Source, row: list[int], generator: np.random.Generator) -> Plan | None:
         """The texts to be read for a candidate, and the contrast that follows; None if it gives none."""
 
-    def contrasts(
-        self, source: Source, rows: NDArray[np.int64], draws: NDArray[np.int64]
-    ) -> Iterator[Contrast | None]:
+    def read(self, source: Source, rows: NDArray[np.int64], draws: Draws) -> Iterator[Contrast | None]:
         """The contrasts of all candidates, whose texts the encoder reads together."""
         generators = map(np.random.default_rng, draws.tolist())
         plans = [self.plan(source, *given) for given in zip(rows.tolist(), generators, strict=True)]

@@ -28,7 +28,7 @@ from linkseek.reranker.objectives.harp import (
 )
 from linkseek.reranker.objectives.source import Source
 from linkseek.reranker.objectives.words import draw_count
-from linkseek.retriever.objectives.examples import Example
+from linkseek.retriever.mining.examples import Example
 
 _TRIES = 16
 
@@ -42,9 +42,9 @@ class AnchorCoOccurrence(Harp):
     better_is = "an anchor and words of its page, with the page of another anchor of its sentence"
     worse_is = "the same query, with a random page"
 
-    def candidates(self, source: Source) -> NDArray[np.int64]:
+    def candidates(self, source: Source) -> dict[str, NDArray[np.int64]]:
         """Every link that may be the first of several in its sentence."""
-        return first_of_several(source)
+        return {self.name: first_of_several(source)}
 
     def plan(self, source: Source, row: list[int], generator: np.random.Generator) -> Plan | None:
         """Two pages for a word set of the sentence."""

@@ -29,7 +29,7 @@ from linkseek.reranker.objectives.harp import (
     usable_links,
 )
 from linkseek.reranker.objectives.source import Source
-from linkseek.retriever.objectives.examples import Example
+from linkseek.retriever.mining.examples import Example
 
 _MAX_PAGES = 10
 
@@ -43,7 +43,7 @@ class QueryDisambiguation(Harp):
     better_is = "an ambiguous anchor and words of its sentence, with its page"
     worse_is = "the same query, with another page that this anchor leads to elsewhere"
 
-    def candidates(self, source: Source) -> NDArray[np.int64]:
+    def candidates(self, source: Source) -> dict[str, NDArray[np.int64]]:
         """Every link whose anchor leads to several documents: [n, 10], the link and the others, else -1."""
         links = usable_links(source)
         target = np.asarray(source.index.links.target)[links].astype(np.int64)  # [n]
@@ -62,7 +62,7 @@ class QueryDisambiguation(Harp):
         own = np.argmax(others == target[several, None], axis=1)
         others[np.arange(len(several)), own] = others[:, 0]
         others[:, 0] = links[several]
-        return others
+        return {self.name: others}
 
     def plan(self, source: Source, row: list[int], generator: np.random.Generator) -> Plan | None:
         """The page of the link and another one."""

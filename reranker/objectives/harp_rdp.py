@@ -31,7 +31,7 @@ from linkseek.reranker.objectives.harp import (
     softmax,
 )
 from linkseek.reranker.objectives.source import Source
-from linkseek.retriever.objectives.examples import Example, span_in
+from linkseek.retriever.mining.examples import Example, span_in
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ class RepresentativeDocumentPrediction(Harp):
     better_is = "a sentence, with the page of an anchor in it that matters more"
     worse_is = "the sentence, with the page of one that matters less"
 
-    def candidates(self, source: Source) -> NDArray[np.int64]:
+    def candidates(self, source: Source) -> dict[str, NDArray[np.int64]]:
         """Every link that may be the first of several in its sentence."""
-        return first_of_several(source)
+        return {self.name: first_of_several(source)}
 
     def plan(self, source: Source, row: list[int], generator: np.random.Generator) -> Plan | None:
         """Two pages for the sentence."""

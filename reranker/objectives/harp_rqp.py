@@ -21,7 +21,7 @@ from linkseek.reranker.objectives.examples import compared_text, text_around
 from linkseek.reranker.objectives.harp import Harp, Plan, mention_of, page_of, usable_links
 from linkseek.reranker.objectives.source import Source
 from linkseek.reranker.objectives.words import words_of
-from linkseek.retriever.objectives.examples import Example, Text
+from linkseek.retriever.mining.examples import Example, Text
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,9 @@ class RepresentativeQueryPrediction(Harp):
     better_is = "an anchor and words of its sentence, with its page"
     worse_is = "as many words of the page, with the page"
 
-    def candidates(self, source: Source) -> NDArray[np.int64]:
+    def candidates(self, source: Source) -> dict[str, NDArray[np.int64]]:
         """Every link to a document with text."""
-        return usable_links(source)[:, None]
+        return {self.name: usable_links(source)[:, None]}
 
     def plan(self, source: Source, row: list[int], generator: np.random.Generator) -> Plan | None:
         """Two queries with the page of the link."""

@@ -31,11 +31,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.reranker.contrasts import Contrast, TextPair
-from linkseek.reranker.objectives.base import Objective, setting
+from linkseek.reranker.objectives.base import ContrastObjective
 from linkseek.reranker.objectives.examples import document_text, text_around
 from linkseek.reranker.objectives.source import Source
 from linkseek.retriever.links.sentences import Span
-from linkseek.retriever.objectives.examples import Example
+from linkseek.retriever.mining.examples import Example
+from linkseek.retriever.mining.objective import Draws, setting
 
 _SHOWN_WORSE = 2  # worse documents of an example for people
 _GROUPS = {
@@ -47,7 +48,7 @@ _GROUPS = {
 
 
 @dataclass(frozen=True)
-class Stage(Objective):
+class Stage(ContrastObjective):
     """What the three stages share: a candidate is one of the topology's links, by its place."""
 
     negatives: int = setting(
@@ -58,7 +59,7 @@ class Stage(Objective):
     farthest_better: ClassVar[int]
     """The last group that is better; the next one is worse."""
 
-    def candidates(self, source: Source) -> NDArray[np.int64]:
+    def candidates(self, source: Source) -> dict[str, NDArray[np.int64]]:
         """Every link of a segment to a better document, if the segment has a worse one; int64 [n, 1]."""
         groups, topology = source.link_groups, source.topology
         better = groups.group <= self.farthest_better  # [U]
@@ -68,11 +69,9 @@ class Stage(Objective):
             worse = topology.passage[groups.group == self.farthest_better + 1]
             has_worse = np.isin(topology.passage, worse)
         readable = _has_text(source, topology.target)
-        return np.flatnonzero(better & has_worse & readable)[:, None]
+        return {self.name: np.flatnonzero(better & has_worse & readable)[:, None]}
 
-    def contrasts(
-        self, source: Source, rows: NDArray[np.int64], draws: NDArray[np.int64]
-    ) -> Iterator[Contrast | None]:
+    def read(self, source: Source, rows: NDArray[np.int64], draws: Draws) -> Iterator[Contrast | None]:
         """The segment with the link's target, before n documents of the next group."""
         topology, groups = source.topology, source.link_groups
         for (place,), draw in zip(rows.tolist(), draws.tolist(), strict=True):

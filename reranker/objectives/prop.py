@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.reranker.contrasts import Contrast, TextPair
-from linkseek.reranker.objectives.base import Objective, setting
+from linkseek.reranker.objectives.base import ContrastObjective
 from linkseek.reranker.objectives.examples import compared_text
 from linkseek.reranker.objectives.source import Source
 from linkseek.reranker.objectives.unigrams import (
@@ -41,13 +41,14 @@ from linkseek.reranker.objectives.unigrams import (
     document_words,
 )
 from linkseek.reranker.objectives.words import MEAN_WORDS, draw_count
-from linkseek.retriever.objectives.examples import Example, Text
+from linkseek.retriever.mining.examples import Example, Text
+from linkseek.retriever.mining.objective import Draws, setting
 
 _TRIES = 16
 
 
 @dataclass(frozen=True)
-class Prop(Objective):
+class Prop(ContrastObjective):
     """Word sets from the document's language model."""
 
     name = "prop"
@@ -72,17 +73,15 @@ class Prop(Objective):
         """With the collection model."""
         return replace(self, collection=count_words(source, self.minimum_count))
 
-    def candidates(self, source: Source) -> NDArray[np.int64]:
+    def candidates(self, source: Source) -> dict[str, NDArray[np.int64]]:
         """Every document with text, five times: [n, 2], the document and a number from 0."""
-        if not self._collection.words:
-            return np.empty((0, 2), np.int64)
         documents = np.flatnonzero(np.diff(source.index.passages.offsets))
+        if not self._collection.words:
+            documents = documents[:0]
         numbers = np.tile(np.arange(self.per_document), len(documents))
-        return np.stack([np.repeat(documents, self.per_document), numbers], axis=1)
+        return {self.name: np.stack([np.repeat(documents, self.per_document), numbers], axis=1)}
 
-    def contrasts(
-        self, source: Source, rows: NDArray[np.int64], draws: NDArray[np.int64]
-    ) -> Iterator[Contrast | None]:
+    def read(self, source: Source, rows: NDArray[np.int64], draws: Draws) -> Iterator[Contrast | None]:
         """The two sets of each; None where the document has no text."""
         last, model, pair = -1, None, TextPair("", "")
         for document, draw in zip(rows[:, 0].tolist(), draws.tolist(), strict=True):

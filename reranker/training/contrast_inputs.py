@@ -15,7 +15,7 @@ import torch
 
 from linkseek.reranker.contrasts import Contrast, TextPair
 from linkseek.reranker.models.cross_encoder import token_rows
-from linkseek.reranker.objectives.registry import all_objectives
+from linkseek.reranker.objectives.registry import CONTRASTS
 from linkseek.reranker.training.config import LossKind
 from linkseek.reranker.training.group_inputs import Features, GroupCollator, Pairs, PairTokenizer, Reader
 from linkseek.reranker.training.masks import NOT_PREDICTED, Masks
@@ -73,7 +73,7 @@ class ContrastCollator(GroupCollator):
 
     def __call__(self, samples: Sequence[Sample[Contrast]], epoch: int) -> dict[str, Any]:
         """One batch."""
-        loss = self._loss or all_objectives()[samples[0].record.objective].loss
+        loss = self._loss or CONTRASTS.objectives[samples[0].record.objective].loss
         return super().__call__(samples, epoch) | {"loss": loss}
 
     def _reader(self, samples: Sequence[Sample[Contrast]], epoch: int, groups: Sequence[Pairs]) -> Reader:
@@ -86,7 +86,7 @@ class ContrastCollator(GroupCollator):
             own = encodings[len(masked) : len(masked) + len(group)]
             generator = np.random.default_rng((self._contrasts.seed, epoch, sample.row, _MASKING))
             pairs = self._contrasts.text_pairs(sample, epoch)
-            masks_query = all_objectives()[sample.record.objective].masks_query
+            masks_query = CONTRASTS.objectives[sample.record.objective].masks_query
             masked += self._masks.group(own, pairs, masks_query, generator)
         one_pass = self._masks.alike
 

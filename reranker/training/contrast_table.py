@@ -21,7 +21,7 @@ from linkseek.indexer.files.hashes import combined_sha256, file_sha256
 from linkseek.indexer.store.artifacts import temporary_path
 from linkseek.indexer.store.tables import Row, Table, TableWriter
 from linkseek.reranker.contrasts import Contrast, TextPair, number_contrasts
-from linkseek.reranker.objectives.registry import all_objectives
+from linkseek.reranker.objectives.registry import CONTRASTS
 from linkseek.reranker.training.config import LossKind
 from linkseek.retriever.training.batches import Sample
 from linkseek.retriever.training.lifecycle import existing
@@ -90,7 +90,7 @@ def _texts_of(path: Path) -> Path:
 
 def _rows(paths: Sequence[Path], texts: Path) -> Iterator[tuple[Row, int]]:
     """The rows of a `ContrastTable`, whose texts are written at a path before it ends."""
-    known, temporary = all_objectives(), temporary_path(texts)
+    known, temporary = CONTRASTS.objectives, temporary_path(texts)
     rows: dict[bytes, int] = {}  # of texts, by their hashes
 
     def row_of(text: str) -> int:
@@ -140,6 +140,6 @@ def by_loss(
 
     objectives: of all rows [N]. loss: of all of them; by default each objective's own.
     """
-    names, known = objectives[rows].tolist(), all_objectives()
+    names, known = objectives[rows].tolist(), CONTRASTS.objectives
     losses = np.array([loss or known[name].loss for name in names], np.str_)
     return {name: rows[losses == name] for name in sorted(set(losses.tolist()))}

@@ -21,7 +21,7 @@ from linkseek.indexer.index import Index
 from linkseek.indexer.store.outputs import check_replaceable
 from linkseek.retriever.answers import AnswerKind
 from linkseek.retriever.mining.labels import RankedQuestions, holds_answers
-from linkseek.retriever.mining.pairs import Pair, pair_line, read_pairs, write_pairs
+from linkseek.retriever.mining.pairs import Pair, pair_line, read_pairs, write_lines
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search.runs import check_questions, read_qrels, read_run, run_ranking
@@ -97,7 +97,7 @@ def main(argv: Sequence[str]) -> None:
                 f"none of {len(queries):,} questions has a relevant passage",
                 "Use more of the run (--depth), or check the answers or judgements.",
             )
-        written = write_pairs(options.output, map(pair_line, chain([first], pairs)))
+        written = write_lines(options.output, map(pair_line, chain([first], pairs)))
     faults = "".join(f", {count:,} {fault}" for fault, count in sorted(counts.items()) if count)
     print(f"{options.output}: {written:,} pairs of {len(queries):,} questions{faults}", file=sys.stderr)
 

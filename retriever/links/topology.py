@@ -39,6 +39,7 @@ class PassagePairs:
     query, positive: int32 [n], passage rows. query_link: int32 [n], the link in the query's passage
     whose sentence is the query. positive_link: the first link in the positive's passage to the
     query's document. shared_link: of co-mentions, the first link in the positive's passage to E; else -1.
+    negative: a passage that is not relevant, or -1, once they are drawn.
     """
 
     query: NDArray[np.int32]
@@ -46,18 +47,20 @@ class PassagePairs:
     query_link: NDArray[np.int32]
     positive_link: NDArray[np.int32]
     shared_link: NDArray[np.int32]
+    negative: NDArray[np.int32] | None = None
 
     def __len__(self) -> int:
         return len(self.query)
 
     def __getitem__(self, rows: Any) -> PassagePairs:
         """Some of the pairs, by numbers, mask or slice."""
-        return PassagePairs(*(getattr(self, name)[rows] for name in PassagePairs.__dataclass_fields__))
+        columns: list[Any] = [getattr(self, name) for name in PassagePairs.__dataclass_fields__]
+        return PassagePairs(*[column if column is None else column[rows] for column in columns])
 
     @staticmethod
     def joined(parts: list[PassagePairs]) -> PassagePairs:
-        """One after another."""
-        names = PassagePairs.__dataclass_fields__
+        """Concatenate, without negatives."""
+        names = [*PassagePairs.__dataclass_fields__][:-1]
         empty = np.empty(0, np.int32)
         columns = (np.concatenate([empty, *(getattr(part, name) for part in parts)]) for name in names)
         return PassagePairs(*columns)

@@ -1,4 +1,4 @@
-"""Draws candidates and reads their texts, in this process or several; shared by pairs and contrasts.
+"""Draws candidates and reads their texts, in this process or several.
 
 Which candidates are drawn and what they become depends on the seed alone: one process draws, and any number
 of processes read texts, the same candidates together.
@@ -14,31 +14,28 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from linkseek.indexer.base.cluster import worker_pool
 from linkseek.indexer.base.errors import MachineError
 from linkseek.indexer.index import Index
 from linkseek.retriever.links.source import Source
-from linkseek.retriever.links.topology import PassagePairs
+from linkseek.retriever.mining.objective import Draws, Rows
 
 _CHUNK = 500  # candidates read together; HARP's encoder makes batches of them
 _MAX_DRAW = 1 << 62
 
 T = TypeVar("T")
-Draws = NDArray[np.int64]
-"""A random number in [0, 2**62) for each candidate, int64 [n]."""
 
 
 def draw_results(
-    candidates: PassagePairs | NDArray[np.int64],
+    candidates: Rows,
     limit: int,
     generator: np.random.Generator,
-    read: Callable[[Any, Draws], Iterable[T | None]],
+    read: Callable[[Rows, Draws], Iterable[T | None]],
 ) -> Iterator[T]:
     """Results of up to `limit` random candidates, without repetition.
 
-    A candidate whose result is None is replaced by another one while there are any.
+    A candidate whose result is None is replaced by another while there are any.
     """
     order = generator.permutation(len(candidates))
     start = count = 0
@@ -56,7 +53,7 @@ def draw_results(
 def open_readers(
     source: Source, read: Callable[..., Iterable[T | None]], processes: int
 ) -> Iterator[Callable[..., Iterator[T | None]]]:
-    """A function from (name, candidates, draws) to their results in order, in so many workers.
+    """A function from (name, candidates, draws) to their results in order, in `processes` workers.
 
     There may be more columns of equal length next to the candidates. read: gets a source, a name and some
     rows of all columns; it is pickled once for each worker.

@@ -88,8 +88,8 @@ def _context_row(context: Context) -> dict[str, str]:
     return row | {"passage_id": context.id} if context.id else row
 
 
-def write_pairs(path: Path, lines: Iterable[bytes]) -> int:
-    """Write lines of `pair_line`, compressed if the name ends in .zst, and return their number.
+def write_lines(path: Path, lines: Iterable[bytes]) -> int:
+    """Write lines of JSON, compressed if the name ends in .zst, and return their number.
 
     The file is published atomically; see `indexer.store.outputs.output_file` for what is refused.
     """

@@ -1,27 +1,23 @@
-"""The interface of an objective, which turns links and texts into training pairs.
-
-An objective works in two steps, so that it can choose among millions of pairs before any text is read:
-
-    candidates(source)              arrays of passage rows and links, from the graph alone
-    texts(source, pairs, i, draw)   the query and the passage text of one candidate
-
-To add an objective, add a file with a subclass of `Objective` to this folder: `--objective NAME`, sampling,
-negatives, evidence, statistics, the table in docs/mining.md and the contract tests follow from it.
-"""
+"""The interface of an objective of bi-encoders (`retriever.mining.objective`), which makes pairs."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from abc import abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.retriever.links.sentences import Span
+from linkseek.indexer.base.text import WORD
 from linkseek.retriever.links.source import Source
 from linkseek.retriever.links.topology import PassagePairs
-from linkseek.retriever.objectives.examples import Example, passage_text, span_in
+from linkseek.retriever.mining.drawn_negatives import NegativeKind, draw_negatives
+from linkseek.retriever.mining.examples import Example, passage_text, span_in
+from linkseek.retriever.mining.objective import Draws, Objective, setting
+from linkseek.retriever.mining.pairs import Pair, pair_line, passage_context
+from linkseek.retriever.mining.statistics import Numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,23 +28,19 @@ class PairTexts:
     positive: str
 
 
-class Objective(ABC):
-    """One way to make pairs. Has no state."""
+@dataclass(frozen=True)
+class PairObjective(Objective[Pair]):
+    """One way to make pairs: a query, and the passage that a search for it should find."""
 
-    name: ClassVar[str]
-    """The value of `--objective`."""
-    summary: ClassVar[str]
-    """One line for --help."""
+    unit, line = "pair", staticmethod(pair_line)
     query_is: ClassVar[str]
     """The query, for the table in the documentation."""
     positive_is: ClassVar[str] = ""
     """The passage to find, for the same table."""
-    needs_links: ClassVar[bool] = True
-    """Whether a corpus without links gives no pairs."""
 
-    @abstractmethod
-    def candidates(self, source: Source) -> dict[str, PassagePairs]:
-        """All possible pairs by the name of their topology (a training batch holds one)."""
+    negatives: NegativeKind = setting(  # noqa: RUF009 (a field, not a shared value)
+        "none", "a passage that is not relevant: random, or overlap (mentions the same, is no pair)"
+    )
 
     @abstractmethod
     def texts(self, source: Source, pairs: PassagePairs, i: int, draw: int) -> PairTexts | None:
@@ -57,25 +49,85 @@ class Objective(ABC):
         draw: an integer in [0, 2**62) that decides every random choice.
         """
 
-    def example(self, source: Source, kind: str, pairs: PassagePairs, i: int, texts: PairTexts) -> Example:
-        """Pair i for people, with the anchors that made it. kind: the name of its topology."""
-        graph = source.index.links
-        query, positive = int(pairs.query[i]), int(pairs.positive[i])
-        query_link, shared = int(pairs.query_link[i]), int(pairs.shared_link[i])
-        marks: tuple[Span, ...] = ()
-        if query_link >= 0:
-            start, end = int(graph.start[query_link]), int(graph.end[query_link])
-            marks = span_in(texts.query, source.text(int(graph.passage[query_link])), start, end)
-        is_complete = texts.positive == source.text(positive)
-        links = {int(pairs.positive_link[i]), shared} - {-1} if is_complete else set()
+    def kind(self, pairs: PassagePairs, i: int) -> str:
+        """The name of pair i's topology (a training batch holds one)."""
+        return self.name
+
+    def complete(self, source: Source, rows: PassagePairs, draws: Draws) -> PassagePairs:
+        """Adds the negatives."""
+        return replace(rows, negative=draw_negatives(source, rows, self.negatives, draws))
+
+    def read(self, source: Source, rows: PassagePairs, draws: Draws) -> Iterator[Pair | None]:
+        """The pairs of passages with their texts."""
+        passages = source.index.passages
+        links = {"query": rows.query_link, "positive": rows.positive_link, "shared": rows.shared_link}
+        for i, draw in enumerate(draws.tolist()):
+            texts = self.texts(source, rows, i, draw)
+            if texts is None:
+                yield None
+                continue
+            asked_from = passages[int(rows.query[i])]
+            negative = -1 if rows.negative is None else int(rows.negative[i])
+            yield Pair(
+                query=straight(texts.query),
+                positive=replace(passage_context(passages, int(rows.positive[i])), text=texts.positive),
+                negatives=(passage_context(passages, negative),) if negative >= 0 else (),
+                objective=self.kind(rows, i),
+                query_title=asked_from.title,
+                query_id=asked_from.id,
+                evidence={
+                    role: source.link_evidence(int(column[i]))
+                    for role, column in links.items()
+                    if column[i] >= 0
+                },
+            )
+
+    def numbers(self, pair: Pair) -> Numbers:
+        """Also the share of the query's words that occur in the passage."""
+        query, positive = pair.query, pair.positive.text
+        words, passage_words = _words(query), set(_words(positive))
+        overlap = sum(word in passage_words for word in words) / len(words) if words else 0.0
+        worse = len(pair.negatives)
+        return Numbers(pair.objective, len(query.split()), len(positive.split()), worse, overlap)
+
+    def documents(self, source: Source, rows: PassagePairs) -> NDArray[np.int64]:
+        """The documents that the queries are from."""
+        return source.index.passages.document_rows(rows.query.astype(np.int64))
+
+    def example(self, source: Source, pair: Pair) -> Example:
+        """The pair with the anchors that made it, and the third document of a co-mention."""
+        query, positive = source.index.passages.rows_of([pair.query_id, pair.positive.id]).tolist()
+        own, back, shared = (pair.evidence.get(role) for role in ("query", "positive", "shared"))
+        text = straight(source.text(query))
+        marks = span_in(pair.query, text, own["start"], own["end"]) if own else ()
+        is_complete = pair.positive.text == source.text(positive)
+        anchors = {(link["start"], link["end"]) for link in (back, shared) if link and is_complete}
         through = None
-        if shared >= 0:
-            document = int(graph.target[shared])
-            through = source.document_id(document), source.title(document)
-        asked = passage_text(source, query, texts.query, marks)
-        anchors = sorted({(int(graph.start[link]), int(graph.end[link])) for link in links})
-        better = passage_text(source, positive, texts.positive, anchors)
-        return Example(kind, asked, better, through=through)
+        if shared:
+            through = shared["target"], source.title(source.index.document_ids.row(shared["target"]))
+        return Example(
+            pair.objective,
+            passage_text(source, query, pair.query, marks),
+            passage_text(source, positive, pair.positive.text, sorted(anchors)),
+            through=through,
+        )
+
+    def generator(self, seed: int) -> np.random.Generator:
+        """By the seed alone: a seed gives the pairs that it gave before pairs could be mixed."""
+        return np.random.default_rng(seed)
+
+    def why_none(self, source: Source) -> str:
+        """No links, or none that fit."""
+        return (self.needs_links and source.missing_links) or "fits no pair of passages"
+
+
+def straight(text: str) -> str:
+    """A text with straight apostrophes, as HLP's released pairs have them; of the same length."""
+    return text.replace("\u2019", "'")
+
+
+def _words(text: str) -> list[str]:
+    return [word.lower() for word in WORD.findall(text)]
 
 
 def pairs_without_query_link(

@@ -14,10 +14,10 @@ import numpy as np
 
 from linkseek.retriever.links.source import Source
 from linkseek.retriever.links.topology import PassagePairs
-from linkseek.retriever.objectives.base import Objective, PairTexts, pairs_without_query_link
+from linkseek.retriever.objectives.base import PairObjective, PairTexts, pairs_without_query_link
 
 
-class BodyFirstSelection(Objective):
+class BodyFirstSelection(PairObjective):
     """A sentence of a document's first section -> another passage of the document."""
 
     name = "bfs"

@@ -27,10 +27,10 @@ import numpy as np
 
 from linkseek.retriever.links.source import Source
 from linkseek.retriever.links.topology import PassagePairs
-from linkseek.retriever.objectives.base import Objective, PairTexts
+from linkseek.retriever.objectives.base import PairObjective, PairTexts
 
 
-class AnchorSentences(Objective):
+class AnchorSentences(PairObjective):
     """What the three share: the query is the sentence of a pair's link."""
 
     def texts(self, source: Source, pairs: PassagePairs, i: int, draw: int) -> PairTexts | None:
@@ -77,3 +77,7 @@ class Hlp(AnchorSentences):
         dual, shared = source.topology.dual_links(), source.topology.co_mentions()
         other = ~np.isin(shared.keys(), dual.keys())
         return {DualLink.name: dual, CoMention.name: shared[other]}
+
+    def kind(self, pairs: PassagePairs, i: int) -> str:
+        """Only co-mentions have a shared link."""
+        return CoMention.name if pairs.shared_link[i] >= 0 else DualLink.name

@@ -13,13 +13,13 @@ import numpy as np
 
 from linkseek.retriever.links.source import Source
 from linkseek.retriever.links.topology import PassagePairs
-from linkseek.retriever.objectives.base import Objective, PairTexts, pairs_without_query_link
+from linkseek.retriever.objectives.base import PairObjective, PairTexts, pairs_without_query_link
 
 KEEP_SHARE = 0.1
 """The share of pairs whose sentence stays in the passage (Lee et al. 2019, section 9.2)."""
 
 
-class InverseCloze(Objective):
+class InverseCloze(PairObjective):
     """A sentence -> the rest of its passage."""
 
     name = "ict"

@@ -15,10 +15,10 @@ import numpy as np
 
 from linkseek.retriever.links.source import Source
 from linkseek.retriever.links.topology import PassagePairs
-from linkseek.retriever.objectives.base import Objective, PairTexts, pairs_without_query_link
+from linkseek.retriever.objectives.base import PairObjective, PairTexts, pairs_without_query_link
 
 
-class WikiLinkPrediction(Objective):
+class WikiLinkPrediction(PairObjective):
     """A sentence of a document's first section -> a passage that links to the document."""
 
     name = "wlp"

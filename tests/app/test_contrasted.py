@@ -4,20 +4,20 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from linked_corpus import build_linked, page, random_pages, topology_of
+from linked_corpus import build_linked, page, random_pages, rows_of, topology_of
 
 from linkseek.app.around import training_data
-from linkseek.app.around.training_data import Mining, contrast_miners, mine_contrasts
+from linkseek.app.around.training_data import Mining, contrast_miners, mine_examples
 from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.base.text import WORD
 from linkseek.reranker.objectives.attentions import Attended
 from linkseek.reranker.objectives.harp import Harp
 from linkseek.reranker.objectives.prop import Prop
-from linkseek.reranker.objectives.registry import all_objectives
+from linkseek.reranker.objectives.registry import CONTRASTS
 from linkseek.reranker.objectives.source import Source
 
-AROUND = [name for name, objective in all_objectives().items() if not objective.needs_whole]
-HARP = [name for name in all_objectives() if name.startswith("harp")]
+AROUND = [name for name, objective in CONTRASTS.objectives.items() if not objective.needs_whole]
+HARP = [name for name in CONTRASTS.objectives if name.startswith("harp")]
 
 
 class LookingAtLongWords:
@@ -76,25 +76,23 @@ def marked(text):
 
 
 def test_every_objective_can_be_shown():
-    assert contrast_miners().keys() == all_objectives().keys()
+    assert contrast_miners().keys() == CONTRASTS.objectives.keys()
 
 
 @pytest.mark.parametrize("name", AROUND)
 def test_the_links_around_an_article_give_the_contrasts_of_the_whole_index(index, name):
     """The same candidates, as the passages and links that they stand for, and the same contrasts of them."""
-    objective, whole, mining = all_objectives()[name](), Source(index), Mining(index, topology_of(index))
-    rows = objective.candidates(whole)
+    objective, whole, mining = CONTRASTS.objectives[name], Source(index), Mining(index, topology_of(index))
+    rows = rows_of(objective, whole)
     by_document, compared = objective.documents(whole, rows), 0
     for document in range(len(index.documents)):
         near = mining.near(document)
-        found = objective.candidates(near.source)
+        found = rows_of(objective, near.source)
         own = found[objective.documents(near.source, found) == document]
         expected = rows[by_document == document]
         draws = np.arange(len(own)) * 7919
         assert len(own) == len(expected) == sum(mine(index, name, document, 1).count.values())
-        assert [*objective.contrasts(near.source, own, draws)] == [
-            *objective.contrasts(whole, expected, draws)
-        ]
+        assert [*objective.read(near.source, own, draws)] == [*objective.read(whole, expected, draws)]
         compared += len(own)
     assert compared == len(rows) > 4
 
@@ -102,7 +100,7 @@ def test_the_links_around_an_article_give_the_contrasts_of_the_whole_index(index
 @pytest.mark.parametrize("name", HARP)
 def test_candidates_of_the_whole_index_are_counted_by_article(index, name, encoder):
     graph = index.links
-    rows = all_objectives()[name]().candidates(Source(index))
+    rows = rows_of(CONTRASTS.objectives[name], Source(index))
     holding = [index.passages[int(graph.passage[link])].document_id for link in rows[:, 0]]
     counts = [mine(index, name, document, 1).count[name] for document in range(len(index.documents))]
     assert counts == [holding.count(document.id) for document in index.documents]
@@ -113,9 +111,9 @@ def test_word_sets_with_their_likelihoods(index):
     prop = Prop(minimum_count=2)
     mining = Mining(index, topology_of(index))
     document = int(np.argmax(np.diff(index.passages.offsets)))
-    mined = mine_contrasts(prop, mining.near(document), 3)
+    mined = mine_examples(prop, mining.near(document), 3)
     assert mined.count == {"prop": 5} and len(mined.examples) == 3 and mined.unit == "contrast"
-    assert mined == mine_contrasts(prop, mining.near(document), 3)
+    assert mined == mine_examples(prop, mining.near(document), 3)
     for example in mined.examples:
         [worse] = example.worse
         assert example.asked.document_id == index.documents[document].id
@@ -133,7 +131,7 @@ def test_words_of_the_collection_are_counted_once(index, monkeypatch):
     monkeypatch.setattr(Prop, "prepare", lambda self, source: counted.append(self) or prepare(self, source))
     mining, prop = Mining(index, topology_of(index)), Prop(minimum_count=2)
     for document in (0, 1, 0):
-        mine_contrasts(prop, mining.near(document), 1)
+        mine_examples(prop, mining.near(document), 1)
     assert len(counted) == 1
 
 
@@ -241,14 +239,14 @@ def test_no_encoder_and_one_that_cannot_be_used(fruits, monkeypatch):
 
 def test_an_encoder_that_is_slow_or_at_work(index, encoder, monkeypatch):
     most = len(mine(index, "harp-rqp", 0).examples)
-    contrasts = all_objectives()["harp-rqp"].contrasts
+    read = Harp.read
     clock = SimpleNamespace(now=0.0, monotonic=lambda: clock.now)
 
     def slow(self, *given):
         clock.now += 0.02
-        return contrasts(self, *given)
+        return read(self, *given)
 
-    monkeypatch.setattr(all_objectives()["harp-rqp"], "contrasts", slow)
+    monkeypatch.setattr(Harp, "read", slow)
     monkeypatch.setattr(training_data, "time", clock)
     monkeypatch.setattr(training_data, "SECONDS", 0.05)
     mined = mine(index, "harp-rqp", 0)
@@ -267,7 +265,7 @@ def test_a_large_index_is_not_read_as_a_whole(index, monkeypatch):
 def test_rare_words_and_no_links(tmp_path):
     index = build_linked(tmp_path / "index", [page("a", ""), page("b", "One sentence.")])
     for document in (0, 1):
-        for name in all_objectives():
+        for name in CONTRASTS.objectives:
             mined = mine(index, name, document)
             assert mined.examples == () and mined.objective == name
     assert "no word that occurs 50 times" in mine(index, "prop", 1).why

@@ -23,11 +23,11 @@ from linkseek.indexer.base.errors import InputError, MachineError, UsageError
 from linkseek.indexer.base.options import parse_config, parse_options
 from linkseek.indexer.base.settings import read_toml
 from linkseek.indexer.build import BuildOptions
-from linkseek.reranker.commands.mine_contrasts import mine_options
+from linkseek.reranker.commands import mine_contrasts
 from linkseek.reranker.training.config import FinetuneConfig, PretrainConfig
+from linkseek.retriever.commands import mine
 from linkseek.retriever.commands.distill import DistillOptions
 from linkseek.retriever.commands.export import ExportOptions
-from linkseek.retriever.commands.mine import MineOptions
 from linkseek.retriever.commands.negatives import NegativesOptions
 from linkseek.retriever.commands.sweep import SweepOptions
 from linkseek.retriever.training.config import MlmConfig, TrainConfig
@@ -338,8 +338,8 @@ OPTIONS = {
     "build": BuildOptions,
     "distill": DistillOptions,
     "export": ExportOptions,
-    "mine": MineOptions,
-    "mine-contrasts": mine_options(),
+    "mine": mine.mine_options(),
+    "mine-contrasts": mine_contrasts.mine_options(),
     "sweep": SweepOptions,
     "evaluate": EvaluateOptions,
     "negatives": NegativesOptions,

@@ -6,7 +6,7 @@ from linked_corpus import build_linked, page, random_pages, topology_of
 
 from linkseek.app.around.training_data import Mining, pair_miners
 from linkseek.retriever.links.source import Source
-from linkseek.retriever.objectives.registry import all_objectives
+from linkseek.retriever.objectives.registry import PAIRS
 
 
 @pytest.fixture(scope="module")
@@ -34,9 +34,9 @@ def test_the_most_linked(index):
     )
 
 
-@pytest.mark.parametrize("name", list(all_objectives()))
+@pytest.mark.parametrize("name", list(PAIRS.objectives))
 def test_an_article_gives_the_pairs_that_the_whole_index_gives_it(index, name):
-    objective, mining = all_objectives()[name], Mining(index, topology_of(index))
+    objective, mining = PAIRS.objectives[name], Mining(index, topology_of(index))
     whole = of_whole_index(index, objective)
     total = dict.fromkeys(whole, 0)
     for document in range(len(index.documents)):
@@ -104,7 +104,7 @@ def test_an_article_without_text_or_links(tmp_path):
     index = build_linked(tmp_path / "index", [page("a", ""), page("b", "One sentence.")])
     mining = Mining(index, topology_of(index))
     for document in (0, 1):
-        for name, objective in all_objectives().items():
+        for name, objective in PAIRS.objectives.items():
             mined = pair_miners()[name](mining.near(document), 5)
             assert mined.summary == objective.summary
             assert mined.examples == () or (document == 1 and not objective.needs_links)

@@ -13,7 +13,7 @@ from linkseek.app.around.training_data import (
     Mining,
     ObjectiveExamples,
     contrast_miners,
-    mine_contrasts,
+    mine_examples,
     pair_miners,
 )
 from linkseek.app.background.jobs import Job, Jobs, Order, Stage
@@ -24,7 +24,7 @@ from linkseek.app.web.rendering import render
 from linkseek.app.web.views import article_html
 from linkseek.indexer.base.text import byte_size
 from linkseek.reranker.objectives.prop import Prop
-from linkseek.retriever.objectives.examples import Example, Text
+from linkseek.retriever.mining.examples import Example, Text
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +141,7 @@ def test_anchors_of_the_better_and_of_the_worse_differ_and_long_texts_are_cut():
 
 def test_contrasts_of_hostile_texts(index):
     near = Mining(index, topology_of(index)).near(0)
-    mined = [mine_contrasts(Prop(minimum_count=1), near, 3)]
+    mined = [mine_examples(Prop(minimum_count=1), near, 3)]
     mined += [contrast_miners()[name](near, 3) for name in ("ict", "wlp", "php-hp")]
     html = read(mined_html(mined, "<i>id</i>#?&"))
     assert all(each.examples for each in mined[:2]) and mined[3].why

@@ -21,10 +21,10 @@ from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import Plan
 from linkseek.indexer.index import Index
 from linkseek.retriever.commands.distill import DistillOptions
-from linkseek.retriever.commands.mine import MineOptions
+from linkseek.retriever.commands.mine import MineOptions, mine_options
 from linkseek.retriever.training.config import TrainConfig
 
-OPTIONS = {"build": BuildOptions, "mine": MineOptions, "distill": DistillOptions}
+OPTIONS = {"build": BuildOptions, "mine": mine_options(), "distill": DistillOptions}
 
 
 @pytest.fixture

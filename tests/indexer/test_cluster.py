@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -26,12 +27,11 @@ from linkseek.indexer.building.plan import Plan
 from linkseek.indexer.commands.partition import split_index
 from linkseek.indexer.index import Index
 from linkseek.indexer.search.lucene_index import BM25
-from linkseek.reranker.contrast_miner import ContrastMiner
-from linkseek.reranker.objectives.base import Objective
-from linkseek.reranker.objectives.registry import make_mix
+from linkseek.reranker.objectives.registry import CONTRASTS
 from linkseek.retriever.mining.labels import holds_answers
-from linkseek.retriever.mining.miner import mine_pairs
-from linkseek.retriever.objectives.registry import all_objectives
+from linkseek.retriever.mining.miner import Miner
+from linkseek.retriever.mining.objective import Objective
+from linkseek.retriever.objectives.registry import PAIRS
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.ranking import Ranking
 
@@ -107,15 +107,15 @@ def test_actors_that_die_while_they_parse_cost_their_work(killed_at_random, samp
 
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("linkseek.retriever.mining.miner._MIN_FOR_PROCESSES", 1)
     monkeypatch.setattr(Objective, "min_for_processes", 1)
     monkeypatch.setattr("linkseek.retriever.mining.engine._CHUNK", 10)
 
 
 def mined(index: Index, processes: int) -> tuple[list[bytes], list[bytes]]:
-    pairs = mine_pairs(index, all_objectives()["hlp"], negatives="random", processes=processes)
-    mix = make_mix("prop=2,ict,wlp", {"minimum_count": 2})
-    return [*pairs], [*ContrastMiner(index, mix, processes=processes).lines(100)]
+    pairs = PAIRS.mix("hlp", {"negatives": "random"})
+    contrasts = CONTRASTS.mix("prop=2,ict,wlp", {"minimum_count": 2})
+    mine = partial(Miner, index, processes=processes)
+    return [*mine(pairs).lines()], [*mine(contrasts).lines(100)]
 
 
 def test_pairs_and_contrasts_mined_by_actors_are_those_of_one_process(ray, sample, small_chunks):

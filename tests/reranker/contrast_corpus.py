@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from linkseek.indexer.index import Index
-from linkseek.reranker.contrast_miner import ContrastMiner
-from linkseek.reranker.contrasts import Contrast, read_contrasts, write_contrasts
-from linkseek.reranker.objectives.registry import make_mix
+from linkseek.reranker.contrasts import Contrast, read_contrasts
+from linkseek.reranker.objectives.registry import CONTRASTS
+from linkseek.retriever.mining.miner import Miner
+from linkseek.retriever.mining.pairs import write_lines
 
 
 def mined(
@@ -15,5 +16,5 @@ def mined(
 ) -> list[Contrast]:
     """Contrasts by way of a file."""
     path = index.path.parent / "contrasts.jsonl"
-    write_contrasts(path, ContrastMiner(index, make_mix(objective, settings), seed=seed).lines(contrasts))
+    write_lines(path, Miner(index, CONTRASTS.mix(objective, settings), seed=seed).lines(contrasts))
     return list(read_contrasts(path))

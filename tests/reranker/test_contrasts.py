@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from linkseek.indexer.base.errors import InputError
-from linkseek.reranker.contrasts import Contrast, TextPair, contrast_line, read_contrasts, write_contrasts
+from linkseek.reranker.contrasts import Contrast, TextPair, contrast_line, read_contrasts
+from linkseek.retriever.mining.pairs import write_lines
 
 CONTRAST = Contrast(
     TextPair("the moth's lamp", "It flew.", "Moth", ((4, 8), (11, 15))),
@@ -44,7 +45,7 @@ def test_a_line_leaves_out_what_a_worse_pair_shares() -> None:
 @pytest.mark.parametrize("name", ["c.jsonl", "c.jsonl.zst"])
 def test_there_and_back(tmp_path: Path, name: str) -> None:
     plain = Contrast(TextPair("q\u2028", "d"), (TextPair("q\u2028", "e"),), "prop")
-    assert write_contrasts(tmp_path / name, map(contrast_line, [CONTRAST, plain])) == 2
+    assert write_lines(tmp_path / name, map(contrast_line, [CONTRAST, plain])) == 2
     assert list(read_contrasts(tmp_path / name)) == [CONTRAST, plain]
     assert not list(tmp_path.glob("*.linkseek-*"))
 
@@ -68,13 +69,13 @@ def test_any_contrast_comes_back(
     if same:
         worse = [TextPair(better.query, pair.document, pair.title, better.anchors) for pair in worse]
     contrast = Contrast(better, tuple(worse), "wlp")
-    write_contrasts(path, [contrast_line(contrast)])
+    write_lines(path, [contrast_line(contrast)])
     assert list(read_contrasts(path)) == [contrast]
 
 
 def test_an_other_program_reads_it(tmp_path: Path) -> None:
     """zstd's own tool; the texts stand there as they are."""
-    write_contrasts(tmp_path / "c.jsonl.zst", [contrast_line(CONTRAST)])
+    write_lines(tmp_path / "c.jsonl.zst", [contrast_line(CONTRAST)])
     try:
         done = subprocess.run(["zstd", "-dc", tmp_path / "c.jsonl.zst"], capture_output=True, check=True)
     except FileNotFoundError:
@@ -133,7 +134,7 @@ def test_a_text_of_many_contrasts_takes_its_space_once_where_they_are_compressed
         for n, text in enumerate([far, *[other + str(n) for n in range(12)], far])
     ]
     path = tmp_path / "c.jsonl.zst"
-    write_contrasts(path, map(contrast_line, contrasts))
+    write_lines(path, map(contrast_line, contrasts))
     assert list(read_contrasts(path)) == contrasts
     both = sum(len(zstandard.compress(text.encode())) for text in (other, far))
     assert path.stat().st_size < 1.1 * both

@@ -10,12 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from linked_corpus import document, make_index
+from linked_corpus import document, make_index, rows_of
 from tiny_models import save_tiny
 
 from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.base.text import WORD
-from linkseek.reranker.contrast_miner import ContrastMiner
 from linkseek.reranker.contrasts import Contrast
 from linkseek.reranker.objectives.attentions import Attended
 from linkseek.reranker.objectives.harp import Harp, mention_of, softmax, usable_links, word_weights
@@ -23,10 +22,11 @@ from linkseek.reranker.objectives.harp_acm import AnchorCoOccurrence
 from linkseek.reranker.objectives.harp_qdm import QueryDisambiguation
 from linkseek.reranker.objectives.harp_rdp import RepresentativeDocumentPrediction, importance
 from linkseek.reranker.objectives.harp_rqp import RepresentativeQueryPrediction
-from linkseek.reranker.objectives.registry import make_mix
+from linkseek.reranker.objectives.registry import CONTRASTS
 from linkseek.reranker.objectives.source import Source
 from linkseek.reranker.objectives.words import words_of
 from linkseek.retriever.links.sentences import Span
+from linkseek.retriever.mining.miner import Miner
 
 DOCUMENTS = [
     document("Bruns", "Bruns scored [Aristocats] for Disney. He knew [Sherman] and the [Aristocats] well."),
@@ -83,9 +83,9 @@ def look(monkeypatch: pytest.MonkeyPatch) -> Look:
 
 
 def mined(source: Source, task: Harp, seed: int = 1) -> list[Contrast]:
-    rows = task.candidates(source)
+    rows = rows_of(task, source)
     draws = np.random.default_rng(seed).integers(0, 2**62, len(rows))
-    found = list(task.contrasts(source, rows, draws))
+    found = list(task.read(source, rows, draws))
     assert len(found) == len(rows)
     return [contrast for contrast in found if contrast]
 
@@ -117,9 +117,9 @@ def test_representative_query_prediction(source: Source, look: Look) -> None:
 def test_the_number_of_words_is_poisson_without_zero(source: Source, look: Look) -> None:
     look({"cats": 0.3}, {"scored": 0.3})
     task = RepresentativeQueryPrediction(temperature=GREEDY)
-    row = task.candidates(source)[:1]
+    row = rows_of(task, source)[:1]
     draws = np.arange(3000)
-    found = task.contrasts(source, np.repeat(row, len(draws), axis=0), draws)
+    found = task.read(source, np.repeat(row, len(draws), axis=0), draws)
     counts = Counter(len(c.better.query.split()) - 1 for c in found if c)
     zero = np.exp(-3)
     assert min(counts) == 1
@@ -144,7 +144,7 @@ def test_query_disambiguation(source: Source, look: Look) -> None:
 def test_anchors_with_two_to_ten_pages(tmp_path: Path, targets: int, expected: int) -> None:
     rows = [document(f"a{n}", f"Some [x|t{n % targets}] text here.") for n in range(targets)]
     rows += [document(f"t{n}", "Some page.") for n in range(targets)]
-    assert len(QueryDisambiguation().candidates(Source(make_index(tmp_path, rows)))) == expected
+    assert len(rows_of(QueryDisambiguation(), Source(make_index(tmp_path, rows)))) == expected
 
 
 def test_ambiguous_anchors_against_loops(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_ambiguous_anchors_against_loops(tmp_path: Path) -> None:
         for link in links
         if 2 <= len(pages[keys[link]]) <= 10
     }
-    found = QueryDisambiguation().candidates(source)
+    found = rows_of(QueryDisambiguation(), source)
     assert {row[0]: {n for n in row[1:] if n >= 0} for row in found.tolist()} == expected
     assert 0 < len(expected) < len(links)
 
@@ -208,8 +208,8 @@ def test_the_same_anchor_counts_together(tmp_path: Path) -> None:
 def test_two_anchors_are_drawn_by_their_shares(tmp_path: Path, look: Look) -> None:
     look({"cat": 0.5, "dog": 0.5, "mouse": 0.1}, {})
     source, task = three_anchors(tmp_path), RepresentativeDocumentPrediction()
-    row = task.candidates(source)[:1]
-    found = task.contrasts(source, np.repeat(row, 4000, axis=0), np.arange(4000))
+    row = rows_of(task, source)[:1]
+    found = task.read(source, np.repeat(row, 4000, axis=0), np.arange(4000))
     pairs = Counter((c.better.title, c.worse[0].title) for c in found if c)
     assert set(pairs) == {("cat", "dog"), ("cat", "mouse"), ("dog", "mouse")}
     shares = np.exp([1.0, 0.5, 0.1]) / np.exp([1.0, 0.5, 0.1]).sum()
@@ -221,7 +221,7 @@ def test_a_sentence_gives_one_contrast(tmp_path: Path, look: Look) -> None:
     look({"cat": 0.3, "dog": 0.2, "mouse": 0.1, "page": 0.1}, {})
     source = three_anchors(tmp_path)
     for task in (RepresentativeDocumentPrediction(), AnchorCoOccurrence()):
-        assert len(task.candidates(source)) == 3  # the last anchor of a passage begins nothing
+        assert len(rows_of(task, source)) == 3  # the last anchor of a passage begins nothing
         assert len(mined(source, task)) == 1
 
 
@@ -299,7 +299,7 @@ def test_with_an_encoder_the_same_draws_give_the_same(source: Source, encoder: s
 
 
 def test_a_mix_of_all_tasks(source: Source, encoder: str) -> None:
-    mine = ContrastMiner(source.index, make_mix("harp", {"encoder": encoder}))
+    mine = Miner(source.index, CONTRASTS.mix("harp", {"encoder": encoder}))
     assert mine.shares(8) == {"harp-rqp": 2, "harp-qdm": 2, "harp-rdp": 2, "harp-acm": 2}
     names = Counter(json.loads(line)["objective"] for line in mine.lines(8))
     assert names == {"harp-rqp": 2, "harp-qdm": 2, "harp-rdp": 1, "harp-acm": 1}  # one such sentence
@@ -307,7 +307,7 @@ def test_a_mix_of_all_tasks(source: Source, encoder: str) -> None:
 
 def test_an_unusable_encoder_is_told_at_once(source: Source, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="nowhere"):
-        ContrastMiner(source.index, make_mix("harp-rqp", {"encoder": str(tmp_path / "nowhere")}))
+        Miner(source.index, CONTRASTS.mix("harp-rqp", {"encoder": str(tmp_path / "nowhere")}))
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -319,14 +319,14 @@ def test_anchors_of_stop_words_only(tmp_path: Path, encoder: str, task: type[Har
         document("b", page),
     ]
     source = Source(make_index(tmp_path, rows))
-    assert len(task().candidates(source)) > 0
+    assert len(rows_of(task(), source)) > 0
     assert mined(source, task(encoder)) == []
 
 
 @pytest.mark.parametrize("task", TASKS)
 def test_no_links(tmp_path: Path, task: type[Harp]) -> None:
     source = Source(make_index(tmp_path, [document("a", "Text [x]."), document("b", "To [b].")]))
-    assert len(task().candidates(source)) == 0
+    assert len(rows_of(task(), source)) == 0
     assert "needs links between documents" in task().why_none(source)
 
 

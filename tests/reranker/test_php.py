@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from linked_corpus import document, make_index
+from linked_corpus import document, make_index, rows_of
 
 from linkseek.reranker.contrasts import Contrast
 from linkseek.reranker.objectives.php import (
@@ -48,8 +48,8 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Source:
 
 
 def mined(source: Source, stage: Stage, seed: int = 1) -> list[Contrast | None]:
-    rows = stage.candidates(source)
-    return list(stage.contrasts(source, rows, np.random.default_rng(seed).integers(0, 2**62, len(rows))))
+    rows = rows_of(stage, source)
+    return list(stage.read(source, rows, np.random.default_rng(seed).integers(0, 2**62, len(rows))))
 
 
 def told(contrasts: list[Contrast | None]) -> set[tuple[str, str, frozenset[str]]]:
@@ -155,15 +155,6 @@ def test_worse_documents_are_drawn_at_random(source: Source) -> None:
     assert 60 < drawn["Zen"] < 140
 
 
-def test_a_candidate_gives_the_same_whatever_the_others(source: Source) -> None:
-    stage = HyperlinkPrediction(negatives=3)
-    rows = stage.candidates(source)
-    draws = np.arange(len(rows)) + 100
-    together = list(stage.contrasts(source, rows, draws))
-    alone = [next(stage.contrasts(source, rows[n : n + 1], draws[n : n + 1])) for n in range(len(rows))]
-    assert together == alone
-
-
 def test_every_contrast_is_of_neighbouring_groups(tmp_path: Path) -> None:
     draw = random.Random(3)
     rows = [
@@ -197,9 +188,9 @@ def test_every_contrast_is_of_neighbouring_groups(tmp_path: Path) -> None:
 def test_no_symmetric_links(tmp_path: Path) -> None:
     rows = [document("a", "To [b] and [c]. Also to [d] here."), *(document(x, "Text.") for x in "bcd")]
     source = Source(make_index(tmp_path, rows, words=4))
-    assert len(HyperlinkPrediction().candidates(source)) == 3
+    assert len(rows_of(HyperlinkPrediction(), source)) == 3
     for stage in (SymmetricHyperlinkPrediction(), MostRelevantDocumentSelection()):
-        assert len(stage.candidates(source)) == 0
+        assert len(rows_of(stage, source)) == 0
         assert "(documents by group: D1 0, D2 0, D3 3, D4 3)" in stage.why_none(source)
 
 
@@ -209,7 +200,7 @@ def test_documents_shorter_than_a_segment(tmp_path: Path) -> None:
         document("d", "Text."),
     ]  # fmt: skip
     source = Source(make_index(tmp_path, rows, words=4))
-    assert len(HyperlinkPrediction().candidates(source)) == 0
+    assert len(rows_of(HyperlinkPrediction(), source)) == 0
     assert told(mined(source, SymmetricHyperlinkPrediction())) == {
         ("a#0", "b", frozenset({"d"})),
         ("a#0", "c", frozenset({"d"})),
@@ -219,5 +210,5 @@ def test_documents_shorter_than_a_segment(tmp_path: Path) -> None:
 def test_no_links(tmp_path: Path) -> None:
     source = Source(make_index(tmp_path, [document("a", "Text [x]."), document("b", "To [b].")]))
     for stage in STAGES:
-        assert len(stage().candidates(source)) == 0
+        assert len(rows_of(stage(), source)) == 0
         assert "needs links between documents" in stage().why_none(source)

@@ -13,7 +13,7 @@ from tiny_training import WORDS, save_tokenizer
 from tokenizers import Tokenizer
 
 from linkseek.reranker.contrasts import Contrast, TextPair
-from linkseek.reranker.objectives.registry import all_objectives
+from linkseek.reranker.objectives.registry import CONTRASTS
 from linkseek.reranker.training.contrast_inputs import ContrastCollator, ContrastTexts
 from linkseek.reranker.training.contrast_table import ContrastTable, by_loss, draw_mix, open_contrasts
 from linkseek.reranker.training.group_inputs import PairTokenizer
@@ -103,11 +103,12 @@ def test_scored_pairs_are_masked_so_that_nothing_tells_the_better_one(tokenizer,
 @pytest.fixture
 def rows(tmp_path):
     def store(*contrasts: list[Contrast]) -> ContrastTable:
-        from linkseek.reranker.contrasts import contrast_line, write_contrasts
+        from linkseek.reranker.contrasts import contrast_line
+        from linkseek.retriever.mining.pairs import write_lines
 
         paths = []
         for n, part in enumerate(contrasts):
-            write_contrasts(tmp_path / f"{n}.jsonl", map(contrast_line, part))
+            write_lines(tmp_path / f"{n}.jsonl", map(contrast_line, part))
             paths.append(tmp_path / f"{n}.jsonl")
         return open_contrasts(paths, tmp_path)[0]
 
@@ -179,7 +180,7 @@ def test_a_word_set_is_read_unmasked_and_its_document_masked(rows, tokenizer):
 
 def test_losses_are_those_of_the_papers():
     names = ("prop", "prop-random", "harp-rdp", "php-hp", "ict")
-    assert [all_objectives()[name].loss for name in names] == ["hinge"] * 3 + ["lce"] * 2
+    assert [CONTRASTS.objectives[name].loss for name in names] == ["hinge"] * 3 + ["lce"] * 2
 
 
 def test_a_mix_has_its_weights_and_as_many_as_the_scarcest_file_allows(rows):

@@ -13,11 +13,11 @@ from linked_corpus import document, make_index
 
 from linkseek.indexer.base.errors import InputError, UsageError
 from linkseek.indexer.index import Index
-from linkseek.reranker.contrast_miner import ContrastMiner
-from linkseek.reranker.objectives.registry import make_mix
+from linkseek.reranker.objectives.registry import CONTRASTS
 from linkseek.reranker.objectives.source import Source
 from linkseek.reranker.objectives.unigrams import Collection, DocumentModel, Sampler, count_words
 from linkseek.reranker.objectives.words import draw_count, stop_words, words_of
+from linkseek.retriever.mining.miner import Miner
 
 TEXTS = [
     "Moth moth bug LAMP", "moth the lamp", "bug, bug: bug!", "lamp of oil", "tree leaf",
@@ -165,7 +165,7 @@ def test_documents_of_one_word_give_nothing(tmp_path: Path) -> None:
 
 
 def test_the_collection_is_told(index: Index) -> None:
-    told = ContrastMiner(index, make_mix("prop", SETTINGS)).counts()
+    told = Miner(index, CONTRASTS.mix("prop", SETTINGS)).counts()
     assert told["candidates"] == {"prop": 50}
     assert told["prop"] == {"words": 22, "vocabulary": 6, "mean_length": pytest.approx(2.2)}
 

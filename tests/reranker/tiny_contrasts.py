@@ -7,7 +7,8 @@ from pathlib import Path
 
 from tiny_training import WORDS
 
-from linkseek.reranker.contrasts import Contrast, TextPair, contrast_line, write_contrasts
+from linkseek.reranker.contrasts import Contrast, TextPair, contrast_line
+from linkseek.retriever.mining.pairs import write_lines
 
 
 def tiny_contrasts(objective: str, count: int, seed: int = 0, most: int = 4) -> list[Contrast]:
@@ -31,5 +32,5 @@ def tiny_contrasts(objective: str, count: int, seed: int = 0, most: int = 4) -> 
 
 def write_tiny_contrasts(path: Path, objective: str, count: int, seed: int = 0, most: int = 4) -> Path:
     """The same as a file."""
-    write_contrasts(path, map(contrast_line, tiny_contrasts(objective, count, seed, most)))
+    write_lines(path, map(contrast_line, tiny_contrasts(objective, count, seed, most)))
     return path

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import os
-import random
 from pathlib import Path
 from typing import Any
 
 import pytest
-from linked_corpus import document, make_index
-from tiny_corpus import linked_rows
+from linked_corpus import document, make_index, sentences
 
-from linkseek.indexer.base.errors import InputError, MachineError
+from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.index import Index
 from linkseek.retriever.links.source import Source
-from linkseek.retriever.mining.miner import Statistics, mine_pairs
-from linkseek.retriever.mining.pairs import Pair, read_pairs, write_pairs
-from linkseek.retriever.objectives.registry import all_objectives
+from linkseek.retriever.mining.miner import Miner
+from linkseek.retriever.mining.pairs import Pair, read_pairs, write_lines
+from linkseek.retriever.mining.statistics import Statistics
+from linkseek.retriever.objectives.registry import PAIRS
 
 
-def mined(index: Index, name: str, **options: Any) -> list[Pair]:
+def mined(index: Index, name: str, seed: int = 1, **settings: Any) -> list[Pair]:
     path = index.path.parent / f"{name}.jsonl"
-    write_pairs(path, mine_pairs(index, all_objectives()[name], **options))
+    write_lines(path, Miner(index, PAIRS.mix(name, settings), seed=seed).lines())
     return list(read_pairs(path))
 
 
@@ -156,22 +154,10 @@ def test_an_anchor_in_a_sentence_with_abbreviations(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Index:
-    rows, draw = linked_rows(60, seed=5), random.Random(5)
-    for row in rows:  # sentences of five words
-        words = row["text"].split(" ")
-        row["text"] = "".join(
-            word + ("." if n % 5 == 4 else "") + (" " if n < len(words) - 1 else "")
-            for n, word in enumerate(words)
-        )
-        row["links"] = [
-            {"start": s, "end": s + 4, "target": f"d{draw.randrange(60)}"}
-            for s in range(0, max(len(row["text"]) - 10, 0), 20)
-            if row["text"][s : s + 4].strip()
-        ]
-    return make_index(tmp_path_factory.mktemp("mined"), rows, words=20)
+    return make_index(tmp_path_factory.mktemp("mined"), sentences(), words=20)
 
 
-@pytest.fixture(params=list(all_objectives()))
+@pytest.fixture(params=list(PAIRS.objectives))
 def name(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -202,48 +188,17 @@ def test_texts_are_of_the_index(index: Index, name: str) -> None:
         assert negative.id.split("#")[0] not in (pair.query_id.split("#")[0], pair.positive.id.split("#")[0])
 
 
-def test_the_same_seed_gives_the_same_file(index: Index, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def lines(**options: Any) -> list[bytes]:
-        return list(
-            mine_pairs(index, all_objectives()[name], **{"seed": 7, "negatives": "overlap"} | options)
-        )
-
-    once = lines(pairs=30)
-    assert once == lines(pairs=30)
-    assert once != lines(pairs=30, seed=8)
-    assert len(once) == len(set(once)) == 30
-
-
-def test_several_processes_give_the_same_file(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    objective = all_objectives()["hlp"]
-    alone = list(mine_pairs(index, objective, negatives="random"))
-    monkeypatch.setattr("linkseek.retriever.mining.miner._MIN_FOR_PROCESSES", 1)
-    monkeypatch.setattr("linkseek.retriever.mining.engine._CHUNK", 10)
-    assert list(mine_pairs(index, objective, negatives="random", processes=2)) == alone
-    assert len(alone) > 50
-
-
-def ends(*_: object) -> None:
-    os._exit(1)
-
-
-def test_a_mining_process_that_ends_is_the_machines_fault(
-    index: Index, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("linkseek.retriever.mining.miner._MIN_FOR_PROCESSES", 1)
-    monkeypatch.setattr("linkseek.retriever.mining.engine._read_chunk", ends)
-    with pytest.raises(MachineError, match="a mining process was ended"):
-        list(mine_pairs(index, all_objectives()["dual-link"], processes=2))
-
-
 def test_pairs_are_drawn_without_repetition_and_shared_out(index: Index) -> None:
     statistics = Statistics()
-    pairs = [*mine_pairs(index, all_objectives()["hlp"], pairs=40, statistics=statistics)]
-    assert statistics.pairs == {"dual-link": 20, "co-mention": 20}
-    assert len(set(pairs)) == 40
+    mine = Miner(index, PAIRS.mix("hlp", {}))
+    pairs = [*mine.lines(41, statistics)]
+    # The scarcer topology is rounded down, the other one gets the rest.
+    fewer, more = sorted(["dual-link", "co-mention"], key=lambda kind: len(mine.candidates["hlp"][kind]))
+    assert statistics.written == {fewer: 20, more: 21}
+    assert len(set(pairs)) == 41
     statistics = Statistics()
-    every = [*mine_pairs(index, all_objectives()["hlp"], pairs=10**9, statistics=statistics)]
-    assert len(every) == sum(statistics.pairs.values()) > 40
+    every = [*mine.lines(10**9, statistics)]
+    assert len(every) == sum(statistics.written.values()) > 41
 
 
 def test_overlap_negatives_mention_the_same_and_are_no_pairs(index: Index) -> None:
@@ -264,33 +219,21 @@ def test_overlap_negatives_mention_the_same_and_are_no_pairs(index: Index) -> No
 
 def test_statistics(tmp_path: Path) -> None:
     statistics = Statistics()
-    list(mine_pairs(make_index(tmp_path, LETTERS), all_objectives()["dual-link"], statistics=statistics))
+    list(Miner(make_index(tmp_path, LETTERS), PAIRS.mix("dual-link", {})).lines(None, statistics))
     found = statistics.to_json()
     assert found["written"] == {"dual-link": 2}
-    assert statistics.query_words == [12, 7]
+    assert [*statistics.query_words] == [12, 7]
     # "it was directed by mitja okorn in the u s of that year": okorn and in are in the other passage
     assert statistics.overlap[0] == pytest.approx(2 / 13)
     assert sum(found["overlap"]["bins"]) == 2
 
 
-def test_a_corpus_without_links(tmp_path: Path) -> None:
-    rows = [document("a", "One here. Two here."), document("b", "Links to [nothing] and [b|b] itself. Yes.")]
-    index = make_index(tmp_path, rows)
-    for name, objective in all_objectives().items():
-        if objective.needs_links:
-            with pytest.raises(InputError, match="needs links between documents") as caught:
-                mined(index, name)
-            assert "1 links lead to nothing" in caught.value.message
-            assert "ict" in caught.value.hint and "bfs" in caught.value.hint
-    assert len(mined(index, "ict")) == 2
-
-
 def test_links_but_no_pair(tmp_path: Path) -> None:
     index = make_index(tmp_path, [document("a", "To [b]."), document("b", "Back to no one.")])
-    with pytest.raises(InputError, match="no pair of passages fits dual-link"):
+    with pytest.raises(InputError, match="no pairs: dual-link fits no pair of passages"):
         mined(index, "dual-link")
 
 
 def test_a_corpus_of_single_sentences_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no pair of passages fits ict"):
+    with pytest.raises(InputError, match="none of the 1 candidates for ict gives a pair"):
         mined(make_index(tmp_path, [document("Plain", "It links to nothing.")]), "ict")

@@ -12,7 +12,7 @@ from tiny_corpus import linked_rows, write_jsonl
 
 from linkseek.indexer.base.errors import InputError, UsageError
 from linkseek.retriever.links.sentences import sentence_spans
-from linkseek.retriever.mining.pairs import Context, Pair, pair_line, read_pairs, write_pairs
+from linkseek.retriever.mining.pairs import Context, Pair, pair_line, read_pairs, write_lines
 
 PAIR = Pair(
     query="who wrote\u2028it?",
@@ -30,7 +30,7 @@ PAIR = Pair(
 @pytest.mark.parametrize("name", ["p.jsonl", "p.jsonl.zst"])
 def test_round_trip(tmp_path: Path, name: str) -> None:
     plain = Pair("question", Context("", "text"))
-    assert write_pairs(tmp_path / name, map(pair_line, [PAIR, plain])) == 2
+    assert write_lines(tmp_path / name, map(pair_line, [PAIR, plain])) == 2
     assert list(read_pairs(tmp_path / name)) == [PAIR, plain]
 
 
@@ -50,7 +50,7 @@ def test_a_file_of_hlp_or_dpr(tmp_path: Path) -> None:
 
 def test_an_interrupted_writing_leaves_what_was_there(tmp_path: Path) -> None:
     path = tmp_path / "p.jsonl"
-    write_pairs(path, [pair_line(PAIR)])
+    write_lines(path, [pair_line(PAIR)])
     before = path.read_bytes()
 
     def broken():
@@ -58,7 +58,7 @@ def test_an_interrupted_writing_leaves_what_was_there(tmp_path: Path) -> None:
         raise InputError("stop")
 
     with pytest.raises(InputError):
-        write_pairs(path, broken())
+        write_lines(path, broken())
     assert path.read_bytes() == before
     assert sorted(p.name for p in tmp_path.iterdir()) == [".linkseek.json", "p.jsonl"]
 

@@ -1,29 +1,33 @@
-"""Mining contrasts: mixes, seeds, processes, errors, the command; and what every objective promises."""
+"""Mining: mixes, seeds, processes, errors, the command of contrasts; and what every objective promises."""
 
 from __future__ import annotations
 
 import json
 import os
-import random
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from contrast_corpus import mined
-from linked_corpus import document, make_index
-from tiny_corpus import linked_rows
+from linked_corpus import document, make_index, rows_of, sentences
 
 from linkseek.indexer.base.errors import InputError, MachineError, UsageError
 from linkseek.indexer.index import Index
 from linkseek.reranker.commands.mine_contrasts import main
-from linkseek.reranker.contrast_miner import ContrastMiner, Statistics, shares
 from linkseek.reranker.contrasts import Contrast, TextPair, read_contrasts
-from linkseek.reranker.objectives.base import Objective
-from linkseek.reranker.objectives.registry import all_objectives, all_settings, make_mix
+from linkseek.reranker.objectives.base import ContrastObjective
+from linkseek.reranker.objectives.registry import CONTRASTS
 from linkseek.reranker.objectives.source import Source
+from linkseek.retriever.mining.miner import Miner, shares
+from linkseek.retriever.mining.objective import Objective
+from linkseek.retriever.mining.pairs import Pair
+from linkseek.retriever.mining.registry import Mix, Registry
+from linkseek.retriever.mining.statistics import Statistics
+from linkseek.retriever.objectives.registry import PAIRS
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "prop": {"minimum_count": 2},
@@ -46,51 +50,31 @@ def letters(tmp_path_factory: pytest.TempPathFactory) -> Index:
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Index:
-    """60 documents whose words repeat, with sentences of five words, passages of 20, links to neighbours."""
-    rows, draw = linked_rows(60, seed=5), random.Random(5)
-    for n, row in enumerate(rows):
-        words = [f"{word[:5]}" for word in row["text"].split(" ")]
-        row["text"] = " ".join(word + "." * (place % 5 == 4) for place, word in enumerate(words))
-        row["links"] = [
-            {"start": start, "end": start + 4, "target": f"d{(n + draw.randint(-5, 5)) % 60}"}
-            for start in range(0, max(len(row["text"]) - 10, 0), 20)
-            if row["text"][start : start + 4].strip()
-        ]
-    return make_index(tmp_path_factory.mktemp("mined"), rows, words=20)
+    return make_index(tmp_path_factory.mktemp("mined"), sentences(), words=20)
 
 
 # --- worked examples -----------------------------------------------------------------------------
 
 
-def test_ict(letters: Index) -> None:
-    seen = set()
+@pytest.mark.parametrize("name", ["ict", "wlp"])
+def test_contrasts_from_pairs(letters: Index, name: str) -> None:
+    """The pairs of the retriever's objective, each before passages of third documents."""
+    objective, source = CONTRASTS.objectives[name], Source(letters)
+    assert objective.needs_links == PAIRS.objectives[name].needs_links
+    worse: set[str] = set()
     for seed in range(40):
-        for contrast in mined(letters, "ict", seed=seed):
-            (worse,) = contrast.worse
-            assert worse.query == contrast.better.query
-            assert worse.title != contrast.better.title
-            if contrast.better.title == "Warsaw":
-                seen.add((contrast.better.query, contrast.better.document, worse.title))
-    first, second = "Warsaw covers 517 km2.", "It lies on the Vistula."
-    whole = f"{first} {second}"
-    assert {(first, second), (second, first)} <= {pair[:2] for pair in seen}
-    assert {pair[1] for pair in seen} <= {first, second, whole}
-    assert len({pair[2] for pair in seen}) > 5
-
-
-def test_wlp(letters: Index) -> None:
-    found = [contrast for seed in range(20) for contrast in mined(letters, "wlp", seed=seed)]
-    seen = {(c.better.query, c.better.title) for c in found}
-    assert seen == {
-        ("Warsaw covers 517 km2.", "Okorn"),
-        ("It lies on the Vistula.", "Okorn"),
-        ("Okorn is a director.", "Letters"),
-        ("He lives in Warsaw.", "Letters"),
-    }
-    for contrast in found:
-        about = contrast.evidence["query_passage_id"].removesuffix("#0")
-        assert contrast.worse[0].title not in (about, contrast.better.title)
-    assert {"Letters", "Plain 3"} <= {c.worse[0].title for c in found if c.better.title == "Okorn"}
+        rows = rows_of(objective, source)
+        draws = np.random.default_rng(seed).integers(0, 1 << 62, len(rows))
+        pairs, contrasts = (each.read(source, rows, draws) for each in (PAIRS.objectives[name], objective))
+        for pair, contrast in zip(pairs, contrasts, strict=True):
+            if pair is None or contrast is None:
+                assert pair is contrast is None
+                continue
+            assert (contrast.better.query, contrast.better.document) == (pair.query, pair.positive.text)
+            assert {each.query for each in contrast.worse} == {pair.query}
+            assert not {pair.query_title, pair.positive.title} & {each.title for each in contrast.worse}
+            worse |= {each.title for each in contrast.worse}
+    assert len(worse) > 5
 
 
 def test_several_negatives_are_different(letters: Index) -> None:
@@ -103,50 +87,68 @@ def test_several_negatives_are_different(letters: Index) -> None:
 # --- what all of them promise --------------------------------------------------------------------
 
 
-def without_encoder() -> Iterator[str]:
+def without_encoder(registry: Registry[Any]) -> list[str]:
     """Those that read texts and links alone; the others' tests bring an encoder."""
-    for name, objective in all_objectives().items():
-        if "encoder" not in objective.__dataclass_fields__:  # type: ignore[attr-defined]
-            yield name
+    return [name for name, each in registry.objectives.items() if "encoder" not in each.settings()]
 
 
-@pytest.fixture(params=[*without_encoder()])
-def name(request: pytest.FixtureRequest) -> str:
+@pytest.fixture(params=without_encoder(CONTRASTS))
+def contrast(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def test_contrasts_hold_what_they_should(index: Index, name: str) -> None:
-    found = mined(index, name, **SETTINGS.get(name, {}))
+ALL = [(PAIRS, name) for name in PAIRS.objectives]
+ALL += [(CONTRASTS, name) for name in without_encoder(CONTRASTS)]  # type: ignore[misc]
+
+
+@pytest.fixture(params=ALL, ids=[f"{registry.base.unit}-{name}" for registry, name in ALL])
+def mix(request: pytest.FixtureRequest) -> Mix[Any]:
+    """A single objective, of pairs or of contrasts."""
+    registry, name = request.param
+    return registry.mix(name, {"negatives": "overlap"} if registry is PAIRS else SETTINGS.get(name, {}))
+
+
+def test_contrasts_hold_what_they_should(index: Index, contrast: str) -> None:
+    found = mined(index, contrast, **SETTINGS.get(contrast, {}))
     assert len(found) > 20
     texts = {index.documents.table.value("title", d): index.documents.table.value("text", d)
              for d in range(len(index.documents))}  # fmt: skip
-    for contrast in found:
-        assert contrast.objective == name
-        assert contrast.evidence
-        for pair in (contrast.better, *contrast.worse):
+    for each in found:
+        assert each.objective == contrast
+        assert each.evidence
+        for pair in (each.better, *each.worse):
             assert pair.query.strip() == pair.query != ""
             words = iter(texts[pair.title].split())
             assert all(word in words for word in pair.document.split())  # ict cuts out a sentence
             for start, end in pair.anchors:
                 assert pair.query[start:end].strip()
-        assert contrast.better not in contrast.worse
+        assert each.better not in each.worse
 
 
-def test_the_same_seed_gives_the_same_file(index: Index, name: str) -> None:
+def test_the_same_seed_gives_the_same_file(index: Index, mix: Mix[Any]) -> None:
     def lines(seed: int = 7) -> list[bytes]:
-        return list(ContrastMiner(index, make_mix(name, SETTINGS.get(name, {})), seed=seed).lines(20))
+        return list(Miner(index, mix, seed=seed).lines(20))
 
     once = lines()
     assert once == lines() != lines(8)
     assert len(once) == len(set(once)) == 20
 
 
-def test_several_processes_give_the_same_file(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    mix = make_mix("prop=2,ict,wlp", {"minimum_count": 2})
-    alone = list(ContrastMiner(index, mix).lines(100))
+@pytest.fixture
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several processes have something to do."""
     monkeypatch.setattr(Objective, "min_for_processes", 1)
     monkeypatch.setattr("linkseek.retriever.mining.engine._CHUNK", 10)
-    assert list(ContrastMiner(index, mix, processes=2).lines(100)) == alone
+
+
+@pytest.mark.parametrize(
+    "mix",
+    [PAIRS.mix("hlp=2,ict", {"negatives": "random"}), CONTRASTS.mix("prop=2,ict,wlp", {"minimum_count": 2})],
+    ids=["pairs", "contrasts"],
+)
+def test_several_processes_give_the_same_file(index: Index, mix: Mix[Any], small_chunks: None) -> None:
+    alone = list(Miner(index, mix).lines(100))
+    assert list(Miner(index, mix, processes=2).lines(100)) == alone
     assert len(alone) == 100
 
 
@@ -155,45 +157,61 @@ def ends(*_: object) -> None:
 
 
 def test_a_mining_process_that_ends_is_the_machines_fault(
-    index: Index, monkeypatch: pytest.MonkeyPatch
+    index: Index, small_chunks: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Objective, "min_for_processes", 1)
     monkeypatch.setattr("linkseek.retriever.mining.engine._read_chunk", ends)
     with pytest.raises(MachineError, match="a mining process was ended"):
-        list(ContrastMiner(index, make_mix("wlp", {}), processes=2).lines(100))
+        list(Miner(index, CONTRASTS.mix("wlp", {}), processes=2).lines(100))
 
 
-def test_a_candidate_does_not_depend_on_those_beside_it(index: Index, name: str) -> None:
+def test_a_candidate_does_not_depend_on_those_next_to_it(index: Index, mix: Mix[Any]) -> None:
     """Chunks of any size give the same; an encoder's batches would not."""
-    source = Source(index)
-    objective = all_objectives()[name](**SETTINGS.get(name, {})).prepare(source)
-    rows = objective.candidates(source)[:60]
-    draws = np.arange(len(rows)) * 7919
-    together = [*objective.contrasts(source, rows, draws)]
-    alone = [next(objective.contrasts(source, rows[i : i + 1], draws[i : i + 1])) for i in range(len(rows))]
-    assert together == alone
-    assert any(together)
+    source = mix.first.source(index)
+    objective = mix.first.prepare(source)
+    for rows in objective.candidates(source).values():
+        some = rows[:60]
+        draws = np.arange(len(some)) * 7919
+        some = objective.complete(source, some, draws)
+        together = [*objective.read(source, some, draws)]
+        alone = [next(objective.read(source, some[i : i + 1], draws[i : i + 1])) for i in range(len(some))]
+        assert together == alone
+        assert any(together)
+
+
+def test_an_example_shows_the_texts_of_what_was_mined(index: Index, mix: Mix[Any]) -> None:
+    source = mix.first.source(index)
+    objective = mix.first.prepare(source)
+    for kind, rows in objective.candidates(source).items():
+        made = next(filter(None, objective.read(source, rows, np.arange(len(rows)) * 7919)))
+        example = objective.example(source, made)
+        shown = {example.asked.text, example.better.text}
+        query, text = (
+            (made.query, made.positive.text)
+            if isinstance(made, Pair)
+            else (made.better.query, made.better.document)
+        )
+        assert example.kind == kind and shown == {query, text}
 
 
 # --- choosing and mixing -------------------------------------------------------------------------
 
 
-class Numbers(Objective):
+@dataclass(frozen=True)
+class Numbers(ContrastObjective):
     """Contrasts of numbers: candidate i has none if i is odd."""
 
     name = "numbers"
     summary = "numbers"
 
-    def __init__(self, count: int) -> None:
-        self._count = count
+    count: int
 
-    def candidates(self, source: Source) -> np.ndarray:
-        return np.arange(self._count).reshape(-1, 1)
+    def candidates(self, source: Any) -> dict[str, np.ndarray]:
+        return {self.name: np.arange(self.count).reshape(-1, 1)}
 
-    def documents(self, source: Source, rows: np.ndarray) -> np.ndarray:
+    def documents(self, source: Any, rows: np.ndarray) -> np.ndarray:
         return np.zeros(len(rows), np.int64)
 
-    def contrasts(self, source: Source, rows: np.ndarray, draws: np.ndarray) -> Iterator[Contrast | None]:
+    def read(self, source: Any, rows: np.ndarray, draws: np.ndarray) -> Iterator[Contrast | None]:
         pairs = TextPair("q", "d"), TextPair("q", "e")
         for (i,) in rows.tolist():
             yield None if i % 2 else Contrast(pairs[0], (pairs[1],), self.name, {"i": i})
@@ -202,7 +220,7 @@ class Numbers(Objective):
 def test_candidates_that_give_nothing_are_replaced_without_repetition(letters: Index) -> None:
     for wanted, written in ((10, 10), (50, 50), (99, 50)):
         statistics = Statistics()
-        mine = ContrastMiner(letters, {"numbers": (Numbers(100), 1.0)})
+        mine = Miner(letters, Mix({"numbers": Numbers(100)}, {"numbers": 1.0}))
         found = [json.loads(line)["evidence"]["i"] for line in mine.lines(wanted, statistics)]
         assert len(found) == len(set(found)) == statistics.written["numbers"] == written
         assert not any(i % 2 for i in found)
@@ -211,7 +229,7 @@ def test_candidates_that_give_nothing_are_replaced_without_repetition(letters: I
 def test_every_candidate_is_drawn_as_often_as_any_other(letters: Index) -> None:
     drawn = np.zeros(20)
     for seed in range(400):
-        mine = ContrastMiner(letters, {"numbers": (Numbers(20), 1.0)}, seed=seed)
+        mine = Miner(letters, Mix({"numbers": Numbers(20)}, {"numbers": 1.0}), seed=seed)
         for line in mine.lines(4):
             drawn[json.loads(line)["evidence"]["i"]] += 1
     assert drawn.sum() == 1600
@@ -236,24 +254,31 @@ def test_shares(available: list[int], weights: list[float], total: int, expected
 
 
 def test_a_mix_without_a_number_is_as_large_as_the_scarcest_allows(letters: Index) -> None:
-    mix = {"few": (Numbers(10), 1.0), "many": (Numbers(100), 3.0)}
-    assert ContrastMiner(letters, mix).shares(None) == {"few": 10, "many": 30}
-    assert ContrastMiner(letters, {"many": (Numbers(100), 3.0)}).shares(None) == {"many": 100}
+    both = Mix({"few": Numbers(10), "many": Numbers(100)}, {"few": 1.0, "many": 3.0})
+    assert Miner(letters, both).shares(None) == {"few": 10, "many": 30}
+    assert Miner(letters, Mix({"many": Numbers(100)}, {"many": 3.0})).shares(None) == {"many": 100}
 
 
 def test_a_mix_goes_on_without_an_objective_that_has_nothing(tmp_path: Path) -> None:
     index = make_index(tmp_path, [document("a", "One here. Two here."), document("b", "Links to [no]. Yes.")])
-    mine = ContrastMiner(index, make_mix("ict,wlp", {}))
+    mine = Miner(index, CONTRASTS.mix("ict,wlp", {}))
     assert len(list(mine.lines())) == 2
     (why,) = mine.missing
     assert "wlp needs links between documents, and there are none (1 links lead to nothing" in why
 
 
-def test_a_corpus_without_links(tmp_path: Path) -> None:
-    index = make_index(tmp_path, [document("a", "One here. Two here."), document("b", "To [b|b] itself.")])
-    with pytest.raises(InputError, match="wlp needs links between documents") as caught:
-        mined(index, "wlp")
-    assert "prop" in caught.value.hint and "ict" in caught.value.hint
+@pytest.mark.parametrize("registry", [PAIRS, CONTRASTS], ids=["pairs", "contrasts"])
+def test_a_corpus_without_links(tmp_path: Path, registry: Registry[Any]) -> None:
+    rows = [document("a", "One here. Two here."), document("b", "Links to [nothing] and [b|b] itself. Yes.")]
+    index = make_index(tmp_path, rows)
+    for name, objective in registry.objectives.items():
+        if objective.needs_links and not objective.needed_encoder:
+            with pytest.raises(InputError, match=f"no {objective.unit}s: {name} needs links") as caught:
+                list(Miner(index, registry.mix(name, {})).lines())
+            assert "1 links lead to nothing" in caught.value.message
+            free = [name for name, each in registry.objectives.items() if not each.needs_links]
+            assert caught.value.hint == f"Objectives that need no links: {', '.join(free)}." and "ict" in free
+    assert len(list(Miner(index, registry.mix("ict", {})).lines())) == 2
 
 
 @pytest.mark.parametrize(
@@ -271,16 +296,16 @@ def test_a_corpus_without_links(tmp_path: Path) -> None:
 )
 def test_objectives_that_are_wrong(text: str, settings: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError) as caught:
-        make_mix(text, settings)
+        CONTRASTS.mix(text, settings)
     assert message in caught.value.message
     assert caught.value.hint
 
 
 def test_settings_go_to_those_that_have_them() -> None:
-    mix = make_mix("prop=2, ict", {"negatives": 3, "minimum_count": 7})
-    assert {name: weight for name, (_, weight) in mix.items()} == {"prop": 2.0, "ict": 1.0}
-    assert mix["prop"][0].minimum_count == 7  # type: ignore[attr-defined]
-    assert mix["ict"][0].negatives == 3  # type: ignore[attr-defined]
+    mix = CONTRASTS.mix("prop=2, ict", {"negatives": 3, "minimum_count": 7})
+    assert mix.weights == {"prop": 2.0, "ict": 1.0}
+    assert mix.objectives["prop"].minimum_count == 7  # type: ignore[attr-defined]
+    assert mix.objectives["ict"].negatives == 3  # type: ignore[attr-defined]
 
 
 def test_every_setting_is_an_option_with_the_defaults_of_its_objectives(
@@ -292,7 +317,7 @@ def test_every_setting_is_an_option_with_the_defaults_of_its_objectives(
     assert re.search(
         r"--negatives N worse documents in a contrast; default 1 \([^)]*ict, wlp\b[^)]*\); 24 \(php-hp", shown
     )
-    for name, setting in all_settings().items():
+    for name, setting in CONTRASTS.settings.items():
         assert f"--{name.replace('_', '-')} " in shown and setting.meaning in shown
 
 
@@ -303,22 +328,22 @@ def test_a_setting_has_bounds(letters: Index) -> None:
 
 
 def test_harp_is_its_four_tasks_alike() -> None:
-    mix = make_mix("prop=3,harp=2", {})
-    assert {name: weight for name, (_, weight) in mix.items()} == {
+    mix = CONTRASTS.mix("prop=3,harp=2", {})
+    assert mix.weights == {
         "prop": 3.0, "harp-rqp": 0.5, "harp-qdm": 0.5, "harp-rdp": 0.5, "harp-acm": 0.5,
     }  # fmt: skip
     with pytest.raises(UsageError, match="harp-acm is there twice"):
-        make_mix("harp,harp-acm", {})
+        CONTRASTS.mix("harp,harp-acm", {})
 
 
 def test_statistics(letters: Index) -> None:
     statistics = Statistics()
-    lines = [*ContrastMiner(letters, make_mix("ict=1,wlp=1", {"negatives": 2})).lines(4, statistics)]
+    lines = [*Miner(letters, CONTRASTS.mix("ict=1,wlp=1", {"negatives": 2})).lines(4, statistics)]
     found = statistics.to_json()
     assert found["written"] == {"ict": 2, "wlp": 2}
-    assert found["worse_pairs"] == {"ict": 4, "wlp": 4}
+    assert found["negatives"] == {"ict": 4, "wlp": 4}
     words = [len(json.loads(line)["better"]["query"].split()) for line in lines]
-    assert found["query_words"] == np.mean(words)
+    assert found["query_words"]["mean"] == np.mean(words)
 
 
 # --- the command ---------------------------------------------------------------------------------
