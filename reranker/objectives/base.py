@@ -17,7 +17,7 @@ from linkseek.retriever.mining.statistics import Numbers
 class ContrastObjective(Objective[Contrast]):
     """One way to make contrasts: a pair that should score higher than others."""
 
-    unit, line, source = "contrast", staticmethod(contrast_line), Source
+    unit, source = "contrast", Source
     better_is: ClassVar[str]
     """The better pair, for the table in the documentation."""
     worse_is: ClassVar[str]
@@ -26,6 +26,10 @@ class ContrastObjective(Objective[Contrast]):
     """The loss for its contrasts, unless a training has another."""
     masks_query: ClassVar[bool] = True
     """Whether masked language modelling also masks tokens of its queries."""
+
+    def line(self, contrast: Contrast) -> bytes:
+        """A line of its file."""
+        return contrast_line(contrast)
 
     def numbers(self, contrast: Contrast) -> Numbers:
         """Lengths and anchors of the better pair."""

@@ -1,68 +1,36 @@
 """Contrasts as a table that training reads in any order, and which of them an epoch has.
 
-Each text is stored once, in a table next to it: PROP's contrasts compare two word sets of one document, and a
+Each text is stored once: PROP's contrasts compare two word sets of one document, and a
 document of PHP is worse than others in many contrasts.
 """
 
 from __future__ import annotations
 
-import hashlib
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
-from pydantic import TypeAdapter
 
 from linkseek.indexer.files.hashes import combined_sha256, file_sha256
-from linkseek.indexer.store.artifacts import temporary_path
-from linkseek.indexer.store.tables import Row, Table, TableWriter
-from linkseek.reranker.contrasts import Contrast, TextPair, number_contrasts
+from linkseek.indexer.store.tables import Row
+from linkseek.reranker.contrasts import Contrast, number_contrasts
 from linkseek.reranker.objectives.registry import CONTRASTS
 from linkseek.reranker.training.config import LossKind
-from linkseek.retriever.training.batches import Sample
 from linkseek.retriever.training.lifecycle import existing
 from linkseek.retriever.training.sample_table import SampleTable
 
-_PAIR = pa.struct(
-    [
-        ("query", pa.int32()),
-        ("title", pa.string()),
-        ("document", pa.int32()),
-        ("anchors", pa.list_(pa.list_(pa.int32()))),
-    ]
-)
-
-
-_TEXTS = pa.schema([("text", pa.string())])
-
 
 class ContrastTable(SampleTable[Contrast]):
-    """Stored contrasts, queries and documents as rows of texts. file: the number of the one they are in."""
+    """Stored contrasts. file: the number of the file that a contrast is from."""
 
-    record = TypeAdapter(Contrast)
-    schema = pa.schema(
-        [
-            ("place", pa.string()),
-            ("file", pa.int32()),
-            ("objective", pa.string()),
-            ("better", _PAIR),
-            ("worse", pa.list_(_PAIR)),
-        ]
-    )
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self._texts = Table([_texts_of(path)], _TEXTS)
-
-    def __getitem__(self, row: int) -> Sample[Contrast]:
-        values = self._table.row(int(row))
-        for pair in (values["better"], *values["worse"]):
-            pair |= {key: self._texts.value("text", pair[key]) for key in ("query", "document")}
-        return Sample(int(row), values["place"], self.record.validate_python(values))
+    record = Contrast
+    columns = "objective", "better", "worse"
+    origin: ClassVar[Mapping[str, type]] = {"place": str, "file": int}
+    shared = "query", "document"
 
     def files(self) -> NDArray[np.int64]:
         """The file of each row, from 0, int64 [N]."""
@@ -80,40 +48,17 @@ def open_contrasts(paths: Sequence[Path], folder: Path) -> tuple[ContrastTable, 
     contrasts is reported on stderr.
     """
     sha256 = combined_sha256([file_sha256(path) for path in existing(paths)])
-    stored = folder / f"contrasts-{sha256[:16]}.rows.arrow"
-    return ContrastTable.open(stored, _rows(paths, _texts_of(stored)), "contrasts"), sha256
+    stored = folder / f"contrasts-{sha256[:16]}.arrow"
+    return ContrastTable.open(stored, _contrasts(paths), "contrasts"), sha256
 
 
-def _texts_of(path: Path) -> Path:
-    return path.with_name(path.name.replace(".rows.", ".texts."))
-
-
-def _rows(paths: Sequence[Path], texts: Path) -> Iterator[tuple[Row, int]]:
-    """The rows of a `ContrastTable`, whose texts are written at a path before it ends."""
-    known, temporary = CONTRASTS.objectives, temporary_path(texts)
-    rows: dict[bytes, int] = {}  # of texts, by their hashes
-
-    def row_of(text: str) -> int:
-        key = hashlib.blake2b(text.encode(), digest_size=16).digest()
-        if key not in rows:
-            rows[key] = writer.rows
-            writer.write({"text": text}, len(text))
-        return rows[key]
-
-    def numbered(pair: TextPair) -> Row:
-        numbers = {"query": row_of(pair.query), "document": row_of(pair.document)}
-        return numbers | {"title": pair.title, "anchors": pair.anchors}
-
-    with TableWriter(temporary, _TEXTS) as writer:
-        for file, path in enumerate(paths):
-            line = 0
-            for line, contrast in number_contrasts(path, known):
-                row = {"place": f"{path.name}, line {line:,}", "file": file, "objective": contrast.objective}
-                worse = [numbered(pair) for pair in contrast.worse]
-                yield row | {"better": numbered(contrast.better), "worse": worse}, 64 * len(worse)
-            if not line:
-                print(f"{path} has no contrasts and is skipped", file=sys.stderr)
-    temporary.replace(texts)
+def _contrasts(paths: Sequence[Path]) -> Iterator[tuple[Contrast, Row]]:
+    for file, path in enumerate(paths):
+        line = 0
+        for line, contrast in number_contrasts(path, CONTRASTS.objectives):
+            yield contrast, {"place": f"{path.name}, line {line:,}", "file": file}
+        if not line:
+            print(f"{path} has no contrasts and is skipped", file=sys.stderr)
 
 
 def draw_mix(files: NDArray[np.int64], weights: Sequence[float], seed: int) -> NDArray[np.int64]:

@@ -42,14 +42,12 @@ from linkseek.reranker.training.group_loss import (
     batch_loss,
     with_teacher,
 )
-from linkseek.reranker.training.groups import (
-    GroupTable,
-    data_sha256,
+from linkseek.reranker.training.groups import GroupTable, data_sha256, open_groups
+from linkseek.reranker.training.query_choice import (
     draw_queries,
     first_queries,
     fold_of_each,
     fold_split,
-    open_groups,
     query_numbers,
     read_folds,
 )
@@ -83,7 +81,7 @@ def finetune(config: FinetuneConfig) -> None:
         if config.folds.is_set:
             _cross_validate(config, run, table, sha256)
         else:
-            chosen = draw_queries(query_numbers(table), config.data.shots, config.data.seed)
+            chosen = draw_queries(query_numbers(table.queries()), config.data.shots, config.data.seed)
             _train_on_groups(config, run, table, chosen, dev_pairs, sha256)
 
 
@@ -93,7 +91,7 @@ def _dev_pairs(config: FinetuneConfig, work: Path) -> list[Pair]:
         return []
     data = config.data.model_copy(update={"pairs": paths, "run": None, "index": None})
     table = open_groups(data, False, work, combined_sha256([file_sha256(path) for path in paths]))
-    rows = first_queries(query_numbers(table), config.dev.most)
+    rows = first_queries(query_numbers(table.queries()), config.dev.most)
     return [table[row].record for row in rows.tolist()]
 
 
@@ -148,7 +146,7 @@ def _train_on_groups(
     state = train_steps(task, run, training, config.output, marks)
     if is_first:
         own = {
-            "queries": f"{len(set(query_numbers(table)[chosen].tolist())):,}",
+            "queries": f"{len(set(query_numbers(table.queries())[chosen].tolist())):,}",
             "SHA-256 of the data": f"`{sha256}`",
         }
         result = {"step": f"{state.best_step or state.step:,}"}
@@ -163,7 +161,7 @@ def _cross_validate(config: FinetuneConfig, run: Run, table: GroupTable, sha256:
     fold_of = _folds(config, table)
     count = max(fold_of.values()) + 1
     folds = np.array([fold_of[query] for query in table.queries()], np.int64)  # [N]
-    numbers = query_numbers(table)
+    numbers = query_numbers(table.queries())
     finished = run.work / "model"
     for held_out in range(count):
         train, dev = fold_split(folds, held_out, count)

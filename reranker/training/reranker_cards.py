@@ -44,7 +44,7 @@ def finetuned_card(config: FinetuneConfig, facts: Mapping[str, Any]) -> str:
         about=f"{about} {_texts(config.texts)}",
         usage=_usage(folder, config.model) if is_cross_encoder else _OURS.format(folder=folder),
         facts=facts,
-        program="linkseek.reranker.commands.finetune",
+        word="finetune",
     )
 
 
@@ -65,7 +65,7 @@ def pretrained_card(config: PretrainConfig, facts: Mapping[str, Any]) -> str:
         f"(`linkseek finetune`). {_texts(config.texts)}",
         usage=usage,
         facts=facts,
-        program="linkseek.reranker.commands.pretrain",
+        word="pretrain",
     )
 
 

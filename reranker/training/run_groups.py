@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, cast
 
-import pyarrow as pa
-
 from linkseek.indexer.index import Index, Level
+from linkseek.indexer.store.tables import Row
 from linkseek.reranker.candidates import Candidates, RunCandidates
 from linkseek.reranker.pair_texts import AFTER_TITLE, PairFormat, UrlPlace
 from linkseek.reranker.training.config import GroupSettings
@@ -23,7 +22,7 @@ from linkseek.retriever.search.runs import check_questions, read_qrels, read_run
 from linkseek.retriever.training.batches import Sample
 from linkseek.retriever.training.sample_table import SampleTable
 
-BESIDE_URL = " "
+ADDRESS_SEPARATOR = " "
 """The text between a document's address and its title."""
 
 
@@ -38,7 +37,7 @@ class CandidateTexts:
         """The text of a row."""
         candidate = self.candidates.read(row)
         form = PairFormat(
-            url_separator=BESIDE_URL if self.url else "", url_after_title=self.url == AFTER_TITLE
+            url_separator=ADDRESS_SEPARATOR if self.url else "", url_after_title=self.url == AFTER_TITLE
         )
         return Context(form.heading(candidate), candidate.text, self.candidates.id(row))
 
@@ -57,18 +56,21 @@ class _LazyContexts(Sequence[Context]):
         return self.read(self.rows[place])
 
 
-class RunGroupTable(SampleTable[Pair]):
-    """Stored groups. documents: whether rows are those of documents, else of passages."""
+@dataclass(frozen=True, slots=True)
+class RowGroup:
+    """A group as rows. documents: whether they are rows of documents, else of passages."""
 
-    schema = pa.schema(
-        [
-            ("place", pa.string()),
-            ("query", pa.string()),
-            ("documents", pa.bool_()),
-            ("positive", pa.int32()),
-            ("hard_negatives", pa.list_(pa.int32())),
-        ]
-    )
+    query: str
+    documents: bool
+    positive: int
+    hard_negatives: tuple[int, ...]
+
+
+class RunGroupTable(SampleTable[Any]):
+    """Stored groups, which are read as pairs."""
+
+    record = RowGroup
+    columns = "query", "documents", "positive", "hard_negatives"
     read: CandidateTexts
 
     def read_from(self, index: Index, url: UrlPlace) -> None:
@@ -80,11 +82,10 @@ class RunGroupTable(SampleTable[Pair]):
         """The query of each row, in order."""
         return self._table.column("query")
 
-    def __getitem__(self, row: int) -> Sample[Pair]:
-        values = self._table.row(int(row))
+    def _sample(self, row: int, values: Row) -> Sample[Pair]:
         negatives = cast(tuple[Context, ...], _LazyContexts(values["hard_negatives"], self.read))
         pair = Pair(values["query"], self.read(values["positive"]), hard_negatives=negatives)
-        return Sample(int(row), values["place"], pair)
+        return Sample(row, values["place"], pair)
 
 
 def run_groups(

@@ -21,7 +21,7 @@ from linkseek.reranker.models.bases import (
 from linkseek.reranker.models.cross_encoder import cross_encoder_facts
 from linkseek.reranker.pair_texts import AFTER_TITLE, TITLE, URL_PLACE, URL_SEPARATOR, UrlPlace
 from linkseek.reranker.training.config import CrossEncoderSettings, FinetuneConfig, PairTextSettings
-from linkseek.reranker.training.run_groups import BESIDE_URL
+from linkseek.reranker.training.run_groups import ADDRESS_SEPARATOR
 from linkseek.retriever.models.biencoder import TextFormat
 from linkseek.retriever.models.facts import ModelFacts
 from linkseek.retriever.models.folders import model_sha256
@@ -86,7 +86,7 @@ def open_trainable_cross_encoder(
     prompts = {name: text for name, text in of_the_base if name not in (TITLE, URL_SEPARATOR, URL_PLACE)}
     prompts |= {} if texts.title else {TITLE: "no"}
     prompts |= {TITLE_SEPARATOR: texts.separator} if texts.separator is not None else {}
-    prompts |= {URL_SEPARATOR: BESIDE_URL} if url else {}
+    prompts |= {URL_SEPARATOR: ADDRESS_SEPARATOR} if url else {}
     prompts |= {URL_PLACE: AFTER_TITLE} if url == AFTER_TITLE else {}
     model.prompts = prompts
     facts = cross_encoder_facts(model, settings.base)

@@ -54,8 +54,9 @@ class PassagePairs:
 
     def __getitem__(self, rows: Any) -> PassagePairs:
         """Some of the pairs, by numbers, mask or slice."""
-        columns: list[Any] = [getattr(self, name) for name in PassagePairs.__dataclass_fields__]
-        return PassagePairs(*[column if column is None else column[rows] for column in columns])
+        columns = (getattr(self, name) for name in PassagePairs.__dataclass_fields__)
+        chosen: list[Any] = [None if column is None else column[rows] for column in columns]
+        return PassagePairs(*chosen)
 
     @staticmethod
     def joined(parts: list[PassagePairs]) -> PassagePairs:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import dataclasses
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Self, TypeVar, get_type_hints
 
@@ -62,8 +62,6 @@ class Objective(ABC, Generic[T]):
     """One line for --help."""
     unit: ClassVar[str]
     """The word for what it makes: pair or contrast."""
-    line: ClassVar[Callable[[Any], bytes]]
-    """A result as a line of JSON."""
     source: ClassVar[type[Source]] = Source
     """The index as it reads it."""
     needs_links: ClassVar[bool] = True
@@ -104,6 +102,10 @@ class Objective(ABC, Generic[T]):
         draws: decide every random choice. A candidate gives the same in any process and after any other
         calls; which candidates are together depends on their number and the seed alone.
         """
+
+    @abstractmethod
+    def line(self, made: T) -> bytes:
+        """A result as a line of JSON."""
 
     @abstractmethod
     def numbers(self, made: T) -> Numbers:

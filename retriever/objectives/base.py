@@ -32,7 +32,7 @@ class PairTexts:
 class PairObjective(Objective[Pair]):
     """One way to make pairs: a query, and the passage that a search for it should find."""
 
-    unit, line = "pair", staticmethod(pair_line)
+    unit = "pair"
     query_is: ClassVar[str]
     """The query, for the table in the documentation."""
     positive_is: ClassVar[str] = ""
@@ -81,6 +81,10 @@ class PairObjective(Objective[Pair]):
                     if column[i] >= 0
                 },
             )
+
+    def line(self, pair: Pair) -> bytes:
+        """A line of its file."""
+        return pair_line(pair)
 
     def numbers(self, pair: Pair) -> Numbers:
         """Also the share of the query's words that occur in the passage."""

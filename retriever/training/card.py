@@ -41,7 +41,7 @@ scores = model.encode_query(["who wrote it"]) @ model.encode_document(["She wrot
         f"Queries and passages are compared by dot product; passages were read\n{title}.",
         usage=usage,
         facts=facts,
-        program="linkseek.retriever.commands.train",
+        word="train",
     )
 
 
@@ -53,12 +53,12 @@ def card(
     about: str,
     usage: str,
     facts: Mapping[str, Any],
-    program: str,
+    word: str,
 ) -> str:
     """A card of any trained model.
 
     pipeline: what the Hugging Face Hub calls its use, if sentence-transformers opens it. about: the model in
-    a few sentences. usage: how it is opened. program: the module that trains it.
+    a few sentences. usage: how it is opened. word: the command that trains it.
     """
     config: Any = settings
     opened_by = f"library_name: sentence-transformers\npipeline_tag: {pipeline}\n" if pipeline else ""
@@ -81,7 +81,7 @@ base_model: {public_name(config.model.base)}
 {rows}
 | licence | {config.output.licence} |
 
-Settings, with which `python -m {program}` makes it again:
+Settings, with which `linkseek {word}` makes it again:
 
 ```toml
 {settings_text(without_folders(settings))}```

@@ -9,31 +9,19 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pydantic import TypeAdapter
 
 from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.store.tables import Row
-from linkseek.retriever.mining.pairs import Context, Pair, read_pairs
+from linkseek.retriever.mining.pairs import Pair, read_pairs
 from linkseek.retriever.training.config import Kind
 from linkseek.retriever.training.sample_table import SampleTable
-
-_CONTEXT = pa.struct([("title", pa.string()), ("text", pa.string()), ("id", pa.string())])
 
 
 class PairTable(SampleTable[Pair]):
     """Stored pairs."""
 
-    record = TypeAdapter(Pair)
-    schema = pa.schema(
-        [
-            ("place", pa.string()),
-            ("query", pa.string()),
-            ("positive", _CONTEXT),
-            ("negatives", pa.list_(_CONTEXT)),
-            ("hard_negatives", pa.list_(_CONTEXT)),
-            ("objective", pa.string()),
-        ]
-    )
+    record = Pair
+    columns = "query", "positive", "negatives", "hard_negatives", "objective"
 
     def queries(self) -> Iterable[str]:
         """The query of each row, in order."""
@@ -74,32 +62,13 @@ def open_pairs(paths: Sequence[Path], kind: Kind, path: Path) -> PairTable:
     pair in pre-training and for a mined one in fine-tuning.
     """
 
-    def pairs() -> Iterator[tuple[Pair, str]]:
+    def pairs() -> Iterator[tuple[Pair, Row]]:
         for file in paths:
             for number, pair in enumerate(read_pairs(file), start=1):
                 _check_stage(pair, kind, f"{file}, pair {number:,}")
-                yield pair, f"{file.name}, pair {number:,}"
+                yield pair, {"place": f"{file.name}, pair {number:,}"}
 
-    return PairTable.open(path, table_rows(pairs()), "pairs")
-
-
-def table_rows(pairs: Iterable[tuple[Pair, str]]) -> Iterator[tuple[Row, int]]:
-    """The rows of a `PairTable`, of pairs each with its place for messages."""
-    for pair, place in pairs:
-        contexts = (pair.positive, *pair.negatives, *pair.hard_negatives)
-        row = {
-            "place": place,
-            "query": pair.query,
-            "positive": _values(pair.positive),
-            "negatives": [_values(context) for context in pair.negatives],
-            "hard_negatives": [_values(context) for context in pair.hard_negatives],
-            "objective": pair.objective,
-        }
-        yield row, len(pair.query) + sum(len(c.text) for c in contexts)
-
-
-def _values(context: Context) -> Row:
-    return {"title": context.title, "text": context.text, "id": context.id}
+    return PairTable.open(path, pairs(), "pairs")
 
 
 def _check_stage(pair: Pair, kind: Kind, place: str) -> None:

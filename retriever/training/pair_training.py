@@ -130,10 +130,8 @@ def _used(
     config: TrainConfig, pairs: PairTable, sources: Iterable[NDArray[np.int64]]
 ) -> Iterator[Sample[Pair]]:
     """The samples of each source's rows, without the kinds of negatives that never join a batch."""
-    kinds = ("negatives", "hard_negatives")
-    unused: dict[str, Any] = {kind: () for kind in kinds if not getattr(config.data, kind)}
-    for sample in chain.from_iterable(map(pairs.samples, sources)):
-        yield replace(sample, record=replace(sample.record, **unused))
+    unused = [kind for kind in ("negatives", "hard_negatives") if not getattr(config.data, kind)]
+    return chain.from_iterable(pairs.samples(rows, unused) for rows in sources)
 
 
 def _teacher(
@@ -179,14 +177,14 @@ def _check_negatives(config: TrainConfig, pairs: PairTable) -> None:
     """Raises `InputError` if the pairs have none of the negatives wanted; few are a line on stderr."""
     data = config.data
     for name, wanted, source in (
-        ("negatives", data.negatives, "linkseek.retriever.commands.mine --negatives random"),
-        ("hard_negatives", data.hard_negatives, "linkseek.retriever.commands.negatives"),
+        ("negatives", data.negatives, "linkseek mine --negatives random"),
+        ("hard_negatives", data.hard_negatives, "linkseek negatives"),
     ):
         counts = pairs.count(name)
         if wanted and set(counts) <= {0}:
             raise InputError(
                 f"data.{name} is {wanted}, and no pair has any",
-                f"Set data.{name} = 0, or give the pairs some: python -m {source}",
+                f"Set data.{name} = 0, or give the pairs some: {source}",
             )
         lacking = sum(count for size, count in counts.items() if size < wanted)
         if lacking:

@@ -20,13 +20,12 @@ from linkseek.reranker.models.scoring import open_scorer
 from linkseek.reranker.pair_texts import Candidate
 from linkseek.reranker.training.config import FinetuneConfig, GroupSettings
 from linkseek.reranker.training.group_inputs import GroupCollator, GroupTexts, PairTokenizer
-from linkseek.reranker.training.groups import (
-    data_sha256,
+from linkseek.reranker.training.groups import data_sha256, open_groups
+from linkseek.reranker.training.query_choice import (
     draw_queries,
     first_queries,
     fold_of_each,
     fold_split,
-    open_groups,
     query_numbers,
     read_folds,
 )
@@ -169,7 +168,7 @@ def test_shots_are_queries_and_fewer_are_a_part_of_more(tmp_path):
     rows += [dict(row, positive_ctxs=rows[0]["positive_ctxs"]) for row in rows[:10]]  # a second label each
     path = write_pairs(tmp_path / "p.jsonl", rows)
     stored = open_groups(GroupSettings(pairs=[path]), False, tmp_path, "0" * 64)
-    numbers = query_numbers(stored)
+    numbers = query_numbers(stored.queries())
     assert numbers.tolist() == [*range(30), *range(10)]
     drawn = {shots: draw_queries(numbers, shots, 5) for shots in (5, 20)}
     assert set(drawn[5]) <= set(drawn[20])
