@@ -12,6 +12,7 @@ if __name__ == "__main__":
 
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
@@ -46,6 +47,11 @@ class EvaluateOptions(Options):
     OUTPUT/report.md and OUTPUT/report.html; files of an earlier evaluation in the same folder are
     replaced, files of yours never.
     """
+
+    not_keywords = Options.not_keywords | {
+        *("test_set", "data", "download", "write_test_set", "list_test_sets", "limit"),
+        *("queries", "pipelines_file", "ray", "replicas", "json_"),
+    }
 
     index: Path | None = None
     """the index folder (always needed)"""
@@ -112,11 +118,7 @@ def main(argv: Sequence[str]) -> None:
     if options.index is None or options.output is None:
         missing = "--output" if options.output is None else "--index"
         raise UsageError(f"{missing} is missing", f"Name a folder: {missing} DIR. See {PROGRAM} --help.")
-    run_names(options.pipeline, options.run)
-    if options.output.exists() and not options.output.is_dir():
-        raise UsageError(f"--output {options.output}: is a file", "Name a folder.")
-    with locked(options.output / RESULTS):
-        results = _evaluate(options, options.index, options.output, argv)
+    results = run_evaluation(options, argv)
     if options.json_:
         sys.stdout.buffer.write(orjson.dumps(results.to_json(), option=orjson.OPT_INDENT_2) + b"\n")
         sys.stdout.buffer.flush()
@@ -128,34 +130,53 @@ def main(argv: Sequence[str]) -> None:
         console.print(f"report: {options.output / 'report.html'}", markup=False, highlight=False)
 
 
-def _evaluate(options: EvaluateOptions, index_folder: Path, output: Path, argv: Sequence[str]) -> Results:
-    """Run the evaluation and write its files; returns the results."""
-    reports = [output / name for name in ("report.md", "report.html")]
-    runs = [run_path(output, name) for name in options.pipeline]
-    check_replaceable(output / RESULTS, *runs, *reports * options.report)
-    test_set = load_test_set(options)
-    index = Index.open(index_folder)
-    with searched_on_ray(index, options.ray, replicas=options.replicas):
-        results = _measure(options, index, test_set, output, argv)
-    results.write(output)
-    if options.report:
-        from linkseek.app.report import write_report
+def run_evaluation(
+    options: EvaluateOptions,
+    argv: Sequence[str],
+    pipelines: Pipelines | None = None,
+    test_set: LoadedTestSet | None = None,
+    program: str = PROGRAM,
+) -> Results:
+    """Run an evaluation, and write its files if there is an output.
 
-        write_report(results, output)
-    else:  # an earlier one would lie next to results that are not its own
-        remove_outputs(*reports)
-    return results
+    pipelines, test_set: instead of those that the options name.
+    """
+    output = options.output
+    run_names(options.pipeline, options.run)
+    if output is not None and output.exists() and not output.is_dir():
+        raise UsageError(f"--output {output}: is a file", "Name a folder.")
+    with ExitStack() as stack:
+        if output is not None:
+            stack.enter_context(locked(output / RESULTS))
+            reports = [output / name for name in ("report.md", "report.html")]
+            runs = [run_path(output, name) for name in options.pipeline]
+            check_replaceable(output / RESULTS, *runs, *reports * options.report)
+        test_set = test_set or load_test_set(options)
+        if pipelines is None:
+            assert options.index is not None  # `main` has checked it
+            pipelines = Pipelines(Index.open(options.index), options.pipelines_file)
+        stack.enter_context(searched_on_ray(pipelines.index, options.ray, replicas=options.replicas))
+        results = _measure(options, pipelines, test_set, argv, program)
+        if output is None:
+            return results
+        results.write(output)
+        if options.report:
+            from linkseek.app.report import write_report
+
+            write_report(results, output)
+        else:  # an earlier one would lie next to results that are not its own
+            remove_outputs(*reports)
+        return results
 
 
 def _measure(
     options: EvaluateOptions,
-    index: Index,
+    pipelines: Pipelines,
     test_set: LoadedTestSet,
-    output: Path,
     argv: Sequence[str],
+    program: str,
 ) -> Results:
     """Run the pipelines and measure their runs, with where everything is from."""
-    pipelines = Pipelines(index, options.pipelines_file)
     opened = {name: pipelines.open(name) for name in options.pipeline}
     notes = []
     for name, run in pipelines.runs.items():
@@ -165,7 +186,7 @@ def _measure(
             notes.append(f"{name}: {run.unknown:,} ids in {run.path.name} are not in the index; skipped")
     results = evaluate(
         Plan(
-            index=index,
+            index=pipelines.index,
             queries=test_set.queries,
             pipelines=opened,
             runs=options.run,
@@ -183,7 +204,7 @@ def _measure(
             recorded=[name for name in opened if pipelines.reads_run(name)],
             seed=options.seed,
             notes=notes,
-            output=output,
+            output=options.output,
         )
     )
     files = {"queries": options.queries, "qrels": options.qrels, "pipelines": options.pipelines_file}
@@ -191,7 +212,7 @@ def _measure(
     files |= {f"pipeline {name}": run.path for name, run in pipelines.runs.items()}
     read = {role: path for role, path in files.items() if path is not None}
     facts = test_set.origin if options.test_set else None
-    origin = provenance(PROGRAM, argv, index, read, pipelines.models, facts)
+    origin = provenance(program, argv, pipelines.index, read, pipelines.models, facts)
     return results.model_copy(update={"provenance": origin})
 
 

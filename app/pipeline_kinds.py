@@ -362,12 +362,16 @@ class RerankEntry(Entry):
         return f"The best {self.depth} of {self.of}{joined[self.neighbours]}, re-ranked by {models}"
 
     def open(self, parts: Parts, name: str) -> Pipeline:
+        reranker = self.reranker(parts, name)
+        return Reranking(parts.pipeline(self.of), reranker)
+
+    def reranker(self, parts: Parts, name: str) -> Reranker:
+        """The second stage, for a ranking of any origin. Raises `LinkseekError` if a model is missing."""
         if self.neighbours and (len(self.rerank) > 1 or self.weight is not None):
             problem = f"[{name}]: neighbours with {'weight' if len(self.rerank) == 1 else 'several models'}"
             raise UsageError(problem, "Neighbours have no scores of the first stage: give one model alone.")
-        first = parts.pipeline(self.of)
         scorers = [parts.scorer(model, self.device, self.precision) for model in self.rerank]
-        reranker = Reranker(
+        return Reranker(
             scorers,
             Candidates(parts.index),
             depth=self.depth,
@@ -375,7 +379,6 @@ class RerankEntry(Entry):
             long=self.long,
             neighbours=passage_neighbours(parts.index, self.neighbours) if self.neighbours else None,
         )
-        return Reranking(first, reranker)
 
 
 KINDS: tuple[type[Entry], ...] = (

@@ -6,12 +6,12 @@ opened once and shared between them, and by `Models` between indexes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from linkseek.app.pipeline_kinds import GROUPS, KINDS, Entry, Parts
+from linkseek.app.pipeline_kinds import GROUPS, KINDS, Entry, Parts, RerankEntry
 from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.base.once import Once
 from linkseek.indexer.base.paths import check_name
@@ -20,7 +20,7 @@ from linkseek.indexer.index import Index
 from linkseek.reranker.models import scoring
 from linkseek.reranker.models.lexical import LEXICAL, LexicalScorer
 from linkseek.reranker.models.scoring import PairScorer
-from linkseek.reranker.reranking import AnyScorer
+from linkseek.reranker.reranking import AnyScorer, Reranker
 from linkseek.retriever.models.locations import STATIC_ENCODER, Precision, is_model_folder
 from linkseek.retriever.models.only_data import model_files
 from linkseek.retriever.ranking import Pipeline
@@ -192,12 +192,25 @@ class Pipelines:
     @property
     def models(self) -> dict[str, dict[str, Any]]:
         """The identities of the re-rankers that were opened, by the names that entries use."""
-        return {name: scorer.identity for name, scorer in self._scorers.items()}
+        return {name: scorer.identity for name, scorer in self._scorers.copy().items()}
 
-    def open(self, name: str) -> Pipeline:
-        """One pipeline, ready to run. Raises `UsageError` for an unknown name or a missing part."""
+    def open(self, name: str | None = None) -> Pipeline:
+        """One pipeline, ready to run; without a name the recommended one.
+
+        Raises `UsageError` for an unknown name or a missing part.
+        """
+        name = name or self.recommended
         self._tree(name)  # checks names and circles
         return self._opened(name)
+
+    def reranker(self, function: str, keywords: Mapping[str, Any], models: Sequence[str]) -> Reranker:
+        """The second stage of a table with `rerank`, for a ranking of any origin.
+
+        keywords: of the function, which are its other settings. Raises `UsageError` for invalid ones,
+        `LinkseekError` if a model is missing.
+        """
+        entry = RerankEntry.from_keywords(function, keywords, rerank=list(models), of="")
+        return entry.reranker(self._parts, function)
 
     def _open(self, name: str) -> Pipeline:
         return self.entries[name].open(self._parts, name)
@@ -228,10 +241,11 @@ class Pipelines:
 
     def _scorer(self, name: str, device: str, precision: Precision) -> AnyScorer:
         if name in LEXICAL:
-            self._scorers[name] = LexicalScorer(self.index, name)
+            scorer: AnyScorer = LexicalScorer(self.index, name)
         else:
-            self._scorers[name] = self._models.scorer(name, device, precision)
-        return self._scorers[name]
+            scorer = self._models.scorer(name, device, precision)
+        self._scorers[name] = scorer
+        return scorer
 
 
 def _open_biencoder(location: str) -> BiEncoder:

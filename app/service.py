@@ -20,12 +20,12 @@ from linkseek.app.pipeline_kinds import RerankEntry
 from linkseek.app.pipelines import Models, Pipelines
 from linkseek.indexer.base.bundled import bundled
 from linkseek.indexer.base.errors import InputError, LinkseekError, UsageError
-from linkseek.indexer.base.text import without_hidden
 from linkseek.indexer.index import Index
 from linkseek.indexer.store.artifacts import index_stamp, is_index
 from linkseek.reranker.reranking import Reranking
 from linkseek.retriever.links.topology import Topology
 from linkseek.retriever.models.locations import DEFAULT_ENCODER
+from linkseek.retriever.queries import checked_question
 from linkseek.retriever.ranking import Pipeline, Query, Ranking
 from linkseek.retriever.search.learned import LearnedFusion, Share
 from linkseek.retriever.search.query_words import Span, matched_spans
@@ -35,9 +35,6 @@ if TYPE_CHECKING:
     from linkseek.app.around.training_data import Mining
 
 _log = logging.getLogger(__name__)
-
-MAX_QUESTION_CHARACTERS = 10_000
-"""Several times the limit of any encoder; a longer text was pasted by mistake."""
 
 DEPTH = 100
 """The ranks of a pipeline that are compared with those of others."""
@@ -337,23 +334,6 @@ def _timed(search: Callable[[], Ranking]) -> tuple[Ranking, float, dict[str, flo
         ranking = search()
         seconds = time.perf_counter() - started
     return ranking, seconds, stages
-
-
-def checked_question(question: str) -> str:
-    """A question as it is searched for. Raises `UsageError` if it is empty or far too long.
-
-    A byte of a command line that is not valid text becomes a question mark. Invisible characters, which are
-    copied with a text, are removed: Lucene takes them for a part of a word.
-    """
-    question = without_hidden(question.encode("utf-8", "replace").decode()).strip()
-    if not question:
-        raise UsageError("the question is empty", "Ask something.")
-    if len(question) > MAX_QUESTION_CHARACTERS:
-        raise UsageError(
-            f"the question has {len(question):,} characters",
-            f"At most {MAX_QUESTION_CHARACTERS:,} are read.",
-        )
-    return question
 
 
 def list_indexes(chosen: Path) -> dict[str, Path]:

@@ -13,6 +13,7 @@ if __name__ == "__main__":
 
 import shlex
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -36,6 +37,7 @@ from linkseek.indexer.encoding.on_ray import on_ray
 from linkseek.indexer.files.object_store import ObjectStore
 from linkseek.indexer.index import Index
 from linkseek.indexer.readers.formats import all_readers
+from linkseek.indexer.readers.reader import Reader
 from linkseek.indexer.search.faiss_index import AUTO
 
 PROGRAM = "linkseek build"
@@ -55,6 +57,8 @@ class BuildOptions(Options):
     it resumes; run again with another --encoder, it adds that one; unchanged parts are reused. An index
     in use stays intact until the new one replaces it.
     """
+
+    not_keywords = Options.not_keywords | {"dense", "shard", "plan", "json_", "verify"}
 
     corpus: Path | None = None
     """the file (plain, .gz, .bz2 or .zst) or folder to read; the bundled sample if not given"""
@@ -124,53 +128,63 @@ def main(argv: Sequence[str]) -> None:
     if options.verify:
         verify(index)
         return
+    command = shlex.join([*PROGRAM.split(), *argv]).encode("utf-8", "replace").decode()
+    plan = _plan(options, corpus, command)
+    open_encoder = partial(_open_encoder, device=options.device)
+    if options.plan:
+        print_plan(index, plan, open_encoder, as_json=options.json_)
+    elif options.shard:
+        encode_one_share(index, plan, open_encoder, options.shard)
+    else:
+        print_summary(index, build(index, options, corpus, command))
 
-    device = options.device
+
+def build(index: Path, options: BuildOptions, corpus: Path | Reader, command: str) -> Built:
+    """Build an index from the options that say how. corpus: a path, or the reader of documents in memory.
+
+    Raises `MachineError` before a large build that cannot fit this machine, and the errors of `build_index`.
+    """
+    path, reader = (corpus, None) if isinstance(corpus, Path) else (corpus.path, corpus)
+    plan = _plan(options, path, command)
+    open_encoder = partial(_open_encoder, device=options.device)
+    if is_large(path) and not options.ray:
+        with progress("building a sample, to see whether the build can fit"):
+            estimate = estimate_build(index, plan, open_encoder)
+        estimate.check(place(index), slack=_SLACK)
     store = ObjectStore(options.store) if options.store else None
-    if store and not options.ray:
+    with on_ray(options.ray, open_encoder, options.device, store) as opener:
+        return build_index(index, plan, opener, reader)
+
+
+_SAME = {
+    *("format", "passage_words", "min_words", "min_title", "limit", "on_error", "title", "bm25", "faiss"),
+    *("processes", "fresh"),
+}
+"""Options that a plan has under the same names."""
+
+
+def _plan(options: BuildOptions, corpus: Path, command: str) -> Plan:
+    if options.store and not options.ray:
         raise UsageError("--store needs --ray", "Give the address of a Ray cluster, or omit --store.")
-
-    def open_encoder(name: str, title: bool) -> Encoder:
-        from linkseek.retriever.models.biencoder import open_biencoder
-
-        return open_biencoder(name, title=title, device=device)
 
     def choose_encoder(passages: int) -> str:
         from linkseek.retriever.models.choice import encoder_for
 
         return encoder_for(passages, options.device)
 
-    same = {
-        "format",
-        "passage_words",
-        "min_words",
-        "min_title",
-        "limit",
-        "on_error",
-        "title",
-        "bm25",
-        "faiss",
-        "processes",
-        "fresh",
-    }
-    plan = Plan(
+    return Plan(
         corpus,
-        **options.model_dump(include=same),
+        **options.model_dump(include=_SAME),
         encoders=options.encoder if options.dense else (),
         choose_encoder=choose_encoder,
-        command=shlex.join([*PROGRAM.split(), *argv]).encode("utf-8", "replace").decode(),
+        command=command,
     )
-    if options.plan:
-        print_plan(index, plan, open_encoder, as_json=options.json_)
-    elif options.shard:
-        encode_one_share(index, plan, open_encoder, options.shard)
-    else:
-        if is_large(corpus) and not options.ray:
-            with progress("building a sample, to see whether the build can fit"):
-                estimate = estimate_build(index, plan, open_encoder)
-            estimate.check(place(index), slack=_SLACK)
-        with on_ray(options.ray, open_encoder, options.device, store) as opener:
-            print_summary(index, build_index(index, plan, opener))
+
+
+def _open_encoder(name: str, title: bool, device: str) -> Encoder:
+    from linkseek.retriever.models.biencoder import open_biencoder
+
+    return open_biencoder(name, title=title, device=device)
 
 
 def is_large(corpus: Path) -> bool:

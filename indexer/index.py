@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.indexer.alike import check_alike, contents
-from linkseek.indexer.base.errors import DamagedIndexError, UsageError
+from linkseek.indexer.base.errors import DamagedIndexError, MismatchError, UsageError
 from linkseek.indexer.base.limits import allow_open_files
 from linkseek.indexer.base.settings import nearest
 from linkseek.indexer.documents import DocumentStore
@@ -154,6 +154,14 @@ class Index:
             raise UsageError(
                 f"{self.path}: an index of {len(self.partitions)} partitions, and this works on one index",
                 "Do it for the index of each partition, then join them again: linkseek partition.",
+            )
+
+    def check_same(self, other: Index) -> None:
+        """Raises `MismatchError` unless another index has the same passages."""
+        if contents([other]) != contents([self]):
+            raise MismatchError(
+                f"{other.path} and {self.path} do not have the same passages",
+                "Use what was made with the same index.",
             )
 
     @property

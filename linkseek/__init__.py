@@ -1,9 +1,392 @@
-"""Search that learns from hyperlinks."""
+"""Search that learns from hyperlinks: indexes, searches, evaluations, and models that links teach.
+
+    index = linkseek.build([{"id": "Mars", "title": "Mars", "text": "The red planet."}], "index/planets")
+    for passage, score in index.search("Which planet is red?"):
+        print(f"{score:.4f} {passage.title}")
+
+The names in `__all__` are public; everything in `linkseek.app`, `.indexer`, `.reranker` and `.retriever` is
+internal. Any import from Linkseek runs this file first, so its functions import what they need. An error that
+a caller can avoid is a `LinkseekError` with a message and a hint.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if not Path(__file__).with_name("indexer").is_dir():
     # A clone without symbolic links, as on Windows: the packages are the folders next to this one.
     __path__.append(str(Path(__file__).parents[1]))
+
+if TYPE_CHECKING:
+    from linkseek.app.evaluation.results import Results
+    from linkseek.indexer.base.errors import (
+        BusyError,
+        DamagedIndexError,
+        InputError,
+        LinkseekError,
+        MachineError,
+        MismatchError,
+        UsageError,
+    )
+    from linkseek.indexer.documents import Document, Link
+    from linkseek.indexer.passages import Passage, PassageStore
+    from linkseek.reranker.contrasts import Contrast
+    from linkseek.retriever.mining.command import MiningOptions
+    from linkseek.retriever.mining.miner import Miner
+    from linkseek.retriever.mining.pairs import Pair
+    from linkseek.retriever.queries import Answers, Questions
+    from linkseek.retriever.ranking import Query, Ranking
+    from linkseek.retriever.search.runs import Judgements
+
+__all__ = [
+    "BusyError", "Contrast", "DamagedIndexError", "Document", "Hit", "Hits", "Index", "InputError", "Link",
+    "LinkseekError", "MachineError", "MismatchError", "Pair", "Passage", "Query", "Ranking", "Results",
+    "UsageError", "build", "open", "train",
+]  # fmt: skip
+
+_MODULES = {
+    "app.evaluation.results": ["Results"],
+    "indexer.base.errors": [name for name in __all__ if name.endswith("Error")],
+    "indexer.documents": ["Document", "Link"],
+    "indexer.passages": ["Passage"],
+    "reranker.contrasts": ["Contrast"],
+    "retriever.mining.pairs": ["Pair"],
+    "retriever.ranking": ["Query", "Ranking"],
+}
+"""Where the names are that are imported when they are first used."""
+
+
+if not TYPE_CHECKING:  # which know the names above, and no others
+
+    def __getattr__(name: str) -> Any:
+        for module, names in _MODULES.items():
+            if name in names:
+                return getattr(import_module(f"linkseek.{module}"), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+def build(
+    documents: str | Path | Iterable[Document | Mapping[str, Any]],
+    folder: str | Path,
+    encoders: str | Sequence[str] = "all-MiniLM-L6-v2",
+    **options: Any,
+) -> Index:
+    """Build an index and open it. What is unchanged of the index at its place is reused.
+
+    Args:
+        documents: The path of a corpus, or documents in memory: `Document` records, or dictionaries with
+            "id", "title", "text" and "links", which have "start", "end" and "target".
+        folder: Where the index goes. An index that is there stays in use until the new one replaces it.
+        encoders: Models that make vectors, by name or path; `[]` for an index without vectors.
+        **options: Those of `linkseek build`, with underscores: `passage_words=50`, `bm25=False`, ...
+
+    Raises:
+        InputError: A document is damaged, or its id occurs twice (`on_error="skip"` skips it).
+        UsageError: An option does not exist or does not fit, or the folder holds other files.
+        BusyError: Another build works on the same folder.
+    """
+    from linkseek.indexer import build as command
+    from linkseek.indexer.readers.in_memory import Documents
+
+    own = {"corpus": None, "index": folder, "encoder": _listed(encoders), "dense": bool(_listed(encoders))}
+    chosen = command.BuildOptions.from_keywords("linkseek.build", options, **own)
+    corpus = Path(documents) if isinstance(documents, str | Path) else Documents(documents)
+    command.build(Path(folder), chosen, corpus, "linkseek.build")
+    return open(folder)
+
+
+def open(folder: str | Path, pipelines_file: str | Path | None = None) -> Index:
+    """Open an index.
+
+    Args:
+        folder: The folder of the index.
+        pipelines_file: A TOML file with pipelines of your own (docs/pipelines.md).
+
+    Raises:
+        DamagedIndexError: There is no index, or a part of it is missing or does not fit.
+        UsageError: The file of pipelines is invalid.
+    """
+    return Index(folder, pipelines_file)
+
+
+def train(
+    pairs: str | Path | Sequence[str | Path],
+    output: str | Path | Mapping[str, Any],
+    *,
+    base: str | Path = "google-bert/bert-base-uncased",
+    stage: Literal["pretrain", "finetune"] = "pretrain",
+    model: Mapping[str, Any] | None = None,
+    data: Mapping[str, Any] | None = None,
+    **tables: Mapping[str, Any],
+) -> Path:
+    """Train a bi-encoder on pairs, or resume the training; one training at a time in a process.
+
+    Args:
+        pairs: Files of pairs, as `Index.mine` writes them.
+        output: The folder of the model; or the table `output`, whose setting `folder` it is.
+        base: The model to start from, by name or path.
+        stage: "pretrain" for mined pairs, "finetune" for labelled ones; decides the defaults.
+        model: Further settings of the table `model`.
+        data: Further settings of the table `data`.
+        **tables: Other tables of settings (docs/training.md): `training={"epochs": 1}`, `loss={...}`, ...
+
+    Returns:
+        The folder of the model, which `build` takes as an encoder.
+
+    Raises:
+        UsageError: A setting does not exist or is invalid, or the folder holds something else.
+        InputError: A file of pairs is damaged, or its pairs are for the other stage.
+    """
+    from linkseek.retriever.training.config import TrainConfig
+
+    config = TrainConfig.from_keywords(
+        "linkseek.train",
+        tables,
+        stage={"kind": stage},
+        model={"base": str(base), **(model or {})},
+        data={"pairs": _listed(pairs), **(data or {})},
+        output=output if isinstance(output, Mapping) else {"folder": output},
+    )
+    from linkseek.retriever.training.pair_training import train as train_on_pairs
+
+    train_on_pairs(config)
+    return config.output.folder
+
+
+class Index:
+    """An index, open for reading; threads may share it. `build` and `open` give one."""
+
+    def __init__(self, folder: str | Path, pipelines_file: str | Path | None = None) -> None:
+        from linkseek.app.pipelines import Models, Pipelines
+        from linkseek.indexer import index
+
+        self._file = None if pipelines_file is None else Path(pipelines_file)
+        self._models = Models()
+        self._index = index.Index.open(folder)
+        self._pipelines = Pipelines(self._index, self._file, self._models)
+
+    def __repr__(self) -> str:
+        return f"linkseek.open({str(self.folder)!r})"
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the index."""
+        return self._index.path
+
+    @property
+    def passages(self) -> PassageStore:
+        """The passages by row: `len(passages)`, `passages[row]`, `passages.rows_of(ids)`, and iteration."""
+        return self._index.passages
+
+    @property
+    def pipelines(self) -> list[str]:
+        """The names of the pipelines that can search the index."""
+        return self._pipelines.available(with_runs=True)
+
+    def search(self, questions: Questions, k: int = 10, pipeline: str | None = None) -> Hits:
+        """Search for the passages that answer one question, or each of many.
+
+        Args:
+            questions: A text, a `Query`, a list of them, texts by id, or the `Path` of a file of questions.
+            k: Passages for each question; an index with fewer gives all that it has.
+            pipeline: One of `pipelines`; by default the recommended one.
+
+        Raises:
+            UsageError: A question is empty, or there is no such pipeline.
+        """
+        from linkseek.app.evaluation.runner import search
+        from linkseek.retriever.queries import as_queries
+
+        queries, name = as_queries(questions), pipeline or self._pipelines.recommended
+        ranking, _ = search(self._pipelines.open(name), queries, min(k, len(self.passages)), 256, name)
+        return Hits(self, tuple(queries), ranking, name)
+
+    def rerank(self, hits: Hits, model: str | Sequence[str] = "answers", **settings: Any) -> Hits:
+        """Have a model read each question with its best passages, and sort them anew.
+
+        Args:
+            hits: Of a search in this index.
+            model: A re-ranker by name or path, or several as an ensemble.
+            **settings: Those of a pipeline with `rerank` (docs/pipelines.md): `depth=50`, `weight=0.5`, ...
+
+        Raises:
+            InputError: There is no such model.
+            MismatchError: The hits are of another index.
+            UsageError: A setting does not exist or is invalid.
+        """
+        self._index.check_same(hits.index._index)
+        rerank = self._pipelines.reranker("linkseek.Index.rerank", settings, _listed(model))
+        name = "+".join([hits.pipeline, *_listed(model)])
+        return replace(hits, ranking=rerank(hits.queries, hits.ranking), pipeline=name)
+
+    def evaluate(
+        self,
+        questions: Questions,
+        qrels: Judgements | None = None,
+        pipelines: str | Sequence[str] | None = None,
+        *,
+        answers: Answers | None = None,
+        answer_kind: Literal["tokens", "regex"] = "tokens",
+        output: str | Path | None = None,
+        **options: Any,
+    ) -> Results:
+        """Measure pipelines, with intervals and significance tests: `print(results)`, `results.to_frame()`.
+
+        Args:
+            questions: As for `search`; a `Query` may have answers.
+            qrels: Relevance by id of the question and of a passage or document, or the path of such a file.
+            pipelines: Some of `pipelines`, compared with the first; by default the recommended one.
+            answers: Short answers by id of the question: a passage that holds one is relevant.
+            answer_kind: How they match: "tokens" as in DPR, or "regex".
+            output: A folder for runs, results.json and the report; by default nothing is written.
+            **options: Those of `linkseek evaluate`, with underscores: `depth=20`, `measure=["nDCG@10"]`, ...
+
+        Raises:
+            UsageError: A pipeline, measure or option does not exist, or nothing says what is relevant.
+            InputError: None of the judged ids is in the index.
+        """
+        from linkseek.app.evaluate import EvaluateOptions, run_evaluation
+        from linkseek.app.pipelines import Pipelines
+        from linkseek.app.testsets import LoadedTestSet
+        from linkseek.retriever.queries import as_queries
+        from linkseek.retriever.search.runs import as_qrels
+
+        chosen = EvaluateOptions.from_keywords(
+            "linkseek.Index.evaluate",
+            {"latency": 0, **options},
+            index=self.folder,
+            pipeline=[self._pipelines.recommended] if pipelines is None else _listed(pipelines),
+            queries=questions if isinstance(questions, Path) else None,
+            qrels=qrels if isinstance(qrels, str | Path) else None,
+            answers=answer_kind,
+            output=output,
+        )
+        queries, judged = as_queries(questions, answers), None if qrels is None else as_qrels(qrels)
+        test_set = LoadedTestSet("the judgements", queries, judged, answer_kind, {}, (), {})
+        opened = Pipelines(self._index, self._file, self._models)
+        return run_evaluation(chosen, (), opened, test_set, "linkseek.Index.evaluate")
+
+    def mine(self, output: str | Path, objective: str = "hlp", **options: Any) -> dict[str, int]:
+        """Write training data that links and texts give: pairs for bi-encoders, contrasts for cross-encoders.
+
+        Args:
+            output: A file in .jsonl or .jsonl.zst.
+            objective: One of pairs (docs/mining.md) or of contrasts (docs/contrasts.md); for `ict` and `wlp`,
+                which are both, the option `contrasts` asks for contrasts.
+            **options: Those of `linkseek mine` or `linkseek mine-contrasts`, with underscores:
+                `pairs=1000`, `negatives="random"`, `contrasts=1000`, `seed=2`, ...
+
+        Returns:
+            How many there are of each kind.
+
+        Raises:
+            UsageError: An objective or option does not exist, or the output is a file of yours.
+            InputError: The index gives no such data, as without links.
+        """
+        from linkseek.retriever.mining.command import write_mined
+
+        chosen, miner, total = self._miner("linkseek.Index.mine", objective, options, Path(output))
+        return dict(write_mined(miner, chosen.check_output(), objective, total).written)
+
+    def pairs(self, objective: str = "hlp", **options: Any) -> Iterator[Pair]:
+        """The pairs that `mine` would write, one after another; arguments and errors as there."""
+        from linkseek.retriever.mining.pairs import read_pair
+
+        _, miner, total = self._miner("linkseek.Index.pairs", objective, options, contrasts=False)
+        return (read_pair(line, "a mined pair") for line in miner.lines(total))
+
+    def contrasts(self, objective: str, **options: Any) -> Iterator[Contrast]:
+        """The contrasts that `mine` would write, one after another; arguments and errors as there."""
+        from linkseek.reranker.contrasts import read_contrast
+
+        _, miner, total = self._miner("linkseek.Index.contrasts", objective, options, contrasts=True)
+        return (read_contrast(line, "a mined contrast") for line in miner.lines(total))
+
+    def _miner(
+        self,
+        caller: str,
+        objective: str,
+        given: Mapping[str, Any],
+        output: Path | None = None,
+        contrasts: bool | None = None,
+    ) -> tuple[MiningOptions, Miner[Any], int | None]:
+        from linkseek.reranker.commands import mine_contrasts
+        from linkseek.reranker.objectives.registry import CONTRASTS
+        from linkseek.retriever.commands import mine
+        from linkseek.retriever.mining.command import open_miner
+        from linkseek.retriever.objectives.registry import PAIRS
+
+        own = {"index": self.folder, "objective": objective, "output": output}
+        if contrasts is None:
+            contrasts = "contrasts" in given or CONTRASTS.knows(objective) > PAIRS.knows(objective)
+        if contrasts:
+            options = mine_contrasts.mine_options().from_keywords(caller, given, **own)
+            return options, open_miner(self._index, options, objective, CONTRASTS), options.contrasts
+        pairs = mine.mine_options().from_keywords(caller, given, **own)
+        return pairs, open_miner(self._index, pairs, objective, PAIRS), pairs.pairs
+
+
+class Hit(NamedTuple):
+    """A passage that a search returned, and its score: the higher, the better."""
+
+    passage: Passage
+    score: float
+
+
+@dataclass(frozen=True, eq=False)
+class Hits:
+    """The best passages of one question or of many.
+
+    Iteration gives each `Hit`, best first; of many questions, the hits of one after those of the other.
+    """
+
+    index: Index
+    queries: tuple[Query, ...]
+    ranking: Ranking
+    """Rows in `index.passages` and scores, as arrays [questions, k]."""
+    pipeline: str
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} hits of {self.pipeline} for {len(self.queries)} questions>"
+
+    def __len__(self) -> int:
+        return int((self.ranking.rows >= 0).sum())
+
+    def __iter__(self) -> Iterator[Hit]:
+        for number in range(len(self.queries)):
+            for row, score in self.ranking.results(number):
+                yield Hit(self.index.passages[row], score)
+
+    def by_question(self) -> dict[str, Hits]:
+        """The hits of each question, by its id."""
+        parts = [(query, self.ranking.query(number)) for number, query in enumerate(self.queries)]
+        return {query.id: replace(self, queries=(query,), ranking=ranking) for query, ranking in parts}
+
+    def to_run(self, path: str | Path) -> None:
+        """Write a TREC run. Raises `UsageError` if you have a file there."""
+        from linkseek.retriever.search.runs import write_run
+
+        write_run(Path(path), self.ranking, self.index.passages.ids, tag=self.pipeline)
+
+    def to_frame(self) -> Any:
+        """A pandas DataFrame with a row for each hit. Raises `MachineError` if pandas is not installed."""
+        from linkseek.indexer.base.frames import data_frame
+
+        return data_frame(
+            {"query_id": id_, "question": hits.queries[0].text, "rank": rank, "score": score,
+             "passage_id": passage.id, "title": passage.title, "text": passage.text}
+            for id_, hits in self.by_question().items()
+            for rank, (passage, score) in enumerate(hits, start=1)
+        )  # fmt: skip
+
+
+def _listed(value: str | Path | Sequence[Any]) -> list[Any]:
+    return [value] if isinstance(value, str | Path) else list(value)

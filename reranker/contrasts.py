@@ -101,10 +101,11 @@ def number_contrasts(path: Path, known: Iterable[str] | None = None) -> Iterator
     _, stream = open_source(path)
     with stream:
         for number, line in read_lines(stream):
-            yield number, _read_contrast(line, f"{path}, line {number:,}", names)
+            yield number, read_contrast(line, f"{path}, line {number:,}", names)
 
 
-def _read_contrast(line: bytes, place: str, known: list[str] | None) -> Contrast:
+def read_contrast(line: bytes, place: str, known: list[str] | None = None) -> Contrast:
+    """The contrast of one line; place: for errors, which are those of `read_contrasts`."""
     row = json_object(line, place, _EXPECTED)
     objective = _text(row, "objective", place, "")
     if known is not None and objective not in known:

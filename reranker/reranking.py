@@ -98,6 +98,14 @@ class Reranker:
             fused = self._weight * of_scorers + (1 - self._weight) * stretched(best)
         return _in_order(ranking, np.where(best.rows >= 0, fused, -np.inf))
 
+    def __call__(self, queries: Sequence[Query], ranking: Ranking) -> Ranking:
+        """As `rerank`, with a progress bar unless there is one query alone."""
+        with stage("rerank"):
+            if len(queries) == 1:
+                return self.rerank(queries, ranking)
+            with progress("re-ranking", self.pairs(ranking), "pairs") as advance:  # may take minutes
+                return self.rerank(queries, ranking, advance)
+
     def pairs(self, ranking: Ranking) -> int:
         """The number of pairs that `rerank` scores."""
         return int((ranking.top(self.depth).rows >= 0).sum()) * len(self.scorers)
@@ -159,12 +167,7 @@ class Reranking:
 
     def rerank(self, queries: Sequence[Query], ranking: Ranking, k: int) -> Ranking:
         """The k best of the first stage's ranking, which should be `depth` deep, or k if that is more."""
-        with stage("rerank"):
-            if len(queries) == 1:
-                return self._reranker.rerank(queries, ranking).top(k)
-            # may take minutes
-            with progress("re-ranking", self._reranker.pairs(ranking), "pairs") as advance:
-                return self._reranker.rerank(queries, ranking, advance).top(k)
+        return self._reranker(queries, ranking).top(k)
 
 
 def _followed(ranking: Ranking, rows: NDArray[np.int64]) -> Ranking:

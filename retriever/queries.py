@@ -20,18 +20,31 @@ import csv
 import itertools
 import re
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import orjson
 
-from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.base.errors import InputError, UsageError
+from linkseek.indexer.base.settings import nearest
+from linkseek.indexer.base.text import without_hidden
 from linkseek.indexer.files.sources import open_source, read_head, read_lines
 from linkseek.retriever.ranking import Query
 
 T = TypeVar("T")
+
+Questions = str | Query | Path | Mapping[str, str] | Iterable[str | Query]
+"""One question, several, texts by their ids, or a file of questions."""
+
+Answers = Mapping[str, Iterable[str]]
+"""Short answers by the id of their question."""
+
+MAX_QUESTION_CHARACTERS = 10_000
+"""Several times the limit of any encoder; a longer text was pasted by mistake."""
 
 _BOM = "\ufeff"
 _EXPECTED = (
@@ -92,6 +105,62 @@ def read_queries(path: Path, limit: int | None = None) -> list[Query]:
     if not queries:
         raise InputError(f"{path}: the file has no questions", _EXPECTED)
     return queries
+
+
+def as_queries(questions: Questions, answers: Answers | None = None) -> list[Query]:
+    """Questions as they are given in Python. Texts without ids get the ids 0, 1, 2, ...
+
+    answers: of questions that have none of their own. Raises the errors of `read_queries` for a file,
+    `UsageError` for no question, an empty or too long one, an id that occurs twice, and answers to none.
+    """
+    if isinstance(questions, Path):
+        queries = read_queries(questions)
+    elif isinstance(questions, Mapping):
+        queries = [_as_query(text, str(id_)) for id_, text in questions.items()]
+    else:
+        several = [questions] if isinstance(questions, str | Query) else questions
+        queries = [_as_query(question, str(number)) for number, question in enumerate(several)]
+    if not queries:
+        raise UsageError("there is no question", "Give a text, or a list of texts.")
+    ids = Counter(query.id for query in queries)
+    [(most, count)] = ids.most_common(1)
+    if count > 1:
+        raise UsageError(f'{count:,} questions have the id "{most}"', "Give every question an id of its own.")
+    for id_ in answers or ():
+        if id_ not in ids:
+            raise UsageError(f'there is no question "{id_}", and answers to it', nearest(str(id_), ids))
+    given = {id_: tuple(texts) for id_, texts in (answers or {}).items()}
+    return [replace(query, answers=given.get(query.id, query.answers)) for query in queries]
+
+
+def _as_query(question: Any, id_: str) -> Query:
+    if isinstance(question, Query):  # as it is, like one of a file
+        if not question.text.strip():
+            raise UsageError(f'the question "{question.id}" is empty', "Add its text, or leave it out.")
+        return question
+    if not isinstance(question, str):
+        raise UsageError(f"a question is {type(question).__name__}, expected a text or a Query", _IN_MEMORY)
+    return Query(id_, checked_question(question))
+
+
+_IN_MEMORY = 'For example: "Who found it?", ["Who found it?", "When?"], {"q1": "Who found it?"}.'
+
+
+def checked_question(question: str) -> str:
+    """A question as it is searched for. Raises `UsageError` if it is empty or far too long.
+
+    A byte of a command line that is not valid text becomes a question mark. Invisible characters, which are
+    copied with a text, are removed: Lucene takes them for a part of a word.
+    """
+    question = without_hidden(question.encode("utf-8", "replace").decode()).strip()
+    if not question:
+        raise UsageError("the question is empty", "Ask something.")
+    if len(question) > MAX_QUESTION_CHARACTERS:
+        raise UsageError(
+            f"the question has {len(question):,} characters",
+            f"At most {MAX_QUESTION_CHARACTERS:,} are read.",
+        )
+    return question
 
 
 def queries_lines(queries: Iterable[Query]) -> Iterator[bytes]:

@@ -67,6 +67,11 @@ class Ranking:
         query_ids = tuple(id_ for id_, keep in zip(self.query_ids, queries, strict=True) if keep)
         return Ranking(query_ids, self.rows[queries], self.scores[queries])
 
+    def query(self, number: int) -> Ranking:
+        """One of the queries."""
+        one = slice(number, number + 1)
+        return Ranking(self.query_ids[one], self.rows[one], self.scores[one])
+
     def results(self, query: int) -> list[tuple[int, float]]:
         """(row, score) of one query, best first, without the empty places."""
         mask = self.rows[query] >= 0

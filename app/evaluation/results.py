@@ -15,6 +15,7 @@ from pydantic import Field, ValidationError, model_validator
 from linkseek.app.evaluation.provenance import Provenance
 from linkseek.app.evaluation.records import Record, Sparse
 from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.base.frames import data_frame
 from linkseek.indexer.index import Level
 from linkseek.indexer.store.outputs import write_output_json
 from linkseek.retriever.answers import AnswerKind
@@ -57,7 +58,10 @@ class Percentiles(Record):
 
 
 class PipelineResults(Record):
-    """The measures of a pipeline or of a run file, by name; latency by stage, "total" last."""
+    """The measures of a pipeline or of a run file, by name; latency by stage, "total" last.
+
+    run: its file, from the folder of the results; empty if it was not written.
+    """
 
     measures: dict[str, Score]
     run: str
@@ -299,6 +303,43 @@ class Results(Record):
             if pair.measure == measure and {pair.a, pair.b} == {a, b}:
                 return pair if pair.a == a else pair.reversed()
         return None
+
+    def __str__(self) -> str:
+        """The means, a column for each pipeline; a star marks a significant difference from the baseline."""
+        rows = [["", *self.names]]
+        for measure in self.measures:
+            scores = self.scores(measure)
+            stars = {name: "*" * self._differs(name, measure) for name in scores}
+            cells = [f"{scores[n].mean:.3f}{stars[n]:1}" if n in scores else "-" for n in self.names]
+            rows.append([measure, *cells])
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ("  ".join(map(str.rjust, row, widths)) for row in rows)
+        return "\n".join(map(str.rstrip, lines))
+
+    def _differs(self, name: str, measure: str) -> bool:
+        pair = self.comparison(self.baseline, name, measure)
+        return pair is not None and pair.significant
+
+    def to_frame(self) -> Any:
+        """A pandas DataFrame with a row for each measure of each pipeline.
+
+        Its columns: pipeline, measure, mean over the questions, low and high end of its 95 % interval,
+        number of questions, and p against the baseline (randomisation test, Holm's correction). Raises
+        `MachineError` if pandas is not installed.
+        """
+        return data_frame(
+            self._figure(name, measure) for measure in self.measures for name in self.scores(measure)
+        )
+
+    def _figure(self, name: str, measure: str) -> dict[str, Any]:
+        score = self.pipelines[name].measures[measure].model_dump(exclude={"per_query"})
+        pair = self.comparison(self.baseline, name, measure)
+        return {
+            "pipeline": name,
+            "measure": measure,
+            **score,
+            "p": pair.p_randomisation_holm if pair else None,
+        }
 
     def to_json(self) -> dict[str, Any]:
         """The content of results.json."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -79,8 +80,8 @@ class Plan:
     seed: int = SEED
     notes: Sequence[str] = ()
     """Notes of the caller for the report."""
-    output: Path
-    """The folder for runs."""
+    output: Path | None = None
+    """The folder for runs; None: they are not written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,7 @@ def run_path(folder: Path, name: str) -> Path:
 
 
 def evaluate(plan: Plan) -> Results:
-    """Run, write, measure and compare; the pipelines' runs are written to OUTPUT/runs/NAME.trec.
+    """Run, write, measure and compare; with an output, pipelines' runs are OUTPUT/runs/NAME.trec.
 
     Raises what `plan_measures`, `run_names`, `Numbers` and the readers raise, before any pipeline runs.
     """
@@ -184,11 +185,17 @@ def search(
     name: str,
     on_questions: Advance = lambda count: None,
 ) -> tuple[Ranking, float]:
-    """All queries through one pipeline, in batches: a ranking [Q, depth], and the seconds."""
+    """All queries through one pipeline, in batches: a ranking [Q, depth], and the seconds.
+
+    One query alone has no progress bar. Raises `UsageError` for a depth below 1.
+    """
+    if depth < 1:
+        raise UsageError(f"{depth} results for a question", "Ask for 1 or more.")
     rows = np.full((len(queries), depth), -1, np.int64)  # [Q, depth]
     scores = np.full((len(queries), depth), -np.inf, np.float32)  # [Q, depth]
     seconds = 0.0
-    with progress(name, total=len(queries), unit="questions") as advance:
+    several = len(queries) > 1
+    with progress(name, len(queries), "questions") if several else nullcontext(_ignore) as advance:
 
         def step(count: float) -> None:
             advance(count)
@@ -205,6 +212,9 @@ def search(
             rows[start : start + len(batch), : ranking.depth] = ranking.rows
             scores[start : start + len(batch), : ranking.depth] = ranking.scores
     return Ranking(tuple(query.id for query in queries), rows, scores), seconds
+
+
+def _ignore(count: float) -> None: ...
 
 
 def _run_all(plan: Plan) -> dict[str, _Run]:
@@ -229,15 +239,17 @@ def _advance_by(advance: Advance, share: float, count: float) -> None:
 
 def _run(plan: Plan, name: str, label: str, pipeline: Pipeline, k: int, on_questions: Advance) -> _Run:
     ranking, seconds = search(pipeline, plan.queries, k, plan.batch_size, label, on_questions)
-    path = run_path(plan.output, name)
-    write_run(path, ranking, plan.index.passages.ids, tag=name)
-    run = str(path.relative_to(plan.output))
+    path = ""
+    if plan.output is not None:
+        written = run_path(plan.output, name)
+        write_run(written, ranking, plan.index.passages.ids, tag=name)
+        path = str(written.relative_to(plan.output))
     if name in plan.recorded:
-        return _Run(ranking, "passages", run)
+        return _Run(ranking, "passages", path)
     latency = None
     if plan.latency:
         latency = measure_latency(pipeline, plan.queries, k, plan.latency, label, on_questions)
-    return _Run(ranking, "passages", run, seconds, latency)
+    return _Run(ranking, "passages", path, seconds, latency)
 
 
 def _scored(run: _Run, values: Mapping[str, Values], seed: int) -> PipelineResults:

@@ -19,7 +19,7 @@ from linkseek.app.page.elements import (
     shown_errors,
 )
 from linkseek.app.pipeline_kinds import GROUPS
-from linkseek.app.service import Answer, Failure, SearchService, checked_question
+from linkseek.app.service import Answer, Failure, SearchService
 from linkseek.app.web import navigation
 from linkseek.app.web.addresses import (
     COUNTS,
@@ -33,6 +33,7 @@ from linkseek.app.web.link_graph import link_graph
 from linkseek.app.web.rank_chart import SELECTION, rank_chart
 from linkseek.app.web.rendering import plain_label
 from linkseek.app.web.views import answer_html, evidence_html, failed_html, waiting_html, why_html
+from linkseek.retriever.queries import checked_question
 
 _LAST_VIEW, _ANSWERS, _TURN, _CLICKS = "last view", "answers", "turn of suggestions", "clicks on the chart"
 _CHOSEN, _NOTE = "chosen pipelines", "note on pipelines"

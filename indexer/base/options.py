@@ -43,6 +43,8 @@ class Options(Settings):
     config: Path | None = None
     """a TOML file with any of these options as keys; the command line wins"""
 
+    not_keywords = frozenset({"config"})
+
 
 @dataclass(frozen=True)
 class MoreHelp:

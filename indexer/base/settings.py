@@ -12,7 +12,7 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar, get_args
+from typing import Any, ClassVar, Self, TypeVar, get_args
 
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
@@ -35,6 +35,21 @@ class Settings(BaseModel):
 
     hint: ClassVar[str] = ""
     """where to look up valid settings; printed with every error"""
+
+    not_keywords: ClassVar[frozenset[str]] = frozenset()
+    """fields that the function of the same purpose in Python does not take as keywords"""
+
+    @classmethod
+    def from_keywords(cls, function: str, keywords: Mapping[str, Any], /, **own: Any) -> Self:
+        """Settings from the keywords of a function in Python, which adds some of its own.
+
+        Raises `UsageError` with the nearest known name for an unknown keyword, and for an invalid value.
+        """
+        known = cls.model_fields.keys() - cls.not_keywords - own.keys()
+        for name in keywords:
+            if name not in known:
+                raise UsageError(f'{function}: unknown keyword "{name}"', nearest(name, known))
+        return validate(cls, {**keywords, **own}, file=Path(function))
 
     @model_validator(mode="before")
     @classmethod

@@ -11,10 +11,12 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
+from multiprocessing.context import SpawnContext, SpawnProcess
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
@@ -99,6 +101,32 @@ def _on_ctrl_c(report: Callable[[], None]) -> Iterator[None]:
         raise KeyboardInterrupt
 
 
+_starting = threading.Lock()
+
+
+class _Process(SpawnProcess):
+    """A process that does not import the program that runs.
+
+    It needs only functions of Linkseek, and a script that lacks `if __name__ == "__main__"` would do all of
+    its work again in each.
+    """
+
+    def start(self) -> None:
+        main = vars(sys.modules["__main__"])
+        with _starting:
+            hidden: dict[str, Any] = {name: main[name] for name in ("__file__", "__spec__") if name in main}
+            main.pop("__file__", None)
+            main["__spec__"] = None
+            try:
+                super().start()
+            finally:
+                main.update(hidden)
+
+
+class _Context(SpawnContext):
+    Process = _Process
+
+
 class ProcessPool(ProcessPoolExecutor):
     """Processes that leave Ctrl-C to their parent from their first instruction, and end when it is killed.
 
@@ -109,7 +137,7 @@ class ProcessPool(ProcessPoolExecutor):
     def __init__(
         self, processes: int, begin: Callable[..., object] | None = None, arguments: Sequence[object] = ()
     ) -> None:
-        super().__init__(processes, multiprocessing.get_context("spawn"), _begin, (begin, arguments))
+        super().__init__(processes, _Context(), _begin, (begin, arguments))
 
     def submit(self, *call: Any, **options: Any) -> Future[Any]:
         """As in the base. It starts the processes, which inherit the signals blocked in this thread."""

@@ -36,14 +36,15 @@ from linkseek.indexer.store.artifacts import (
 )
 
 
-def build_index(index: Path, plan: Plan, open_encoder: OpenEncoder) -> Built:
+def build_index(index: Path, plan: Plan, open_encoder: OpenEncoder, reader: Reader | None = None) -> Built:
     """Build `index` and replace what is at its place, which stays intact until then.
 
-    open_encoder: (name, with titles) -> encoder; called once for each of `plan.encoders`.
+    open_encoder: (name, with titles) -> encoder; called once for each of `plan.encoders`. reader: of a corpus
+    that is not at the path `plan.corpus`, such as documents in memory.
     Raises `InputError` for a bad corpus, `UsageError` for options that do not fit, `BusyError` if
     another build works on the same index. After any error the finished parts are kept for next time.
     """
-    reader, words, min_words, index = open_corpus(index, plan)
+    reader, words, min_words, index = open_corpus(index, plan, reader)
     with Workspace(index, fresh=plan.fresh) as workspace:
         stages = Stages(workspace, plan)
         _check_not_updated(workspace)
@@ -119,23 +120,29 @@ def _check_not_updated(workspace: Workspace) -> None:
         )
 
 
-def open_corpus(index: Path, plan: Plan) -> tuple[Reader, int, int, Path]:
+def open_corpus(index: Path, plan: Plan, reader: Reader | None = None) -> tuple[Reader, int, int, Path]:
     """The reader, the words of a passage and of the last one at least, and the index's full path.
 
     Raises `UsageError` for options that do not fit, `InputError` for a corpus of no known format.
     """
-    reader = open_reader(plan.corpus, plan.format)
+    index = index.resolve()
+    if reader is None:
+        reader = open_reader(plan.corpus, plan.format)
+        _check_apart(plan.corpus.resolve(), index)
     words = reader.passage_words if plan.passage_words is None else plan.passage_words
     min_words = words // 5 if plan.min_words is None else plan.min_words
     if min_words and min_words >= words:
         raise UsageError(f"--min-words {min_words}: passages have {words} words", "Give fewer, or 0.")
     if len({dense_part(name) for name in plan.encoders}) < len(plan.encoders):
         raise UsageError("two encoders of the same name", "Each needs a folder name of its own.")
-    corpus, index = plan.corpus.resolve(), index.resolve()
+    return reader, words, min_words, index
+
+
+def _check_apart(corpus: Path, index: Path) -> None:
+    """Raises `UsageError` if one of two full paths is inside the other."""
     around = corpus.is_dir() and corpus in (index, *index.parents)
     if around or (index.name and index in corpus.parents):
         raise UsageError(
             f"--index {index}: the corpus {corpus} and the index are one inside the other",
             "Choose an --index outside the corpus.",
         )
-    return reader, words, min_words, index

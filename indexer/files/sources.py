@@ -13,7 +13,7 @@ import io
 import os
 import re
 import zlib
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -232,8 +232,28 @@ class FolderSource:
             self._hash.update(line.encode("utf-8", "surrogateescape"))
 
 
-Reading = Source | FolderSource
-"""A file or a folder while it is read: `position` and `size` in bytes as on disk, `sha256()`."""
+class MemorySource:
+    """Lines in memory while they are read; `sha256()` is the hash of those read so far."""
+
+    def __init__(self, lines: Sequence[bytes]) -> None:
+        self.size = sum(map(len, lines))
+        self.position = 0
+        self._lines = lines
+        self._hash = hashlib.sha256()
+
+    def __iter__(self) -> Iterator[bytes]:
+        for line in self._lines:
+            self.position += len(line)
+            self._hash.update(line)
+            yield line
+
+    def sha256(self) -> str:
+        """The hexadecimal hash of the lines read so far."""
+        return self._hash.hexdigest()
+
+
+Reading = Source | FolderSource | MemorySource
+"""A corpus while it is read: `position` and `size` in bytes (of files, as on disk), `sha256()`."""
 
 
 def read_head(path: Path, size: int = 1 << 16) -> bytes:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import fcntl
 import os
 import sys
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -24,7 +25,8 @@ from linkseek.indexer.store.artifacts import atomic_file, beside, is_half_writte
 
 RECORD = ".linkseek.json"
 _MARK = b"linkseek: "
-_held: set[Path] = set()
+_held: dict[Path, int] = {}
+"""The locks that this process holds, and the thread that took each."""
 
 
 @contextmanager
@@ -36,11 +38,11 @@ def locked(output: Path) -> Iterator[None]:
     lock = beside(output, "lock")
     output.parent.mkdir(parents=True, exist_ok=True)
     handle = _hold(lock, output)
-    _held.add(lock)
+    _held[lock] = threading.get_ident()
     try:
         yield
     finally:
-        _held.remove(lock)
+        del _held[lock]
         lock.unlink(missing_ok=True)
         os.close(handle)
 
@@ -89,11 +91,12 @@ def check_replaceable(*paths: Path) -> None:
 
 @contextmanager
 def output_file(path: Path) -> Iterator[BinaryIO]:
-    """A file for the user, locked while it is written if it is not already, and published atomically.
+    """A file for the user, locked while it is written if this thread has not locked it, published atomically.
 
-    Raises `UsageError` if the user has a file there, `BusyError` if another process writes it.
+    Raises `UsageError` if the user has a file there, `BusyError` if another process or thread writes it.
     """
-    with nullcontext() if beside(path, "lock") in _held else locked(path):
+    ours = _held.get(beside(path, "lock")) == threading.get_ident()
+    with nullcontext() if ours else locked(path):
         check_replaceable(path)
         with atomic_file(path) as file:
             yield file

@@ -20,7 +20,7 @@ from linkseek.indexer.store.outputs import check_replaceable
 from linkseek.retriever.links.source import Source
 from linkseek.retriever.mining.miner import Miner
 from linkseek.retriever.mining.pairs import write_lines
-from linkseek.retriever.mining.registry import Registry
+from linkseek.retriever.mining.registry import O, Registry
 from linkseek.retriever.mining.statistics import Statistics
 
 
@@ -42,14 +42,14 @@ class MiningOptions(Options):
     output: Path | None = None
     """the file to write: a name in .jsonl or .jsonl.zst"""
 
-    def check_output(self) -> None:
-        """Raise `UsageError` for a missing or invalid file name, or one that a file of the user has."""
-        if self.output is None and not self.stats:
+    def check_output(self) -> Path:
+        """The output. Raises `UsageError` if it is missing, invalid, or a file of the user."""
+        if self.output is None:
             raise UsageError("--output is missing", "Name a file, or ask for --stats alone.")
-        if self.output and not self.output.name.endswith((".jsonl", ".jsonl.zst")):
+        if not self.output.name.endswith((".jsonl", ".jsonl.zst")):
             raise UsageError(f"--output {self.output}: no JSONL file", "Use a name in .jsonl or .jsonl.zst.")
-        if self.output:
-            check_replaceable(self.output)
+        check_replaceable(self.output)
+        return self.output
 
 
 Command = TypeVar("Command", bound=MiningOptions)
@@ -67,6 +67,30 @@ def with_settings(options: type[Command], registry: Registry[Any]) -> type[Comma
     return create_model("Command", __base__=options, __doc__=options.__doc__, **fields)
 
 
+def open_miner(index: Index, options: MiningOptions, objective: str, registry: Registry[O]) -> Miner[O]:
+    """A miner of the objective that the options ask for; an objective without candidates is logged.
+
+    Raises `UsageError` for an unknown objective or one without such a setting.
+    """
+    given = {name: value for name in registry.settings if (value := getattr(options, name)) is not None}
+    mix = registry.mix(objective, given)
+    with progress("looking for candidates"):
+        processes = worker_count(options.processes or default_processes())
+        miner = Miner(index, mix, seed=options.seed, language=options.language, processes=processes)
+        missing = miner.missing
+    for line in missing:
+        print(f"mine: {line}; it is skipped", file=sys.stderr)
+    return miner
+
+
+def write_mined(miner: Miner[Any], output: Path, objective: str, total: int | None) -> Statistics:
+    """Write lines to a file, with a progress bar. total: how many; by default all."""
+    statistics, units = Statistics(), f"{miner.unit}s"
+    with progress(f"mining {objective}", sum(miner.shares(total).values()), units) as advance:
+        write_lines(output, miner.lines(total, statistics, advance))
+    return statistics
+
+
 def mine(
     options: MiningOptions,
     objective: str,
@@ -75,26 +99,16 @@ def mine(
     corpus_counts: Callable[[Source], dict[str, Any]] = lambda source: {},
 ) -> None:
     """Run a command. corpus_counts: for `--stats`, of any objective."""
-    given = {name: getattr(options, name) for name in registry.settings}
-    mix = registry.mix(objective, {name: value for name, value in given.items() if value is not None})
-    options.check_output()
+    registry.mix(objective, {})  # before an output is looked at
+    output = None if options.stats and options.output is None else options.check_output()
     report: dict[str, Any] = {"index": str(options.index), "objective": objective}
     with connected(options.ray):
-        with progress("looking for candidates"):
-            processes = worker_count(options.processes or default_processes())
-            index = Index.open(options.index)
-            miner = Miner(index, mix, seed=options.seed, language=options.language, processes=processes)
-            missing = miner.missing
-            limit = sum(miner.shares(total).values()) if options.output else 0
-        for line in missing:
-            print(f"mine: {line}; it is skipped", file=sys.stderr)
-        if options.output:
-            statistics, units = Statistics(), f"{miner.unit}s"
-            with progress(f"mining {objective}", limit, units) as advance:
-                count = write_lines(options.output, miner.lines(total, statistics, advance))
+        miner = open_miner(Index.open(options.index), options, objective, registry)
+        if output:
+            statistics, units = write_mined(miner, output, objective, total), f"{miner.unit}s"
             report |= statistics.to_json()
-            print(f"{options.output}: {count:,} {units} {report['written']}", file=sys.stderr)
-            if statistics.without_negative and given.get("negatives") not in (None, "none"):
+            print(f"{output}: {statistics.written.total():,} {units} {report['written']}", file=sys.stderr)
+            if statistics.without_negative and getattr(options, "negatives", None) not in (None, "none"):
                 print(f"{statistics.without_negative:,} {units} without a negative", file=sys.stderr)
     if options.stats:
         with progress("counting"):

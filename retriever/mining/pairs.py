@@ -121,7 +121,7 @@ def read_pairs(path: Path) -> Iterator[Pair]:
                     f"{place}: a JSON array over several lines",
                     "Expected JSON lines; convert it: jq -c '.[]' FILE > FILE.jsonl",
                 )
-            yield _read_pair(line, place)
+            yield read_pair(line, place)
         if not number:
             raise InputError(f"{path}: there are no pairs in it", _EXPECTED)
 
@@ -137,7 +137,8 @@ def json_object(line: bytes, place: str, hint: str) -> dict[str, Any]:
     return row
 
 
-def _read_pair(line: bytes, place: str) -> Pair:
+def read_pair(line: bytes, place: str) -> Pair:
+    """The pair of one line; place: for errors, which are those of `read_pairs`."""
     row = json_object(line, place, _EXPECTED)
     query = row.get("question")
     if not isinstance(query, str) or not query.strip():

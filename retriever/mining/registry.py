@@ -102,6 +102,12 @@ class Registry(Generic[O]):
         without_links = [name for name, objective in known.items() if not objective.needs_links]
         return Mix({name: _configured(known[name], settings) for name in weights}, weights, without_links)
 
+    def knows(self, text: str) -> bool:
+        """Whether it has one of the names in a text that `mix` takes."""
+        return any(
+            part.partition("=")[0].strip() in {*self.objectives, *self.mixes} for part in text.split(",")
+        )
+
     def help(self) -> str:
         """All objectives and mixes with a summary each."""
         objectives = [f"{name}, {objective.summary}" for name, objective in self.objectives.items()]

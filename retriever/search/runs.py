@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from operator import index
 from pathlib import Path
 from urllib.parse import quote, unquote
 
@@ -37,6 +38,10 @@ Run = dict[str, dict[str, float]]
 
 Qrels = dict[str, dict[str, int]]
 """Query id -> passage (or document) id -> relevance; 0 and below: judged as not relevant."""
+
+
+Judgements = Mapping[str, Mapping[str, int]] | Path | str
+"""As in Python: the same, or the path of their file."""
 
 
 def write_run(
@@ -168,6 +173,25 @@ def read_qrels(path: Path) -> Qrels:
     if not qrels:
         raise InputError(f"{path}: the file has no judgements", _QRELS)
     return qrels
+
+
+def as_qrels(qrels: Judgements) -> Qrels:
+    """Judgements as they are given in Python: of a file, or query id -> passage or document id -> relevance.
+
+    Raises the errors of `read_qrels` for a file, `InputError` for anything but whole numbers.
+    """
+    if isinstance(qrels, Path | str):
+        return read_qrels(Path(qrels))
+    try:
+        return {
+            query: {document: index(value) for document, value in judged.items()}
+            for query, judged in qrels.items()
+        }
+    except (AttributeError, TypeError) as error:
+        raise InputError(
+            f"the judgements are not whole numbers by id of a query and of a document ({error})",
+            'For example: {"q1": {"Mars": 1}}',
+        ) from None
 
 
 def qrels_lines(qrels: Qrels) -> Iterator[bytes]:

@@ -10,6 +10,7 @@ import atexit
 import logging
 import shutil
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -37,6 +38,9 @@ SETTINGS = "training.toml"
 """Next to a finished model: the settings that it was made with, all of them."""
 
 LOG = "log.jsonl"
+
+_one_at_a_time = threading.RLock()
+"""Trainings of a process draw from one generator: at the same time they would not end with the same bits."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +120,7 @@ def open_run(training: TrainingSettings, output: OutputSettings) -> Iterator[Run
     on_cpu = training.device == "cpu" or not torch.cuda.is_available()
     for name in ("accelerate", "peft"):
         logging.getLogger(name).setLevel(logging.ERROR)
-    with quiet(), ExitStack() as stack:
+    with _one_at_a_time, quiet(), ExitStack() as stack:
         accelerator = Accelerator(
             cpu=on_cpu,
             mixed_precision="no",

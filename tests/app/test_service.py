@@ -14,16 +14,11 @@ from linkseek.app import service as module
 from linkseek.app.around.known_questions import KnownQuestions
 from linkseek.app.pipeline_kinds import RerankEntry
 from linkseek.app.pipelines import Models
-from linkseek.app.service import (
-    MAX_QUESTION_CHARACTERS,
-    Failure,
-    SearchService,
-    checked_question,
-    list_indexes,
-)
+from linkseek.app.service import Failure, SearchService, list_indexes
 from linkseek.indexer.base.errors import DamagedIndexError, InputError, UsageError
 from linkseek.indexer.store.artifacts import index_stamp
 from linkseek.reranker.reranking import Reranking
+from linkseek.retriever.queries import MAX_QUESTION_CHARACTERS, checked_question
 from linkseek.retriever.ranking import Query, Ranking
 
 

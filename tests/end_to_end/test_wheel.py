@@ -1,11 +1,16 @@
-"""The wheel: what is in it, and the demo that it runs in an empty folder."""
+"""The wheel and the source distribution: what is in them, and the demo that runs in an empty folder."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+import sysconfig
+import tarfile
+import venv
 import zipfile
+from collections import Counter
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -13,29 +18,122 @@ from command import ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
+PACKAGES = ("app", "indexer", "reranker", "retriever")
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
+
+def make_wheel(source: Path, folder: Path) -> Path:
     options = ["--no-deps", "--no-build-isolation", "--wheel-dir", folder]
-    subprocess.run([sys.executable, "-m", "pip", "wheel", "-q", *options, ROOT], check=True)
+    subprocess.run([sys.executable, "-m", "pip", "wheel", "-q", *options, source], check=True)
     [path] = folder.glob("linkseek-*.whl")
     return path
 
 
-def test_the_wheel_holds_the_packages_and_what_comes_with_them(wheel: Path) -> None:
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
+def tracked(*folders: str) -> set[str]:
+    """The files of a checkout that git tracks, below these folders."""
+    listed = subprocess.run(["git", "ls-files", "-z", *folders], cwd=ROOT, capture_output=True, check=True)
+    return set(listed.stdout.decode().split("\0")) - {""}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_wheel(ROOT, tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sdist")
+    command = [sys.executable, "-m", "hatchling", "build", "--target", "sdist", "--directory", folder]
+    subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    [path] = folder.glob("linkseek-*.tar.gz")
+    return path
+
+
+def test_the_wheel_holds_one_name_with_the_packages_and_what_comes_with_them(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as file:
-        names = set(file.namelist())
-    packages = ("app/", "indexer/", "retriever/", "reranker/")
-    expected = {name for name in listed.stdout.splitlines() if name.startswith(packages)}
-    expected |= {f"linkseek/{p.relative_to(ROOT)}" for p in ROOT.glob("configs/*.toml")}
-    expected |= {f"linkseek/{p.relative_to(ROOT)}" for p in ROOT.glob("experiments/*.toml")}
-    samples = ("linkseek-sample.xml.bz2", "questions.jsonl", "qrels.txt", "LICENSE")
+        names = Counter(file.namelist())
+    own = {name for name in tracked("linkseek") if not (ROOT / name).is_symlink()}
+    assert {"linkseek/__init__.py", "linkseek/py.typed"} <= own
+    samples = ("linkseek-sample.xml.bz2", "questions.jsonl", "qrels.txt", "LICENSE", "README.md")
+    expected = own | {f"linkseek/{name}" for name in tracked(*PACKAGES, "configs", "experiments")}
     expected |= {f"linkseek/samples/{name}" for name in samples}
-    assert expected <= names
-    others = {name.split("/")[0] for name in names} - {"app", "indexer", "retriever", "reranker", "linkseek"}
-    assert len(others) == 1 and others.pop().endswith(".dist-info")
+    info = {name for name in names if name.split("/")[0].endswith(".dist-info")}
+    assert set(names) - info == expected and set(names.values()) == {1}
+    assert len({name.split("/")[0] for name in info}) == 1
+
+
+def test_the_source_distribution_makes_the_same_wheel(wheel: Path, sdist: Path, tmp_path: Path) -> None:
+    with tarfile.open(sdist) as file:
+        names = Counter(member.name.partition("/")[2] for member in file.getmembers())
+        file.extractall(tmp_path, filter="data")
+    assert set(names.values()) == {1}
+    links = {f"linkseek/{package}" for package in PACKAGES}
+    files = {name for name in tracked() if not name.startswith(".")} - links
+    assert {name for name in names if not name.startswith(".")} == files | {"PKG-INFO"}
+    [source] = tmp_path.iterdir()
+    from_sdist = make_wheel(source, tmp_path)
+    assert contents(from_sdist) == contents(wheel)
+
+
+def contents(wheel: Path) -> dict[str, str]:
+    with zipfile.ZipFile(wheel) as file:
+        return {name: sha256(file.read(name)).hexdigest() for name in file.namelist()}
+
+
+SCRIPT = """
+import linkseek
+from pathlib import Path
+
+records = [linkseek.Document("b", "B", "Blue.", (linkseek.Link(0, 1, "b"),))]
+linkseek.build(records, "index", "linkseek-static")
+rows = [{"id": "Mars", "text": "Red.", "links": [{"start": 0, "end": 3, "target": "b"}]}]
+index: linkseek.Index = linkseek.build(rows, Path("index"), encoders=["linkseek-static"], passage_words=20)
+hits = index.search({"q": "red"}, k=5, pipeline="bm25")
+for passage, score in index.rerank(hits, "answers", depth=2):
+    title: str = passage.title
+    number: float = score + 1.0
+results = index.evaluate([linkseek.Query("q", "red", ("a",))], {"q": {"Mars": 1}}, ["bm25"], output=None)
+means: dict[str, float] = {name: score.mean for name, score in results.scores("nDCG@10").items()}
+counts: dict[str, int] = index.mine("pairs.jsonl", "hlp", negatives="random")
+queries: list[str] = [pair.query for pair in index.pairs()]
+queries += [contrast.better.query for contrast in index.contrasts("prop")]
+folder: Path = linkseek.train("pairs.jsonl", Path("model"), base="linkseek-static", training={"epochs": 1})
+try:
+    linkseek.open("nowhere")
+except linkseek.LinkseekError as error:
+    hint: str = error.hint
+"""
+
+WRONG = {
+    "index.search(7)": "arg-type",
+    "linkseek.open()": "call-arg",
+    'index.searches("a")': "attr-defined",
+    'linkseek.train("p", "m", stage="other")': "arg-type",
+    "linkseek.Nothing": "attr-defined",
+    'x: int = index.mine("p")': "assignment",
+}
+
+
+def test_a_script_is_checked_against_the_types_of_the_installed_package(wheel: Path, tmp_path: Path) -> None:
+    venv.create(tmp_path / "venv")
+    [site] = tmp_path.glob("venv/lib/*/site-packages")
+    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+    with zipfile.ZipFile(wheel) as file:
+        file.extractall(site)
+    wrong = "\n".join(WRONG)
+    (tmp_path / "right.py").write_text(SCRIPT)
+    (tmp_path / "wrong.py").write_text(f'import linkseek\nindex = linkseek.open("i")\n{wrong}\n')
+    options = ["--strict", "--config-file=", "--python-executable", tmp_path / "venv" / "bin" / "python"]
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", *options, "right.py", "wrong.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    errors = [line for line in done.stdout.splitlines() if ": error: " in line]
+    assert [line.rpartition("[")[2] for line in errors] == [f"{code}]" for code in WRONG.values()], (
+        done.stdout
+    )
+    assert all(line.startswith("wrong.py:") for line in errors)
 
 
 FIRST_VISIT = """

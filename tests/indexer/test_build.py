@@ -51,7 +51,7 @@ def plans(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
     """What would be built, without building."""
     made: list[Plan] = []
 
-    def build(index: Path, plan: Plan, open_encoder: Any) -> Built:
+    def build(index: Path, plan: Plan, open_encoder: Any, reader: Any) -> Built:
         made.append(plan)
         return Built({})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -116,3 +117,14 @@ def test_what_we_wrote_is_removed_and_files_of_the_user_stay(tmp_path):
     remove_written(ours)
     assert not ours.exists()
     remove_written(ours)
+
+
+def test_two_threads_do_not_write_the_same_file(tmp_path):
+    """The lock of one thread is no leave for another."""
+    with ThreadPoolExecutor(1) as other, output_file(tmp_path / "a") as file:
+        with pytest.raises(BusyError, match="is writing it"):
+            other.submit(write_output, tmp_path / "a", b"theirs").result(60)
+        file.write(b"ours")
+    assert (tmp_path / "a").read_bytes() == b"ours"
+    write_output(tmp_path / "a", b"later")
+    assert (tmp_path / "a").read_bytes() == b"later"

@@ -206,3 +206,26 @@ def begun(_: int) -> str:
 def test_each_process_begins_as_told():
     with ProcessPool(2, begin, [7]) as pool:
         assert list(pool.map(begun, range(4))) == ["7"] * 4
+
+
+SCRIPT = """
+import __main__
+from linkseek.indexer.base.together import ProcessPool
+
+print("begins")
+with ProcessPool(1) as pool:
+    print(pool.submit(abs, -3).result(), __main__.__file__, __main__.__spec__ and __main__.__spec__.name)
+"""
+
+
+@pytest.mark.parametrize("is_module", [False, True], ids=["script", "module"])
+def test_a_program_is_not_run_again_in_its_processes(is_module, tmp_path):
+    """Nobody should need `if __name__ == "__main__"` to build an index."""
+    path = tmp_path / "program.py"
+    path.write_text(SCRIPT)
+    words = ["-m", "program"] if is_module else [path]
+    environment = WITH_TESTS | {"PYTHONPATH": f"{WITH_TESTS['PYTHONPATH']}{os.pathsep}{tmp_path}"}
+    done = subprocess.run(
+        [sys.executable, *words], capture_output=True, text=True, env=environment, timeout=120
+    )
+    assert done.stdout == f"begins\n3 {path} {'program' if is_module else None}\n", done.stderr
