@@ -12,7 +12,7 @@ from linkseek.indexer.store.artifacts import read_json, write_json
 def manifest_to_alter(path: Path) -> Any:
     """A manifest without the hash of itself, as earlier versions wrote it and as a stranger may."""
     manifest = read_json(path)
-    del manifest["manifest_sha256"]
+    manifest.pop("manifest_sha256", None)
     return manifest
 
 

@@ -25,7 +25,7 @@ from linkseek.indexer.commands import update as update_command
 from linkseek.indexer.index import Index
 from linkseek.indexer.readers.formats import open_reader
 from linkseek.indexer.search.lucene_index import BM25, Dirichlet
-from linkseek.indexer.store.artifacts import index_stamp, segment_paths
+from linkseek.indexer.store.artifacts import index_stamp, read_part, segment_paths, write_manifest
 
 Rows = list[dict[str, Any]]
 Update = Callable[..., Built]
@@ -357,3 +357,13 @@ def test_ids_that_cannot_be_read(tmp_path):
         update_command.main(["--index", str(index.path), "--remove", f"@{tmp_path / 'ids'}"])
     with pytest.raises(InputError, match=r"--remove '\\udcff': not UTF-8"):
         update_command.main(["--index", str(index.path), "--remove", "\udcff"])
+
+
+def test_an_index_whose_passages_are_not_those_of_its_documents_is_not_compacted(build, index_path):
+    """As where someone altered the number of words in a manifest."""
+    build(encoders=[])
+    update_index(index_path, Changes(removed=["d0"]), Plan(index_path), lambda name, title: FakeEncoder(name))
+    folder = index_path / "passages"
+    write_manifest(folder, read_part(folder) | {"words": 5})
+    with pytest.raises(DamagedIndexError, match="not the passages of its documents"):
+        compaction.main(["--index", str(index_path)])

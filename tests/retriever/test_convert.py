@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from transformers import BertModel
 
 from linkseek.indexer.base.errors import InputError, UsageError
 from linkseek.retriever.commands.convert import main, read_checkpoint
+from linkseek.retriever.models.pickled import load_pickled
 
 TEXTS = ["bam bem", "dim", "who is bam?"]
 
@@ -140,3 +142,10 @@ def test_another_vocabulary_and_too_many_tokens_are_named(convert, tmp_path):
     original = bert(0)
     with pytest.raises(UsageError, match="--max-tokens 65: the model reads 64"):
         convert(checkpoint(original, original), "--max-tokens", "65")
+
+
+def test_a_pipe_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(InputError, match="a pipe or a device, not a file"):
+            load_pickled(path, "")
