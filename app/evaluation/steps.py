@@ -40,7 +40,7 @@ MAX_TABLES = 100_000
 """Tables of steps, or of pipelines, that words in braces stand for."""
 
 STEP_COMMANDS = frozenset(
-    "build update compact join partition recall search evaluate rerank pack mine mlm train sweep distill "
+    "build update merge join partition recall search evaluate rerank pack mine mlm train sweep distill "
     "negatives convert export train-fusion mine-contrasts pretrain finetune export-reranker".split()
 )
 """All commands but those that do not end (app), or run others (demo, experiment)."""

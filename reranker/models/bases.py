@@ -36,7 +36,7 @@ CROSS_ENCODER = Kind(
     "CrossEncoder",
     "cross-encoder",
     "config.json",
-    shipped=Path(__file__).parents[1] / "adapters",
+    shipped=Path(__file__).resolve().parents[1] / "adapters",
 )
 
 

@@ -86,7 +86,7 @@ BI_ENCODER = Kind(
     "SentenceTransformer",
     "sentence-transformers",
     "modules.json",
-    shipped=Path(__file__).parents[1] / "adapters",
+    shipped=Path(__file__).resolve().parents[1] / "adapters",
     tower=PASSAGES,
 )
 QUERY_TOWER = replace(BI_ENCODER, tower=QUERIES)

@@ -49,7 +49,7 @@ def upload(name, content=b'{"id": "a", "title": "A", "text": "Words.", "links": 
 def options(order):
     """The options of a command: flag -> its values."""
     found, flag = {}, ""
-    for argument in order.command[2:]:
+    for argument in order.command[5:]:
         if argument.startswith("--"):
             flag = argument
             found[flag] = []

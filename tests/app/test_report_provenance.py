@@ -158,7 +158,7 @@ def test_the_record(tmp_path):
 
 
 def test_what_is_not_known_is_left_out(monkeypatch, tmp_path):
-    monkeypatch.setattr(module, "_CHECKOUT", tmp_path)
+    monkeypatch.setattr(module, "PACKAGE", tmp_path / "linkseek")
     index = index_at(Path("i"))
     index.parts = {}
     found = provenance("p", [], index, {})

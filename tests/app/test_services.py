@@ -60,6 +60,7 @@ def test_the_index_used_longest_ago_is_dropped(tmp_path, word_encoder):
 def test_a_model_that_was_trained_again_is_another(tmp_path):
     opened = []
     models = Models(lambda name: opened.append(name) or WordEncoder())
+    (tmp_path / "config.json").write_text("{}")
     (tmp_path / "weights").write_text("1")
     first = models.encoder(str(tmp_path))
     assert models.encoder(str(tmp_path)) is first

@@ -84,7 +84,7 @@ def test_why_shows_each_feature_and_what_it_adds(index, trained):
     value = {share.feature: share.value for share in shares}
     bm25 = service.search("the river of Oslo", "bm25")
     assert value["bm25: score"] == pytest.approx(bm25.places[answer.hits[0].row].score)
-    assert sum(share.added for share in shares) + service._open("both")._trees.bias == pytest.approx(
+    assert sum(share.added for share in shares) + service._opening.open("both")._trees.bias == pytest.approx(
         answer.hits[0].score, abs=1e-5
     )
     page = why_html(reason, [answer], "index")
