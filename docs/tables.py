@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
+import experiments  # noqa: F401 - whose formats are in a table
 from linkseek.indexer.base.options import MoreHelp
 from linkseek.indexer.base.settings import Settings, is_table, table_in, toml_value
 

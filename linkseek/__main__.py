@@ -47,16 +47,11 @@ COMMANDS = {
     "Measure": {
         "evaluate": Command("app.evaluate", "measure pipelines on a test set and write a report"),
         "rerank": Command("reranker.commands.rerank", "re-rank a run file of any system"),
-        "experiment": Command(
-            "app.commands.experiment", "make a table of a paper: pipelines x test sets", True
-        ),
-        "pack": Command("app.commands.pack", "write a test collection from its publishers' files"),
     },
     "Train a retriever": {
         "mine": Command("retriever.commands.mine", "mine training pairs from an index's links"),
         "mlm": Command("retriever.commands.mlm", "train a small BERT on an index's passages", True),
         "train": Command("retriever.commands.train", "pre-train or fine-tune a bi-encoder on pairs", True),
-        "sweep": Command("retriever.commands.sweep", "train with several settings and choose one", True),
         "distill": Command("retriever.commands.distill", "make a static encoder, for machines without a GPU"),
         "negatives": Command(
             "retriever.commands.negatives", "label questions, add hard negatives from a run"
@@ -79,6 +74,9 @@ COMMANDS = {
     },
 }
 """In the order of use: group, word, command."""
+
+LABORATORY = ("experiment", "pack", "sweep")
+"""Words of the laboratory, which is not part of the package."""
 
 ALL = {word: command for group in COMMANDS.values() for word, command in group.items()}
 
@@ -110,7 +108,12 @@ def main(argv: Sequence[str]) -> None:
     elif word not in ALL:
         from linkseek.indexer.base.settings import nearest
 
-        raise UsageError(f"no command {word}", nearest(word, ALL))
+        hint = (
+            "It is in the checkout: python -m experiments --help"
+            if word in LABORATORY
+            else nearest(word, ALL)
+        )
+        raise UsageError(f"no command {word}", hint)
     else:
         import_module(f"linkseek.{ALL[word].module}").main(rest)
 

@@ -20,9 +20,11 @@ WITH_TESTS = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}"}
 Done = subprocess.CompletedProcess[str]
 
 
-def run(command: str, *arguments: object, cwd: Path = ROOT, limit: float = 240) -> Done:
-    """Run `linkseek COMMAND ARGUMENTS`, or `python COMMAND ARGUMENTS` for a script, without a network."""
-    program = [ROOT / command] if command.endswith(".py") else ["-m", "linkseek", command]
+def run(
+    command: str, *arguments: object, cwd: Path = ROOT, limit: float = 240, package: str = "linkseek"
+) -> Done:
+    """Run `python -m PACKAGE COMMAND ARGUMENTS`, or a script: `python COMMAND ARGUMENTS`; no network."""
+    program = [ROOT / command] if command.endswith(".py") else ["-m", package, command]
     return subprocess.run(
         [sys.executable, *program, *map(str, arguments)],
         capture_output=True,

@@ -19,6 +19,7 @@ from hypothesis import settings
 from slowness import is_slow
 from tiny_corpus import linked_rows, write_jsonl
 
+import experiments  # noqa: F401 - its formats and re-rankers pass the tests of all
 from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import Built, Plan
 
@@ -84,3 +85,14 @@ def cluster() -> Iterator[str]:
     yield started.address
     started.shutdown()
     assert all(process.poll() is not None for process in processes)
+
+
+@pytest.fixture(scope="module")
+def one_thread() -> Iterator[None]:
+    """Matrices of tiny models are multiplied before a second thread has woken up."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)

@@ -18,16 +18,16 @@ TESTS = Path(__file__).parent
 
 SLOW_MODULES = (
     "linkseek.app.evaluate",
-    "linkseek.app.evaluation.cells",
     "linkseek.app.evaluation.runner",
     "concurrent.futures",
+    "experiments.baselines",
+    "experiments.tables.cells",
     "hypothesis",
     "linkseek.indexer.search.jvm",
     "linkseek.indexer.search.lucene_index",
     "multiprocessing",
     "openvino",
     "playwright",
-    "linkseek.reranker.baselines",
     "linkseek.reranker.commands.finetune",
     "linkseek.reranker.models",
     "linkseek.reranker.commands.pretrain",

@@ -1,6 +1,6 @@
 """The results of an evaluation: the one record that is written to results.json and read by everything else.
 
-The runner fills it; the table, the report, the pages and experiments read it. A file is valid as a whole or
+The runner fills it; the table, the report, the pages read it. A file is valid as a whole or
 refused: nothing that reads it has to expect a missing value, except where a field says None.
 """
 

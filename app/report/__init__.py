@@ -9,7 +9,6 @@ text.py                      numbers as a report shows them
 finished.py                  the reports in a folder, for the pages
 asked_questions.py           the questions of these reports, so that a search recognises them
 console.py                   tables on the terminal
-experiment_table.py          the table of an experiment, as a document and on the terminal
 """
 
 from __future__ import annotations

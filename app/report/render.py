@@ -37,12 +37,16 @@ _ISOLATE, _POP = "\N{FIRST STRONG ISOLATE}", "\N{POP DIRECTIONAL ISOLATE}"
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of a document. template: NAME.j2, rendered with `data`; anchor: of links within the page."""
+    """A part of a document. template: NAME.j2, rendered with `data`; anchor: of links within the page.
+
+    folder: of the template, if it is not one of the report's; it may include those.
+    """
 
     anchor: str
     title: str
     template: str
     data: dict[str, Any]
+    folder: Path = _FOLDER / "templates"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +89,8 @@ def _rendered(format: Format, sections: Sequence[Section]) -> list[Markup]:
     blocks = environment.get_template(f"{format}.j2").make_module({"number": count(1).__next__})
     rendered = []
     for section in sections:
-        words = environment.get_template(section.template).render(section.data, f=blocks)
+        template = _environment(format, section.folder).get_template(section.template)
+        words = template.render(section.data, f=blocks)
         if section.title:
             words = blocks.section(section.anchor, section.title, Markup(words))  # type: ignore[attr-defined]
         rendered.append(Markup(words))
@@ -135,14 +140,14 @@ def _html_code(command: str) -> Markup:
 
 
 @cache
-def _environment(format: Format) -> Environment:
+def _environment(format: Format, folder: Path = _FOLDER / "templates") -> Environment:
     escaped: Callable[[str], str] = harmless if format == "html" else lambda value: Markup(_inline(value))
 
     def finalize(value: Any) -> Any:
         return value if isinstance(value, Markup) else escaped(str(value))
 
     environment = Environment(
-        loader=FileSystemLoader(_FOLDER / "templates"),
+        loader=FileSystemLoader([folder, _FOLDER / "templates"]),
         autoescape=True,
         finalize=finalize,
         undefined=StrictUndefined,

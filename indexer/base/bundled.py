@@ -1,6 +1,6 @@
-"""Where Linkseek's own files and commands are: the sample, settings of trainings, experiments, the door.
+"""Where Linkseek's own files and commands are: the sample, settings of trainings, the door.
 
-A checkout has them as `samples/`, `configs/` and `experiments/`, the installed package inside its folder.
+A checkout has them as `samples/` and `configs/`, the installed package inside its folder.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ def own_command(*words: str) -> list[str]:
     return [sys.executable, "-P", "-m", "linkseek", *words]
 
 
-def find_preset(folder: str, path: Path) -> Path:
-    """A TOML file by its path, or by the name of one in a bundled folder: "hlp-1" in "experiments".
+def find_preset(folder: Path, path: Path) -> Path:
+    """A TOML file by its path, or by the name of one in a folder: "hlp-pretrain" in that of `configs/`.
 
     Raises `UsageError` for a name that is neither.
     """
     if path.suffix or path.name != str(path) or path.exists():
         return path
-    presets = {preset.stem: preset for preset in bundled(folder).glob("*.toml")}
+    presets = {preset.stem: preset for preset in folder.glob("*.toml")}
     if path.name not in presets:
         raise UsageError(f"{path}: no such file or preset", nearest(path.name, presets))
     return presets[path.name]

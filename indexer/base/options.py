@@ -22,7 +22,7 @@ from typing import Any, ClassVar, TypeVar, get_args, get_origin
 from pydantic_settings import BaseSettings, CliPositionalArg, CliSettingsSource, SettingsConfigDict
 from pydantic_settings.exceptions import SettingsError
 
-from linkseek.indexer.base.bundled import find_preset
+from linkseek.indexer.base.bundled import bundled, find_preset
 from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.base.settings import (
     Settings,
@@ -101,7 +101,7 @@ def parse_config(model: type[Config], argv: Sequence[str], program: str) -> Conf
         else:
             others.append(word)
     given = _read_arguments(Command, others, program)
-    file = find_preset("configs", Path(given.pop("config")))
+    file = find_preset(bundled("configs"), Path(given.pop("config")))
     values = override(read_toml(file, model.hint), overrides)
     return validate(model, _merge(values, given), file=file, given=given)
 

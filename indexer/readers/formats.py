@@ -3,25 +3,36 @@
 from __future__ import annotations
 
 import importlib
-import pkgutil
 from functools import cache
 from pathlib import Path
+from pkgutil import iter_modules
+from types import ModuleType
 
 import linkseek.indexer.readers
 from linkseek.indexer.base.errors import InputError, UsageError
+from linkseek.indexer.base.plugins import load_plugins
 from linkseek.indexer.files.listing import describe_folder
 from linkseek.indexer.files.sources import read_head
 from linkseek.indexer.readers.reader import Reader
 
 _LONG_LINE = 1 << 24
+_PACKAGES = [linkseek.indexer.readers]
+
+
+def add_readers(package: ModuleType) -> None:
+    """Add the formats in the files of a package; called by a plug-in as it is imported."""
+    _PACKAGES.append(package)
+    all_readers.cache_clear()
 
 
 @cache
 def all_readers() -> dict[str, type[Reader]]:
-    """Every format by name, in alphabetical order of their files."""
+    """Every format by name, in alphabetical order of their files; those of plug-ins among them."""
+    load_plugins()
     readers: dict[str, type[Reader]] = {}
-    for module in sorted(info.name for info in pkgutil.iter_modules(linkseek.indexer.readers.__path__)):
-        for value in vars(importlib.import_module(f"linkseek.indexer.readers.{module}")).values():
+    modules = [(info.name, package) for package in _PACKAGES for info in iter_modules(package.__path__)]
+    for module, package in sorted(modules, key=lambda pair: pair[0]):
+        for value in vars(importlib.import_module(f"{package.__name__}.{module}")).values():
             if isinstance(value, type) and issubclass(value, Reader) and "name" in vars(value):
                 readers[value.name] = value
     return readers

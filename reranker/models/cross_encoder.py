@@ -39,7 +39,7 @@ BLOCK_PAIRS = 8_192
 
 
 class Scorer(Engine):
-    """A cross-encoder, or a neural baseline. Make one with `reranker.models.scoring.open_scorer`."""
+    """A cross-encoder, or another kind of model. Make one with `reranker.models.scoring.open_scorer`."""
 
     def __init__(self, opened: Opened) -> None:
         super().__init__(opened)

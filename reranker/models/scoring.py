@@ -1,4 +1,4 @@
-"""Re-rankers by name: cross-encoders, bi-encoders and neural baselines, which score (query, text) pairs."""
+"""Re-rankers by name, which score (query, text) pairs: cross-encoders, bi-encoders, kinds of plug-ins."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from linkseek.indexer.encoding.batches import TokenRows, encode_texts
 from linkseek.indexer.encoding.encode import OnRows
-from linkseek.reranker.baselines import is_baseline
+from linkseek.reranker.kinds import kind_of_folder
 from linkseek.reranker.models.bases import CROSS_ENCODER
 from linkseek.reranker.models.cross_encoder import BLOCK_PAIRS, Scorer, bi_encoder_error, load_cross_encoder
 from linkseek.reranker.pair_texts import PairFormat, Readable
@@ -89,11 +89,9 @@ def open_scorer(name: str, device: str = "auto", precision: Precision = "auto") 
         return BiEncoderScorer(open_biencoder(model, device=device, precision=precision))
     if not is_here(model, CROSS_ENCODER) and model in (DEFAULT_ENCODER, *shipped_models(BI_ENCODER)):
         raise bi_encoder_error(model)
-    if is_baseline(Path(model)):
+    if kind := kind_of_folder(Path(model)):
         with LIBRARIES:
-            from linkseek.reranker.baselines.folders import open_baseline
-
-            return Scorer(open_baseline(model, device))
+            return Scorer(kind.open(model, device))
     return Scorer(open_engine(CROSS_ENCODER, load_cross_encoder, model, device, precision))
 
 

@@ -15,6 +15,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from linkseek.indexer.base.paths import name_problem
 from linkseek.indexer.base.settings import Settings
+from linkseek.reranker.kinds import DEFAULT_KIND, kind_named
 from linkseek.reranker.pair_texts import UrlPlace
 from linkseek.retriever.training.config import (
     BiEncoderTeacherSettings,
@@ -26,7 +27,6 @@ from linkseek.retriever.training.config import (
     TransformerSettings,
 )
 
-ModelKind = Literal["cross-encoder", "knrm", "conv-knrm", "drmm", "duet"]
 LossKind = Literal["lce", "pointwise", "hinge"]
 TaughtLossKind = Literal["kl", "margin"]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -41,18 +41,23 @@ class CrossEncoderSettings(TransformerSettings):
 
     base: str = "google-bert/bert-base-uncased"
     """the model to start from: a folder, or a name of the Hugging Face Hub; a bi-encoder, a bare transformer
-    or a cross-encoder. A baseline takes its tokenizer and word embeddings from it"""
+    or a cross-encoder"""
     train: Literal["all", "lora"] = "all"
     """all weights, or low-rank adapters and the head; a base that is such adapters is then trained further"""
+
+
+def _is_known(kind: str) -> str:
+    kind_named(kind)
+    return kind
 
 
 class RerankerSettings(CrossEncoderSettings):
     """The model that is trained, and how much of it."""
 
-    kind: ModelKind = "cross-encoder"
-    """a transformer that reads query and text together, or one of the neural baselines of the papers"""
+    kind: Annotated[str, AfterValidator(_is_known)] = DEFAULT_KIND
+    """a transformer that reads query and text together, or a kind that a plug-in adds"""
     embeddings: Path | None = None
-    """of a baseline: word embeddings as text, WORD NUMBER NUMBER ..., instead of the base's"""
+    """of a plug-in's kind: word embeddings as text, WORD NUMBER NUMBER ..., instead of the base's"""
 
 
 class GroupSettings(Settings):
@@ -188,12 +193,12 @@ class FinetuneConfig(Settings):
             raise ValueError("folds.count or folds.file: one of the two")
         if self.folds.is_set and self.dev.pairs:
             raise ValueError("in cross-validation the dev queries are a fold: leave dev.pairs out")
-        if self.model.kind == "cross-encoder" and self.model.embeddings:
-            raise ValueError("model.embeddings are for the baselines; a cross-encoder has its base's")
-        if self.model.kind != "cross-encoder" and self.model.train == "lora":
+        if self.model.kind == DEFAULT_KIND and self.model.embeddings:
+            raise ValueError("model.embeddings are for kinds of plug-ins; a cross-encoder has its base's")
+        if self.model.kind != DEFAULT_KIND and self.model.train == "lora":
             raise ValueError('model.train = "lora" is for cross-encoders')
         dropout = (self.model.hidden_dropout, self.model.attention_dropout)
-        if self.model.kind != "cross-encoder" and dropout != (None, None):
+        if self.model.kind != DEFAULT_KIND and dropout != (None, None):
             raise ValueError("model.hidden_dropout and attention_dropout are for cross-encoders")
         return self
 

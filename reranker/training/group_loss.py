@@ -96,7 +96,7 @@ def with_teacher(own: GroupLoss, taught: TaughtLoss, weight: float) -> TaughtLos
 def read_scores(model: nn.Module, features: Piece) -> tuple[Tensor, Tensor]:
     """The score of each pair [P], and the loss [] that the model adds; features int64 [P, L] each."""
     output = model(dict(features))
-    scores: Tensor = output["scores"].view(-1).float()  # from [P, 1]; of baselines [P]
+    scores: Tensor = output["scores"].view(-1).float()  # from [P, 1] or [P]
     return scores, output.get("added", scores.new_zeros(()))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from linkseek.reranker.kinds import DEFAULT_KIND
 from linkseek.reranker.training.config import (
     CrossEncoderSettings,
     FinetuneConfig,
@@ -22,6 +23,7 @@ _LOSSES = {
 _OURS = """```python
 from linkseek.reranker.models.scoring import open_scorer
 
+# LINKSEEK_PLUGINS names the plug-in that adds this kind of re-ranker.
 scores = open_scorer("{folder}").score(["who wrote it"], ["She wrote it."])
 ```
 """
@@ -34,7 +36,7 @@ _MASKED = """
 def finetuned_card(config: FinetuneConfig, facts: Mapping[str, Any]) -> str:
     """The card of a fine-tuned re-ranker. facts: name to value, in the order of their table."""
     folder, base = config.output.folder.name, public_name(config.model.base)
-    is_cross_encoder = config.model.kind == "cross-encoder"
+    is_cross_encoder = config.model.kind == DEFAULT_KIND
     kind = "A cross-encoder" if is_cross_encoder else f"A re-ranker of the kind {config.model.kind}"
     about = f"{kind} from {base}, fine-tuned on labelled queries: {_LOSSES[config.loss.kind]}."
     return card(

@@ -1,4 +1,4 @@
-"""A re-ranker as training starts: a cross-encoder, all of it or adapters and head, or a baseline."""
+"""A re-ranker as training starts: a cross-encoder, all of it or adapters and head, or one of a plug-in."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from linkseek.indexer.base.errors import InputError
-from linkseek.indexer.files.hashes import file_sha256
+from linkseek.reranker.kinds import kind_named
 from linkseek.reranker.models.bases import (
     are_reranker_adapters,
     find_start,
@@ -26,7 +26,6 @@ from linkseek.retriever.models.biencoder import TextFormat
 from linkseek.retriever.models.facts import ModelFacts
 from linkseek.retriever.models.folders import model_sha256
 from linkseek.retriever.models.library import TITLE_SEPARATOR
-from linkseek.retriever.training.lifecycle import existing
 from linkseek.retriever.training.trainable_towers import add_adapters, set_dropout
 
 if TYPE_CHECKING:
@@ -53,9 +52,10 @@ def open_trainable(config: FinetuneConfig) -> Trainable:
 
     Raises `InputError` if its base cannot be found or read, or reads fewer tokens.
     """
-    if config.model.kind == "cross-encoder":
-        return open_trainable_cross_encoder(config.model, config.texts, url=config.texts.url)
-    return _open_baseline(config)
+    if kind := kind_named(config.model.kind):
+        trainable: Trainable = kind.trainable(config)
+        return trainable
+    return open_trainable_cross_encoder(config.model, config.texts, url=config.texts.url)
 
 
 def open_trainable_cross_encoder(
@@ -109,28 +109,6 @@ def _check_rank(model: CrossEncoder, settings: CrossEncoderSettings) -> None:
             "They are trained further, so set model.lora_rank and lora_alpha to theirs; for new ones on top "
             "merge them first: linkseek export-reranker.",
         )
-
-
-def _open_baseline(config: FinetuneConfig) -> Trainable:
-    from linkseek.reranker.baselines.folders import (
-        baseline_facts,
-        new_baseline,
-        read_base_embeddings,
-        read_embeddings,
-        save_baseline,
-    )
-
-    given = config.model.embeddings
-    if given is not None:
-        base_sha256 = file_sha256(existing([given])[0])
-        tokenizer, vectors = read_embeddings(given)
-    else:
-        base_sha256 = model_sha256(find_start(config.model.base))
-        tokenizer, vectors = read_base_embeddings(open_start(config.model.base, config.texts.tokens))
-    facts = baseline_facts(tokenizer, config.texts.tokens, config.texts.title)
-    model = new_baseline(config.model.kind, vectors, config.texts.tokens)
-    text_format = TextFormat(config.texts.title)
-    return Trainable(model, facts, text_format, base_sha256, lambda path: save_baseline(model, facts, path))
 
 
 def _head_names(transformer: Any) -> list[str]:

@@ -18,7 +18,7 @@ from linkseek import __main__ as linkseek
 from linkseek.app.background.services import Services
 from linkseek.app.commands import app as start
 from linkseek.app.page.context import AppOptions
-from linkseek.indexer.base.bundled import find_preset
+from linkseek.indexer.base.bundled import bundled, find_preset
 from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.base.settings import read_toml
 
@@ -105,13 +105,13 @@ def test_errors_name_the_command(words, told, monkeypatch, capsys):
 
 def test_a_preset_is_found_by_its_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert find_preset("configs", Path("hlp-pretrain")) == ROOT / "configs" / "hlp-pretrain.toml"
-    assert find_preset("configs", Path("hlp-pretrain.toml")) == Path("hlp-pretrain.toml")
-    assert find_preset("configs", Path("a/hlp-pretrain")) == Path("a/hlp-pretrain")
+    assert find_preset(bundled("configs"), Path("hlp-pretrain")) == ROOT / "configs" / "hlp-pretrain.toml"
+    assert find_preset(bundled("configs"), Path("hlp-pretrain.toml")) == Path("hlp-pretrain.toml")
+    assert find_preset(bundled("configs"), Path("a/hlp-pretrain")) == Path("a/hlp-pretrain")
     Path("hlp-pretrain").touch()
-    assert find_preset("configs", Path("hlp-pretrain")) == Path("hlp-pretrain")
+    assert find_preset(bundled("configs"), Path("hlp-pretrain")) == Path("hlp-pretrain")
     with pytest.raises(UsageError, match="hlp-fine: no such file or preset") as caught:
-        find_preset("configs", Path("hlp-fine"))
+        find_preset(bundled("configs"), Path("hlp-fine"))
     assert caught.value.hint == "Did you mean hlp-finetune?"
 
 

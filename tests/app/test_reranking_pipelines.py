@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from small_index import DOCUMENTS, WordEncoder
 
-from linkseek.app.evaluation.cells import _made_from
+from experiments.tables.cells import _made_from
 from linkseek.app.evaluation.provenance import provenance
 from linkseek.app.pipeline_kinds import RerankEntry
 from linkseek.app.pipelines import Models, Pipelines

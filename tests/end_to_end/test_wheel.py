@@ -54,7 +54,7 @@ def test_the_wheel_holds_one_name_with_the_packages_and_what_comes_with_them(whe
     own = {name for name in tracked("linkseek") if not (ROOT / name).is_symlink()}
     assert {"linkseek/__init__.py", "linkseek/py.typed"} <= own
     samples = ("linkseek-sample.xml.bz2", "questions.jsonl", "qrels.txt", "LICENSE", "README.md")
-    expected = own | {f"linkseek/{name}" for name in tracked(*PACKAGES, "configs", "experiments")}
+    expected = own | {f"linkseek/{name}" for name in tracked(*PACKAGES, "configs")}
     expected |= {f"linkseek/samples/{name}" for name in samples}
     info = {name for name in names if name.split("/")[0].endswith(".dist-info")}
     assert set(names) - info == expected and set(names.values()) == {1}

@@ -258,7 +258,7 @@ def test_mentions_are_looked_up_in_linear_time() -> None:
 
 
 def test_an_hlp_page_of_too_many_passages_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("linkseek.indexer.readers.hlp.MAX_RECORD", 1000)
+    monkeypatch.setattr("experiments.readers.hlp.MAX_RECORD", 1000)
     path = tmp_path / "wiki_00.json"
     rows = {f"A_{n}": {"text": "x" * 100, "mentions": [], "linkouts": []} for n in range(20)}
     path.write_text(json.dumps(rows))

@@ -13,11 +13,11 @@ from fuzzing import examples
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from experiments.tables.definition import read_experiment
+from experiments.tables.steps import Steps
 from linkseek.app.background.jobs import new_folder
 from linkseek.app.background.uploads import safe_path, save_files
-from linkseek.app.evaluation.experiments import read_experiment
 from linkseek.app.evaluation.runner import run_path
-from linkseek.app.evaluation.steps import Steps
 from linkseek.app.pipelines import read_pipelines
 from linkseek.indexer.base.errors import DamagedIndexError, InputError, UsageError
 from linkseek.indexer.base.paths import MAX_NAME, inside, is_inside, name_problem, path_inside

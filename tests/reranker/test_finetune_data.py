@@ -344,7 +344,7 @@ def test_the_measure_is_that_of_the_models_scores(scorer, tmp_path):
         (["model.kind=knmr"], "model.kind"),
         (["model.kind=knrm", "model.train=lora"], "is for cross-encoders"),
         (["model.kind=knrm", "model.hidden_dropout=0"], "are for cross-encoders"),
-        (["model.embeddings='glove.txt'"], "are for the baselines"),
+        (["model.embeddings='glove.txt'"], "are for kinds of plug-ins"),
         (["data.negatives=0"], "data.negatives"),
         (["loss.temperature=2"], 'unknown key "temperature" in'),
     ],

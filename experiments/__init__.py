@@ -1,0 +1,23 @@
+"""The laboratory: what makes the figures in docs/, on top of Linkseek. It is in the checkout only.
+
+NAME.toml                a table of a paper or of docs/: python -m experiments NAME
+tables/                  how tables are made: cells, steps, driver, documents
+records/                 tables that were made, as records; docs/ is compared with them
+packing/                 test collections from their publishers' files: python -m experiments pack
+sweep.py                 one training with several settings: python -m experiments sweep
+studies/                 questions that are no table of pipelines x test sets, each with a command of its own
+readers/, baselines/     formats and re-rankers of the papers
+
+Importing it adds its readers and re-rankers to Linkseek; with LINKSEEK_PLUGINS=experiments every command has
+them.
+"""
+
+from __future__ import annotations
+
+from experiments import readers
+from experiments.baselines import BASELINE
+from linkseek.indexer.readers.formats import add_readers
+from linkseek.reranker.kinds import add_kind
+
+add_readers(readers)
+add_kind(BASELINE)

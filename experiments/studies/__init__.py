@@ -1,0 +1,1 @@
+"""Studies: questions that are no table of pipelines x test sets."""

@@ -1,0 +1,269 @@
+"""Experiments: a table of figures as a TOML file, with those that a paper printed; the table as a record.
+
+    title, source            of the table, and where the expected figures are printed
+    [indexes.NAME]           path; build: the options of linkseek build that make it
+    depth, limit, seeds      results for a question; questions of a set, evenly spread; one run for each seed
+    baseline                 the row that others are tested against (default: the first that was run)
+    [[columns]]              test_set, measures; index: where there are several; label; group: a subset
+                             of the test set; limit: for this set; fill
+    [[rows]]                 name, pipeline, group; expected: for each column a list, one number a measure
+    [words], [scales.NAME], [steps.NAME], [pipelines.NAME]: how the models of rows are made, for --train;
+                             see `experiments.tables.steps`
+
+A pipeline is a name in pipelines.toml. "{seed}" in it is replaced by each seed, and the row shows the
+mean; other words in braces are replaced by the column's `fill`, such as the set that it was trained on.
+An unknown name is a model that is still to be trained: its cells say so, and the rest of the table is
+made. A row without a pipeline shows a paper's figures only. Expected figures are in the paper's own
+units: accuracy in percent, the rest as fractions; `nan` where it prints none.
+
+[small] holds other values of the same keys for a table of the same rows on a small corpus, which has
+no expected figures.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import ConfigDict, Field, computed_field, model_serializer
+
+from linkseek.app.evaluation.measures import parse_measure
+from linkseek.app.evaluation.provenance import Provenance
+from linkseek.app.evaluation.records import Record
+from linkseek.app.evaluation.results import Comparison
+from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.base.paths import check_name
+from linkseek.indexer.base.settings import Settings, nearest, read_toml, validate
+
+
+class IndexSource(Settings):
+    """An index folder, and how it is made if it is missing; "{data}": the folder of --data."""
+
+    path: Path
+    build: list[str] = Field([])
+    cost_of_encoder: tuple[float, float] = (0.0, 0.0)
+    """minutes and megabytes that each further encoder takes: its vectors, and their runs"""
+
+
+class StepTable(Settings):
+    """A command that makes a part of a model; costs: minutes and megabytes, by scale."""
+
+    command: str
+    costs: dict[str, tuple[float, float]] = Field({})
+
+
+class Column(Settings):
+    """One test set, or a group of its questions, with the measures of its column."""
+
+    test_set: str
+    index: str = ""
+    measures: Annotated[list[str], Field(min_length=1)]
+    label: str = ""
+    group: str = ""
+    limit: Annotated[int, Field(ge=1)] | None = None
+    fill: dict[str, str] = Field({})
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def title(self) -> str:
+        """The head of the column."""
+        return self.label or self.test_set
+
+
+class Row(Settings):
+    """One method: a pipeline under the name that the paper gives it."""
+
+    model_config = ConfigDict(allow_inf_nan=True)
+
+    name: str
+    pipeline: str = ""
+    group: str = ""
+    expected: list[list[float]] = Field([])
+
+    def pipelines(self, column: Column, seeds: list[int]) -> list[str]:
+        """The pipelines of one cell: none, one, or one a seed."""
+        name = self.pipeline
+        for word, value in column.fill.items():
+            name = name.replace(f"{{{word}}}", value)
+        if "{seed}" in name:
+            return [name.replace("{seed}", str(seed)) for seed in seeds]
+        return [name] if name else []
+
+
+MAX_CELLS = 100_000
+"""Of an experiment, one for each row, column and seed."""
+
+Words = str | int | float | list[str | int | float]
+"""The values of a word."""
+
+
+class Experiment(Settings):
+    """The content of a file; see the description of the module."""
+
+    hint: ClassVar[str] = "See experiments/ for examples."
+
+    title: str
+    source: str
+    note: str = ""
+    indexes: Annotated[dict[str, IndexSource], Field(min_length=1)]
+    depth: Annotated[int, Field(ge=1)] = 100
+    limit: Annotated[int, Field(ge=1)] | None = None
+    seeds: list[int] = Field([1], min_length=1, max_length=1000)
+    baseline: str = ""
+    columns: Annotated[list[Column], Field(min_length=1)]
+    rows: Annotated[list[Row], Field(min_length=1)]
+    words: dict[str, Words] = Field({})
+    scales: dict[str, dict[str, Words]] = Field({"small": {}})
+    steps: dict[str, StepTable] = Field({})
+    pipelines: dict[str, dict[str, Any]] = Field({})
+
+    def index_of(self, column: Column) -> str:
+        """The name of the index that a column is evaluated on."""
+        return column.index or next(iter(self.indexes))
+
+    def limit_of(self, test_set: str) -> int | None:
+        """How many of a test set's questions are used: None for all."""
+        limits = [c.limit for c in self.columns if c.test_set == test_set and c.limit is not None]
+        return limits[0] if limits else self.limit
+
+    def expected(self, row: Row, column: int, measure: int) -> float | None:
+        """The paper's figure for one cell, None where it has none."""
+        figures = row.expected[column] if column < len(row.expected) else []
+        value = figures[measure] if measure < len(figures) else math.nan
+        return None if math.isnan(value) else value
+
+
+Status = Literal["done", "kept", "no pipeline", "missing", "failed", "printed only"]
+"""no pipeline: the name is unknown. missing: an index, a run, a model or data are not here."""
+
+
+class Mean(Record):
+    """A mean over questions and seeds, its interval, and the spread of the seeds' means."""
+
+    mean: float
+    low: float
+    high: float
+    queries: int
+    spread_of_seeds: float | None
+
+
+class Figure(Record):
+    """A paper's figure and the measured one; None where there is none."""
+
+    expected: float | None
+    measured: Mean | None
+
+    @model_serializer
+    def _flat(self) -> dict[str, Any]:
+        return {"expected": self.expected} | (self.measured.model_dump() if self.measured else {})
+
+
+class CellFigures(Record):
+    """One row in one column: a figure for each measure; reason: why nothing was measured."""
+
+    status: Status
+    reason: str
+    seeds: int
+    measures: dict[str, Figure]
+
+
+class RowFigures(Record):
+    """One method: a cell for each column."""
+
+    name: str
+    pipeline: str
+    group: str
+    cells: list[CellFigures]
+
+
+class ExperimentTable(Record):
+    """An experiment's results, as experiment.json holds them.
+
+    differences: for each column, every pair of the measured rows of a group, and a baseline that is in no
+    group with every row of one, compared by the mean of a row's seeds for each question and named by their
+    rows; Holm's correction is over the pairs of a group, and over those with the baseline.
+    provenance: by index.
+    """
+
+    title: str
+    source: str
+    note: str
+    indexes: dict[str, str]
+    depth: int
+    columns: list[Column]
+    rows: list[RowFigures]
+    differences: list[list[Comparison]]
+    provenance: dict[str, Provenance] = Field(default_factory=dict)
+
+    def figures(self, row: RowFigures) -> Iterator[tuple[str, Status, Figure]]:
+        """Measure, status and figure of a row, in the order of columns."""
+        for column, cell in zip(self.columns, row.cells, strict=True):
+            for measure in column.measures:
+                yield measure, cell.status, cell.measures[measure]
+
+
+def read_experiment(path: Path, *, small: bool = False) -> Experiment:
+    """An experiment from a file; small: with the values of its table [small].
+
+    Raises `UsageError` naming file and key for an unreadable file, an unknown key, a value of the
+    wrong type, an unknown measure, a number of expected figures that does not fit the columns.
+    """
+    values = read_toml(path, Experiment.hint)
+    smaller = values.pop("small", None)
+    if small:
+        if not isinstance(smaller, dict):
+            raise UsageError(f"{path}: no table [small]", "Run it without --small.")
+        values = {**values, **smaller}
+        rows = values.get("rows")
+        for row in rows if isinstance(rows, list) else []:
+            if isinstance(row, dict):
+                row.pop("expected", None)
+    experiment = validate(Experiment, values, file=path)
+    for name in experiment.indexes:
+        check_name(name, f"{path}: the index")
+    for column in experiment.columns:
+        check_name(column.test_set, f"{path}: the test set")
+    cells = len(experiment.rows) * len(experiment.columns) * len(experiment.seeds)
+    if cells > MAX_CELLS:
+        raise UsageError(
+            f"{path}: {cells:,} cells (rows x columns x seeds), expected {MAX_CELLS:,} at most",
+            "Use fewer seeds, or several files.",
+        )
+    for column in experiment.columns:
+        for measure in column.measures:
+            try:
+                parse_measure(measure)
+            except UsageError as error:
+                raise UsageError(f'{path}: column "{column.title}": {error.message}', error.hint) from None
+        if column.index not in ("", *experiment.indexes):
+            raise UsageError(
+                f'{path}: column "{column.title}": no index "{column.index}"',
+                nearest(column.index, set(experiment.indexes)),
+            )
+        if not column.index and len(experiment.indexes) > 1:
+            raise UsageError(
+                f'{path}: column "{column.title}" does not say its index',
+                f"One of: {', '.join(experiment.indexes)}.",
+            )
+    widths = [len(column.measures) for column in experiment.columns]
+    for row in experiment.rows:
+        given = [len(figures) for figures in row.expected]
+        fits = len(given) == len(widths) and all(n in (0, w) for n, w in zip(given, widths, strict=True))
+        if given and not fits:
+            raise UsageError(
+                f'{path}: row "{row.name}": expected has lists of {given} figures, the columns have {widths}',
+                "Give one list a column and one number a measure; [] or nan where there is none.",
+            )
+    names = Counter((row.group, row.name) for row in experiment.rows)
+    twice = next((name for name, count in names.items() if count > 1), None)
+    if twice:
+        raise UsageError(f'{path}: two rows are called "{twice[1]}"', "Give each row a name of its own.")
+    if experiment.baseline and experiment.baseline not in {row.name for row in experiment.rows}:
+        raise UsageError(
+            f'{path}: baseline "{experiment.baseline}" is no row',
+            nearest(experiment.baseline, {row.name for row in experiment.rows}),
+        )
+    return experiment

@@ -1,0 +1,211 @@
+"""Making what the rows of an experiment need: the plan with time and disk, then step after step."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean
+
+from experiments.tables.definition import Experiment, IndexSource
+from experiments.tables.steps import OWN_COMMANDS, Step, Steps
+from linkseek.indexer.base.errors import InputError, MachineError
+from linkseek.indexer.base.log import log_line
+from linkseek.indexer.base.paths import inside
+from linkseek.indexer.store.artifacts import read_json
+from linkseek.indexer.store.outputs import write_output, write_output_json
+
+ON_RAY = ("build", "evaluate", "mine", "mine-contrasts", "negatives")
+"""Commands of steps that can work on a Ray cluster."""
+
+_PUBLISH_ONCE = ("convert", "distill", "export", "export-reranker")
+"""Commands whose folder is complete once it exists, and which refuse one that does."""
+
+_LOG_LINES = 20
+"""Of the log of a step that fails."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRow:
+    """What is still to be made for a row, without what rows above it make. minutes, megabytes: estimates."""
+
+    name: str
+    steps: Sequence[Step]
+    shared: int
+    minutes: float
+    megabytes: float
+
+
+def plan_rows(steps: Steps, experiment: Experiment) -> list[PlannedRow]:
+    """All rows with steps. A step takes what finished ones of its pattern took, else what the file says."""
+    planned = []
+    seen: set[str] = set()
+    encoded: set[Path] = set()
+    per_encoder = next(iter(experiment.indexes.values())).cost_of_encoder
+    for row in experiment.rows:
+        own, encoders = steps.of_row(row), set(steps.encoders(row)) - encoded
+        new = [step for name, step in own.items() if name not in seen and not step.is_made]
+        costs = [*map(_cost, new), *[per_encoder] * len(encoders)]
+        minutes, megabytes = (sum(cost[i] for cost in costs) for i in range(2))
+        if own:
+            name = f"{row.group}: {row.name}" if row.group else row.name
+            planned.append(PlannedRow(name, new, len(own) - len(new), minutes, megabytes))
+        seen |= own.keys()
+        encoded |= encoders
+    return planned
+
+
+def show_plan(steps: Steps, experiment: Experiment, output: Path) -> None:
+    """Log what each row takes. Raises `MachineError` if the disk has less room than all of them need."""
+    planned = plan_rows(steps, experiment)
+    for row in planned:
+        log_line(
+            f"{row.name}: {len(row.steps)} steps, {row.shared} finished or shared with rows above; "
+            f"about {row.minutes:,.0f} min and {row.megabytes:,.0f} MB"
+        )
+    minutes, megabytes = sum(row.minutes for row in planned), sum(row.megabytes for row in planned)
+    folder = next(path for path in [output, *output.absolute().parents] if path.exists())
+    free = shutil.disk_usage(folder).free / 1e6
+    log_line(f"all rows: about {minutes / 60:,.1f} hours and {megabytes:,.0f} MB; {free:,.0f} MB are free")
+    if megabytes > free:
+        raise MachineError(
+            f"{output}: the rows need about {megabytes:,.0f} MB, {free:,.0f} MB are free",
+            "Free some space, or choose another --output.",
+        )
+
+
+def make_models(
+    steps: Steps,
+    experiment: Experiment,
+    build_index: Callable[[IndexSource], None],
+    output: Path,
+    ray: str | None = None,
+    jobs: int = 1,
+) -> Path:
+    """Run all steps that are not finished, and build the indexes; returns the pipelines' file.
+
+    Indexes that search the vectors of encoders from steps are built after these, others before: steps may
+    read them. ray, jobs: as in `make_steps`, which also says what is raised.
+    """
+    encoders = dict.fromkeys(path for row in experiment.rows for path in steps.encoders(row))
+    if not encoders:
+        _build_indexes(experiment, [], build_index, output)
+    make_steps(steps.of_rows(experiment.rows), output, ray, jobs)
+    if encoders:
+        more = [word for path in encoders for word in ("--encoder", str(path))]
+        _build_indexes(experiment, more, build_index, output)
+    return write_pipelines(steps, output)
+
+
+def write_pipelines(steps: Steps, output: Path) -> Path:
+    """Write the file of the experiment's own pipelines."""
+    pipelines = output / "pipelines.toml"
+    write_output(pipelines, steps.pipelines().encode())
+    return pipelines
+
+
+def _build_indexes(
+    experiment: Experiment, more: list[str], build_index: Callable[[IndexSource], None], output: Path
+) -> None:
+    """Build the indexes that are missing or were built with other options. more: for each of them."""
+    for name, source in experiment.indexes.items():
+        whole = source.model_copy(update={"build": [*source.build, *more]})
+        record = inside(output / "steps", name, "the index", "index.{}.json")
+        made_from = {"build": whole.build}
+        is_built = record.is_file() and read_json(record) == made_from
+        if not (is_built and (source.path / "manifest.json").exists()):
+            build_index(whole)
+            write_output_json(record, made_from)
+
+
+def make_steps(steps: Collection[Step], output: Path, ray: str | None = None, jobs: int = 1) -> None:
+    """Run the steps that are not finished, each after those that it needs.
+
+    ray: the address of a cluster for the steps that can use one. jobs: how many run at a time; if several,
+    they share the cores, and each writes to a log in OUTPUT/logs. Raises `InputError` for the first step that
+    fails, when those beside it have ended.
+    """
+    waiting = {step.name: step for step in steps if not step.is_made}
+    running: dict[Future[None], str] = {}
+    with ThreadPoolExecutor(jobs) as pool:
+        while waiting or running:
+            unfinished = waiting.keys() | set(running.values())
+            ready = [step for step in waiting.values() if unfinished.isdisjoint(step.needs)]
+            for step in ready[: jobs - len(running)]:
+                running[pool.submit(_make, step, output, ray, jobs)] = waiting.pop(step.name).name
+            for future in wait(running, return_when=FIRST_COMPLETED).done:
+                del running[future]
+                future.result()
+
+
+def _make(step: Step, output: Path, ray: str | None, jobs: int) -> None:
+    """Run a step."""
+    log = output / "logs" / f"{step.result.name}.log" if jobs > 1 else None
+    step.result.parent.mkdir(parents=True, exist_ok=True)
+    started = time.monotonic()
+    if step.words[0] in _PUBLISH_ONCE and step.result.is_dir():
+        log_line(f'the step "{step.name}" ended before that was recorded')
+    else:
+        on_ray = ["--ray", ray] if ray and step.words[0] in ON_RAY else []
+        run_step([*step.words, *on_ray], f'the step "{step.name}"', log, jobs)
+    files = step.files()
+    if not files:
+        raise InputError(f'the step "{step.name}" wrote nothing', "Give its command <> as its output.")
+    seconds = time.monotonic() - started
+    record = {
+        "pattern": step.pattern,
+        "command": shown(step.words),
+        "seconds": seconds,
+        "bytes": sum(file.stat().st_size for file in files),
+    }
+    write_output_json(step.record, record)
+    if log:
+        log_line(f'the step "{step.name}" took {seconds:,.0f} s')
+
+
+def shown(words: Sequence[str]) -> str:
+    """A command of a step as one would type it."""
+    return f"{'python -m experiments' if words[0] in OWN_COMMANDS else 'linkseek'} {shlex.join(words)}"
+
+
+def _command(words: Sequence[str]) -> list[str]:
+    """The same for a process of its own, in which no module of the working folder takes the place of ours."""
+    module = "experiments" if words[0] in OWN_COMMANDS else "linkseek"
+    return [sys.executable, "-P", "-m", module, *words]
+
+
+def run_step(words: Sequence[str], what: str, log: Path | None = None, jobs: int = 1) -> None:
+    """Run the command of a step in a process of its own, which prints among our messages, or into a log.
+
+    jobs: as many processes share the cores. Raises `InputError` if it fails; it says why itself, and the end
+    of a log is repeated.
+    """
+    log_line(shown(words))
+    environment = dict(os.environ)
+    if jobs > 1:
+        environment.setdefault("OMP_NUM_THREADS", str(max((os.cpu_count() or 1) // jobs, 1)))
+    if log:
+        log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("wb") if log else nullcontext(sys.stderr) as output:
+        done = subprocess.run(_command(words), stdout=output, stderr=output, check=False, env=environment)
+    if done.returncode:
+        for line in log.read_text("utf-8", "replace").splitlines()[-_LOG_LINES:] if log else []:
+            log_line(line)
+        raise InputError(f"{what} could not be made", "See the message above; the same command resumes.")
+
+
+def _cost(step: Step) -> tuple[float, float]:
+    """Minutes and megabytes: the mean of finished steps of the same pattern, else what the file says."""
+    records = [read_json(path) for path in step.result.parent.glob("*.step.json")]
+    records = [record for record in records if record["pattern"] == step.pattern]
+    if not records:
+        return step.minutes, step.megabytes
+    return mean(r["seconds"] / 60 for r in records), mean(r["bytes"] / 1e6 for r in records)

@@ -1,0 +1,116 @@
+"""Records of tables: experiments/records/NAME.json, which figures in docs/ rest on.
+
+A record is experiment.json without the folders of the machine. A table of docs/ names its record, and a
+column of it, in a comment above:
+
+    <!-- figures of NAME: COLUMN -->
+
+Its rows are pipelines or the names of rows, its columns measures; the record has no others. A figure is the
+record's to the last digit that it has, and so are the limits of its interval.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from experiments.tables.definition import ExperimentTable
+from linkseek.app.report import text
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.base.settings import nearest
+from linkseek.indexer.store.artifacts import read_json
+from linkseek.indexer.store.outputs import write_output_json
+
+RECORDS = Path(__file__).parents[1] / "records"
+
+_HOME = ("~/", "$HOME/")
+_FOLDERS = re.compile(r"(?<!\S)(?:~/|/)(?:[^/\s]+/)*")
+_TABLE = re.compile(r"<!-- figures of ([\w.-]+): (.+?) -->\s*\n((?:\|.*\n?)+)")
+_FIGURE = re.compile(r"(-?\d*\.?\d+)(?: \((-?\d*\.?\d+)-(-?\d*\.?\d+)\))?")
+
+
+def write_record(table: ExperimentTable, name: str) -> Path:
+    """Write experiments/records/NAME.json; returns its path."""
+    path = RECORDS / f"{name}.json"
+    write_output_json(path, without_folders(table))
+    return path
+
+
+def without_folders(table: ExperimentTable) -> dict[str, Any]:
+    """What experiment.json holds, with the names of files in the place of their paths on this machine."""
+    values = table.model_dump(mode="json")
+    values |= {key: _names(values[key]) for key in ("indexes", "provenance")}
+    for origin in values["provenance"].values():
+        origin["command"] = shlex.join(map(_argument, shlex.split(origin["command"])))
+    for row in values["rows"]:
+        for cell in row["cells"]:
+            cell["reason"] = _FOLDERS.sub("", cell["reason"])
+    return values
+
+
+def _names(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {_names(key): _names(item) for key, item in value.items()}
+    return [_names(item) for item in value] if isinstance(value, list) else _name(value)
+
+
+def _name(value: Any) -> Any:
+    is_path = isinstance(value, str) and (value.startswith(_HOME) or Path(value).is_absolute())
+    return Path(value).name if is_path else value
+
+
+def _argument(word: str) -> str:
+    option, equals, value = word.partition("=")
+    return f"{option}={_name(value)}" if equals else str(_name(word))
+
+
+class Quoted(NamedTuple):
+    """A figure of a page, as the page has it, and whether it is that of its record."""
+
+    row: str
+    measure: str
+    shown: str
+    agrees: bool
+
+
+def quoted_figures(page: str) -> Iterator[Quoted]:
+    """The figures in the tables of a page that name a record, where the record has one.
+
+    Raises `InputError` for an unknown record, or a column that it lacks.
+    """
+    for name, title, table in _TABLE.findall(page):
+        path = RECORDS / f"{name}.json"
+        if not path.is_file():
+            known = [record.stem for record in RECORDS.glob("*.json")]
+            raise InputError(f"{path}: no such record", nearest(name, known))
+        record = read_json(path)
+        titles = [column["title"] for column in record["columns"]]
+        if title not in titles:
+            raise InputError(f'the record {name} has no column "{title}"', nearest(title, titles))
+        rows = {row[key]: row["cells"][titles.index(title)] for row in record["rows"] for key in _LABELS}
+        lines = [[cell.strip(" *`") for cell in line.strip()[1:-1].split("|")] for line in table.splitlines()]
+        for label, *cells in lines[2:]:
+            for heading, shown in zip(lines[0][1:], cells, strict=False):
+                measure = heading.removesuffix(" %")
+                figure = rows[label]["measures"].get(measure, {}) if label in rows else {}
+                if "mean" in figure:
+                    yield Quoted(label, measure, shown, _agrees(shown, measure, figure))
+
+
+_LABELS = ("name", "pipeline")
+"""By which of its keys a row is named."""
+
+
+def _agrees(shown: str, measure: str, figure: dict[str, float]) -> bool:
+    scale = 100 if text.in_percent(measure) else 1
+    values = [scale * figure[key] for key in ("mean", "low", "high")]
+    match = _FIGURE.match(shown)
+    pairs = zip(match.groups(), values, strict=True) if match else []
+    return match is not None and all(
+        abs(float(number) - value) <= 0.501 * 10 ** -len(number.partition(".")[2])
+        for number, value in pairs
+        if number is not None
+    )

@@ -1,0 +1,293 @@
+"""The steps of an experiment: commands that make the models of its rows, each once.
+
+    [words]            values for words in braces; [scales.NAME] replaces some of them
+    [steps.NAME]       command: of linkseek, or pack or sweep; costs: by scale, minutes and megabytes
+    [pipelines.NAME]   an entry of pipelines.toml
+
+A NAME with words in braces stands for a table for each combination of their values; a table with fewer words
+in its name wins. In a command, <NAME> is the result of another step, <> its own, and {data} the folder of
+--data. Results are in FOLDER/NAME-KEY, where KEY is the hash of the command, the keys of the results that it
+reads, its preset in configs/ or experiments/
+and the sizes of its files of {data}: rows share what they have in common, and a
+step with other settings has another result. NAME-KEY.step.json says that a step is finished.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import glob
+import math
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from experiments.tables.definition import Experiment, Row, StepTable
+from linkseek import __main__ as linkseek
+from linkseek.indexer.base.bundled import bundled
+from linkseek.indexer.base.errors import InputError, UsageError
+from linkseek.indexer.base.paths import check_name, inside
+from linkseek.indexer.base.settings import nearest, toml_value
+from linkseek.indexer.store.artifacts import value_sha256
+
+_WORD = re.compile(r"\{(\w+)\}")
+_RESULT = re.compile(r"<([^<>]*)>")
+_FILE = re.compile(r"([\w.-]+=)?((?:\{data\}|samples/|experiments/).*)")
+"""A word of a command that is a file, or a setting that is one."""
+
+_ROOT = Path(__file__).parents[2]
+
+MAX_TABLES = 100_000
+"""Tables of steps, or of pipelines, that words in braces stand for."""
+
+OWN_COMMANDS = frozenset(("pack", "sweep"))
+"""Commands of steps that are not Linkseek's."""
+
+STEP_COMMANDS = (OWN_COMMANDS | linkseek.ALL.keys()) - {"app", "demo"}
+"""All commands but the one that does not end, and the one that runs others."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One command. pattern: its name in the file; words: of the command; result: how its files begin."""
+
+    name: str
+    pattern: str
+    words: tuple[str, ...]
+    needs: tuple[str, ...]
+    result: Path
+    minutes: float
+    megabytes: float
+
+    @property
+    def record(self) -> Path:
+        """The file that says that the step is finished."""
+        return self.result.with_name(self.result.name + ".step.json")
+
+    @property
+    def is_made(self) -> bool:
+        """Whether it is finished, and its result still there."""
+        return self.record.is_file() and bool(self.files())
+
+    def files(self) -> list[Path]:
+        """All files of its result."""
+        names = glob.escape(self.result.name) + "*"
+        paths = [path for path in self.result.parent.glob(names) if path != self.record]
+        return [file for path in paths for file in [path, *path.rglob("*")] if file.is_file()]
+
+
+class _Table(NamedTuple, Generic[T]):
+    """A table of the file under a full name: words have one value each."""
+
+    pattern: str
+    content: T
+    words: Mapping[str, str]
+
+
+class Steps:
+    """The steps and pipelines of an experiment at one scale."""
+
+    def __init__(self, experiment: Experiment, scale: str, data: Path | None, folder: Path) -> None:
+        """Raises `UsageError` for an unknown scale or word, a name that no file can have, too many tables."""
+        if scale not in experiment.scales:
+            hint = nearest(scale, experiment.scales)
+            raise UsageError(f"--scale {scale}: this experiment has no such scale", hint)
+        words = experiment.words | experiment.scales[scale] | {"seed": experiment.seeds}
+        self._values = {word: [str(v) for v in _listed(values)] for word, values in words.items()}
+        self._experiment, self._scale, self._data, self._folder = experiment, scale, data, folder
+        self._tables = self._expanded(experiment.steps)
+        self._entries = self._expanded(experiment.pipelines)
+        for names, what in ((self._tables, "the step"), (self._entries, "the pipeline")):
+            for name in names:
+                check_name(name, what)
+        self._steps: dict[str, Step] = {}
+
+    def of_row(self, row: Row) -> dict[str, Step]:
+        """The steps of a row by name, each after those that it needs, without what finished ones needed."""
+        return self._with_needs(self._named(row))
+
+    def of_rows(self, rows: Iterable[Row], patterns: Sequence[str] = ()) -> list[Step]:
+        """The steps of rows, each once, as `of_row` has them.
+
+        patterns: only steps that match one, such as "pairs-*", and those that they need. Raises `UsageError`
+        for a pattern that no step matches.
+        """
+        names = [name for row in rows for name in self._named(row)]
+        if patterns:
+            every = self._with_needs(names, of_finished=True)
+            names = []
+            for pattern in patterns:
+                matching = fnmatch.filter(every, pattern)
+                if not matching:
+                    raise UsageError(f'no step matches "{pattern}"', nearest(pattern, every))
+                names += matching
+        return [*self._with_needs(names).values()]
+
+    def _named(self, row: Row) -> list[str]:
+        """The steps that a row's pipelines name."""
+        entries = [_fill(str(entry.content), entry.words) for entry in self._entries_of(row)]
+        return _RESULT.findall(" ".join(entries))
+
+    def _with_needs(self, names: Iterable[str], *, of_finished: bool = False) -> dict[str, Step]:
+        """Steps by name, each after those that it needs. of_finished: also what finished steps needed."""
+        found: dict[str, Step] = {}
+
+        def add(name: str) -> None:
+            step = self.step(name)
+            if name not in found and (of_finished or not step.is_made):
+                for need in step.needs:
+                    add(need)
+            found.setdefault(name, step)
+
+        for name in names:
+            add(name)
+        return found
+
+    def encoders(self, row: Row) -> list[Path]:
+        """The encoders whose vectors a row searches."""
+        values = [_fill(str(e.content.get("encoder", "")), e.words) for e in self._entries_of(row)]
+        return list(dict.fromkeys(self.step(name).result for name in _RESULT.findall(" ".join(values))))
+
+    def pipelines(self) -> str:
+        """The entries of all rows, as a file for --pipelines-file; an encoder has its folder's name."""
+        tables = {}
+        for row in self._experiment.rows:
+            for name, entry in self._named_entries(self._pipelines_of(row)):
+                lines = [f"[{toml_value(name)}]"]
+                for key, value in entry.content.items():
+                    if isinstance(value, str):
+                        value = self._placed(_fill(value, entry.words), short=key == "encoder")
+                    lines.append(f"{key} = {toml_value(value)}")
+                tables[name] = "\n".join([*lines, ""])
+        return "\n".join(tables.values())
+
+    def step(self, name: str) -> Step:
+        """A step by its full name. Raises `UsageError` for an unknown one."""
+        if name not in self._steps:
+            if name not in self._tables:
+                raise UsageError(f'no step "{name}", or it needs itself', nearest(name, self._tables))
+            self._steps[name] = self._resolved(name, self._tables.pop(name))
+        return self._steps[name]
+
+    def _resolved(self, name: str, table: _Table[StepTable]) -> Step:
+        words = _words_of(name, _fill(table.content.command, table.words))
+        needs = tuple(dict.fromkeys(need for word in words for need in _RESULT.findall(word) if need))
+        made_from = [self._placed(word, short=True) for word in words]
+        key = value_sha256([made_from, [self._input(word) for word in words]])[:8]
+        result = inside(self._folder, name, "the step", f"{{}}-{key}")
+        files = [self._file(word) for word in words]
+        placed = [
+            f"{file[0]}{file[1]}" if file else self._placed(word, own=result)
+            for word, file in zip(words, files, strict=True)
+        ]
+        minutes, megabytes = table.content.costs.get(self._scale, (0.0, 0.0))
+        return Step(name, table.pattern, tuple(placed), needs, result, minutes, megabytes)
+
+    def _placed(self, text: str, *, own: Path | None = None, short: bool = False) -> str:
+        """A text with the paths of results, or with their names alone."""
+
+        def place(found: re.Match[str]) -> str:
+            path = self.step(found[1]).result if found[1] else own
+            return "" if path is None else path.name if short else str(path.absolute())
+
+        return _RESULT.sub(place, text)
+
+    def _file(self, word: str) -> tuple[str, Path] | None:
+        """A word that names a file: what stands before the name, and its path. None for another word."""
+        named = _FILE.fullmatch(word)
+        if not named:
+            return None
+        key, name = named[1] or "", named[2]
+        if name.startswith("samples/"):
+            return key, bundled(name)
+        if name.startswith("experiments/"):
+            return key, _ROOT / name
+        if self._data is None:
+            raise InputError(f"{name}: no folder with data", "Say where: --data DIR, or LINKSEEK_DATA.")
+        path = Path(name.replace("{data}", str(self._data.absolute())))
+        if not path.exists():
+            raise InputError(f"{path}: no such file", "A step of this experiment reads it.")
+        return key, path
+
+    def _input(self, word: str) -> str | int | None:
+        """The size of a file of data, or what a preset holds; None for all other words."""
+        if word.startswith("experiments/"):
+            return (_ROOT / word).read_text("utf-8")
+        if file := self._file(word):
+            return file[1].stat().st_size if file[1].is_file() else None
+        preset = bundled(f"configs/{word}.toml")
+        return preset.read_text("utf-8") if re.fullmatch(r"[\w-]+", word) and preset.is_file() else None
+
+    def _pipelines_of(self, row: Row) -> list[str]:
+        columns = self._experiment.columns
+        return [name for column in columns for name in row.pipelines(column, self._experiment.seeds)]
+
+    def _entries_of(self, row: Row) -> list[_Table[dict[str, Any]]]:
+        return [entry for _, entry in self._named_entries(self._pipelines_of(row))]
+
+    def _named_entries(self, names: Iterable[str]) -> Iterator[tuple[str, _Table[dict[str, Any]]]]:
+        """The entries of pipelines that the experiment makes, and of their members, each once."""
+        waiting, seen = list(names)[::-1], set[str]()
+        while waiting:
+            name = waiting.pop()
+            if name in self._entries and name not in seen:
+                seen.add(name)
+                entry = self._entries[name]
+                yield name, entry
+                members = [_fill(str(m), entry.words) for m in _listed(entry.content.get("of", []))]
+                waiting += members[::-1]
+
+    def _expanded(self, tables: Mapping[str, T]) -> dict[str, _Table[T]]:
+        """Tables by their full names, with the values of all words that have only one there."""
+        single = {word: values[0] for word, values in self._values.items() if len(values) == 1}
+        expanded: dict[str, _Table[T]] = {}
+        for pattern in sorted(tables, key=lambda name: -len(_WORD.findall(name))):
+            names = list(dict.fromkeys(_WORD.findall(pattern)))
+            unknown = next((name for name in names if name not in self._values), None)
+            if unknown:
+                raise UsageError(f"[{pattern}]: no word {{{unknown}}}", nearest(unknown, self._values))
+            count = len(expanded) + math.prod(len(self._values[name]) for name in names)
+            if count > MAX_TABLES:
+                raise UsageError(
+                    f"[{pattern}]: its words have {count:,} combinations with those of tables before it, and "
+                    f"an experiment can have {MAX_TABLES:,}",
+                    "Give its words fewer values, or use fewer words in the name.",
+                )
+            for values in product(*(self._values[name] for name in names)):
+                words = single | dict(zip(names, values, strict=True))
+                expanded[_fill(pattern, words)] = _Table(pattern, tables[pattern], words)
+        return expanded
+
+
+def _words_of(step: str, command: str) -> list[str]:
+    """The words of a step's command. Raises `UsageError` unless it is one that makes a result, and ends."""
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        message = f'the step "{step}": its command cannot be split into words ({error}): {command}'
+        raise UsageError(message, "Close each quotation, and write a backslash twice.") from None
+    word = words[0] if words else ""
+    if word not in STEP_COMMANDS:
+        message = f'the step "{step}": "{word}" is not a command for steps'
+        raise UsageError(message, nearest(word, STEP_COMMANDS))
+    return words
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _fill(text: str, words: Mapping[str, str]) -> str:
+    """A text with its words replaced. Raises `UsageError` for a word without one value."""
+
+    def value(found: re.Match[str]) -> str:
+        if found[1] != "data" and found[1] not in words:
+            raise UsageError(f"{text}: no single value for {{{found[1]}}}", nearest(found[1], words))
+        return words.get(found[1], found[0])
+
+    return _WORD.sub(value, text)

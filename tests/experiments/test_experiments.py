@@ -1,0 +1,542 @@
+"""Experiments: their files, their cells, and the table that comes out."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from command import ROOT, run
+
+from experiments.tables.cells import Cell, run_experiment
+from experiments.tables.command import main
+from experiments.tables.definition import ExperimentTable, read_experiment
+from experiments.tables.document import console_table, reasons, table_document
+from linkseek.app.evaluation.measures import parse_measure
+from linkseek.app.pipelines import Pipelines, read_pipelines
+from linkseek.app.report import write_report
+from linkseek.app.report.render import markdown_page
+from linkseek.app.testsets import LoadedTestSet, all_test_sets
+from linkseek.indexer.base.errors import InputError, UsageError
+from linkseek.retriever.ranking import Query
+
+FILES = sorted((ROOT / "experiments").glob("*.toml"))
+# Questions asked on another corpus than their own, or indexes without vectors.
+OWN = {
+    "answers",
+    "baselines",
+    "best",
+    "folds",
+    "hlp-bert",
+    "hlp-gpu",
+    "hlp-minilm",
+    "hlp-static",
+    "rerankers",
+    "rerankers-gpu",
+    "together",
+    "wikispeedia",
+    "windows",
+}
+
+TOML = """
+title = "A | table"
+source = "A paper, table 1"
+depth = 5
+seeds = [1, 2]
+baseline = "seeds"
+
+[indexes.tiny]
+path = "nowhere"
+
+[[columns]]
+test_set = "rivers"
+label = "Rivers"
+measures = ["accuracy@1", "nDCG@5"]
+fill = { kind = "25" }
+
+[[columns]]
+test_set = "rivers"
+group = "long"
+measures = ["accuracy@1"]
+fill = { kind = "25" }
+
+[[rows]]
+group = "words"
+name = "BM25"
+pipeline = "bm{kind}"
+expected = [[50.0, 0.4472], [nan]]
+
+[[rows]]
+group = "models"
+name = "of tomorrow"
+pipeline = "future"
+expected = [[99.9, nan], []]
+
+[[rows]]
+group = "models"
+name = "seeds"
+pipeline = "seed{seed}"
+
+[[rows]]
+name = "of others"
+expected = [[12.0, nan], []]
+"""
+
+RIVERS = LoadedTestSet(
+    name="rivers",
+    queries=[
+        Query("q1", "capital of France", ("Seine",)),
+        Query("q2", "volcano erupted last in what year", ("1944",)),
+        Query("q3", "gravel and visitors", ("nothing holds this",)),
+    ],
+    qrels={"q1": {"Paris": 1}, "q2": {"Naples": 1}, "q3": {"Seine": 1}},
+    answer_kind="tokens",
+    groups={"long": ("q2",)},
+    measures=(),
+    origin={},
+)
+
+
+@pytest.fixture
+def write(tmp_path: Path):
+    def write(text: str = TOML) -> Path:
+        path = tmp_path / "e.toml"
+        path.write_text(text, "utf-8")
+        return path
+
+    return write
+
+
+@pytest.fixture
+def pipelines(make_pipelines) -> Pipelines:
+    """The small index's, and two that differ by their seed."""
+    return make_pipelines('[seed1]\nsearcher = "bm25"\nb = 0.9\n[seed2]\nsearcher = "query-likelihood"\n')
+
+
+def tables(path: Path, pipelines: Pipelines, output: Path, cells: list[Cell]) -> ExperimentTable:
+    return run_experiment(
+        read_experiment(path), lambda n: pipelines, lambda n: RIVERS, output, cells.append, write_report
+    )
+
+
+def markdown_of(table: ExperimentTable) -> str:
+    return markdown_page(table_document(table))
+
+
+def test_figures_beside_what_was_printed(write, pipelines, tmp_path) -> None:
+    cells: list[Cell] = []
+    table = tables(write(), pipelines, tmp_path / "out", cells)
+    assert [(cell.pipeline, cell.status) for cell in cells] == [
+        ("bm25", "done"), ("future", "no pipeline"), ("seed1", "done"), ("seed2", "done"),
+    ]  # fmt: skip
+    bm25, future, seeds, others = table.rows
+    figure = bm25.cells[0].measures["accuracy@1"]
+    assert (
+        figure.measured.mean == pytest.approx(2 / 3)
+        and figure.measured.queries == 3
+        and figure.expected == 50.0
+    )
+    long = bm25.cells[1].measures["accuracy@1"]
+    assert (long.measured.mean, long.measured.queries, long.expected) == (1.0, 1, None)
+    assert future.cells[0].status == "no pipeline"
+    assert future.cells[0].measures["accuracy@1"].measured is None
+    assert seeds.cells[0].seeds == 2
+    assert seeds.cells[0].measures["accuracy@1"].measured.spread_of_seeds is not None
+    assert others.cells[0].status == "printed only"
+    results = json.loads((tmp_path / "out" / "rivers" / "results.json").read_text())
+    assert set(results["pipelines"]) == {"bm25", "seed1", "seed2"}
+    assert results["baseline"] == "seed1" and results["test_set"]["name"] == "rivers"
+    assert "seed2" in (tmp_path / "out" / "rivers" / "report.html").read_text()
+
+
+def test_rows_of_a_group_are_compared_by_the_means_of_their_seeds(write, pipelines, tmp_path) -> None:
+    rows = """[[rows]]
+group = "models"
+name = "second"
+pipeline = "seed2"
+
+[[rows]]
+group = "models"
+name = "unknown"
+pipeline = "future"
+"""
+    table = tables(write(TOML + rows), pipelines, tmp_path / "out", [])
+    measured = json.loads((tmp_path / "out" / "rivers" / "results.json").read_text())["pipelines"]
+    for column, differences in zip(table.columns, table.differences, strict=True):
+        assert [(d.measure, d.a, d.b) for d in differences] == [
+            (m, "seeds", "second") for m in column.measures
+        ]
+        for pair in differences:
+            values = {
+                name: measured[name]["measures"][pair.measure]["per_query"] for name in ("seed1", "seed2")
+            }
+            asked = RIVERS.groups.get(column.group, values["seed1"])
+            means = [values["seed2"][q] - (values["seed1"][q] + values["seed2"][q]) / 2 for q in asked]
+            assert pair.difference == pytest.approx(np.mean(means)) and pair.queries == len(means)
+            assert pair.p_randomisation_holm == pair.p_randomisation  # one pair in the group
+    page = markdown_of(table)
+    assert "## Differences: Rivers" in page and "| `second` | `seeds` |" in page
+
+
+def test_a_baseline_outside_of_groups_is_compared_with_every_row_of_one(write, pipelines, tmp_path) -> None:
+    rows = """[[rows]]
+name = "alone"
+pipeline = "seed2"
+
+[[rows]]
+name = "another"
+pipeline = "seed1"
+"""
+    text = (TOML + rows).replace('baseline = "seeds"', 'baseline = "alone"')
+    table = tables(write(text), pipelines, tmp_path / "out", [])
+    alone = [("alone", "another")]  # without a group: a group of their own
+    for column, differences in zip(table.columns, table.differences, strict=True):
+        of_rows = [("alone", "BM25"), ("alone", "seeds")]
+        expected = [(m, *pair) for pairs in (alone, of_rows) for m in column.measures for pair in pairs]
+        assert [(d.measure, d.a, d.b) for d in differences] == expected
+        first = differences[len(column.measures)]
+        second = differences[len(column.measures) + 1]
+        smaller = min(first.p_randomisation, second.p_randomisation)
+        least = min(first.p_randomisation_holm, second.p_randomisation_holm)
+        assert least == pytest.approx(min(1, 2 * smaller))  # two rows
+
+
+def test_rows_of_one_name_in_several_groups_are_all_compared_with_the_baseline(
+    write, pipelines, tmp_path
+) -> None:
+    text = TOML.replace('name = "seeds"', 'name = "BM25"').replace('baseline = "seeds"', 'baseline = "alone"')
+    rows = '[[rows]]\nname = "alone"\npipeline = "seed2"\n'
+    table = tables(write(text + rows), pipelines, tmp_path / "out", [])
+    named = {(d.a, d.b) for differences in table.differences for d in differences}
+    assert named == {("alone", "words: BM25"), ("alone", "models: BM25")}
+
+
+def test_the_json_of_the_table(write, pipelines, tmp_path) -> None:
+    table = tables(write(), pipelines, tmp_path / "out", []).model_dump(mode="json")
+    assert [column["title"] for column in table["columns"]] == ["Rivers", "rivers"]
+    bm25, future, _, _ = table["rows"]
+    figure = bm25["cells"][0]["measures"]["accuracy@1"]
+    assert list(figure) == ["expected", "mean", "low", "high", "queries", "spread_of_seeds"]
+    assert future["cells"][0]["measures"]["accuracy@1"] == {"expected": 99.9}
+
+
+def test_a_seeded_row_is_the_mean_of_its_seeds(write, pipelines, tmp_path) -> None:
+    output = tmp_path / "out"
+    table = tables(write(), pipelines, output, [])
+    results = json.loads((output / "rivers" / "results.json").read_text())["pipelines"]
+    means = [results[name]["measures"]["nDCG@5"]["mean"] for name in ("seed1", "seed2")]
+    figure = table.rows[2].cells[0].measures["nDCG@5"]
+    assert figure.measured.mean == pytest.approx(np.mean(means))
+    assert figure.measured.spread_of_seeds == pytest.approx(np.std(means, ddof=1))
+
+
+def test_the_table_for_people(write, pipelines, tmp_path) -> None:
+    table = tables(write(), pipelines, tmp_path / "out", [])
+    text = markdown_of(table)
+    assert "# A \\| table" in text
+    rivers, long = text.split("## Rivers")[1].split("## rivers")
+    rows = {line.split(" | ")[1]: line.split(" | ")[2:] for line in rivers.splitlines() if " | " in line}
+    assert rows["BM25"][0].startswith("66.7 ") and "paper: 50.0" in rows["BM25"][0]
+    assert rows["BM25"][1].startswith("1.000") and "paper: .4472" in rows["BM25"][1]
+    assert rows["of tomorrow"][0].startswith("no pipeline") and "paper: 99.9" in rows["of tomorrow"][0]
+    assert rows["of others"][0].startswith("- ") and "paper: 12.0" in rows["of others"][0]
+    (row,) = (line for line in long.splitlines() if " BM25 " in line)
+    assert "100.0" in row and "paper" not in row
+    [why] = reasons(table)
+    assert why.startswith("no pipeline: ") and "--pipelines-file" in why and why.endswith("(of tomorrow)")
+    assert why in text
+    assert console_table(table).row_count == 7  # four rows under three headings
+
+
+def test_finished_cells_are_kept(write, pipelines, tmp_path, monkeypatch) -> None:
+    output, path = tmp_path / "out", write()
+    first = tables(path, pipelines, output, [])
+    runs = {p: p.stat().st_mtime_ns for p in output.rglob("*.trec")}
+    assert len(runs) == 3
+    monkeypatch.setattr("experiments.tables.cells.search", lambda *a: pytest.fail("it was made again"))
+    cells: list[Cell] = []
+    second = tables(path, pipelines, output, cells)
+    assert [cell.status for cell in cells] == ["kept", "no pipeline", "kept", "kept"]
+    assert {p: p.stat().st_mtime_ns for p in output.rglob("*.trec")} == runs
+    figures = [[cell.measures for cell in row.cells] for row in first.rows]
+    assert figures == [[cell.measures for cell in row.cells] for row in second.rows]
+
+
+@pytest.mark.parametrize("damage", ["no run", "no note", "depth", "entry"])
+def test_a_cell_that_was_made_from_something_else_is_made_again(
+    write, make_pipelines, pipelines, tmp_path, damage
+) -> None:
+    output = tmp_path / "out"
+    tables(write(), pipelines, output, [])
+    path = output / "rivers" / "runs" / "bm25.trec"
+    text = TOML
+    if damage == "no run":
+        path.unlink()
+    elif damage == "no note":
+        path.with_suffix(".json").unlink()
+    elif damage == "depth":
+        text = TOML.replace("depth = 5", "depth = 6")
+    else:
+        pipelines = make_pipelines('[bm25]\nsearcher = "bm25"\nk1 = 2.0\n')
+    cells: list[Cell] = []
+    tables(write(text), pipelines, output, cells)
+    assert cells[0].pipeline == "bm25" and cells[0].status == "done"
+
+
+@pytest.mark.parametrize(("part", "status"), [("dense/another", "kept"), ("bm25", "done")])
+def test_vectors_of_other_encoders_may_be_added_to_the_index(
+    write, pipelines, tmp_path, part, status
+) -> None:
+    tables(write(), pipelines, tmp_path / "out", [])
+    pipelines.index.parts[part] = {**pipelines.index.parts.get(part, {}), "new": True}
+    cells: list[Cell] = []
+    tables(write(), pipelines, tmp_path / "out", cells)
+    assert cells[0].pipeline == "bm25" and cells[0].status == status
+
+
+def test_a_corpus_that_was_copied_makes_no_cell_again(write, pipelines, tmp_path) -> None:
+    """Its new date is in the fingerprint of a part that is built again, with the same content."""
+    tables(write(), pipelines, tmp_path / "out", [])
+    part = pipelines.index.parts["documents"]
+    pipelines.index.parts["documents"] = {**part, "fingerprint": {**part["fingerprint"], "modified_ns": 1}}
+    cells: list[Cell] = []
+    tables(write(), pipelines, tmp_path / "out", cells)
+    assert cells[0].pipeline == "bm25" and cells[0].status == "kept"
+
+
+@pytest.mark.parametrize("file", ["bm25.trec", "bm25.json"])
+def test_a_cell_that_the_user_changed_is_kept(write, pipelines, tmp_path, file) -> None:
+    tables(write(), pipelines, tmp_path / "out", [])
+    path = tmp_path / "out" / "rivers" / "runs" / file
+    path.write_text("mine")
+    with pytest.raises(UsageError, match="it was changed since"):
+        tables(write(), pipelines, tmp_path / "out", [])
+    assert path.read_text() == "mine"
+
+
+def test_a_run_of_another_system_is_a_row_like_any_other(write, make_pipelines, pipelines, tmp_path) -> None:
+    tables(write(), pipelines, tmp_path / "first", [])
+    run_file = tmp_path / "theirs.trec"
+    found = (tmp_path / "first" / "rivers" / "runs" / "seed2.trec").read_text()
+    run_file.write_text(found)
+    entries = f'[future]\nrun = "{run_file}"\n[seed1]\nsearcher = "bm25"\n[seed2]\nsearcher = "bm25"\n'
+    cells: list[Cell] = []
+    for expected in ("done", "kept"):
+        tables(write(), make_pipelines(entries), tmp_path / "out", cells)
+        assert [c.status for c in cells if c.pipeline == "future"][-1] == expected
+    run_file.write_text("\n".join(found.splitlines()[:-1]) + "\n")
+    tables(write(), make_pipelines(entries), tmp_path / "out", cells)
+    assert [c.status for c in cells if c.pipeline == "future"][-1] == "done"
+
+
+def test_a_limit_of_the_file_and_one_of_a_column(write, pipelines, tmp_path) -> None:
+    """Questions are taken from all over the set, which may be sorted by article."""
+    text = TOML.replace("depth = 5", "depth = 5\nlimit = 1")
+    for limit, asked in (("", ["q1"]), ("limit = 2\n", ["q1", "q2"]), ("limit = 9\n", ["q1", "q2", "q3"])):
+        path = write(text.replace('label = "Rivers"\n', f'label = "Rivers"\n{limit}'))
+        table = tables(path, pipelines, tmp_path / "out", [])
+        run = (tmp_path / "out" / "rivers" / "runs" / "bm25.trec").read_text()
+        assert list(dict.fromkeys(line.split()[0] for line in run.splitlines())) == asked
+        (caption,) = {part for part in markdown_of(table).splitlines() if "at most" in part}
+        assert f"at most {limit[8] if limit else 1} questions of Rivers" in caption
+        long = table.rows[0].cells[1]
+        assert (
+            long.status == "missing" if len(asked) == 1 else long.measures["accuracy@1"].measured.queries == 1
+        )
+
+
+def test_an_interrupted_experiment_goes_on(write, pipelines, tmp_path) -> None:
+    def interrupt(cell: Cell) -> None:
+        if cell.pipeline == "future":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_experiment(
+            read_experiment(write()), lambda n: pipelines, lambda n: RIVERS, tmp_path / "out", interrupt
+        )
+    cells: list[Cell] = []
+    tables(write(), pipelines, tmp_path / "out", cells)
+    assert [cell.status for cell in cells] == ["kept", "no pipeline", "done", "done"]
+
+
+def test_a_test_set_or_an_index_that_is_not_here(write, pipelines, tmp_path) -> None:
+    def nothing(name: str) -> Any:
+        raise InputError(f"{name}: not found", "Get it.")
+
+    experiment = read_experiment(write())
+    for open_index, open_set in ((lambda n: pipelines, nothing), (nothing, lambda n: RIVERS)):
+        table = run_experiment(experiment, open_index, open_set, tmp_path / "out")
+        assert {cell.status for cell in table.rows[0].cells} == {"missing"}
+        assert "missing" in markdown_of(table)
+
+
+def test_a_cell_that_fails_holds_nothing_up(write, pipelines, tmp_path, monkeypatch) -> None:
+    whole = pipelines.open
+
+    def fail(name: str) -> Any:
+        if name == "bm25":
+            raise InputError("it is broken", "Mend it.")
+        return whole(name)
+
+    monkeypatch.setattr(pipelines, "open", fail)
+    cells: list[Cell] = []
+    table = tables(write(), pipelines, tmp_path / "out", cells)
+    assert [cell.status for cell in cells] == ["failed", "no pipeline", "done", "done"]
+    assert "it is broken" in table.rows[0].cells[0].reason
+
+
+def test_a_pipeline_whose_part_the_index_lacks(write, make_pipelines, tmp_path) -> None:
+    pipelines = make_pipelines('[future]\nsearcher = "dense"\nencoder = "other"\n')
+    cells: list[Cell] = []
+    tables(write(), pipelines, tmp_path / "out", cells)
+    assert next(c for c in cells if c.pipeline == "future").status == "missing"
+
+
+def test_a_group_that_the_test_set_lacks(write, pipelines, tmp_path) -> None:
+    table = tables(write(TOML.replace('"long"', '"short"')), pipelines, tmp_path / "out", [])
+    assert table.rows[0].cells[1].status == "missing"
+    assert 'no group "short"' in table.rows[0].cells[1].reason
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("title =", "titel =", 'unknown key "titel"'),
+        ("group = \"words\"", "gruop = 1", 'unknown key "gruop" in [rows.1]'),
+        ('label = "Rivers"', 'lable = "R"', 'unknown key "lable" in [columns.1]'),
+        ('path = "nowhere"', 'path = 3', "indexes.tiny.path"),
+        ('"nDCG@5"', '"nDCG@"', 'column "Rivers"'),
+        ("[[50.0, 0.4472], [nan]]", "[[50.0], [nan]]", 'row "BM25": expected has lists of [1, 1]'),
+        ("[[99.9, nan], []]", "[[99.9, nan]]", 'row "of tomorrow"'),
+        ('name = "seeds"', 'name = "of tomorrow"', "two rows are called"),
+        ('baseline = "seeds"', 'baseline = "Bm25"', 'baseline "Bm25" is no row'),
+        ("depth = 5", "depth = 0", "depth"),
+        ("depth = 5", "depth = ", "not TOML"),
+        ('test_set = "rivers"\nlabel', 'index = "huge"\ntest_set = "rivers"\nlabel', 'no index "huge"'),
+    ],
+)  # fmt: skip
+def test_a_bad_file(write, old: str, new: str, message: str) -> None:
+    assert old in TOML
+    path = write(TOML.replace(old, new, 1))
+    with pytest.raises(UsageError) as caught:
+        read_experiment(path)
+    assert str(path) in caught.value.message and message in caught.value.message
+    assert caught.value.hint
+
+
+def test_no_small_variant(write) -> None:
+    with pytest.raises(UsageError, match=r"no table \[small\]"):
+        read_experiment(write(), small=True)
+
+
+# --- the files of experiments/ -------------------------------------------------------------------
+
+
+def test_a_file_for_each_table_of_the_papers() -> None:
+    names = {path.stem for path in FILES}
+    assert {f"hlp-{n}" for n in (1, 2, 3, 4, 5, 7)} <= names
+    assert {f"harp-{n}" for n in (2, 3, 4)} | {f"prop-{n}" for n in (2, 3, 4, 5)} <= names
+    assert {"harp-figure-4", "prop-figure-2"} <= names
+    assert {"php-3", "php-5", "php-figure-4", "php-figure-5", "php-figure-6"} <= names
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_the_file_is_whole(path: Path) -> None:
+    for small in (False, True):
+        experiment = read_experiment(path, small=small)
+        for column in experiment.columns:
+            test_set = all_test_sets()[column.test_set]
+            assert not column.group or column.group in test_set.groups
+            assert all(m.cutoff is None or m.cutoff <= experiment.depth
+                       for m in map(parse_measure, column.measures))  # fmt: skip
+            source = experiment.indexes[experiment.index_of(column)]
+            if path.stem in OWN:
+                continue
+            assert source.path == Path("index", test_set.corpus.index)
+            if source.build:
+                assert test_set.corpus.file.removeprefix("$LINKSEEK_DATA/") in source.build[1]
+    for row in read_experiment(path).rows:
+        assert row.pipeline or row.expected
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "column", "figures"),
+    [
+        ("hlp-1", "HLP", 0, [51.2, 70.2, 82.0]),
+        ("hlp-1", "BM25", 2, [42.6, 62.8, 76.8]),
+        ("hlp-2", "WLP", 1, [51.4, 66.9, 79.2]),
+        ("hlp-3", "Co-mention, one negative", 1, [63.2, 75.8, 83.7]),
+        ("hlp-4", "HLP (dual-link)", 0, [46.0, 56.9]),
+        ("hlp-5", "HLP", 1, [94.4, 98.5, 99.5]),
+        ("hlp-7", "HLP, overlap negatives", 0, [49.7, 67.8, 80.3]),
+        ("harp-2", "HARP", 3, [0.5337, 0.6562]),
+        ("harp-4", "HARP without RQP", 0, [0.4361, 0.4278]),
+        ("php-3", "PHP", 0, [0.4601, 0.4526]),
+        ("php-5", "SHP alone", 1, [0.4114, 0.4066]),
+        ("prop-2", "PROP-Wikipedia", 0, [0.502, 0.421]),
+        ("prop-4", "with", 2, [0.531]),
+        ("prop-5", "random words", 4, [0.252]),
+    ],
+)
+def test_figures_as_the_papers_print_them(name: str, row: str, column: int, figures: list[float]) -> None:
+    experiment = read_experiment(ROOT / "experiments" / f"{name}.toml")
+    found = next(r for r in experiment.rows if r.name == row)
+    assert found.expected[column] == figures
+
+
+def test_the_entries_that_the_page_shows_are_those_of_rows(tmp_path) -> None:
+    """docs/evaluation.md: pipelines under the names that the files of experiments/ ask for."""
+    page = (ROOT / "docs" / "evaluation.md").read_text("utf-8")
+    (entries,) = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    path = tmp_path / "mine.toml"
+    path.write_text(entries, "utf-8")
+    asked = {
+        name
+        for experiment in map(read_experiment, FILES)
+        for row in experiment.rows
+        for column in experiment.columns
+        for name in row.pipelines(column, experiment.seeds)
+    }
+    mine = read_pipelines(path).keys() - read_pipelines().keys()
+    assert mine - asked == {"ance-top100"}  # the candidates
+    assert len(mine) == 5
+
+
+# --- the command ---------------------------------------------------------------------------------
+
+
+def test_the_command_without_its_index(write, tmp_path) -> None:
+    path = write(TOML.replace('"rivers"', '"sample"').replace('group = "long"\n', ""))
+    done = run(str(path), "--output", tmp_path / "out", cwd=tmp_path, package="experiments")
+    assert done.returncode == InputError.exit_code
+    assert "no cell could be measured" in done.stderr and "Traceback" not in done.stderr
+    assert "nowhere: no index here" in done.stdout
+    assert (tmp_path / "out" / "table.html").exists()
+
+
+def test_pipelines_of_a_file_without_steps_are_there_without_training(
+    write, make_pipelines, monkeypatch, tmp_path, capsys
+) -> None:
+    monkeypatch.setattr("experiments.tables.command.open_test_set", lambda name, **options: RIVERS)
+    own = '[pipelines."seed{seed}"]\nsearcher = "bm25"\nb = 0.9\n'
+    path, index = write(TOML + own), make_pipelines().index.path
+    main([str(path), "--index", str(index), "--output", str(tmp_path / "out")])
+    rows = json.loads((tmp_path / "out" / "experiment.json").read_text())["rows"]
+    assert [row["cells"][0]["status"] for row in rows] == ["done", "no pipeline", "done", "printed only"]
+
+    mine = tmp_path / "mine.toml"
+    mine.write_text('[future]\nsearcher = "bm25"\n')
+    main([str(path), "--index", str(index), "--output", str(tmp_path / "out"), "--pipelines-file", str(mine)])
+    rows = json.loads((tmp_path / "out" / "experiment.json").read_text())["rows"]
+    assert [row["cells"][0]["status"] for row in rows] == ["kept", "done", "no pipeline", "printed only"]
+
+
+def test_the_command_says_what_is_wrong(write, tmp_path) -> None:
+    done = run(str(tmp_path / "none.toml"), package="experiments")
+    assert done.returncode == UsageError.exit_code and "none.toml" in done.stderr
+    done = run(str(write(TOML.replace("title =", "titel ="))), package="experiments")
+    assert done.returncode == UsageError.exit_code and "Did you mean title?" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,30 @@
+"""python -m experiments neighbours: its table, of an index that is really built."""
+
+from __future__ import annotations
+
+from fake_encoder import FakeEncoder
+from tiny_corpus import write_jsonl
+
+from experiments.studies import neighbours as script
+from linkseek.indexer.building.builder import build_index
+from linkseek.indexer.building.plan import Plan
+from tests.experiments.test_links_field import ROWS
+
+
+def test_the_table(tmp_path, monkeypatch, capsys):
+    """BM25 finds Paris by "muddy", with a budget of 1 nothing else, with 8 the Seine that it links to."""
+    plan = Plan(write_jsonl(tmp_path / "docs.jsonl", ROWS), encoders=["fake"])
+    build_index(tmp_path / "index", plan, lambda name, title: FakeEncoder(name, title=title))
+    monkeypatch.setattr(script, "open_biencoder", lambda location: FakeEncoder(location))
+    questions = tmp_path / "q.jsonl"
+    questions.write_text('{"id": "1", "question": "muddy water", "answers": ["It is long"]}\n')
+    index = ["--index", str(tmp_path / "index"), "--encoder", "fake"]
+    script.main([*index, "--queries", str(questions), "--budget", "1", "8"])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == "| q, 1 | @1 | @5 | @20 |"
+    assert [line.split(" |")[0] for line in lines[3:9]] == [
+        f"| {budget}, {kind}" for budget in (1, 8) for kind in script.KINDS
+    ]
+    at_20 = [line.split("|")[-2].strip() for line in lines[3:9]]
+    assert at_20 == ["0.0", "0.0", "0.0", "0.0", "100.0", at_20[5]]
+    assert lines[-2].startswith("| 1, links - bm25 |") and lines[-1].startswith("| 8, links - bm25 |")

@@ -1,0 +1,346 @@
+"""Packings from miniature originals in their publishers' formats, and back to those formats."""
+
+import gzip
+import io
+import tarfile
+import zipfile
+
+import orjson
+import pytest
+import zstandard
+
+from experiments.packing.collections import MAKERS
+from experiments.packing.command import all_packings, documents_sha256, main, write_files
+from experiments.packing.originals import Originals
+from experiments.packing.wikispeedia import article_text, place_links
+from linkseek.app.testsets import open_test_set
+from linkseek.indexer.base.errors import InputError, UsageError
+
+
+@pytest.fixture
+def originals(tmp_path):
+    """Write files, given by name, and return the places to look for them."""
+
+    def write(files):
+        for name, content in files.items():
+            path = tmp_path / "originals" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if not isinstance(content, bytes):
+                content = content.encode() if isinstance(content, str) else orjson.dumps(content)
+            path.write_bytes(gzip.compress(content) if name.endswith((".tsv.gz", ".jsonl.gz")) else content)
+        return [tmp_path / "originals"]
+
+    return write
+
+
+def make(name, places):
+    return MAKERS[name](Originals(places, all_packings()[name].originals))
+
+
+def ids(rows):
+    return [row["id"] for row in rows]
+
+
+def archive(files):
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as tar:
+        for name, text in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(text.encode())
+            tar.addfile(info, io.BytesIO(text.encode()))
+    return packed.getvalue()
+
+
+def squad_article(title, *paragraphs):
+    return {
+        "title": title,
+        "paragraphs": [
+            {
+                "context": text,
+                "qas": [
+                    {
+                        "id": id_,
+                        "question": question,
+                        "answers": [{"text": a, "answer_start": 0} for a in answers],
+                    }
+                    for id_, question, answers in questions
+                ],
+            }
+            for text, questions in paragraphs
+        ],
+    }
+
+
+DEV = {
+    "data": [
+        squad_article("Warsaw", ("Warsaw is big. ", [("5f", " How big?", ["big", "very", "big"])])),
+        squad_article("Black_Death", ("It came.", []), ("It went.", [("5a", "When?", ["1353"])])),
+    ]
+}
+TRAIN = {
+    "data": [
+        squad_article("Zinc", ("Zinc is a metal.", [("57", "What is zinc?", ["a metal"])])),
+        squad_article("Beyoncé", ("A singer.", [("56", "Who?", ["singer"])])),
+        squad_article("ASCII", ("A code.", [("58", "A what?", ["code"]), ("59", "What?", ["A code"])])),
+    ]
+}
+
+
+def test_squad(originals):
+    files = make("squad", originals({"dev-v1.1.json": DEV, "train-v1.1.json": TRAIN}))
+    assert ids(files["squad/docs.jsonl.zst"]) == [
+        *("dev:Black_Death:0", "dev:Black_Death:1", "dev:Warsaw:0", "train:ASCII:0", "train:Zinc:0"),
+    ]
+    assert files["squad/docs.jsonl.zst"][1]["title"] == "Black Death"
+    assert files["squad/queries.dev.jsonl.gz"] == [
+        {"id": "5a", "text": "When?", "answers": ["1353"]},
+        {"id": "5f", "text": "How big?", "answers": ["big", "very"]},
+    ]
+    assert files["squad/qrels.dev.txt"] == ["5a 0 dev:Black_Death:1 1", "5f 0 dev:Warsaw:0 1"]
+    assert ids(files["squad/queries.train.jsonl.gz"]) == [
+        "train:ASCII:0:q0",
+        "train:ASCII:0:q1",
+        "train:Zinc:0:q2",
+    ]
+
+
+def test_nq_gold_shares_a_passage_between_questions(originals):
+    def row(question, title, text):
+        contexts = [
+            {"title": "Other", "text": "o", "isgold": False},
+            {"title": title, "text": text, "isgold": True},
+        ]
+        marked = {"title": title, "long_answer": text, "short_answers": ["x"]}
+        return {"question": question, "answers": ["x"], "ctxs": contexts, "nq_annotated_gold": marked}
+
+    rows = [row("who", "A", "a x"), row("when", "B", "b x"), row("which", "A", "a x")]
+    lines = b"".join(orjson.dumps(r) + b"\n" for r in rows)
+    files = make("nq-gold", originals({"nq-open-oracle.jsonl.gz": lines}))
+    assert ids(files["nq-gold/docs.jsonl.zst"]) == ["nqg-0", "nqg-1"]
+    assert files["nq-gold/qrels.test.txt"] == ["nq-0 0 nqg-0 1", "nq-1 0 nqg-1 1", "nq-2 0 nqg-0 1"]
+    assert files["nq-gold/queries.test.jsonl.gz"][1] == {
+        "id": "nq-1",
+        "text": "when",
+        "answers": ["x"],
+        "gold_title": "B",
+    }
+
+
+def test_scifact_from_beirs_archive(originals, tmp_path):
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as file:
+        file.writestr(
+            "scifact/corpus.jsonl", orjson.dumps({"_id": "4983", "title": "T", "text": "x", "metadata": {}})
+        )
+        queries = b"\n".join(orjson.dumps({"_id": id_, "text": f"claim {id_}"}) for id_ in "123")
+        file.writestr("scifact/queries.jsonl", queries)
+        file.writestr("scifact/qrels/test.tsv", "query-id\tcorpus-id\tscore\n1\t4983\t1\n3\t4983\t1\n")
+        file.writestr("scifact/qrels/train.tsv", "query-id\tcorpus-id\tscore\n2\t4983\t1\n")
+    files = make("scifact", originals({"scifact.zip": packed.getvalue()}))
+    assert files["scifact/docs.jsonl.zst"] == [{"id": "4983", "title": "T", "text": "x", "links": []}]
+    assert ids(files["scifact/queries.test.jsonl.gz"]) == ["1", "3"]
+    assert files["scifact/qrels.train.txt"] == ["2 0 4983 1"]
+
+
+def test_cranfield_and_cacm_in_smarts_format(originals):
+    cranfield = {
+        "cran.all.1400": ".I 1\n.T\na wing in\na stream .\n.W\na wing in\na stream .\n  it\n.A\nlifts .\n",
+        "cran.qry": ".I 001\n.W\nwhat lifts\n.I 004\n.W\nwhat drags\n",
+        "cranqrel": "1 1 2\n2 1 -1\n",
+    }
+    files = make("cranfield", originals(cranfield))
+    document = {"id": "1", "title": "a wing in a stream .", "text": "it .A lifts .", "links": []}
+    assert files["cranfield/docs.jsonl.zst"] == [document]
+    assert ids(files["cranfield/queries.test.jsonl.gz"]) == ["1", "2"]
+    assert files["cranfield/qrels.test.txt"] == ["1 0 1 1", "2 0 1 0"]
+    cacm = {
+        "cacm.all": ".I 1\n.T\nAlgebraic\nLanguage\n.A\nx\n.I 20\n.T\nSort\n.W\nWe sort.\n.N\nx\n",
+        "query.text": ".I 1\n.W\n Which sort?\n.A\nHoare\n.N\n 1. someone\n",
+        "qrels.text": "01 0020  0 0\n",
+    }
+    files = make("cacm", originals(cacm))
+    assert [(row["id"], row["text"]) for row in files["cacm/docs.jsonl.zst"]] == [
+        *(("CACM-0001", "Algebraic Language"), ("CACM-0020", "We sort.")),
+    ]
+    assert files["cacm/queries.test.jsonl.gz"] == [{"id": "1", "text": "Which sort?", "answers": []}]
+    assert files["cacm/qrels.test.txt"] == ["1 0 CACM-0020 1"]
+
+
+def test_the_pool_of_six_systems(originals):
+    names = [name for name in all_packings()["msmarco-dl19"].originals if name.startswith("retrieve")]
+    runs = dict.fromkeys(names, "7 Q0 10 1 2.5 rank\n7 Q0 11 100 1.5 rank\n7 Q0 12 101 0.5 rank\n")
+    runs[next(name for name in names if "BM25/" in name and "dl20" in name)] = "9 Q0 9 1 3.5 rank\n"
+    files = make(
+        "msmarco-dl19",
+        originals(
+            {
+                "collection.tsv": "9\tnine\n10\tten\n11\televen\n12\ttwelve\n13\tthirteen\n",
+                "msmarco-test2019-queries.tsv.gz": b"7\twhich number\n8\tnot judged\n",
+                "2019qrels-pass.txt": "7 Q0 10 3\n7 Q0 13 0\n",
+                **runs,
+            }
+        ),
+    )
+    assert ids(files["msmarco-dl19/docs.jsonl.zst"]) == [
+        "10",
+        "11",
+        "12",
+        "9",
+    ]  # 12: RepLLaMA's best 200 of 2019
+    assert files["msmarco-dl19/qrels.dl19.full.txt"] == ["7 0 10 3", "7 0 13 0"]
+    assert files["msmarco-dl19/qrels.dl19.pool.txt"] == ["7 0 10 3"]
+    assert files["msmarco-dl19/run.dl19.bm25.txt.gz"] == ["7 Q0 10 1 2.5 BM25", "7 Q0 11 100 1.5 BM25"]
+    assert len(files["msmarco-dl19/run.dl19.repllama.txt.gz"]) == 3
+    assert ids(files["msmarco-dl19/queries.dl19.jsonl.gz"]) == ["7"]
+
+
+ARTICLE = """   #copyright
+
+Acid rain
+
+2007 Schools Wikipedia Selection. Related subjects: Environment; General
+Geography
+
+   Acid rain harms ( British) forests and
+   the cities of Europeans.
+
+History
+
+   It began:
+     * in the United
+       Kingdom
+     * in Europe
+
+   Retrieved from " http://en.wikipedia.org/wiki/Acid_rain"
+"""
+
+
+def test_the_text_of_an_article():
+    assert article_text(ARTICLE) == (
+        "Acid rain harms (British) forests and the cities of Europeans.\n\n== History ==\n\n"
+        "It began:\n* in the United Kingdom\n* in Europe"
+    )
+
+
+def test_links_are_placed_at_first_mentions_that_do_not_overlap():
+    text = article_text(ARTICLE)
+    variants = {"United Kingdom": ["British"], "Europe": ["European"]}
+    targets = {"Rain", "Acid_rain", "Forest", "City", "United_Kingdom", "Europe", "Art", "England"}
+    links = place_links(text, targets, variants)
+    placed = {link["target"]: text[link["start"] : link["end"]] for link in links}
+    expected = {"Acid_rain": "Acid rain", "Forest": "forests", "City": "cities", "Europe": "Europe"}
+    assert placed == expected | {"United_Kingdom": "United Kingdom"}
+    assert [link["start"] for link in links] == sorted(link["start"] for link in links)
+    assert place_links("The British and Europeans.", {"United_Kingdom", "Europe"}, variants) == [
+        {"start": 4, "end": 11, "target": "United_Kingdom"},
+        {"start": 16, "end": 25, "target": "Europe"},
+    ]
+
+
+def test_wikispeedia_and_the_questions_on_it(originals, tmp_path):
+    zinc = "   #copyright\n\nZinc\n\n   Zinc is a metal.\n"
+    places = originals(
+        {
+            "wikispeedia_articles_plaintext.tar.gz": archive(
+                {"plaintext_articles/Zinc.txt": zinc, "plaintext_articles/%C3%89tude.txt": zinc}
+            ),
+            "wikispeedia_paths-and-graph.tar.gz": archive(
+                {"w/links.tsv": "# a\n\nZinc\tZinc\n%C3%89tude\tZinc\n"}
+            ),
+            "dev-v1.1.json": DEV,
+            "train-v1.1.json": TRAIN,
+            "nq-open-oracle.jsonl.gz": b"",
+        }
+    )
+    data = tmp_path / "data"
+    for name in ("wikispeedia", "squad", "nq-gold"):
+        write_files(make(name, places), data)
+    documents = list(
+        Originals([data], {"wikispeedia/docs.jsonl.zst": ""}).json_lines("wikispeedia/docs.jsonl.zst")
+    )
+    assert [(row["id"], row["title"], row["links"]) for row in documents] == [
+        ("Zinc", "Zinc", []),
+        ("Étude", "Étude", [{"start": 0, "end": 4, "target": "Zinc"}]),
+    ]
+    files = make("questions-on-wikispeedia", [data])
+    assert files["qa/squad-dev-on-wikispeedia.jsonl.gz"] == []
+    assert files["qa/squad-train-on-wikispeedia.jsonl.gz"] == [
+        {"id": "train:Zinc:0:q2", "text": "What is zinc?", "answers": ["a metal"], "article": "Zinc"}
+    ]
+
+
+def test_the_same_rows_are_the_same_bytes(tmp_path):
+    files = {
+        "x/docs.jsonl.zst": [{"id": "1", "text": "é\u2028"}],
+        "x/run.txt.gz": ["a b"],
+        "x/qrels.txt": ["c d"],
+    }
+    for folder in ("a", "b"):
+        write_files(files, tmp_path / folder)
+    for name in files:
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+    data = zstandard.ZstdDecompressor().decompress((tmp_path / "a/x/docs.jsonl.zst").read_bytes(), 1 << 20)
+    assert orjson.loads(data) == {"id": "1", "text": "é\u2028"}
+
+
+def test_the_command_checks_what_it_wrote(originals, tmp_path):
+    [folder] = originals({"dev-v1.1.json": DEV, "train-v1.1.json": TRAIN})
+    with pytest.raises(InputError, match=r"docs\.jsonl\.zst: not the known documents"):
+        main(["squad", "--from", str(folder), "--output", str(tmp_path / "data")])
+    questions = tmp_path / "data/squad/queries.dev.jsonl.gz"
+    assert questions.is_file()
+    with pytest.raises(UsageError, match="no such packing") as caught:
+        main(["sqaud", "--from", str(folder), "--output", str(tmp_path)])
+    assert "Did you mean squad?" in caught.value.hint
+    questions.write_bytes(b"mine")
+    with pytest.raises(UsageError, match=r"queries\.dev\.jsonl\.gz: exists already"):
+        main(["squad", "--from", str(folder), "--output", str(tmp_path / "data")])
+    assert questions.read_bytes() == b"mine"
+
+
+def test_a_missing_original_is_named_with_its_address(tmp_path):
+    with pytest.raises(InputError, match=r"dev-v1.1.json: not among") as caught:
+        make("squad", [tmp_path])
+    assert "https://rajpurkar.github.io/SQuAD-explorer/dataset/dev-v1.1.json" in caught.value.hint
+
+
+@pytest.mark.parametrize("name", sorted(MAKERS))
+def test_every_packing_has_a_title_and_originals(name):
+    assert set(MAKERS) == set(all_packings())
+    assert all_packings()[name].title and all_packings()[name].originals
+
+
+@pytest.mark.realdata
+def test_squads_own_json_from_the_packing_gives_the_packing_again(shared_data, originals):
+    real = shared_data / "squad"
+    documents = list(
+        Originals([shared_data], {"squad/docs.jsonl.zst": ""}).json_lines("squad/docs.jsonl.zst")
+    )
+    files = {}
+    for split in ("dev", "train"):
+        loaded = open_test_set(f"squad-{split}", shared_data)
+        asked = {}
+        for query in loaded.queries:
+            asked.setdefault(next(iter(loaded.qrels[query.id])), []).append(
+                (query.id, query.text, query.answers)
+            )
+        articles = {}
+        for row in documents:
+            if row["id"].startswith(f"{split}:"):
+                title = row["id"].split(":", 1)[1].rsplit(":", 1)[0]
+                articles.setdefault(title, []).append((row["text"], asked.get(row["id"], [])))
+        files[f"{split}-v1.1.json"] = {"data": [squad_article(t, *p) for t, p in reversed(articles.items())]}
+    made = make("squad", originals(files))
+    assert documents_sha256(made["squad/docs.jsonl.zst"]) == documents_sha256(documents)
+    assert documents_sha256(documents) == all_packings()["squad"].sha256
+    with gzip.open(real / "queries.train.jsonl.gz") as stream:
+        assert [orjson.loads(line) for line in stream] == made["squad/queries.train.jsonl.gz"]
+
+
+@pytest.mark.realdata
+@pytest.mark.parametrize("name", [n for n, p in all_packings().items() if p.sha256 and n != "wikispeedia"])
+def test_the_pinned_hash_is_that_of_the_documents_that_figures_rest_on(name, shared_data):
+    file = f"{name}/docs.jsonl.zst"
+    assert (
+        documents_sha256(Originals([shared_data], {file: ""}).json_lines(file)) == all_packings()[name].sha256
+    )

@@ -1,0 +1,114 @@
+"""The laboratory's door, and what it adds to Linkseek, in every process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command import ROOT, Done
+
+from experiments import __main__ as door
+from experiments.baselines import BASELINE
+from experiments.baselines.folders import BASELINES
+from linkseek import __main__ as linkseek
+from linkseek.indexer.base.errors import UsageError
+from linkseek.reranker.kinds import kind_named
+
+HLP = {"River_0": {"text": "A <SOE> lake <EOE> .", "mentions": ["lake"], "linkouts": ["Lake"]}}
+
+
+def python(*words: object, plugins: str = "", cwd: Path = ROOT) -> Done:
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "LINKSEEK_PLUGINS": plugins}
+    return subprocess.run(
+        [sys.executable, *map(str, words)],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+
+
+LISTED = """
+from linkseek.indexer.readers.formats import all_readers
+from linkseek.reranker.kinds import kind_named
+
+def is_known(name):
+    try:
+        return kind_named(name) is not None
+    except ValueError:
+        return False
+
+print("hlp" in all_readers(), "harp" in all_readers(), is_known("knrm"), "jsonl" in all_readers())
+"""
+
+
+@pytest.mark.parametrize(
+    ("plugins", "known"), [("", "False False False True"), (" experiments,", "True True True True")]
+)
+def test_formats_and_rerankers_of_the_papers_come_by_the_plug_in_alone(plugins, known):
+    done = python("-c", LISTED, plugins=plugins)
+    assert done.stdout.strip() == known, done.stderr
+
+
+def test_a_plug_in_that_is_not_there_is_named(tmp_path):
+    options = ("build", "--corpus", ROOT / "docs", "--index", "i", "--no-dense")
+    done = python("-m", "linkseek", *options, plugins="expirements", cwd=tmp_path)
+    assert done.returncode == UsageError.exit_code and "Traceback" not in done.stderr
+    assert "LINKSEEK_PLUGINS: expirements cannot be imported" in done.stderr
+
+
+def test_the_door_builds_an_index_of_a_papers_format(tmp_path):
+    (tmp_path / "wiki_00.json").write_text(json.dumps(HLP))
+    options = ("build", "--corpus", "wiki_00.json", "--index", "i", "--no-dense", "--no-bm25")
+    refused = python("-m", "linkseek", *options, cwd=tmp_path)
+    assert refused.returncode != 0 and "unknown format" in refused.stderr
+    done = python("-m", "experiments", *options, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "i" / "manifest.json").read_text())["counts"]["documents"] == 1
+    again = python("-m", "linkseek", *options, plugins="experiments", cwd=tmp_path)
+    assert again.returncode == 0, again.stderr
+
+
+def test_kinds_of_rerankers_have_the_names_of_their_models():
+    assert set(BASELINE.names) == BASELINES.keys()
+    assert all(kind_named(name) is BASELINE for name in BASELINES) and kind_named("cross-encoder") is None
+    with pytest.raises(ValueError, match="no such kind of re-ranker; there are: cross-encoder, knrm"):
+        kind_named("knmr")
+
+
+@pytest.mark.parametrize("word", door.COMMANDS)
+def test_help_of_a_command_names_it(word, capsys):
+    with pytest.raises(SystemExit) as caught:
+        door.main([word, "--help"])
+    assert caught.value.code == 0
+    assert capsys.readouterr().out.startswith(f"usage: python -m experiments {word} ")
+
+
+def test_the_map_and_the_words_that_are_not_on_it(capsys):
+    door.main([])
+    shown = capsys.readouterr().out
+    assert all(f"  {word} " in shown and summary in shown for word, (_, summary) in door.COMMANDS.items())
+    assert not door.COMMANDS.keys() & linkseek.ALL.keys()
+    assert not {path.stem for path in (ROOT / "experiments").glob("*.toml")} & {*door.COMMANDS, *linkseek.ALL}
+    with pytest.raises(UsageError, match="hlp-99: no such file or preset"):
+        door.main(["hlp-99"])
+
+
+@pytest.mark.parametrize("word", linkseek.LABORATORY)
+def test_linkseek_says_where_the_laboratorys_commands_are(word):
+    with pytest.raises(UsageError, match=f"no command {word}") as caught:
+        linkseek.main([word])
+    assert "python -m experiments" in caught.value.hint
+
+
+def test_processes_of_commands_inherit_the_plug_in(monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", "x")
+    monkeypatch.delenv("LINKSEEK_PLUGINS", raising=False)
+    door.inherit_plugins()
+    assert os.environ["PYTHONPATH"] == f"{ROOT}{os.pathsep}x"
+    assert os.environ["LINKSEEK_PLUGINS"] == "experiments"
