@@ -113,7 +113,10 @@ def _scores(lucene: LuceneIndex, texts: list[str], articles: NDArray[np.integer]
 
 
 def _best_is_1(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    return scores / np.maximum(scores.max(axis=1, keepdims=True, initial=0.0), np.finfo(float).tiny)
+    scaled: NDArray[np.float64] = scores / np.maximum(
+        scores.max(axis=1, keepdims=True, initial=0.0), np.finfo(float).tiny
+    )
+    return scaled
 
 
 def main(argv: Sequence[str]) -> None:

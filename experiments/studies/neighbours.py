@@ -62,7 +62,8 @@ class Experiment:
     ) -> NDArray[np.float64]:
         def score(rows: NDArray[np.int64]) -> NDArray[np.float32]:
             vectors = self._vectors[np.maximum(rows, 0)].astype(np.float32)  # [Q, b, d]
-            return np.einsum("qbd,qd->qb", vectors, asked)
+            scores: NDArray[np.float32] = np.einsum("qbd,qd->qb", vectors, asked)
+            return scores
 
         near = self._near.get(kind, lambda row: [])
         rows, scores = score_adaptively(first, score, near, budget)

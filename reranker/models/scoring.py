@@ -89,9 +89,9 @@ def open_scorer(name: str, device: str = "auto", precision: Precision = "auto") 
         return BiEncoderScorer(open_biencoder(model, device=device, precision=precision))
     if not is_here(model, CROSS_ENCODER) and model in (DEFAULT_ENCODER, *shipped_models(BI_ENCODER)):
         raise bi_encoder_error(model)
-    if kind := kind_of_folder(Path(model)):
+    if plugged_in := kind_of_folder(Path(model)):
         with LIBRARIES:
-            return Scorer(kind.open(model, device))
+            return Scorer(plugged_in.open(model, device))
     return Scorer(open_engine(CROSS_ENCODER, load_cross_encoder, model, device, precision))
 
 
