@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from linkseek.retriever.training.batches import Batches, Sample
 from linkseek.retriever.training.config import TrainConfig
 from linkseek.retriever.training.pair_inputs import PairCollator
 from linkseek.retriever.training.pair_table import PairTable, open_pairs
+from linkseek.retriever.training.sample_table import SampleTable
 
 # --- settings ------------------------------------------------------------------------------------
 
@@ -136,6 +138,41 @@ def test_rows_are_what_the_file_holds(tmp_path):
     assert [c.text for c in sample.record.negatives] == [c["text"] for c in rows[3]["negative_ctxs"]]
     assert {name: r.tolist() for name, r in found.sources().items()} == {"a": [0, 2, 4], "b": [1, 3]}
     assert (found.count("negatives"), found.count("hard_negatives")) == ({3: 5}, {0: 5})
+
+
+@dataclass(frozen=True)
+class Inner:
+    text: str
+    spans: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Record:
+    name: str
+    number: int
+    fact: bool
+    inner: Inner
+    more: tuple[Inner, ...]
+    left: str = "default"
+
+
+class Records(SampleTable[Record]):
+    record = Record
+    columns = "name", "number", "fact", "inner", "more"
+    shared = "name", "text"
+
+
+def test_a_table_follows_from_its_record_and_stores_shared_texts_once(tmp_path):
+    inner = Inner("a text that is shared", ((0, 1), (2, 6)))
+    records = [Record(f"r{n % 2}", -n, n == 1, inner, (inner, Inner("")) * (n % 2)) for n in range(4)]
+    table = Records.open(
+        tmp_path / "t.arrow", ((record, {"place": f"row {n}"}) for n, record in enumerate(records)), "rows"
+    )
+    assert [table[row].record for row in range(4)] == records
+    again = [*Records(tmp_path / "t.arrow").samples(np.array([1, 3]), without=["left"])]
+    assert again == [Sample(1, "row 1", records[1]), Sample(3, "row 3", records[3])]
+    stored = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert stored.count(b"a text that is shared") == 1
 
 
 # --- few shots -----------------------------------------------------------------------------------
