@@ -100,11 +100,10 @@ class Reranker:
 
     def __call__(self, queries: Sequence[Query], ranking: Ranking) -> Ranking:
         """As `rerank`, with a progress bar unless there is one query alone."""
-        with stage("rerank"):
-            if len(queries) == 1:
-                return self.rerank(queries, ranking)
-            with progress("re-ranking", self.pairs(ranking), "pairs") as advance:  # may take minutes
-                return self.rerank(queries, ranking, advance)
+        if len(queries) == 1:
+            return self.rerank(queries, ranking)
+        with progress("re-ranking", self.pairs(ranking), "pairs") as advance:  # may take minutes
+            return self.rerank(queries, ranking, advance)
 
     def pairs(self, ranking: Ranking) -> int:
         """The number of pairs that `rerank` scores."""
@@ -167,7 +166,8 @@ class Reranking:
 
     def rerank(self, queries: Sequence[Query], ranking: Ranking, k: int) -> Ranking:
         """The k best of the first stage's ranking, which should be `depth` deep, or k if that is more."""
-        return self._reranker(queries, ranking).top(k)
+        with stage("rerank"):
+            return self._reranker(queries, ranking).top(k)
 
 
 def _followed(ranking: Ranking, rows: NDArray[np.int64]) -> Ranking:

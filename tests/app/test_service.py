@@ -288,10 +288,7 @@ class Backwards:
 
     depth = 3
 
-    def pairs(self, ranking):
-        return 0
-
-    def rerank(self, queries, ranking, advance=None):
+    def __call__(self, queries, ranking):
         return Ranking.of(ranking.query_ids, ranking.rows, -ranking.scores)
 
 
