@@ -21,8 +21,7 @@ from experiments.tables.definition import ExperimentTable
 from linkseek.app.report import text
 from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.base.settings import nearest
-from linkseek.indexer.store.artifacts import read_json
-from linkseek.indexer.store.outputs import write_output_json
+from linkseek.indexer.store.artifacts import read_json, write_json
 
 RECORDS = Path(__file__).parents[1] / "records"
 
@@ -35,7 +34,7 @@ _FIGURE = re.compile(r"(-?\d*\.?\d+)(?: \((-?\d*\.?\d+)-(-?\d*\.?\d+)\))?")
 def write_record(table: ExperimentTable, name: str) -> Path:
     """Write experiments/records/NAME.json; returns its path."""
     path = RECORDS / f"{name}.json"
-    write_output_json(path, without_folders(table))
+    write_json(path, without_folders(table))  # git keeps what was there
     return path
 
 
