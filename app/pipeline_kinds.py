@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field
 
+from linkseek.indexer.base.devices import Precision
 from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.base.settings import Settings
 from linkseek.indexer.files.hashes import file_sha256
@@ -23,7 +24,7 @@ from linkseek.reranker.candidates import Candidates
 from linkseek.reranker.models.lexical import LEXICAL
 from linkseek.reranker.models.scoring import scorer_is_here, scorer_sha256
 from linkseek.reranker.reranking import DEPTH, AnyScorer, Long, Reranker, Reranking
-from linkseek.retriever.models.locations import STATIC_ENCODER, Precision, shipped_models
+from linkseek.retriever.models.locations import STATIC_ENCODER, shipped_models
 from linkseek.retriever.ranking import Pipeline, Query, Ranking
 from linkseek.retriever.search import fusion
 from linkseek.retriever.search.boosted_trees import read_trees

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from linkseek.app.pipeline_kinds import GROUPS, KINDS, Entry, Parts, RerankEntry
+from linkseek.indexer.base.devices import Precision
 from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.base.once import Once
 from linkseek.indexer.base.paths import check_name

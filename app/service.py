@@ -19,6 +19,7 @@ from linkseek.app.opening import OpenPipelines, has_failed
 from linkseek.app.pipeline_kinds import RerankEntry
 from linkseek.app.pipelines import Models, Pipelines
 from linkseek.indexer.base.bundled import bundled
+from linkseek.indexer.base.defaults import DEFAULT_ENCODER
 from linkseek.indexer.base.errors import InputError, LinkseekError, UsageError
 from linkseek.indexer.index import Index
 from linkseek.indexer.store.artifacts import index_stamp, is_index

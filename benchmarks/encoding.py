@@ -18,11 +18,12 @@ import numpy as np
 from benchmarks.ceilings import multiplying
 from benchmarks.harness import Benchmark, Figure, as_rate, compare, passages, run
 from benchmarks.random_models import MINILM
+from linkseek.indexer.base.defaults import DEFAULT_ENCODER
 from linkseek.indexer.encoding.batches import encode_texts
 from linkseek.indexer.index import Index
 from linkseek.retriever.models.bases import load_sentence_transformer
 from linkseek.retriever.models.biencoder import open_biencoder
-from linkseek.retriever.models.locations import DEFAULT_ENCODER, find_model
+from linkseek.retriever.models.locations import find_model
 
 
 def measure(options: argparse.Namespace) -> list[Figure]:

@@ -24,10 +24,11 @@ import numpy as np
 from benchmarks.ceilings import multiplying
 from benchmarks.harness import SAMPLE, Benchmark, Figure, as_rate, compare, passages, run
 from benchmarks.random_models import MINILM
+from linkseek.indexer.base.defaults import DEFAULT_ENCODER
 from linkseek.reranker.models.bases import CROSS_ENCODER, open_cross_encoder
 from linkseek.reranker.models.scoring import open_scorer
 from linkseek.retriever.models.library import from_folder, load_library_model, load_tokenizer, quiet
-from linkseek.retriever.models.locations import DEFAULT_ENCODER, find_model, shipped_models
+from linkseek.retriever.models.locations import find_model, shipped_models
 from linkseek.retriever.queries import read_queries
 
 _QUESTIONS = SAMPLE.with_name("questions.jsonl")

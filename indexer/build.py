@@ -24,6 +24,7 @@ from rich.table import Table
 from rich.text import Text
 
 from linkseek.indexer.base.bundled import bundled
+from linkseek.indexer.base.defaults import DEFAULT_ENCODER
 from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.base.options import MoreHelp, Options, parse_options
 from linkseek.indexer.base.progress import progress
@@ -46,8 +47,6 @@ SAMPLE_INDEX = Path("index/sample")
 _LARGE = 1 << 30  # bytes of a corpus
 _SLACK = 1.25  # an estimate is not exact
 _LONG = 3600  # seconds of encoding after which a faster encoder is named
-DEFAULT_ENCODER = "all-MiniLM-L6-v2"
-"""Of builds that name none. "auto" would choose by the size of the corpus."""
 
 
 class BuildOptions(Options):

@@ -19,13 +19,14 @@ from linkseek.app.service import SAMPLE_ENCODERS
 from linkseek.app.testsets import all_test_sets, places
 from linkseek.app.testsets.definition import TestSet
 from linkseek.indexer.base.bundled import bundled, own_command
+from linkseek.indexer.base.defaults import DEFAULT_ENCODER
 from linkseek.indexer.base.errors import InputError, LinkseekError, UsageError
 from linkseek.indexer.base.paths import check_name, inside
 from linkseek.indexer.base.settings import nearest
 from linkseek.indexer.files.hashes import file_sha256
 from linkseek.indexer.readers.formats import all_readers
 from linkseek.indexer.store.artifacts import Manifest, value_sha256
-from linkseek.retriever.models.locations import DEFAULT_ENCODER, shipped_models
+from linkseek.retriever.models.locations import shipped_models
 
 BUILD, VERIFY, EVALUATE = "build", "verify", "evaluate"
 _WORDS = {BUILD: "build", VERIFY: "build", EVALUATE: "evaluate"}

@@ -26,9 +26,9 @@ from linkseek.app.service import SearchService, list_indexes
 from linkseek.app.web import navigation
 from linkseek.app.web.addresses import INDEX, index_address
 from linkseek.app.web.index_description import describe, listed, outcome
+from linkseek.indexer.base.defaults import DEFAULT_ENCODER
 from linkseek.indexer.base.errors import LinkseekError
 from linkseek.indexer.readers.formats import all_readers
-from linkseek.retriever.models.locations import DEFAULT_ENCODER
 
 _FILES, _FOLDER = "Files", "A folder"
 _DETECT = "detect automatically"

@@ -1,4 +1,4 @@
-"""The memory and the GPUs of this machine, without importing a torch that is built for CPUs."""
+"""The memory, GPUs and precisions of this machine, without importing a torch that is built for CPUs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
+from typing import Literal
 
 from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.base.limits import address_space
+
+Precision = Literal["auto", "bfloat16", "float32"]
+"""What a model computes in; auto: bfloat16 where the processor or GPU multiplies it."""
 
 _CGROUP, _CGROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 

@@ -8,7 +8,6 @@ and ends with the same bytes.
 from __future__ import annotations
 
 import itertools
-import os
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -363,8 +362,3 @@ def _stored(outcome: Document | Redirect) -> _Stored:
     if isinstance(outcome, Redirect):
         return _Stored(outcome.id, False, {"id": outcome.id, "target": outcome.target}, digest, 0)
     return _Stored(outcome.id, True, document_row(outcome), digest, len(fields))
-
-
-def default_processes() -> int:
-    """One process per core."""
-    return os.cpu_count() or 1

@@ -22,12 +22,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from linkseek.indexer.base.defaults import default_processes
 from linkseek.indexer.base.errors import DamagedIndexError, MismatchError
 from linkseek.indexer.base.log import log_line
 from linkseek.indexer.base.progress import progress
 from linkseek.indexer.building.builder import described
 from linkseek.indexer.building.changes import Changes, change_documents, entry
-from linkseek.indexer.building.corpus import default_processes
 from linkseek.indexer.building.plan import Built, OpenEncoder, Plan, Vectors
 from linkseek.indexer.building.stages import Stages, log_resumed
 from linkseek.indexer.building.workspace import Workspace

@@ -21,9 +21,10 @@ from pathlib import Path
 
 import numpy as np
 
+from linkseek.indexer.base.defaults import default_processes
 from linkseek.indexer.base.watch import Watch
 from linkseek.indexer.building.builder import open_corpus
-from linkseek.indexer.building.corpus import default_processes, write_documents
+from linkseek.indexer.building.corpus import write_documents
 from linkseek.indexer.building.estimate import BEFORE, Cost, Estimate
 from linkseek.indexer.building.measuring import FirstRecords, Meter, Used, line
 from linkseek.indexer.building.plan import OpenEncoder, Plan, Vectors

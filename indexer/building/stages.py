@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from linkseek.indexer.base.cluster import worker_count
+from linkseek.indexer.base.defaults import default_processes
 from linkseek.indexer.base.devices import memory_bytes
 from linkseek.indexer.base.errors import DamagedIndexError, InputError, MachineError
 from linkseek.indexer.base.log import log_line
 from linkseek.indexer.base.progress import progress
 from linkseek.indexer.base.text import byte_size
 from linkseek.indexer.base.together import Stop, run_together
-from linkseek.indexer.building.corpus import default_processes, write_documents
+from linkseek.indexer.building.corpus import write_documents
 from linkseek.indexer.building.plan import OpenEncoder, Plan, Vectors
 from linkseek.indexer.building.workspace import Workspace, link_tree
 from linkseek.indexer.documents import REDIRECT_SCHEMA, DocumentStore

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from linkseek.indexer.base.devices import Precision
 from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.base.options import MoreHelp, Options, parse_options
 from linkseek.indexer.base.progress import progress
@@ -20,7 +21,7 @@ from linkseek.reranker.models.bases import CROSS_ENCODER
 from linkseek.reranker.models.lexical import LEXICAL, LexicalScorer
 from linkseek.reranker.models.scoring import open_scorer
 from linkseek.reranker.reranking import DEPTH, Long, Reranker
-from linkseek.retriever.models.locations import Precision, shipped_models
+from linkseek.retriever.models.locations import shipped_models
 from linkseek.retriever.search.runs import write_run
 
 PROGRAM = "linkseek rerank"

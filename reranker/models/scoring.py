@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from linkseek.indexer.base.defaults import DEFAULT_ENCODER
+from linkseek.indexer.base.devices import Precision
 from linkseek.indexer.encoding.batches import TokenRows, encode_texts
 from linkseek.indexer.encoding.encode import OnRows
 from linkseek.reranker.kinds import kind_of_folder
@@ -20,15 +22,7 @@ from linkseek.retriever.models.biencoder import BiEncoder, open_biencoder
 from linkseek.retriever.models.engine import Engine, open_engine
 from linkseek.retriever.models.folders import model_sha256
 from linkseek.retriever.models.library import LIBRARIES
-from linkseek.retriever.models.locations import (
-    BI_ENCODER,
-    DEFAULT_ENCODER,
-    Kind,
-    Precision,
-    find_model,
-    is_here,
-    shipped_models,
-)
+from linkseek.retriever.models.locations import BI_ENCODER, Kind, find_model, is_here, shipped_models
 
 BI_ENCODER_PREFIX = "bi-encoder:"
 """Marks the name of an encoder whose dot products are the scores."""

@@ -23,6 +23,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from linkseek.indexer.base.defaults import DEFAULT_ENCODER
 from linkseek.indexer.base.text import WORD
 from linkseek.reranker.contrasts import Contrast, TextPair
 from linkseek.reranker.objectives.attentions import Attended, Attentions, open_attentions
@@ -34,7 +35,6 @@ from linkseek.retriever.links.sentences import Span
 from linkseek.retriever.links.source import stripped_span
 from linkseek.retriever.mining.examples import Example
 from linkseek.retriever.mining.objective import Draws, setting
-from linkseek.retriever.models.locations import DEFAULT_ENCODER
 
 _MIN_SENTENCE_WORDS, _MIN_PAGE_WORDS = 3, 5
 

@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 from pydantic import Field
 from pydantic_settings import CliPositionalArg
 
+from linkseek.indexer.base.defaults import DEFAULT_ENCODER
 from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.base.options import Options, parse_options
 from linkseek.indexer.base.progress import progress
 from linkseek.indexer.encoding.batches import TokenRows, encode_texts
 from linkseek.indexer.index import Index
 from linkseek.retriever.models.biencoder import BiEncoder, open_biencoder
-from linkseek.retriever.models.locations import DEFAULT_ENCODER
 
 PROGRAM = "linkseek distill"
 

@@ -13,10 +13,10 @@ import numpy as np
 from pydantic import Field
 
 from linkseek.indexer.base.cluster import connected, worker_count
+from linkseek.indexer.base.defaults import default_processes
 from linkseek.indexer.base.errors import InputError, UsageError
 from linkseek.indexer.base.options import Options, parse_options
 from linkseek.indexer.base.progress import progress
-from linkseek.indexer.building.corpus import default_processes
 from linkseek.indexer.index import Index
 from linkseek.indexer.store.outputs import check_replaceable
 from linkseek.retriever.answers import AnswerKind

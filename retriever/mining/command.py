@@ -11,10 +11,10 @@ import orjson
 from pydantic import Field, create_model
 
 from linkseek.indexer.base.cluster import connected, worker_count
+from linkseek.indexer.base.defaults import default_processes
 from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.base.options import Options
 from linkseek.indexer.base.progress import progress
-from linkseek.indexer.building.corpus import default_processes
 from linkseek.indexer.index import Index
 from linkseek.indexer.store.outputs import check_replaceable
 from linkseek.retriever.links.source import Source

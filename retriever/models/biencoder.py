@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from linkseek.indexer.base.devices import Precision
 from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.encoding.batches import Tokens, encode_texts
 from linkseek.retriever.models.engine import Engine, Opened, open_engine
@@ -27,14 +28,7 @@ from linkseek.retriever.models.folders import (
     is_cross_encoder,
     makes_vectors,
 )
-from linkseek.retriever.models.locations import (
-    BI_ENCODER,
-    PASSAGES,
-    QUERIES,
-    QUERY_TOWER,
-    Precision,
-    find_model,
-)
+from linkseek.retriever.models.locations import BI_ENCODER, PASSAGES, QUERIES, QUERY_TOWER, find_model
 from linkseek.retriever.models.towers import one_tower
 from linkseek.retriever.models.words import Words
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 
+from linkseek.indexer.base.defaults import DEFAULT_ENCODER
 from linkseek.indexer.base.devices import cuda_devices
 from linkseek.indexer.base.log import log_line
-from linkseek.retriever.models.locations import DEFAULT_ENCODER, STATIC_ENCODER, shipped_models
+from linkseek.retriever.models.locations import STATIC_ENCODER, shipped_models
 
 _RATE = 54  # passages a second and core, of the default encoder (docs/encoding.md)
 _LIMIT = 3_600  # seconds

@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from linkseek.indexer.base.devices import cuda_devices
+from linkseek.indexer.base.devices import Precision, cuda_devices
 from linkseek.indexer.encoding.batches import Parallel, Tokens
 from linkseek.retriever.models.facts import ModelFacts, decoded, open_tokenizer, padded
 from linkseek.retriever.models.folders import is_static, model_sha256
 from linkseek.retriever.models.library import LIBRARIES
-from linkseek.retriever.models.locations import Kind, Precision, find_model
+from linkseek.retriever.models.locations import Kind, find_model
 
 if TYPE_CHECKING:
     from linkseek.retriever.models.openvino_engine import OpenVinoForward

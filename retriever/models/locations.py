@@ -16,16 +16,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
+from linkseek.indexer.base.defaults import DEFAULT_ENCODER
 from linkseek.indexer.base.errors import InputError, LinkseekError, raise_of_machine
 from linkseek.indexer.files.hashes import file_sha256
 from linkseek.retriever.models.only_data import model_files
 from linkseek.retriever.models.pickled import PICKLED, with_safetensors
-
-Precision = Literal["auto", "bfloat16", "float32"]
-
-DEFAULT_ENCODER = "all-MiniLM-L6-v2"
 
 STATIC_ENCODER = "linkseek-static"
 """The shipped encoder that needs no GPU: a static one, taught by the default encoder, and not by links."""

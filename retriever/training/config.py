@@ -18,12 +18,12 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from linkseek.indexer.base.defaults import DEFAULT_ENCODER
+from linkseek.indexer.base.devices import Precision
 from linkseek.indexer.base.settings import Settings
-from linkseek.retriever.models.locations import DEFAULT_ENCODER
 
 Kind = Literal["pretrain", "finetune"]
 Masking = Literal["documents", "passages", "off"]
-Precision = Literal["auto", "bfloat16", "float32"]
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0, lt=1 << 32)]

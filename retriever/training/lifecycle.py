@@ -22,6 +22,7 @@ from accelerate import Accelerator, DistributedDataParallelKwargs
 from accelerate.tracking import get_available_trackers
 from accelerate.utils import LoggerType
 
+from linkseek.indexer.base.devices import Precision
 from linkseek.indexer.base.errors import InputError, UsageError
 from linkseek.indexer.base.log import log_line
 from linkseek.indexer.base.settings import Settings, nearest, read_settings, settings_text
@@ -32,7 +33,7 @@ from linkseek.retriever.models.library import quiet
 from linkseek.retriever.models.openvino_engine import cpu_multiplies_bfloat16
 from linkseek.retriever.training.batches import Batches
 from linkseek.retriever.training.checkpoints import Fingerprint
-from linkseek.retriever.training.config import OutputSettings, Precision, TrainingSettings
+from linkseek.retriever.training.config import OutputSettings, TrainingSettings
 
 SETTINGS = "training.toml"
 """Next to a finished model: the settings that it was made with, all of them."""

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
+from linkseek.indexer.base.defaults import DEFAULT_ENCODER
 from linkseek.indexer.base.errors import UsageError
 from linkseek.retriever.models.bases import open_base
-from linkseek.retriever.models.locations import DEFAULT_ENCODER, PASSAGES
+from linkseek.retriever.models.locations import PASSAGES
 from linkseek.retriever.models.towers import has_two_towers, is_static, readers_of, split_towers, tower
 from linkseek.retriever.training.config import ModelSettings, TransformerSettings
 from linkseek.retriever.training.token_vectors import TokenVectors

@@ -15,6 +15,7 @@ from sentence_transformers import SentenceTransformer
 from tiny_models import save_tiny
 from tiny_training import save_static
 
+from linkseek.indexer.base.defaults import DEFAULT_ENCODER
 from linkseek.indexer.base.errors import InputError, MismatchError, UsageError
 from linkseek.indexer.encoding.batches import encode_texts
 from linkseek.indexer.index import Index
@@ -23,7 +24,6 @@ from linkseek.retriever.models.biencoder import BiEncoder, TextFormat, open_bien
 from linkseek.retriever.models.folders import base_folder, earlier_sha256, model_sha256
 from linkseek.retriever.models.locations import (
     BI_ENCODER,
-    DEFAULT_ENCODER,
     PASSAGES,
     QUERIES,
     STATIC_ENCODER,

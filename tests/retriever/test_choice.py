@@ -6,11 +6,12 @@ import pytest
 from tiny_corpus import write_jsonl
 from tiny_training import save_static
 
+from linkseek.indexer.base.defaults import DEFAULT_ENCODER
 from linkseek.indexer.building.plan import Plan
 from linkseek.indexer.index import Index
 from linkseek.retriever.models import choice
 from linkseek.retriever.models.biencoder import open_biencoder
-from linkseek.retriever.models.locations import DEFAULT_ENCODER, STATIC_ENCODER
+from linkseek.retriever.models.locations import STATIC_ENCODER
 
 
 @pytest.mark.parametrize(

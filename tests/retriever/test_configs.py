@@ -10,11 +10,12 @@ from command import ROOT
 from tiny_training import pair_rows, save_bert, save_normalized, save_static, write_pairs
 from tokenizers import Tokenizer
 
+from linkseek.indexer.base.defaults import DEFAULT_ENCODER
 from linkseek.indexer.base.settings import read_settings
 from linkseek.retriever.commands.mlm import main as train_masked
 from linkseek.retriever.commands.train import main as train
 from linkseek.retriever.models.biencoder import open_biencoder
-from linkseek.retriever.models.locations import DEFAULT_ENCODER, find_model
+from linkseek.retriever.models.locations import find_model
 from linkseek.retriever.training.config import TrainConfig
 
 pytestmark = pytest.mark.usefixtures("one_thread")

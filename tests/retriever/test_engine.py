@@ -18,6 +18,7 @@ from command import ROOT
 from sentence_transformers import SentenceTransformer
 from tiny_models import save_tiny
 
+from linkseek.indexer.base.defaults import DEFAULT_ENCODER
 from linkseek.indexer.base.devices import cuda_devices
 from linkseek.indexer.base.errors import MachineError, UsageError
 from linkseek.indexer.encoding.batches import Parallel, encode_texts
@@ -25,7 +26,7 @@ from linkseek.retriever.models import torch_engine
 from linkseek.retriever.models.biencoder import BiEncoder, load_tower, open_biencoder
 from linkseek.retriever.models.engine import Opened, on_gpu, torch_forward
 from linkseek.retriever.models.facts import padded
-from linkseek.retriever.models.locations import DEFAULT_ENCODER, find_model
+from linkseek.retriever.models.locations import find_model
 
 DRAW = random.Random(0)
 TEXTS = [" ".join(DRAW.choices(ascii_lowercase, k=n)) for n in range(60)]

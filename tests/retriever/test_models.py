@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from linkseek.indexer.base.defaults import DEFAULT_ENCODER
 from linkseek.indexer.base.errors import InputError
 from linkseek.retriever.models import locations as models
 from linkseek.retriever.models.folders import earlier_sha256, model_sha256
-from linkseek.retriever.models.locations import DEFAULT_ENCODER, find_model
+from linkseek.retriever.models.locations import find_model
 
 
 @pytest.fixture(autouse=True)

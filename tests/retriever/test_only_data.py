@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from linkseek.indexer.base.defaults import DEFAULT_ENCODER
 from linkseek.indexer.base.errors import InputError
-from linkseek.retriever.models.locations import DEFAULT_ENCODER, find_model, shipped_models
+from linkseek.retriever.models.locations import find_model, shipped_models
 from linkseek.retriever.models.only_data import check_only_data
 
 ROOT = Path(__file__).parents[2]

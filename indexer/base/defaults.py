@@ -1,0 +1,13 @@
+"""What commands and settings of all packages choose where nothing is named."""
+
+from __future__ import annotations
+
+import os
+
+DEFAULT_ENCODER = "all-MiniLM-L6-v2"
+"""The encoder of builds, queries and new models; "auto" chooses one by the size of the corpus instead."""
+
+
+def default_processes() -> int:
+    """One process per core."""
+    return os.cpu_count() or 1
