@@ -8,10 +8,10 @@ it to KINDS, and test it; the search itself is a module below `retriever` or `re
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import BeforeValidator, Field
 
@@ -28,7 +28,7 @@ from linkseek.retriever.models.locations import STATIC_ENCODER, shipped_models
 from linkseek.retriever.ranking import Pipeline, Query, Ranking
 from linkseek.retriever.search import fusion
 from linkseek.retriever.search.boosted_trees import read_trees
-from linkseek.retriever.search.learned import LearnedFusion
+from linkseek.retriever.search.learned import LearnedFusion, Share
 from linkseek.retriever.search.neighbours import Neighbours, passage_neighbours
 from linkseek.retriever.search.searchers import Bm25, Dense, QueryLikelihood, RecordedRun
 from linkseek.retriever.search.stages import stage
@@ -63,6 +63,32 @@ class Parts:
     scorer: Callable[[str, str, Precision], AnyScorer]
 
 
+@dataclass(frozen=True)
+class OpenPipeline:
+    """A pipeline that is ready to run, with whatever else its kind can do; None for what it cannot."""
+
+    search: Pipeline
+    rerank: Callable[[Sequence[Query], Ranking, int], Ranking] | None = None
+    """the k best of the ranking of its first stage (`Entry.first_stage`)"""
+    explain: Callable[[Query, int], list[Share]] | None = None
+    """what each feature adds to the score of a passage by its row"""
+    run: RecordedRun | None = None
+    """the run file that it looks results up in"""
+    models: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    """the identities of its re-rankers, by the names that its entry uses"""
+
+    def __call__(self, queries: Sequence[Query], k: int) -> Ranking:
+        """The k best passages of each query."""
+        return self.search(queries, k)
+
+
+class FirstStage(NamedTuple):
+    """The pipeline that another one re-ranks, and how many of its results."""
+
+    pipeline: str
+    depth: int
+
+
 class Entry(Settings, ABC):
     """A table of `pipelines.toml`."""
 
@@ -77,6 +103,11 @@ class Entry(Settings, ABC):
     def members(self) -> Sequence[str]:
         """The names of the pipelines that this one is made of."""
         return ()
+
+    @property
+    def first_stage(self) -> FirstStage | None:
+        """Of a pipeline whose `OpenPipeline.rerank` is a stage of its own; None for any other."""
+        return None
 
     def group(self, index: Index) -> str:
         """Which of `GROUPS` lists it."""
@@ -99,7 +130,7 @@ class Entry(Settings, ABC):
         """A few words for the search page."""
 
     @abstractmethod
-    def open(self, parts: Parts, name: str) -> Pipeline:
+    def open(self, parts: Parts, name: str) -> OpenPipeline:
         """The pipeline of this name, ready to run. Raises `LinkseekError` if a part is missing."""
 
 
@@ -121,8 +152,8 @@ class Bm25Entry(Entry):
     def describe(self, index: Index) -> str:
         return f"Lucene’s BM25, k1 = {self.k1:g}, b = {self.b:g}"
 
-    def open(self, parts: Parts, name: str) -> Pipeline:
-        return Bm25(parts.index, self.k1, self.b).search
+    def open(self, parts: Parts, name: str) -> OpenPipeline:
+        return OpenPipeline(Bm25(parts.index, self.k1, self.b))
 
 
 class QueryLikelihoodEntry(Entry):
@@ -141,8 +172,8 @@ class QueryLikelihoodEntry(Entry):
     def describe(self, index: Index) -> str:
         return f"Lucene’s query likelihood, mu = {self.mu:g}"
 
-    def open(self, parts: Parts, name: str) -> Pipeline:
-        return QueryLikelihood(parts.index, self.mu).search
+    def open(self, parts: Parts, name: str) -> OpenPipeline:
+        return OpenPipeline(QueryLikelihood(parts.index, self.mu))
 
 
 class DenseEntry(Entry):
@@ -181,10 +212,10 @@ class DenseEntry(Entry):
     def describe(self, index: Index) -> str:
         return f"Vectors of {self.encoder or index.manifest.get('default_encoder')}"
 
-    def open(self, parts: Parts, name: str) -> Pipeline:
+    def open(self, parts: Parts, name: str) -> OpenPipeline:
         made_by = parts.index.dense(self.encoder).encoder
         encoder = parts.encoder(self.query_encoder or made_by["location"])
-        return Dense(parts.index, encoder, self.encoder, self.device, **self.search).search
+        return OpenPipeline(Dense(parts.index, encoder, self.encoder, self.device, **self.search))
 
 
 class RunEntry(Entry):
@@ -208,8 +239,9 @@ class RunEntry(Entry):
     def describe(self, index: Index) -> str:
         return f"Results of the run file {self.run.name}"
 
-    def open(self, parts: Parts, name: str) -> Pipeline:
-        return RecordedRun(parts.index, self.run)
+    def open(self, parts: Parts, name: str) -> OpenPipeline:
+        run = RecordedRun(parts.index, self.run)
+        return OpenPipeline(run, run=run)
 
 
 class FusionEntry(Entry):
@@ -233,7 +265,7 @@ class SumEntry(FusionEntry):
     def fuse(self, rankings: Sequence[Ranking], k: int) -> Ranking:
         """The k best of rankings of the same queries."""
 
-    def open(self, parts: Parts, name: str) -> Pipeline:
+    def open(self, parts: Parts, name: str) -> OpenPipeline:
         members = [parts.pipeline(member) for member in self.of]
 
         def search(queries: Sequence[Query], k: int) -> Ranking:
@@ -241,7 +273,7 @@ class SumEntry(FusionEntry):
             with stage("fuse"):
                 return self.fuse(rankings, k)
 
-        return search
+        return OpenPipeline(search)
 
 
 class ReciprocalRankEntry(SumEntry):
@@ -276,7 +308,7 @@ class WeightedEntry(SumEntry):
         shares = zip(self.weights, self.of, strict=False)
         return f"{' + '.join(f'{weight:g} × {name}' for weight, name in shares)}, fused by score"
 
-    def open(self, parts: Parts, name: str) -> Pipeline:
+    def open(self, parts: Parts, name: str) -> OpenPipeline:
         if len(self.weights) != len(self.of):
             counts = f"{len(self.of)} pipelines, {len(self.weights)} weights"
             raise UsageError(f"[{name}]: {counts}", "Give one weight for each.")
@@ -306,9 +338,10 @@ class LearnedEntry(FusionEntry):
     def describe(self, index: Index) -> str:
         return f"{' and '.join(self.of)}, fused by the model {self.model.stem}"
 
-    def open(self, parts: Parts, name: str) -> Pipeline:
+    def open(self, parts: Parts, name: str) -> OpenPipeline:
         members = [parts.pipeline(member) for member in self.of]
-        return LearnedFusion(parts.index, members, read_trees(self.model), self.depth, self.model)
+        fusion = LearnedFusion(parts.index, members, read_trees(self.model), self.depth, self.model)
+        return OpenPipeline(fusion, explain=fusion.explain)
 
 
 class RerankEntry(Entry):
@@ -346,6 +379,10 @@ class RerankEntry(Entry):
     def members(self) -> Sequence[str]:
         return [self.of]
 
+    @property
+    def first_stage(self) -> FirstStage | None:
+        return FirstStage(self.of, self.depth)
+
     def located(self, folder: Path) -> Self:
         models = [str(folder / model) if (folder / model).is_dir() else model for model in self.rerank]
         return self.model_copy(update={"rerank": models})
@@ -362,18 +399,19 @@ class RerankEntry(Entry):
         joined = {None: "", "links": ", with passages linked to them", "bm25": ", with passages like them"}
         return f"The best {self.depth} of {self.of}{joined[self.neighbours]}, re-ranked by {models}"
 
-    def open(self, parts: Parts, name: str) -> Pipeline:
+    def open(self, parts: Parts, name: str) -> OpenPipeline:
         reranker = self.reranker(parts, name)
-        return Reranking(parts.pipeline(self.of), reranker)
+        reranking = Reranking(parts.pipeline(self.of), reranker)
+        models = {m: scorer.identity for m, scorer in zip(self.rerank, reranker.scorers, strict=True)}
+        return OpenPipeline(reranking, rerank=reranking.rerank, models=models)
 
     def reranker(self, parts: Parts, name: str) -> Reranker:
         """The second stage, for a ranking of any origin. Raises `LinkseekError` if a model is missing."""
         if self.neighbours and (len(self.rerank) > 1 or self.weight is not None):
             problem = f"[{name}]: neighbours with {'weight' if len(self.rerank) == 1 else 'several models'}"
             raise UsageError(problem, "Neighbours have no scores of the first stage: give one model alone.")
-        scorers = [parts.scorer(model, self.device, self.precision) for model in self.rerank]
         return Reranker(
-            scorers,
+            [parts.scorer(model, self.device, self.precision) for model in self.rerank],
             Candidates(parts.index),
             depth=self.depth,
             weight=self.weight,

@@ -1,17 +1,20 @@
 """Named pipelines: a table of `pipelines.toml` -> a function from queries to a `Ranking`.
 
-`app.pipeline_kinds` says which kinds there are. Pipelines may be made of others; encoders and re-rankers are
-opened once and shared between them, and by `Models` between indexes.
+`app.pipeline_kinds` says which kinds there are. Pipelines may be made of others; each is opened once, in
+whichever thread, and so are the encoders and re-rankers that they share, by `Models` also between indexes.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from linkseek.app.pipeline_kinds import GROUPS, KINDS, Entry, Parts, RerankEntry
+from linkseek.app.pipeline_kinds import GROUPS, KINDS, Entry, FirstStage, OpenPipeline, Parts, RerankEntry
 from linkseek.indexer.base.devices import Precision
 from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.base.once import Once
@@ -22,15 +25,20 @@ from linkseek.reranker.models import scoring
 from linkseek.reranker.models.lexical import LEXICAL, LexicalScorer
 from linkseek.reranker.models.scoring import PairScorer
 from linkseek.reranker.reranking import AnyScorer, Reranker
-from linkseek.retriever.models.locations import STATIC_ENCODER, Precision, is_model_folder
+from linkseek.retriever.models.locations import STATIC_ENCODER, is_model_folder
 from linkseek.retriever.models.only_data import model_files
-from linkseek.retriever.ranking import Pipeline
+from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.searchers import RecordedRun
 
 if TYPE_CHECKING:
     from linkseek.retriever.models.biencoder import BiEncoder
 
+_log = logging.getLogger(__name__)
+
 _MAX_MEMBERS = 50
+
+_THREADS = ThreadPoolExecutor(1_000, "opening")
+"""For all indexes; more than are ever needed, so that a pipeline without a model waits for no model."""
 
 RECOMMENDED = "hybrid-weighted"
 """The best of the standard ones without a re-ranker (docs/results.md)."""
@@ -107,13 +115,18 @@ def _newest_change(model: str) -> int:
 class Pipelines:
     """The pipelines that can be run on one index. Opens each when it is first asked for, in any thread."""
 
-    def __init__(self, index: Index, path: Path | None = None, models: Models | None = None) -> None:
-        """path: a file of further pipelines. models: those of other indexes, to be shared."""
+    def __init__(
+        self, index: Index, path: Path | None = None, models: Models | None = None, *, first_run: bool = False
+    ) -> None:
+        """path: a file of further pipelines. models: those of other indexes, to be shared.
+
+        first_run: whether each is run once when it is opened: the first run is slower than the others.
+        """
         self.index = index
+        self._first_run = first_run
         self.entries = read_pipelines(path)
         self._models = models or Models()
-        self._scorers: dict[str, AnyScorer] = {}
-        self._opened: Once[Pipeline] = Once(self._open)
+        self._opened: Once[OpenPipeline] = Once(self._open)
         self._parts = Parts(index, self.open, self._models.encoder, self._scorer)
 
     def available(self, *, with_runs: bool = False) -> list[str]:
@@ -138,6 +151,10 @@ class Pipelines:
         except UsageError:
             return False
 
+    def first_stage(self, name: str) -> FirstStage | None:
+        """The first of the two stages of a pipeline that re-ranks another one; None for any other."""
+        return self.entries[name].first_stage if name in self.entries else None
+
     @property
     def _is_static(self) -> bool:
         """Whether the vectors that are searched by default are those of `STATIC_ENCODER`."""
@@ -160,7 +177,7 @@ class Pipelines:
         chosen = [name for name in dict.fromkeys(["bm25", vectors, third, best]) if name in available]
         return tuple(chosen if len(chosen) > 1 else available[:2])
 
-    def parts(self, name: str) -> list[str]:
+    def _parts_of(self, name: str) -> list[str]:
         """The members of a pipeline, and theirs, each before those that are made of it; the pipeline last."""
         try:
             tree = [member for member, _ in self._tree(name)]
@@ -187,22 +204,24 @@ class Pipelines:
     @property
     def runs(self) -> dict[str, RecordedRun]:
         """The run files that were opened, by the names of their entries."""
-        opened = {name: self._opened.made.get((name,)) for name in self.entries}
-        return {name: run for name, run in opened.items() if isinstance(run, RecordedRun)}
+        return {name: opened.run for name, opened in self._open_ones().items() if opened.run}
 
     @property
     def models(self) -> dict[str, dict[str, Any]]:
         """The identities of the re-rankers that were opened, by the names that entries use."""
-        return {name: scorer.identity for name, scorer in self._scorers.copy().items()}
+        every = [opened.models for opened in self._open_ones().values()]
+        return {name: identity for models in every for name, identity in models.items()}
 
-    def open(self, name: str | None = None) -> Pipeline:
+    def _open_ones(self) -> dict[str, OpenPipeline]:
+        made = ((name, self._opened.made.get((name,))) for name in self.entries)
+        return {name: opened for name, opened in made if opened}
+
+    def open(self, name: str | None = None) -> OpenPipeline:
         """One pipeline, ready to run; without a name the recommended one.
 
         Raises `UsageError` for an unknown name or a missing part.
         """
-        name = name or self.recommended
-        self._tree(name)  # checks names and circles
-        return self._opened(name)
+        return self._opened(name or self.recommended)
 
     def reranker(self, function: str, keywords: Mapping[str, Any], models: Sequence[str]) -> Reranker:
         """The second stage of a table with `rerank`, for a ranking of any origin.
@@ -213,8 +232,40 @@ class Pipelines:
         entry = RerankEntry.from_keywords(function, keywords, rerank=list(models), of="")
         return entry.reranker(self._parts, function)
 
-    def _open(self, name: str) -> Pipeline:
-        return self.entries[name].open(self._parts, name)
+    def is_ready(self, name: str) -> bool:
+        """Whether a pipeline is open, so that a search starts at once."""
+        return (name,) in self._opened.made
+
+    def start(self, name: str) -> Future[OpenPipeline]:
+        """Open a pipeline in a thread, and its members in others, unless they are open or being opened.
+
+        What could not be opened is tried again by the next one who asks.
+        """
+        return [self._opened.start(_THREADS, part) for part in self._parts_of(name)][-1]
+
+    def warm(self, names: Iterable[str], tries: int = 2) -> None:
+        """Open pipelines in the background. One that fails is logged and tried again."""
+        for name in names:
+            self.start(name).add_done_callback(partial(self._try_again, name, tries - 1))
+
+    def _try_again(self, name: str, tries: int, opened: Future[OpenPipeline]) -> None:
+        if error := opened.exception():
+            _log.warning("the pipeline %r could not be opened", name, exc_info=error)
+            if tries:
+                self.warm([name], tries)
+
+    def _open(self, name: str) -> OpenPipeline:
+        self._tree(name)  # checks names and circles
+        entry = self.entries[name]
+        opened = entry.open(self._parts, name)
+        if self._first_run and len(self.index.passages):
+            queries = [Query("first", self.index.passages[0].text[:100])]
+            if opened.rerank and entry.first_stage:  # a pair is enough
+                first = self.open(entry.first_stage.pipeline)
+                opened.rerank(queries, first(queries, 1), 1)
+            else:
+                opened(queries, 1)
+        return opened
 
     def _tree(self, name: str) -> list[tuple[str, Entry]]:
         """A pipeline and its members, and theirs, as often as each is run.
@@ -242,11 +293,8 @@ class Pipelines:
 
     def _scorer(self, name: str, device: str, precision: Precision) -> AnyScorer:
         if name in LEXICAL:
-            scorer: AnyScorer = LexicalScorer(self.index, name)
-        else:
-            scorer = self._models.scorer(name, device, precision)
-        self._scorers[name] = scorer
-        return scorer
+            return LexicalScorer(self.index, name)
+        return self._models.scorer(name, device, precision)
 
 
 def _open_biencoder(location: str) -> BiEncoder:

@@ -15,20 +15,17 @@ import numpy as np
 
 from linkseek.app.around.evidence import Evidence, LinkEvidence
 from linkseek.app.around.known_questions import Known, KnownQuestions
-from linkseek.app.opening import OpenPipelines, has_failed
-from linkseek.app.pipeline_kinds import RerankEntry
+from linkseek.app.pipeline_kinds import OpenPipeline
 from linkseek.app.pipelines import Models, Pipelines
 from linkseek.indexer.base.bundled import bundled
 from linkseek.indexer.base.defaults import DEFAULT_ENCODER
 from linkseek.indexer.base.errors import InputError, LinkseekError, UsageError
 from linkseek.indexer.index import Index
 from linkseek.indexer.store.artifacts import index_stamp, is_index
-from linkseek.reranker.reranking import Reranking
 from linkseek.retriever.links.topology import Topology
-from linkseek.retriever.models.locations import DEFAULT_ENCODER
 from linkseek.retriever.queries import checked_question
-from linkseek.retriever.ranking import Pipeline, Query, Ranking
-from linkseek.retriever.search.learned import LearnedFusion, Share
+from linkseek.retriever.ranking import Query, Ranking
+from linkseek.retriever.search.learned import Share
 from linkseek.retriever.search.query_words import Span, matched_spans
 from linkseek.retriever.search.stages import recorded_stages
 
@@ -160,13 +157,12 @@ class SearchService:
         """
         self.stamp = index_stamp(index)
         self.index = Index.open(index)
-        self.pipelines = Pipelines(self.index, pipelines_file, models)
+        self.pipelines = Pipelines(self.index, pipelines_file, models, first_run=True)
         self._asked = asked
-        self._opening = OpenPipelines(self.index, self.pipelines)
 
     def is_ready(self, pipeline: str) -> bool:
         """Whether a pipeline is open, so that a search starts at once."""
-        return self._opening.is_ready(pipeline)
+        return self.pipelines.is_ready(pipeline)
 
     def search(self, question: str, pipeline: str, k: int = 10) -> Answer:
         """The k best passages. Raises `UsageError` for an empty question or an unknown pipeline.
@@ -184,26 +180,21 @@ class SearchService:
                 f'the pipeline "{pipeline}" reads a run file, which answers its own questions only',
                 "It can be evaluated: linkseek evaluate --pipeline NAME.",
             )
-        queries, two = [Query("question", question)], self._reranking(pipeline)
+        queries, two = [Query("question", question)], self.pipelines.first_stage(pipeline)
         depth = min(max(k, two.depth if two else DEPTH), len(self.index.passages))
-        first = self._opening.open(two.of if two else pipeline)
+        first = self.pipelines.start(two.pipeline if two else pipeline).result()
         ranking, seconds, stages = _timed(lambda: first(queries, depth))
         answer = self._answer(question, pipeline, ranking, k, seconds, stages)
         if two is None:
             yield answer
             return
-        before = replace(answer, first_stage=two.of, waiting=True)
+        before = replace(answer, first_stage=two.pipeline, waiting=True)
         yield before
-        reranking = self._opening.open(pipeline)
-        assert isinstance(reranking, Reranking)
-        ranking, more_seconds, more_stages = _timed(lambda: reranking.rerank(queries, ranking, depth))
+        rerank = self.pipelines.start(pipeline).result().rerank
+        assert rerank is not None  # of a pipeline with a first stage
+        ranking, more_seconds, more_stages = _timed(lambda: rerank(queries, ranking, depth))
         answer = self._answer(question, pipeline, ranking, k, seconds + more_seconds, stages | more_stages)
-        yield replace(answer, first_stage=two.of, before=before.places)
-
-    def _reranking(self, pipeline: str) -> RerankEntry | None:
-        """The entry of a pipeline that re-ranks another one; None for any other."""
-        entry = self.pipelines.entries.get(pipeline)
-        return entry if isinstance(entry, RerankEntry) else None
+        yield replace(answer, first_stage=two.pipeline, before=before.places)
 
     def _answer(
         self, question: str, pipeline: str, ranking: Ranking, k: int, seconds: float, stages: dict[str, float]
@@ -228,16 +219,17 @@ class SearchService:
         """
         question = checked_question(question)
         stages = {name: self._stages(question, name, k) for name in pipelines}
-        needed = {name: two.of if (two := self._reranking(name)) else name for name in pipelines}
-        opening: dict[str, Future[Pipeline]] = {}  # those that this question waits for
+        first_stage = self.pipelines.first_stage
+        needed = {name: two.pipeline if (two := first_stage(name)) else name for name in pipelines}
+        opening: dict[str, Future[OpenPipeline]] = {}  # those that this question waits for
         while stages:
-            failed = [name for name in stages if has_failed(opening.get(needed[name]))]
+            failed = [name for name in stages if _has_failed(opening.get(needed[name]))]
             ready = [name for name in stages if self.is_ready(needed[name])]
-            first_stages = [name for name in ready if self._reranking(needed[name]) is None]
+            first_stages = [name for name in ready if first_stage(needed[name]) is None]
             if not (failed or first_stages):
                 for name in stages:
                     if needed[name] not in opening:
-                        opening[needed[name]] = self._opening.start(needed[name])
+                        opening[needed[name]] = self.pipelines.start(needed[name])
                 if not ready:
                     wait([opening[needed[name]] for name in stages], return_when=FIRST_COMPLETED)
                     continue
@@ -268,11 +260,11 @@ class SearchService:
                 "The index may have been built again since this address was shared.",
             )
         hit = self._hit(0, row, 0.0, question, self._known(question))
-        opened = {name: self._opening.open(name) for name in pipelines}
+        opened = {name: self.pipelines.start(name).result() for name in pipelines}
         features = {
             name: pipeline.explain(Query("question", question), row)
             for name, pipeline in opened.items()
-            if isinstance(pipeline, LearnedFusion)
+            if pipeline.explain
         }
         return Reason(hit, self.evidence.of(question, row), features)
 
@@ -288,7 +280,7 @@ class SearchService:
 
     def warm(self, pipelines: Sequence[str]) -> None:
         """Open pipelines in the background, so that the first question need not wait for them."""
-        self._opening.warm(pipelines)
+        self.pipelines.warm(pipelines)
 
     @cached_property
     def mining(self) -> Mining:
@@ -326,6 +318,11 @@ class SearchService:
     def suggestions(self, page: int = 0) -> list[str]:
         """Questions to start with, different ones on every page."""
         return self.known.suggestions(page, _SUGGESTED)
+
+
+def _has_failed(opened: Future[OpenPipeline] | None) -> bool:
+    """Whether a pipeline could not be opened; not for one that is being opened."""
+    return opened is not None and opened.done() and opened.exception() is not None
 
 
 def _timed(search: Callable[[], Ranking]) -> tuple[Ranking, float, dict[str, float]]:

@@ -127,7 +127,7 @@ class Questions:
 
     def by_words(self) -> Ranking:
         """BM25's ranking."""
-        return Bm25(self._index).search([question.query for question in self.questions], DEPTH)
+        return Bm25(self._index)([question.query for question in self.questions], DEPTH)
 
     def by_vectors(self, encoder: BiEncoder, passages: NDArray[np.float32]) -> Ranking:
         """The ranking of an encoder. passages: the vectors of all, [n, d]."""

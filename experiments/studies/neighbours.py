@@ -48,7 +48,7 @@ class Experiment:
             for start in range(0, len(queries), _BATCH):
                 batch = queries[start : start + _BATCH]
                 asked = self._encoder.encode_queries([query.text for query in batch])  # [Q, d]
-                first = Bm25(self._index).search(batch, max(budgets))
+                first = Bm25(self._index)(batch, max(budgets))
                 for budget in budgets:
                     for kind in KINDS:
                         parts.setdefault((budget, kind), []).append(

@@ -47,7 +47,7 @@ def bm25_graph(index: Index) -> LinkGraph:
     for start in range(0, len(articles), _BATCH):
         batch = articles[start : start + _BATCH].tolist()
         texts = [str(index.passages.table.value("text", int(offsets[article]))) for article in batch]
-        rows = searcher.search([Query(str(n), text) for n, text in enumerate(texts)], _PASSAGES).rows
+        rows = searcher([Query(str(n), text) for n, text in enumerate(texts)], _PASSAGES).rows
         for article, hits in zip(batch, rows, strict=True):
             similar = dict.fromkeys(index.passages.document_rows(hits[hits >= 0]).tolist())
             similar.pop(article, None)
@@ -105,7 +105,7 @@ def _similar(index: Index) -> Callable[[int], list[int]]:
 
     def neighbours(row: int) -> list[int]:
         text = str(index.passages.table.value("text", row))
-        rows = searcher.search([Query("", text)], _OF_PASSAGE + 1).rows[0].tolist()
+        rows = searcher([Query("", text)], _OF_PASSAGE + 1).rows[0].tolist()
         return [other for other in rows if other not in (row, -1)][:_OF_PASSAGE]
 
     return neighbours

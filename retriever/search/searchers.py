@@ -1,4 +1,4 @@
-"""First-stage search: queries -> the best passages of an index.
+"""First-stage search: queries -> the best passages of an index. Each searcher is a `Pipeline`.
 
 `Bm25` and `QueryLikelihood` are Lucene's (`indexer.search.lucene_index`), `Dense` is FAISS's
 (`indexer.search.faiss_index`) with the encoder that made the vectors. `RecordedRun` looks up the results of
@@ -35,7 +35,7 @@ class LuceneSearcher:
         self._lucene = index.lucene()
 
     @stage("search")
-    def search(self, queries: Sequence[Query], k: int) -> Ranking:
+    def __call__(self, queries: Sequence[Query], k: int) -> Ranking:
         """The k best passages of each query; -1 where fewer hold any of its words.
 
         Raises `DamagedIndexError` if the Lucene index is damaged or of other passages.
@@ -105,7 +105,7 @@ class Dense:
             )
         self._vectors = on_device(vectors, device)
 
-    def search(self, queries: Sequence[Query], k: int) -> Ranking:
+    def __call__(self, queries: Sequence[Query], k: int) -> Ranking:
         """The k best passages of each query."""
         query_ids = [query.id for query in queries]
         if not queries:

@@ -121,7 +121,8 @@ def test_a_first_visit_finds_its_pipelines_open(built_index, word_encoder, monke
     monkeypatch.setattr("streamlit.runtime.exists", lambda: True)
     start.warm(AppOptions(index=built_index))
     service = services.open(built_index.resolve(), None, Path("results"))
-    assert not wait(service._opening._opened.values(), 60).not_done and word_encoder == ["words"]
+    being_opened = list(service.pipelines._opened._making.values())
+    assert not wait(being_opened, 60).not_done and word_encoder == ["words"]
     start.warm(AppOptions(index=built_index / "none"))  # the page says so
 
 

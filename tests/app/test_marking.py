@@ -88,7 +88,7 @@ def test_two_words_are_one_term_where_they_are_for_bm25(tmp_path):
     index = Index.open(
         build(tmp_path / "index", [(word, "", word, "") for word in sorted(words)], encoders=())
     )
-    ranking = Bm25(index).search([Query(word, word) for word in words], len(words))
+    ranking = Bm25(index)([Query(word, word) for word in words], len(words))
     compared = 0
     for query, word in enumerate(words):
         found = {index.passages[row].text for row, _ in ranking.results(query)}

@@ -18,7 +18,6 @@ from linkseek.reranker.candidates import Candidates
 from linkseek.reranker.commands.rerank import main
 from linkseek.reranker.models.lexical import LexicalScorer
 from linkseek.reranker.pair_texts import PairFormat
-from linkseek.reranker.reranking import Reranking
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.fusion import stretched
 from linkseek.retriever.search.runs import read_run
@@ -82,9 +81,8 @@ def here(monkeypatch):
 def test_the_best_of_another_pipeline_in_a_new_order(make, opened):
     pipelines = make('[x]\nrerank = "long"\nof = "bm25"\ndepth = 2\n')
     run = pipelines.open("x")
-    assert isinstance(run, Reranking) and run.depth == 2
-    first = run.first(QUERIES, 6)
-    assert first.rows.tolist() == pipelines.open("bm25")(QUERIES, 6).rows.tolist()
+    assert pipelines.first_stage("x") == ("bm25", 2)
+    first = pipelines.open("bm25")(QUERIES, 6)
     found = run(QUERIES, 6)
     assert found.query_ids == ("1", "2", "3") and found.rows.shape == (3, 6)
     texts = {row: f"{p.title} {p.text}".strip() for row, p in enumerate(pipelines.index.passages)}
@@ -98,8 +96,9 @@ def test_the_best_of_another_pipeline_in_a_new_order(make, opened):
 
 
 def test_the_two_stages_can_be_run_apart(make):
-    run = make('[x]\nrerank = "long"\nof = "bm25"\ndepth = 3\n').open("x")
-    apart = run.rerank(QUERIES[:1], run.first(QUERIES[:1], run.depth), 2)
+    pipelines = make('[x]\nrerank = "long"\nof = "bm25"\ndepth = 3\n')
+    run, (first, depth) = pipelines.open("x"), pipelines.first_stage("x")
+    apart = run.rerank(QUERIES[:1], pipelines.open(first)(QUERIES[:1], depth), 2)
     whole = run(QUERIES[:1], 2)
     assert apart.rows.tolist() == whole.rows.tolist() and apart.scores.tolist() == whole.scores.tolist()
     assert whole.rows.shape == (1, 2)
@@ -143,7 +142,7 @@ def test_a_run_is_scored_by_lucene(built_index, tmp_path):
         output,
     ]
     main([str(word) for word in given])
-    everything = Bm25(Index.open(built_index)).search([Query("1", "a river in France")], 10)
+    everything = Bm25(Index.open(built_index))([Query("1", "a river in France")], 10)
     passages = Index.open(built_index).passages
     score_of = {passages[row].id: score for row, score in everything.results(0)}
     found = read_run(output)["1"]
@@ -325,8 +324,8 @@ def test_neighbours_join_the_candidates(make):
     pipelines = make(table)
     index = pipelines.index
     texts = [passage.text for passage in index.passages]
-    hits = [row for row, _ in Bm25(index).search(QUERIES[1:2], 3).results(0)]
-    similar = [row for row, _ in Bm25(index).search([Query("", texts[hits[0]])], 17).results(0)]
+    hits = [row for row, _ in Bm25(index)(QUERIES[1:2], 3).results(0)]
+    similar = [row for row, _ in Bm25(index)([Query("", texts[hits[0]])], 17).results(0)]
     near = next(row for row in similar if row != hits[0])
     third = next(row for row in hits if row not in (hits[0], near))
     found = pipelines.open("near")(QUERIES, 3)

@@ -4,7 +4,7 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 
 import orjson
 import pytest
@@ -12,7 +12,7 @@ from small_index import HOSTILE_TEXT, HOSTILE_TITLE, WordEncoder, WordScorer, bu
 
 from linkseek.app import service as module
 from linkseek.app.around.known_questions import KnownQuestions
-from linkseek.app.pipeline_kinds import RerankEntry
+from linkseek.app.pipeline_kinds import OpenPipeline, RerankEntry
 from linkseek.app.pipelines import Models
 from linkseek.app.service import Failure, SearchService, list_indexes
 from linkseek.indexer.base.errors import DamagedIndexError, InputError, UsageError
@@ -175,8 +175,7 @@ def test_a_search_that_fails_in_any_way_is_that_of_its_column(service, caplog):
         raise MemoryError
 
     service.search("river", "ql")
-    service._opening._opened["ql"] = Future()
-    service._opening._opened["ql"].set_result(broken)
+    service.pipelines._opened.made["ql",] = OpenPipeline(broken)
     answers = {answer.pipeline: answer for answer in service.answers("river", ["ql", "bm25", "dense"], 3)}
     assert isinstance(answers["ql"], Failure) and "MemoryError" in caplog.text
     assert answers["bm25"].hits and answers["dense"].hits
@@ -206,7 +205,7 @@ def test_what_always_fails_in_the_background_fails_no_first_question(built_index
     service = SearchService(built_index)
     service.warm(["dense"])
     until = time.monotonic() + 60
-    while len(attempts) < 2 or service._opening._opened:
+    while len(attempts) < 2 or service.pipelines._opened._making:
         assert time.monotonic() < until
         time.sleep(0.01)
     working.set()
@@ -296,8 +295,8 @@ class Backwards:
 def two_stages(service):
     """The pipeline "turned" re-ranks bm25's first three backwards."""
     service.pipelines.entries["turned"] = RerankEntry(rerank="models/x", of="bm25", depth=3)
-    service._opening._opened["turned"] = Future()
-    service._opening._opened["turned"].set_result(Reranking(service.pipelines.open("bm25"), Backwards()))
+    reranking = Reranking(service.pipelines.open("bm25"), Backwards())
+    service.pipelines._opened.made["turned",] = OpenPipeline(reranking, rerank=reranking.rerank)
     return service
 
 
@@ -324,7 +323,8 @@ def test_a_second_stage_that_fails(two_stages):
     def broken(*_):
         raise InputError("the model is gone", "Get it back.")
 
-    two_stages._opening._opened["turned"].result().rerank = broken
+    two_stages.pipelines._opened.made["turned",] = OpenPipeline(broken, rerank=broken)
+    two_stages.search("river", "dense")  # open, and so asked before the second stage
     answers = list(two_stages.answers("river", ["turned", "dense"], 2))
     assert [type(answer).__name__ for answer in answers] == ["Answer", "Answer", "Failure"]
     assert answers[2] == Failure("turned", "the model is gone", "Get it back.")

@@ -108,5 +108,5 @@ def test_a_pipeline_that_is_opened_does_not_hold_up_another(built_index):
 def test_pipelines_are_opened_in_the_background(built_index, word_encoder):
     service = SearchService(built_index)
     service.warm(["hybrid"])
-    assert not wait(service._opening._opened.values(), 60).not_done
+    assert not wait(list(service.pipelines._opened._making.values()), 60).not_done
     assert all(map(service.is_ready, ("bm25", "dense", "hybrid"))) and word_encoder == ["words"]

@@ -123,7 +123,7 @@ def test_a_control_reads_neighbours_by_bm25(index, trained, monkeypatch):
     graph.check(trained, len(opened.documents), len(passages))
     leads = np.asarray(passages.offsets[:-1])
     for article, lead in enumerate(leads):
-        results = Bm25(opened).search([Query("1", passages[int(lead)].text)], len(passages)).results(0)
+        results = Bm25(opened)([Query("1", passages[int(lead)].text)], len(passages)).results(0)
         similar = dict.fromkeys(passages.document_rows(np.array([row for row, _ in results])).tolist())
         expected = [other for other in similar if other != article][:3]
         assert graph.target[list(graph.from_passage(lead))].tolist() == expected and len(expected) == 3

@@ -251,7 +251,7 @@ def use(index: Path) -> None:
     opened = Index.open(index)
     queries = [Query("1", "the planet Mercury"), Query("2", "gold of the Inca")]
     for searcher in (Bm25(opened), Dense(opened, FakeEncoder("fake"))):
-        for row, _ in searcher.search(queries, 10).results(0):
+        for row, _ in searcher(queries, 10).results(0):
             assert isinstance(opened.passages[row].text + opened.document_url(row), str)
     assert list(opened.passages) and list(opened.documents)
     opened.lucene().close()

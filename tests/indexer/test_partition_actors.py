@@ -69,9 +69,9 @@ def searched(four: Path, cluster: str, many_cores: None) -> Iterator[tuple[Index
 def rankings(index: Index, queries: list[Query]) -> dict[str, Ranking]:
     encoder: Any = FakeEncoder("fake")
     first = {
-        "bm25": Bm25(index).search(queries, 100),
-        "ql": QueryLikelihood(index).search(queries, 100),
-        "dense": Dense(index, encoder).search(queries, 100),
+        "bm25": Bm25(index)(queries, 100),
+        "ql": QueryLikelihood(index)(queries, 100),
+        "dense": Dense(index, encoder)(queries, 100),
     }
     return first | {"hybrid": reciprocal_rank([first["bm25"], first["dense"]], 100)}
 
@@ -181,7 +181,7 @@ def test_as_asked_it_is_left_out_and_named(without_vectors_of_one, sample, queri
     index, actors = without_vectors_of_one(partial=True)
     encoder: Any = FakeEncoder("fake")
     dense = Dense(index, encoder)
-    ranked, expected = dense.search(queries, 100), rankings(Index.open(sample), queries)
+    ranked, expected = dense(queries, 100), rankings(Index.open(sample), queries)
     assert actors.missing == ["00001"]
     assert "its passages are left out" in capfd.readouterr().err
     first = len(index.partitions[0].passages)
@@ -192,7 +192,7 @@ def test_as_asked_it_is_left_out_and_named(without_vectors_of_one, sample, queri
         assert not set(row) & set(missing)
     with pytest.raises(UsageError):  # a mistake in a question is nobody's absence
         index.lucene().search(["word"], 0, BM25())
-    assert_equal({"bm25": Bm25(index).search(queries, 100)}, {"bm25": expected["bm25"]})
+    assert_equal({"bm25": Bm25(index)(queries, 100)}, {"bm25": expected["bm25"]})
     assert actors.missing == []
 
 
@@ -202,7 +202,7 @@ def test_what_an_actor_cannot_answer_is_left_out_as_a_whole(sample, cluster, que
     encoder: Any = FakeEncoder("fake")
     with searched_on_ray(index, cluster, partial=True) as actors:  # of the first partition, and of two
         assert actors is not None
-        rows = Dense(index, encoder).search(queries, 100).rows
+        rows = Dense(index, encoder)(queries, 100).rows
         assert actors.missing == ["00001", "00002"]
         assert rows.max() < len(index.partitions[0].passages) and (rows >= 0).any()
 
@@ -236,7 +236,7 @@ def test_a_partition_whose_every_actor_dies_fails_the_search(searched, queries, 
     monkeypatch.setattr(actors, "_start", start_a_dead_one)
     actors._ray.kill(actors._actors[3][0])
     with pytest.raises(MachineError, match="partition 00003: its actor died"):
-        Bm25(index).search(queries, 10)
+        Bm25(index)(queries, 10)
 
 
 def test_the_commands(four, cluster, tmp_path):

@@ -65,9 +65,9 @@ def build(tmp_path: Path) -> Build:
 def rankings(index: Index, queries: Sequence[Query]) -> dict[str, Ranking]:
     encoder: Any = FakeEncoder("fake")
     first = {
-        "bm25": Bm25(index).search(queries, 100),
-        "ql": QueryLikelihood(index).search(queries, 100),
-        "dense": Dense(index, encoder).search(queries, 100),
+        "bm25": Bm25(index)(queries, 100),
+        "ql": QueryLikelihood(index)(queries, 100),
+        "dense": Dense(index, encoder)(queries, 100),
     }
     return first | {"hybrid": reciprocal_rank([first["bm25"], first["dense"]], 100)}
 

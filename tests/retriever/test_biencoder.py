@@ -185,7 +185,7 @@ def test_two_encoders_side_by_side_and_each_for_its_own_vectors(build, index_pat
         assert cosines(own, encode_texts(encoder, tokens)).min() >= 1 - 1e-3
         [other] = stored.values()
         assert cosines(own, other).max() < 0.9
-        assert Dense(index, encoder, name).search([query], 3).scores[0, 0] == pytest.approx(1, abs=1e-2)
+        assert Dense(index, encoder, name)([query], 3).scores[0, 0] == pytest.approx(1, abs=1e-2)
     with pytest.raises(MismatchError, match=r"the encoder other .*, the encoder of the queries is tiny "):
         Dense(index, encoders["tiny"], "other")
     assert encoders["tiny"].made(earlier_sha256(tiny))  # of an index that an earlier version built

@@ -34,27 +34,27 @@ def brute_force(index: Index, encoder: FakeEncoder, k: int) -> Ranking:
 
 def test_it_finds_what_brute_force_finds(index):
     encoder = FakeEncoder("fake")
-    found = Dense(index, encoder).search(QUERIES, 20)
+    found = Dense(index, encoder)(QUERIES, 20)
     expected = brute_force(index, encoder, 20)
     assert found.query_ids == ("a", "b", "c")
     np.testing.assert_array_equal(found.rows, expected.rows)
     np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-5)
     passage = index.passages[17]
-    found = Dense(index, encoder).search([Query("d", f"{passage.title} {passage.text}")], 1)
+    found = Dense(index, encoder)([Query("d", f"{passage.title} {passage.text}")], 1)
     assert found.rows.tolist() == [[17]]
 
 
 def test_many_queries_equal_one_by_one_and_none_give_none(index):
     searcher = Dense(index, FakeEncoder("fake"))
-    together = searcher.search(QUERIES, 5)
+    together = searcher(QUERIES, 5)
     for number, query in enumerate(QUERIES):
-        assert searcher.search([query], 5).results(0) == together.results(number)
-    assert searcher.search([], 5).rows.shape == (0, 5)
+        assert searcher([query], 5).results(0) == together.results(number)
+    assert searcher([], 5).rows.shape == (0, 5)
 
 
 def test_beyond_the_corpus_there_is_nothing(index):
     count = len(index.passages)
-    ranking = Dense(index, FakeEncoder("fake")).search(QUERIES, count + 7)
+    ranking = Dense(index, FakeEncoder("fake"))(QUERIES, count + 7)
     assert ranking.rows.shape == (3, count + 7)
     assert sorted(ranking.rows[0, :count].tolist()) == list(range(count))
     assert (ranking.rows[:, count:] == -1).all() and np.isneginf(ranking.scores[:, count:]).all()
@@ -76,7 +76,7 @@ def test_of_two_encoders_each_searches_its_own_vectors(build, index_path):
     for name in ("fake", "other"):
         encoder = FakeEncoder(name)
         assert (
-            Dense(index, encoder, name).search(QUERIES, 3).rows.tolist()
+            Dense(index, encoder, name)(QUERIES, 3).rows.tolist()
             == brute_force(index, encoder, 3).rows.tolist()
         )
     with pytest.raises(MismatchError, match="made by the encoder other"):
@@ -88,12 +88,12 @@ def test_of_two_encoders_each_searches_its_own_vectors(build, index_path):
 def test_parameters_reach_the_search(build, index_path):
     build(faiss="IVF8,SQfp16")
     index, encoder = Index.open(index_path), FakeEncoder("fake")
-    everything = Dense(index, encoder, nprobe=8).search(QUERIES, 10)
+    everything = Dense(index, encoder, nprobe=8)(QUERIES, 10)
     np.testing.assert_array_equal(everything.rows, brute_force(index, encoder, 10).rows)
-    little = Dense(index, encoder, nprobe=1).search(QUERIES, 10)
+    little = Dense(index, encoder, nprobe=1)(QUERIES, 10)
     assert little.rows.tolist() != everything.rows.tolist()
     with pytest.raises(UsageError, match="no search parameter nprobes"):
-        Dense(index, encoder, nprobes=8).search(QUERIES, 10)
+        Dense(index, encoder, nprobes=8)(QUERIES, 10)
 
 
 @pytest.mark.parametrize("location", [5, None, ["x"], {"a": 1}, ...])

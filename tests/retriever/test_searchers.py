@@ -58,7 +58,7 @@ def index(tmp_path_factory) -> Index:
 @pytest.mark.parametrize("kind", [Bm25, QueryLikelihood])
 def test_rows_and_scores_with_ties_by_row(index, kind):
     searcher = kind(index)
-    ranking = searcher.search(QUERIES, 6)
+    ranking = searcher(QUERIES, 6)
     assert ranking.query_ids == ("1", "2", "3")
     assert ranking.rows.dtype == np.int64 and ranking.scores.dtype == np.float32
     assert ranking.rows[0].tolist() == [1, 0, 2, -1, -1, -1]
@@ -71,26 +71,26 @@ def test_rows_and_scores_with_ties_by_row(index, kind):
 
 def test_scores_are_lucenes(index):
     [(_, scores)] = index.lucene().search(["amber"], 3, BM25(1.2, 0.75))
-    found = Bm25(index, k1=1.2, b=0.75).search(QUERIES[:1], 3)
+    found = Bm25(index, k1=1.2, b=0.75)(QUERIES[:1], 3)
     assert found.scores[0].tolist() == scores.tolist()
-    assert found.scores[0].tolist() != Bm25(index).search(QUERIES[:1], 3).scores[0].tolist()
+    assert found.scores[0].tolist() != Bm25(index)(QUERIES[:1], 3).scores[0].tolist()
 
 
 def test_many_queries_equal_one_by_one(index):
     queries = [Query(str(n), QUERIES[n % 3].text) for n in range(50)]
-    together = Bm25(index).search(queries, 3)
+    together = Bm25(index)(queries, 3)
     for n, query in enumerate(queries):
-        alone = Bm25(index).search([query], 3)
+        alone = Bm25(index)([query], 3)
         assert alone.rows[0].tolist() == together.rows[n].tolist()
         assert alone.scores[0].tolist() == together.scores[n].tolist()
-    assert Bm25(index).search([], 3).rows.shape == (0, 3)
+    assert Bm25(index)([], 3).rows.shape == (0, 3)
 
 
 def test_the_index_of_other_passages_is_refused(index, tmp_path):
     other = Index([("unknown", "", "amber")], tmp_path / "bm25")
     other._row = {}
     with pytest.raises(DamagedIndexError, match="'unknown'"):
-        Bm25(other).search(QUERIES, 3)
+        Bm25(other)(QUERIES, 3)
 
 
 @pytest.mark.parametrize("options", [{"k1": -0.1}, {"b": 1.1}, {"k1": float("nan")}])
@@ -108,7 +108,7 @@ def test_mu_out_of_range(index):
 @pytest.mark.parametrize(("kind", "known"), [(Bm25, 0.679), (QueryLikelihood, 0.670)])
 def test_scifact(scifact, kind, known):
     index, queries, qrels = scifact
-    ranking = kind(index).search(queries, 10)
+    ranking = kind(index)(queries, 10)
     run = [
         ir_measures.ScoredDoc(query.id, id_, -float(rank))
         for at, query in enumerate(queries)

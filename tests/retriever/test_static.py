@@ -68,7 +68,7 @@ def test_an_index_of_a_static_encoder(tmp_path, build, index_path):
     model = SentenceTransformer(str(folder), device="cpu")
     passages = model.encode([f"{row['title']} {row['text']}" for row in rows])
     [query] = model.encode(["the sea 4"])
-    ranking = DenseSearch(index, encoder, "static").search([Query("q", "the sea 4")], 9)
+    ranking = DenseSearch(index, encoder, "static")([Query("q", "the sea 4")], 9)
     assert ranking.rows[0].tolist() == np.argsort(-(passages @ query), kind="stable").tolist()
 
 
