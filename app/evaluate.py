@@ -98,7 +98,7 @@ class EvaluateOptions(Options):
     replicas: Annotated[int, Field(ge=1, le=100)] = 1
     """with --ray: so many actors with the same partitions"""
     report: bool = True
-    """no report.md and no report.html"""
+    """write a report: report.md and report.html"""
     json_: bool = Field(False, alias="json")
     """print results.json to the standard output, everything else to the standard error"""
     output: Path | None = None

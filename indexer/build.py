@@ -72,11 +72,11 @@ class BuildOptions(Options):
     """Flat (exact, float16), compact (4-bit codes, the best scored again exactly), auto (Flat up to 512 MiB
     of vectors, else compact), or a FAISS factory string: HNSW32, IVF1024,SQfp16, IVF1024,PQ48, ..."""
     bm25: bool = True
-    """no Lucene index, and so neither BM25 nor query likelihood"""
+    """build a Lucene index for BM25 and query likelihood"""
     dense: bool = True
-    """no vectors and no FAISS index"""
+    """make vectors and their FAISS index"""
     title: bool = True
-    """do not let BM25 index and the encoder read the title before each passage"""
+    """put the title before each passage that BM25 indexes and the encoder reads"""
     passage_words: Annotated[int, Field(ge=0)] | None = None
     """words in a passage; 0: a document is a passage; default 100, or 0 for corpora of passages"""
     min_words: Annotated[int, Field(ge=0)] | None = None

@@ -62,7 +62,7 @@ class TrainFusionOptions(Options):
     depth: PositiveInt = 100
     """results of each pipeline that are candidates"""
     links: bool = True
-    """no features of hyperlinks"""
+    """learn from features of hyperlinks"""
     neighbours: Neighbours = "links"
     """whose neighbours articles are: `bm25` puts similar articles in the place of hyperlinks, as a control"""
     folds: Annotated[int, Field(ge=2, le=20)] = 5

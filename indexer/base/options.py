@@ -38,7 +38,11 @@ from linkseek.indexer.base.settings import (
 
 
 class Options(Settings):
-    """The options of one command."""
+    """The options of one command.
+
+    The docstring of a switch that is on says what it does, as a command: "read the title". Its flag is
+    `--no-title`, whose help is "do not read the title".
+    """
 
     config: Path | None = None
     """a TOML file with any of these options as keys; the command line wins"""
@@ -129,6 +133,8 @@ def _read_arguments(command: type[BaseSettings], argv: Sequence[str], program: s
         for field in command.model_fields.values():
             more = [extra.text() for extra in field.metadata if isinstance(extra, MoreHelp)]
             field.description = ": ".join([field.description or "", *more])
+            if kebab and field.default is True:  # its flag is --no-NAME
+                field.description = f"do not {field.description}"
     arguments, texts = _numbered_texts(command, arguments)
     try:
         source: CliSettingsSource[Any] = CliSettingsSource(

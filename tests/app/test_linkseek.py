@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -64,7 +65,11 @@ def test_help_of_a_command_names_it_as_it_was_called(word, capsys):
     with pytest.raises(SystemExit) as caught:
         linkseek.main([word, "--help"])
     assert caught.value.code == 0
-    assert capsys.readouterr().out.startswith(f"usage: linkseek {word} ")
+    text = capsys.readouterr().out
+    assert text.startswith(f"usage: linkseek {word} ")
+    meanings = re.findall(r"^  --no-[a-z0-9-]+\s+(.*)", text, re.MULTILINE)  # of switches that are on
+    assert len(meanings) == {"build": 3, "evaluate": 1, "train-fusion": 1}.get(word, 0)
+    assert all(re.match(r"do not (?!do |not |no )", meaning) for meaning in meanings)
 
 
 def test_the_map_does_not_import_what_it_names():

@@ -26,7 +26,7 @@ class Sample(Options):
     encoder: list[str] = Field(["default"])
     """a list"""
     title: bool = True
-    """a switch"""
+    """read the title"""
     kind: Literal["a", "b"] = "a"
     """a choice"""
 
@@ -158,7 +158,8 @@ def test_help_names_every_option_with_its_text(capsys):
     assert "usage: program" in text
     for name, field in Sample.model_fields.items():
         flag = ("--no-" if field.default is True else "--") + name.replace("_", "-")
-        assert flag in text and field.description in " ".join(text.split())
+        meaning = f"do not {field.description}" if field.default is True else field.description
+        assert f"{flag} " in text and f" {meaning} " in " ".join(text.split())
     assert "null" not in text and "list[str]" not in text
 
 
