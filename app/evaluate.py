@@ -24,7 +24,7 @@ from linkseek.app.evaluation.measures import SEED
 from linkseek.app.evaluation.provenance import provenance
 from linkseek.app.evaluation.results import RESULTS, Results, TestSetFacts
 from linkseek.app.evaluation.runner import Plan, evaluate, run_names, run_path
-from linkseek.app.pipelines import Pipelines
+from linkseek.app.pipelines import Models, Pipelines
 from linkseek.app.report.console import results_console, results_table, test_sets_table
 from linkseek.app.testsets import LoadedTestSet, open_test_set
 from linkseek.app.testsets.listing import test_set_rows
@@ -133,13 +133,14 @@ def main(argv: Sequence[str]) -> None:
 def run_evaluation(
     options: EvaluateOptions,
     argv: Sequence[str],
-    pipelines: Pipelines | None = None,
+    index: Index | None = None,
+    models: Models | None = None,
     test_set: LoadedTestSet | None = None,
     program: str = PROGRAM,
 ) -> Results:
     """Run an evaluation, and write its files if there is an output.
 
-    pipelines, test_set: instead of those that the options name.
+    index, test_set: instead of those that the options name. models: those of other pipelines, to be shared.
     """
     output = options.output
     run_names(options.pipeline, options.run)
@@ -152,10 +153,11 @@ def run_evaluation(
             runs = [run_path(output, name) for name in options.pipeline]
             check_replaceable(output / RESULTS, *runs, *reports * options.report)
         test_set = test_set or load_test_set(options)
-        if pipelines is None:
+        if index is None:
             assert options.index is not None  # `main` has checked it
-            pipelines = Pipelines(Index.open(options.index), options.pipelines_file)
-        stack.enter_context(searched_on_ray(pipelines.index, options.ray, replicas=options.replicas))
+            index = Index.open(options.index)
+        index = stack.enter_context(searched_on_ray(index, options.ray, replicas=options.replicas))
+        pipelines = Pipelines(index, options.pipelines_file, models)
         results = _measure(options, pipelines, test_set, argv, program)
         if output is None:
             return results

@@ -12,6 +12,7 @@ if __name__ == "__main__":
 
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated
 
@@ -21,10 +22,12 @@ from pydantic_settings import CliPositionalArg
 from rich.console import Console
 from rich.text import Text
 
+from linkseek.app.pipelines import Pipelines
 from linkseek.app.service import Answer, SearchService
 from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.base.options import Options, parse_options
 from linkseek.indexer.base.text import counted, printable
+from linkseek.indexer.index import Index
 from linkseek.indexer.partition_actors import searched_on_ray
 from linkseek.indexer.store.outputs import check_replaceable
 from linkseek.retriever.queries import read_queries
@@ -72,18 +75,18 @@ class SearchOptions(Options):
 def main(argv: Sequence[str]) -> None:
     """Run the command."""
     options = parse_options(SearchOptions, argv, PROGRAM)
-    service = SearchService(options.index, options.pipelines_file)
+    index = Index.open(options.index)
     if options.pipelines:
-        print("\n".join(service.pipelines.available()))
+        print("\n".join(Pipelines(index, options.pipelines_file).available()))
         return
     if options.queries or options.output:
-        _write_run(service, options)
+        _write_run(index, options)
         return
     if not options.question:
         raise UsageError("the question is missing", f'For example: {PROGRAM} "Who named oxygen?"')
-    pipeline = options.pipeline or service.pipelines.recommended
-    searched = searched_on_ray(service.index, options.ray, replicas=options.replicas, partial=options.partial)
-    with searched:
+    with _searched(index, options) as searched:
+        service = SearchService(searched, options.pipelines_file)
+        pipeline = options.pipeline or service.pipelines.recommended
         answer = service.search(" ".join(options.question), pipeline, options.k or 5)
     if options.json_:
         sys.stdout.buffer.write(orjson.dumps(answer.to_json(), option=orjson.OPT_INDENT_2) + b"\n")
@@ -91,7 +94,11 @@ def main(argv: Sequence[str]) -> None:
         print_answer(answer, Console())
 
 
-def _write_run(service: SearchService, options: SearchOptions) -> None:
+def _searched(index: Index, options: SearchOptions) -> AbstractContextManager[Index]:
+    return searched_on_ray(index, options.ray, replicas=options.replicas, partial=options.partial)
+
+
+def _write_run(index: Index, options: SearchOptions) -> None:
     """All questions of a file through one pipeline, and their results into a TREC run."""
     from linkseek.app.evaluation.runner import search  # not at the top: a single question would wait for it
 
@@ -102,14 +109,15 @@ def _write_run(service: SearchService, options: SearchOptions) -> None:
     if options.output.is_dir():
         raise UsageError(f"--output {options.output}: is a folder", "Name a file for the run.")
     check_replaceable(options.output)
-    name = options.pipeline or service.pipelines.recommended
-    queries, index = read_queries(options.queries), service.index
-    with searched_on_ray(index, options.ray, replicas=options.replicas, partial=options.partial):
-        pipeline = service.pipelines.open(name)
+    queries = read_queries(options.queries)
+    with _searched(index, options) as searched:
+        pipelines = Pipelines(searched, options.pipelines_file)
+        name = options.pipeline or pipelines.recommended
+        pipeline = pipelines.open(name)
         ranking, seconds = search(
             pipeline, queries, min(options.k or _DEPTH, len(index.passages)), _BATCH, name
         )
-        missing = index.searches.missing if index.searches else []
+        missing = searched.searches.missing if searched.searches else []
     write_run(options.output, ranking, index.passages.ids, tag=name)
     asked = f"{counted(len(queries), 'question')} in {seconds:,.1f} s ({len(queries) / seconds:,.0f}/s)"
     print(f"{options.output}: {asked}", file=sys.stderr)

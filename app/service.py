@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +19,7 @@ from linkseek.app.pipelines import Models, Pipelines
 from linkseek.indexer.base.bundled import bundled
 from linkseek.indexer.base.defaults import DEFAULT_ENCODER
 from linkseek.indexer.base.errors import InputError, LinkseekError, UsageError
+from linkseek.indexer.base.once import shared_property
 from linkseek.indexer.index import Index
 from linkseek.indexer.store.artifacts import index_stamp, is_index
 from linkseek.retriever.links.topology import Topology
@@ -146,17 +146,19 @@ class SearchService:
 
     def __init__(
         self,
-        index: Path,
+        index: Path | Index,
         pipelines_file: Path | None = None,
         models: Models | None = None,
         asked: Callable[[str], Known] = lambda question: Known(),
     ) -> None:
-        """models: those of other indexes, to be shared. asked: finds the questions of evaluations.
+        """index: a folder, or an index that is open, such as one that a cluster searches.
+
+        models: those of other indexes, to be shared. asked: finds the questions of evaluations.
 
         Raises `DamagedIndexError` for a missing or damaged index, `UsageError` for an invalid file.
         """
-        self.stamp = index_stamp(index)
-        self.index = Index.open(index)
+        self.stamp = index_stamp(index.path if isinstance(index, Index) else index)
+        self.index = index if isinstance(index, Index) else Index.open(index)
         self.pipelines = Pipelines(self.index, pipelines_file, models, first_run=True)
         self._asked = asked
 
@@ -268,12 +270,12 @@ class SearchService:
         }
         return Reason(hit, self.evidence.of(question, row), features)
 
-    @cached_property
+    @shared_property
     def evidence(self) -> Evidence:
         """The links around any passage of this index."""
         return Evidence(self.index, self.topology)
 
-    @cached_property
+    @shared_property
     def topology(self) -> Topology:
         """All links of this index, for whatever reads the links around a passage or an article."""
         return Topology(self.index.links, np.asarray(self.index.passages.offsets))
@@ -282,7 +284,7 @@ class SearchService:
         """Open pipelines in the background, so that the first question need not wait for them."""
         self.pipelines.warm(pipelines)
 
-    @cached_property
+    @shared_property
     def mining(self) -> Mining:
         """The training examples of any article, with the counts over this index that they need."""
         from linkseek.app.around.training_data import Mining
@@ -305,7 +307,7 @@ class SearchService:
             relevant=known.is_relevant(passage),
         )
 
-    @cached_property
+    @shared_property
     def known(self) -> KnownQuestions:
         """The questions of the sample, if this is its index; none for any other."""
         if self.index.manifest.get("corpus", {}).get("file") != SAMPLE_CORPUS:

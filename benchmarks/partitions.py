@@ -59,13 +59,11 @@ def measure(options: argparse.Namespace) -> Iterator[Figure]:
 def _searched(indexes: Sequence[Index], ray: Any) -> Iterator[list[Pipelines]]:
     """Their pipelines; on a cluster each index has its actors."""
     actors = [PartitionActors(ray, index, replicas=1, partial=False) for index in indexes if ray]
-    for index, searches in zip(indexes, actors, strict=False):
-        index.searches = searches
     try:
-        yield [Pipelines(index) for index in indexes]
+        searched = [index.searched_by(searches) for index, searches in zip(indexes, actors, strict=False)]
+        yield [Pipelines(index) for index in searched or indexes]
     finally:
-        for index, searches in zip(indexes, actors, strict=False):
-            index.searches = None
+        for searches in actors:
             searches.stop()
 
 

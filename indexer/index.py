@@ -9,10 +9,9 @@ partitions one after another, its ids, offsets and links are its own, and search
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 from linkseek.indexer.alike import check_alike, contents
 from linkseek.indexer.base.errors import DamagedIndexError, MismatchError, UsageError
 from linkseek.indexer.base.limits import allow_open_files
+from linkseek.indexer.base.once import Once, shared_property
 from linkseek.indexer.base.settings import nearest
 from linkseek.indexer.documents import DocumentStore
 from linkseek.indexer.files.hashes import OnBytes
@@ -34,7 +34,7 @@ from linkseek.indexer.store.ids import IdTable, hash_ids
 if TYPE_CHECKING:
     from linkseek.indexer.search.faiss_index import FaissIndex
     from linkseek.indexer.search.lucene_index import LuceneIndex
-    from linkseek.indexer.search.partitioned import PartitionedVectors, Searches, VectorSearch, WordSearch
+    from linkseek.indexer.search.partitioned import Searches, VectorSearch, WordSearch
 
 Level = Literal["passages", "documents"]
 
@@ -78,11 +78,9 @@ class Index:
         self.parts = _joined(parts, partitions)
         self.partitions = partitions
         """of an index of partitions; else none"""
-        self.searches: Searches | None = None
-        """who searches this index instead of this process, such as actors on a cluster"""
-        self._lock = threading.RLock()
-        self._dense: dict[str, FaissIndex] = {}
-        self._over_partitions: dict[str, PartitionedVectors] = {}
+        self._searches: Searches | None = None
+        self._own_dense: Once[FaissIndex] = Once(self._open_own_dense)
+        self._dense: Once[VectorSearch] = Once(self._open_dense)
 
     @classmethod
     def open(cls, path: str | Path) -> Index:
@@ -144,6 +142,17 @@ class Index:
             partition.verify(on_bytes)
 
     @property
+    def searches(self) -> Searches | None:
+        """Who searches this index instead of this process; see `searched_by`."""
+        return self._searches
+
+    def searched_by(self, searches: Searches) -> Index:
+        """The same index, searched elsewhere, such as by actors on a cluster; this one is searched here."""
+        other = copy(self)
+        other._searches, other._dense = searches, Once(other._open_dense)
+        return other
+
+    @property
     def folders(self) -> list[Path]:
         """The folders of its partitions, or its own."""
         return [partition.path for partition in self.partitions] or [self.path]
@@ -175,17 +184,17 @@ class Index:
         """The size of all files."""
         return sum(f["bytes"] for part in self.parts.values() for f in part["files"].values())
 
-    @cached_property
+    @shared_property
     def document_ids(self) -> IdTable:
         """Document ids to rows."""
         return IdTable.open(self.path / DOCUMENTS, len(self.documents))
 
-    @cached_property
+    @shared_property
     def documents(self) -> DocumentStore:
         """The documents, by row."""
         return DocumentStore(artifacts.part_segments(self.folders, DOCUMENTS))
 
-    @cached_property
+    @shared_property
     def passages(self) -> PassageStore:
         """The passages, by row or id."""
         words = self.parts[PASSAGES].get("words")
@@ -195,11 +204,11 @@ class Index:
             )
         return open_passages(self.path, self.document_ids, words, self.folders)
 
-    @cached_property
+    @shared_property
     def _links(self) -> LinkGraph:
         return LinkGraph.open(self.path / LINKS)
 
-    @cached_property
+    @shared_property
     def links(self) -> LinkGraph:
         """The link graph, checked when it is first used: searches do without it."""
         return self._links.check(self.path / LINKS, len(self.documents), len(self.passages))
@@ -223,17 +232,13 @@ class Index:
         """The Lucene index. Raises `UsageError` if it was built with --no-bm25."""
         if not self.has_lucene:
             raise UsageError(f"{self.path}: the index has no Lucene part", "Build it without --no-bm25.")
-        if self.searches is not None:
-            return self.searches.lucene()
-        with self._lock:
-            return self._lucene
+        return self._lucene if self.searches is None else self.searches.lucene()
 
     def rarest(self, texts: Sequence[str]) -> list[int | None]:
         """See `LuceneIndex.rarest`; read on this machine, also where searches are on a cluster."""
-        with self._lock:
-            return self._lucene.rarest(texts)
+        return self._lucene.rarest(texts)
 
-    @cached_property
+    @shared_property
     def _lucene(self) -> LuceneIndex:
         from linkseek.indexer.search.lucene_index import LuceneIndex
 
@@ -257,23 +262,27 @@ class Index:
                 "Open it again: run the same command again, or start the program again that has it open.",
             )
 
-    def dense(self, encoder: str | None = None) -> VectorSearch:
+    def dense(self, encoder: str | None = None, device: str = "cpu") -> VectorSearch:
         """The vectors of an encoder by its name here; without a name, of the only or first one.
 
-        Raises `UsageError` for an encoder that the index was not built with.
+        device: where they are searched, see `indexer.search.gpu_index.on_device`, which puts them there once
+        for all callers. Raises `UsageError` for an encoder that the index was not built with, and the errors
+        of `on_device`.
         """
+        return self._dense(self.encoder_name(encoder), device)
+
+    def _open_dense(self, name: str, device: str) -> VectorSearch:
         if self.searches is not None:
-            return self.searches.dense(self.encoder_name(encoder))
+            return self.searches.dense(name)
+        if device != "cpu":
+            from linkseek.indexer.search.gpu_index import on_device
+
+            return on_device(self.dense(name), device)
         if not self.partitions:
-            return self.own_dense(encoder)
+            return self.own_dense(name)
         from linkseek.indexer.search.partitioned import PartitionedVectors
 
-        name = self.encoder_name(encoder)
-        with self._lock:
-            if name not in self._over_partitions:
-                parts = [partition.own_dense(name) for partition in self.partitions]
-                self._over_partitions[name] = PartitionedVectors(parts)
-            return self._over_partitions[name]
+        return PartitionedVectors([partition.own_dense(name) for partition in self.partitions])
 
     def encoder_name(self, encoder: str | None = None) -> str:
         """The name here of an encoder, or of the one that `dense` uses by default. Raises `UsageError`."""
@@ -307,16 +316,15 @@ class Index:
     def own_dense(self, encoder: str | None = None) -> FaissIndex:
         """As `dense`, of an index without partitions. Raises `UsageError` for one that has some."""
         self.check_undivided()
-        name = self.encoder_name(encoder)
+        return self._own_dense(self.encoder_name(encoder))
+
+    def _open_own_dense(self, name: str) -> FaissIndex:
         from linkseek.indexer.search.faiss_index import open_faiss
 
-        with self._lock:
-            if name not in self._dense:
-                part = f"{DENSE}/{name}"
-                self.check_in_place(part)
-                self.vectors_encoder(name)
-                self._dense[name] = open_faiss(self.path / part, self.parts[part], len(self.passages))
-            return self._dense[name]
+        part = f"{DENSE}/{name}"
+        self.check_in_place(part)
+        self.vectors_encoder(name)
+        return open_faiss(self.path / part, self.parts[part], len(self.passages))
 
 
 def _check_parts(path: Path, parts: dict[str, Manifest], partitions: Sequence[Index]) -> None:

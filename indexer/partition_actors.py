@@ -47,8 +47,8 @@ _SMALL = 1 << 16
 @contextmanager
 def searched_on_ray(
     index: Index, address: str | None, *, replicas: int = 1, partial: bool = False
-) -> Iterator[PartitionActors | None]:
-    """Have an index searched by the actors of a Ray cluster; without an address, by this process.
+) -> Iterator[Index]:
+    """An index as the actors of a Ray cluster search it; without an address, as it is.
 
     replicas: actors for each part. partial: leave out parts that do not answer, instead of failing.
     Raises the errors of `connected`, and `UsageError` for options without a cluster.
@@ -57,14 +57,12 @@ def searched_on_ray(
         raise UsageError("--replicas and --partial are for searches on a cluster", "Add --ray ADDRESS.")
     with connected(address) as ray:
         if ray is None:
-            yield None
+            yield index
             return
         actors = PartitionActors(ray, index, replicas=replicas, partial=partial)
-        index.searches = actors
         try:
-            yield actors
+            yield index.searched_by(actors)
         finally:
-            index.searches = None
             actors.stop()
 
 
@@ -155,7 +153,7 @@ class PartitionActors:
         self._index = index
         self._partial = partial
         self._slowest = 0.0
-        self._missing: set[int] = set()
+        self._missing: frozenset[int] = frozenset()  # replaced as a whole: others may be reading it
         self._lock = threading.Lock()
         self._actors = [deque(self._start(part) for _ in range(replicas)) for part in self._parts]
 
@@ -203,10 +201,10 @@ class PartitionActors:
                     continue
                 if error is None:
                     answers[number] = answer
-                    self._missing.discard(number)
+                    self._set_missing(number, False)
                 elif self._may_be_left_out(error, number):
                     log_line(f"--ray: {error.message}; its passages are left out")
-                    self._missing.add(number)
+                    self._set_missing(number, True)
                 else:
                     raise error
                 del left[number]
@@ -216,6 +214,10 @@ class PartitionActors:
         """End all actors."""
         for actor in (actor for replicas in self._actors for actor in replicas):
             self._ray.kill(actor)
+
+    def _set_missing(self, number: int, is_missing: bool) -> None:
+        with self._lock:
+            self._missing = self._missing - {number} | ({number} if is_missing else set())
 
     def _may_be_left_out(self, error: LinkseekError, number: int) -> bool:
         """Whether this is asked for, another part is left, and the question is not at fault."""

@@ -254,7 +254,6 @@ class Index:
             InputError: None of the judged ids is in the index.
         """
         from linkseek.app.evaluate import EvaluateOptions, run_evaluation
-        from linkseek.app.pipelines import Pipelines
         from linkseek.app.testsets import LoadedTestSet
         from linkseek.retriever.queries import as_queries
         from linkseek.retriever.search.runs import as_qrels
@@ -268,11 +267,12 @@ class Index:
             qrels=qrels if isinstance(qrels, str | Path) else None,
             answers=answer_kind,
             output=output,
+            pipelines_file=self._file,
         )
         queries, judged = as_queries(questions, answers), None if qrels is None else as_qrels(qrels)
         test_set = LoadedTestSet("the judgements", queries, judged, answer_kind, {}, (), {})
-        opened = Pipelines(self._index, self._file, self._models)
-        return run_evaluation(chosen, (), opened, test_set, "linkseek.Index.evaluate")
+        index, caller = self._index, "linkseek.Index.evaluate"
+        return run_evaluation(chosen, (), index, self._models, test_set, caller)
 
     def mine(self, output: str | Path, objective: str = "hlp", **options: Any) -> dict[str, int]:
         """Write training data that links and texts give: pairs for bi-encoders, contrasts for cross-encoders.

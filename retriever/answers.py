@@ -160,7 +160,7 @@ class PatternMatcher:
                 if pattern.search(text.normalised, timeout=PATTERN_SECONDS):
                     return True
             except (TimeoutError, MemoryError):
-                del self._patterns[answer]
+                self._patterns.pop(answer, None)  # another thread may have given it up
                 self.useless[answer] = _TOO_SLOW
                 self._gave_up = True
         return False

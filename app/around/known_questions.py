@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 from linkseek.indexer.base.errors import LinkseekError
+from linkseek.indexer.base.once import shared_property
 from linkseek.indexer.passages import Passage
 from linkseek.retriever.answers import AnswerKind, AnswerMatcher, PatternMatcher, answer_spans
 from linkseek.retriever.queries import read_queries
@@ -38,7 +38,7 @@ class Known:
     def __bool__(self) -> bool:
         return bool(self.answers) or self.relevance is not None
 
-    @cached_property
+    @shared_property
     def _matcher(self) -> AnswerMatcher | PatternMatcher:
         return AnswerMatcher(self.answers) if self.kind == "tokens" else PatternMatcher(self.answers)
 

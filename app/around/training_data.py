@@ -13,12 +13,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
 from linkseek.indexer.base.errors import LinkseekError
+from linkseek.indexer.base.once import shared_property
 from linkseek.indexer.index import Index
 from linkseek.reranker.objectives.registry import CONTRASTS
 from linkseek.reranker.objectives.source import Source
@@ -64,7 +65,7 @@ class Mining:
         self.prepared: dict[str, tuple[Objective[Any], Mapping[str, Rows]]] = {}
         """Objectives that read the whole index, ready to be used, and their candidates, by name."""
 
-    @cached_property
+    @shared_property
     def most_linked(self) -> tuple[int, ...]:
         """The documents that most others link to: good ones to begin with."""
         return tuple(np.argsort(-self.topology.in_degree, kind="stable")[:_STARTS].tolist())

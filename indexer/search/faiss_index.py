@@ -249,8 +249,6 @@ class FaissIndex:
         self.manifest = manifest
         self._folder = folder
         self._lock = threading.Lock()
-        self.elsewhere: dict[str, Any] = {}
-        """Device -> the same vectors there; filled by `indexer.search.gpu_index.on_device`."""
 
     @property
     def encoder(self) -> dict[str, Any]:

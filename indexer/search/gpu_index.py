@@ -34,11 +34,9 @@ from linkseek.indexer.search.partitioned import PartitionedVectors, VectorSearch
 _FAISS_MAX_DEPTH = 2048
 """The largest number of results and of inverted lists (nprobe) of FAISS on a GPU."""
 
-_lock = threading.Lock()
-
 
 def on_device(index: VectorSearch, device: str) -> VectorSearch:
-    """The index for searches on a device (see `indexer.base.devices`); on GPUs once for all callers.
+    """The index for searches on a device (see `indexer.base.devices`); `Index.dense` calls it once for each.
 
     auto: on the GPUs if there are any that can search it, else the index itself. Raises `UsageError` for a
     missing GPU, or one that cannot search this type of index.
@@ -48,16 +46,12 @@ def on_device(index: VectorSearch, device: str) -> VectorSearch:
         return index
     if isinstance(index, PartitionedVectors):
         if index.codes is not None:
-            elsewhere = on_device(index.codes, device)
-            return index if elsewhere is index.codes else elsewhere
+            on_gpus = on_device(index.codes, device)
+            return index if on_gpus is index.codes else on_gpus
         return PartitionedVectors([on_device(part, device) for part in index.parts])
     if not isinstance(index, FaissIndex):
         return index
-    with _lock:
-        if device not in index.elsewhere:
-            index.elsewhere[device] = _on_gpus(index, gpus, needed=device != "auto")
-        opened: VectorSearch = index.elsewhere[device]
-        return opened
+    return _on_gpus(index, gpus, needed=device != "auto")
 
 
 def _on_gpus(index: FaissIndex, gpus: Sequence[str], *, needed: bool) -> VectorSearch:

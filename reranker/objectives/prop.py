@@ -23,12 +23,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from linkseek.indexer.base.once import shared_property
 from linkseek.reranker.contrasts import Contrast, TextPair
 from linkseek.reranker.objectives.base import ContrastObjective
 from linkseek.reranker.objectives.examples import compared_text
@@ -127,7 +127,7 @@ class Prop(ContrastObjective):
     def _mu(self) -> float:
         return self._collection.mean_length if self.mu is None else self.mu
 
-    @cached_property
+    @shared_property
     def _sampler(self) -> Sampler:
         return Sampler(self._collection, self._collection.keep_probabilities(self.threshold), self._mu)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import cached_property
 
 import numpy as np
 
 import linkseek.retriever.links.source
+from linkseek.indexer.base.once import shared_property
 from linkseek.reranker.contrasts import TextPair
 from linkseek.reranker.objectives.groups import LinkGroups
 
@@ -21,7 +21,7 @@ _FIRST_WORDS = re.compile(rf"\S++(?:\s++\S++){{0,{DOCUMENT_WORDS - 1}}}")
 class Source(linkseek.retriever.links.source.Source):
     """An index to mine from."""
 
-    @cached_property
+    @shared_property
     def link_groups(self) -> LinkGroups:
         """How closely documents are linked to passages (PHP)."""
         return LinkGroups(self.topology)

@@ -16,11 +16,11 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from linkseek.indexer.base.once import shared_property
 from linkseek.reranker.objectives.source import Source
 from linkseek.reranker.objectives.words import stop_words, words_of
 
@@ -37,12 +37,12 @@ class Collection:
     total: int
     mean_length: float
 
-    @cached_property
+    @shared_property
     def numbers(self) -> dict[str, int]:
         """The places of the words."""
         return {word: number for number, word in enumerate(self.words)}
 
-    @cached_property
+    @shared_property
     def probabilities(self) -> NDArray[np.float64]:
         """P(w|C), [V]."""
         return self.counts / max(self.total, 1)

@@ -17,13 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from linkseek.indexer.base.once import shared_property
 from linkseek.indexer.links import LinkGraph
 
 IN_DEGREE_SHARE = 0.9
@@ -94,14 +94,14 @@ class Topology:
         """The topology of some of the links, int64 [n], ascending, with the in-degrees of all."""
         return Topology(self.links, self.passage_offsets, links, self._whole or self)
 
-    @cached_property
+    @shared_property
     def document_of(self) -> NDArray[np.int32]:
         """The document of each passage, int32 [P]."""
         if self._whole:
             return self._whole.document_of
         return np.repeat(np.arange(self.documents, dtype=np.int32), np.diff(self.passage_offsets))
 
-    @cached_property
+    @shared_property
     def _unique(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """The keys of the links, ascending, and for each the first link that has it, [U]."""
         target, passage = np.asarray(self.links.target), np.asarray(self.links.passage)  # int32 [E]
@@ -132,22 +132,22 @@ class Topology:
         """The number of each link in the graph, int32 [U]; of equal ones the first."""
         return self._unique[1]
 
-    @cached_property
+    @shared_property
     def passage(self) -> NDArray[np.int32]:
         """The passage that holds each link, int32 [U]."""
         return np.asarray(self.links.passage)[self.link]
 
-    @cached_property
+    @shared_property
     def target(self) -> NDArray[np.int32]:
         """The document that each link leads to, int32 [U]."""
         return np.asarray(self.links.target)[self.link]
 
-    @cached_property
+    @shared_property
     def source(self) -> NDArray[np.int32]:
         """The document that holds each link, int32 [U]."""
         return self.document_of[self.passage]
 
-    @cached_property
+    @shared_property
     def in_degree(self) -> NDArray[np.int64]:
         """How many other documents have an anchor to a document, int64 [D]; in blocks of the graph."""
         if self._whole:
@@ -161,7 +161,7 @@ class Topology:
             degree += np.bincount(edges % max(self.documents, 1), minlength=self.documents)
         return degree
 
-    @cached_property
+    @shared_property
     def in_degree_limit(self) -> int:
         """K: the value at position floor(0.9 D) of all in-degrees, ascending; 0 without documents."""
         if self._whole:
@@ -171,7 +171,7 @@ class Topology:
         place = int(np.floor(IN_DEGREE_SHARE * self.documents))
         return int(np.partition(self.in_degree, place)[place])
 
-    @cached_property
+    @shared_property
     def by_target(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Places in `link` sorted by target, int64 [U], and the targets in that order, int32 [U]."""
         order = np.argsort(self.target, kind="stable")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from tokenizers import Tokenizer
 
 from linkseek.indexer.base.devices import Precision
 from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.base.once import shared_property
 from linkseek.indexer.encoding.batches import Tokens, encode_texts
 from linkseek.retriever.models.engine import Engine, Opened, open_engine
 from linkseek.retriever.models.facts import ModelFacts
@@ -101,7 +102,7 @@ class BiEncoder(Engine):
             "max_tokens": self.max_tokens,
         } | asdict(self.text_format)
 
-    @cached_property
+    @shared_property
     def queries(self) -> Engine:
         """The encoder of queries: this one, or the other of two towers."""
         return self._open_queries() if self._open_queries else self

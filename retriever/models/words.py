@@ -71,8 +71,9 @@ class Words:
 
     def _pieces(self, words: Sequence[str]) -> list[NDArray[np.int32]]:
         if len(self._ids) > _MOST_WORDS:
-            self._ids.clear()
-        new = [word for word in words if word not in self._ids]
+            self._ids = {}  # other threads may be reading the old one
+        ids = self._ids
+        new = [word for word in words if word not in ids]
         for word, encoding in zip(new, self._tokenizer.encode_batch_fast(new), strict=True):
-            self._ids[word] = np.array(encoding.ids, np.int32)
-        return [self._ids[word] for word in words]
+            ids[word] = np.array(encoding.ids, np.int32)
+        return [ids[word] for word in words]

@@ -16,7 +16,6 @@ import numpy as np
 
 from linkseek.indexer.base.errors import DamagedIndexError, InputError, MismatchError, UsageError
 from linkseek.indexer.index import Index, resolve_ids
-from linkseek.indexer.search.gpu_index import on_device
 from linkseek.indexer.search.lucene_index import BM25, Dirichlet, Similarity
 from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search.runs import check_questions, read_run, run_ranking
@@ -90,7 +89,7 @@ class Dense:
         """encoder: of the queries. name: of the vectors in the index, default its first.
 
         device: searches the vectors. parameters: FAISS's, such as nprobe. Raises `MismatchError` if another
-        encoder made the vectors, and the errors of `FaissIndex.on`.
+        encoder made the vectors, and the errors of `Index.dense`.
         """
         vectors = index.dense(name)
         self._encoder = encoder
@@ -103,7 +102,7 @@ class Dense:
                 "Their inner products would mean nothing. Use the encoder of the index, or add this "
                 "one: linkseek build --index DIR --encoder NAME.",
             )
-        self._vectors = on_device(vectors, device)
+        self._vectors = index.dense(name, device)
 
     def __call__(self, queries: Sequence[Query], k: int) -> Ranking:
         """The k best passages of each query."""

@@ -9,6 +9,7 @@ import random
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,27 @@ def test_vectors_are_opened_by_name_path_or_default_once_for_all_threads(index):
     for thread in threads:
         thread.join()
     assert len(found) == 8 and len({id(dense) for dense in found}) == 1
+
+
+def test_vectors_are_put_on_a_device_once_for_all_threads(index, monkeypatch):
+    asked, both = [], threading.Barrier(2)
+
+    def on_device(vectors, device):
+        asked.append((vectors, device))
+        if device == "auto":
+            both.wait(60)  # vectors on other devices do not wait
+        return object()
+
+    monkeypatch.setattr("linkseek.indexer.search.gpu_index.on_device", on_device)
+    with ThreadPoolExecutor(8) as pool:
+        on_gpu = [pool.submit(index.dense, "fake", "auto") for _ in range(7)]
+        assert index.dense("fake", "cuda") is index.dense("fake", "cuda")
+        both.wait(60)
+        assert len({id(vectors.result(60)) for vectors in on_gpu}) == 1
+    assert sorted(asked, key=lambda each: each[1]) == [
+        (index.dense("fake"), "auto"),
+        (index.dense("fake"), "cuda"),
+    ]
 
 
 def test_what_an_index_lacks_is_named_with_the_command_that_adds_it(build, index_path, index):

@@ -60,10 +60,8 @@ def many_cores(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def searched(four: Path, cluster: str, many_cores: None) -> Iterator[tuple[Index, PartitionActors]]:
     """The index of four partitions, an actor each."""
-    index = Index.open(four)
-    with searched_on_ray(index, cluster) as actors:
-        assert actors is not None
-        yield index, actors
+    with searched_on_ray(Index.open(four), cluster) as index:
+        yield index, index.searches
 
 
 def rankings(index: Index, queries: list[Query]) -> dict[str, Ranking]:
@@ -86,11 +84,14 @@ def assert_equal(mine: dict[str, Ranking], expected: dict[str, Ranking]) -> None
 def test_rankings_are_those_of_one_process(sample, cluster, queries, tmp_path, monkeypatch, count, replicas):
     monkeypatch.setattr(partition_actors, "_TASK_QUERIES", 13)  # several rounds of questions
     index = Index.open(sample) if count == 1 else split_index(tmp_path / "parts", sample, count)
-    with searched_on_ray(index, cluster, replicas=replicas) as actors:
-        assert actors is not None
-        made = rankings(index, queries)
-        assert len(index.dense()) == len(index.passages)
-        assert len(actors._actors) == min(count, 2)
+    with searched_on_ray(index, cluster, replicas=replicas) as searched:
+        assert searched.passages is index.passages  # opened once
+        made = rankings(searched, queries)
+        assert len(searched.dense()) == len(index.passages)
+        assert len(searched.searches._actors) == min(count, 2)
+        with pytest.raises(AttributeError):
+            index.searches = searched.searches  # another thread may be searching
+        assert_equal(made, rankings(index, queries))  # which this process still searches
     assert index.searches is None
     assert_equal(made, rankings(Index.open(sample), queries))
 
@@ -164,7 +165,8 @@ def without_vectors_of_one(
 
     def start(**options: Any) -> tuple[Index, Any]:
         contexts.append(searched_on_ray(index, cluster, **options))
-        return index, contexts[-1].__enter__()
+        searched = contexts[-1].__enter__()
+        return searched, searched.searches
 
     yield start
     contexts[-1].__exit__(None, None, None)
@@ -197,13 +199,14 @@ def test_as_asked_it_is_left_out_and_named(without_vectors_of_one, sample, queri
 
 
 def test_what_an_actor_cannot_answer_is_left_out_as_a_whole(sample, cluster, queries, tmp_path):
-    index = split_index(tmp_path / "damaged", sample, 3)
-    (index.folders[1] / "dense" / "fake" / "index").unlink()
+    divided = split_index(tmp_path / "damaged", sample, 3)
+    (divided.folders[1] / "dense" / "fake" / "index").unlink()
     encoder: Any = FakeEncoder("fake")
-    with searched_on_ray(index, cluster, partial=True) as actors:  # of the first partition, and of two
-        assert actors is not None
+    with searched_on_ray(
+        divided, cluster, partial=True
+    ) as index:  # actors of the first partition, and of two
         rows = Dense(index, encoder)(queries, 100).rows
-        assert actors.missing == ["00001", "00002"]
+        assert index.searches.missing == ["00001", "00002"]
         assert rows.max() < len(index.partitions[0].passages) and (rows >= 0).any()
 
 
