@@ -86,8 +86,8 @@ def shell(name: str) -> None:
                 st.button("Reload")
                 return
         if service is not None:
-            sizes = service.index.manifest["counts"]
-            counts = [(what, sizes[what]) for what in ("documents", "passages", "links") if what in sizes]
+            sizes = service.index.manifest.counts
+            counts = [(what, getattr(sizes, what)) for what in ("documents", "passages", "links")]
             several = len(list_indexes(options.index)) > 1  # then the box to choose one shows its name
             values = {"index": index.name, "counts": counts, "with_name": not several}
             heading.html(render("heading.html", pages=PAGES, current=name, **values))

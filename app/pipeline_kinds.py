@@ -199,7 +199,7 @@ class DenseEntry(Entry):
     page groups pipelines by it"""
 
     def group(self, index: Index) -> str:
-        name = self.encoder or index.manifest.get("default_encoder")
+        name = self.encoder or index.manifest.default_encoder
         has_links = self.from_links or (name in shipped_models() and name != STATIC_ENCODER)
         return "Taught by links" if has_links else "Zero-shot"
 
@@ -210,7 +210,7 @@ class DenseEntry(Entry):
         return bool(index.encoders) and self.encoder in (None, *index.encoders)
 
     def describe(self, index: Index) -> str:
-        return f"Vectors of {self.encoder or index.manifest.get('default_encoder')}"
+        return f"Vectors of {self.encoder or index.manifest.default_encoder}"
 
     def open(self, parts: Parts, name: str) -> OpenPipeline:
         made_by = parts.index.dense(self.encoder).encoder

@@ -158,7 +158,7 @@ class Pipelines:
     @property
     def _is_static(self) -> bool:
         """Whether the vectors that are searched by default are those of `STATIC_ENCODER`."""
-        return bool(self.index.manifest.get("default_encoder") == STATIC_ENCODER)
+        return self.index.manifest.default_encoder == STATIC_ENCODER
 
     @property
     def recommended(self) -> str:

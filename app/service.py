@@ -21,7 +21,8 @@ from linkseek.indexer.base.defaults import DEFAULT_ENCODER
 from linkseek.indexer.base.errors import InputError, LinkseekError, UsageError
 from linkseek.indexer.base.once import shared_property
 from linkseek.indexer.index import Index
-from linkseek.indexer.store.artifacts import index_stamp, is_index
+from linkseek.indexer.store.artifacts import index_stamp
+from linkseek.indexer.store.manifest_files import is_index
 from linkseek.retriever.links.topology import Topology
 from linkseek.retriever.queries import checked_question
 from linkseek.retriever.ranking import Query, Ranking
@@ -310,7 +311,7 @@ class SearchService:
     @shared_property
     def known(self) -> KnownQuestions:
         """The questions of the sample, if this is its index; none for any other."""
-        if self.index.manifest.get("corpus", {}).get("file") != SAMPLE_CORPUS:
+        if self.index.manifest.corpus.file != SAMPLE_CORPUS:
             return KnownQuestions([])
         return KnownQuestions.read(SAMPLE_QUESTIONS, SAMPLE_QRELS)
 

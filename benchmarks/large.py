@@ -30,15 +30,9 @@ from linkseek.indexer.encoding.shards import Shard, open_shards, read_shard, wri
 from linkseek.indexer.search.compact import CANDIDATES, COMPACT
 from linkseek.indexer.search.exhaustive import exhaustive_search, recall
 from linkseek.indexer.search.faiss_index import FaissIndex, build_faiss, open_faiss
-from linkseek.indexer.store.artifacts import (
-    MANIFEST,
-    VECTORS,
-    Manifest,
-    open_array,
-    read_json,
-    read_part,
-    write_json,
-)
+from linkseek.indexer.store.artifacts import MANIFEST, VECTORS, open_array
+from linkseek.indexer.store.manifest_files import read_part, write_manifest
+from linkseek.indexer.store.manifests import FORMAT_VERSION, VectorsPart
 
 _SHARD = 65_536  # rows
 _K = 100
@@ -48,8 +42,8 @@ _SINGLE, _BATCH = 200, 32  # questions
 
 def measure(options: argparse.Namespace) -> Iterator[Figure]:
     """Making shards, building, opening, recall, searching."""
-    part = read_part(options.source)
-    flat = open_faiss(options.source, part, part["rows"])
+    part = read_part(options.source, VectorsPart)
+    flat = open_faiss(options.source, part, part.rows)
     source = np.array(flat.flat_vectors(), np.float32)
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.folder or Path(temporary)
@@ -59,7 +53,7 @@ def measure(options: argparse.Namespace) -> Iterator[Figure]:
         if not (folder / MANIFEST).exists():
             yield from _build(folder, shards, options)
         started = time.perf_counter()
-        manifest = read_json(folder / MANIFEST)
+        manifest = read_part(folder, VectorsPart)
         index = open_faiss(folder, manifest, options.rows)
         yield Figure("open", "s", time.perf_counter() - started)
         queries = _questions(options, part, source)
@@ -100,7 +94,11 @@ def _build(folder: Path, shards: list[Shard], options: argparse.Namespace) -> It
     with Watch(os.getpid()) as watch, progress("FAISS compact", options.rows, "vectors") as advance:
         ids = map(str, range(options.rows))
         built = build_faiss(folder, shards, COMPACT, options.dimension, ids, advance)
-    write_json(folder / MANIFEST, {**built, "factory": COMPACT, "encoder": {}})
+    encoder = {"name": "made up", "sha256": "", "location": ""}
+    part = VectorsPart(
+        format_version=FORMAT_VERSION, fingerprint={}, files={}, encoder=encoder, factory=COMPACT, **built
+    )
+    write_manifest(folder, part)
     yield Figure("build", "s", time.perf_counter() - started)
     yield Figure("build, processor time", "s", time.process_time() - used)
     yield Figure("memory of building, without mapped pages", "MB", watch.peak("main"))
@@ -108,7 +106,7 @@ def _build(folder: Path, shards: list[Shard], options: argparse.Namespace) -> It
 
 
 def _questions(
-    options: argparse.Namespace, part: Manifest, source: NDArray[np.float32]
+    options: argparse.Namespace, part: VectorsPart, source: NDArray[np.float32]
 ) -> NDArray[np.float32]:
     """float32 [Q, d]"""
     if options.questions is None:
@@ -117,7 +115,7 @@ def _questions(
     from linkseek.retriever.queries import read_queries
 
     texts = [query.text for query in read_queries(options.questions, options.limit)]
-    encoded = open_biencoder(part["encoder"]["location"]).encode_queries(texts)
+    encoded = open_biencoder(part.encoder["location"]).encode_queries(texts)
     return np.tile(encoded, options.dimension // encoded.shape[1])
 
 

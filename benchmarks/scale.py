@@ -36,7 +36,7 @@ from linkseek.indexer.building.plan import Plan
 from linkseek.indexer.encoding.batches import Parallel, Tokens
 from linkseek.indexer.encoding.encode import Encoder
 from linkseek.indexer.index import Index
-from linkseek.indexer.store.artifacts import MANIFEST, read_json
+from linkseek.indexer.store.manifest_files import read_index_manifest
 
 _PASSAGES = 100
 _QUESTIONS, _WARM_UP, _WORDS = 100, 10, 8
@@ -86,9 +86,9 @@ def _stages(corpus: Path, index: Path, options: argparse.Namespace) -> Iterator[
                 yield Figure(f"{stage}: peak memory of all processes", "MB", peak)
         yield Figure(f"{stages[-1]}: peak memory with mapped files", "MB", watch.peak("mapped"))
         _say(", ".join(f"{stage} {seconds:.0f} s" for stage, seconds in done.seconds.items()))
-    manifest = read_json(index / MANIFEST)
+    counts = read_index_manifest(index).counts
     for count in ("passages", "links", "redirects"):
-        yield Figure(count, "", manifest["counts"][count])
+        yield Figure(count, "", getattr(counts, count))
     yield Figure("size of the index", "MB", sum(p.stat().st_size for p in index.rglob("*")) / 1e6)
 
 

@@ -142,7 +142,7 @@ def main(argv: Sequence[str]) -> None:
             f"{options.questions}: questions without answers", "Each needs answers to choose by."
         )
     measured_on = {
-        "passages": value_sha256(index.parts["passages"]["fingerprint"]),
+        "passages": value_sha256(index.parts.passages.fingerprint),
         "questions": file_sha256(options.questions),
         "count": len(queries),
         "depth": options.depth,

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from linkseek.indexer.base.errors import MismatchError
-from linkseek.indexer.store.artifacts import BM25, DENSE, DOCUMENTS, PASSAGES, Manifest, value_sha256
+from linkseek.indexer.store.artifacts import BM25, DOCUMENTS, PASSAGES, value_sha256
+from linkseek.indexer.store.manifests import IndexManifest, Parts
 
 _HINT = (
     "Build all partitions with the same options and encoders, and join them again: "
@@ -22,8 +23,8 @@ _HINT = (
 class Described(Protocol):
     """An index as its manifests describe it (`indexer.index.Index`)."""
 
-    manifest: Manifest
-    parts: dict[str, Manifest]
+    manifest: IndexManifest
+    parts: Parts
 
     @property
     def encoders(self) -> list[str]:
@@ -37,27 +38,24 @@ def traits(index: Described) -> dict[str, Any]:
     How texts were cut and read, what Lucene indexed, and for each encoder its identity (with the hash of its
     weights), its dimension and its metric. The type of FAISS index may differ.
     """
-    passages = index.parts[PASSAGES]
-    bm25 = index.parts.get(BM25)
+    passages, bm25 = index.parts.passages, index.parts.get(BM25)
     return {
-        "text": index.manifest.get("text"),
-        "the words of a passage": [passages.get("words"), passages["fingerprint"].get("min_words", 0)],
-        "BM25": None if bm25 is None else {"title": bm25["fingerprint"].get("title")},
+        "text": index.manifest.text.to_json(),
+        "the words of a passage": [passages.words, passages.fingerprint.get("min_words", 0)],
+        "BM25": None if bm25 is None else {"title": bm25.fingerprint.get("title")},
         "encoders": index.encoders,
         **{f"encoder {name}": _encoder(index, name) for name in index.encoders},
     }
 
 
 def _encoder(index: Described, name: str) -> dict[str, Any]:
-    part = index.parts[f"{DENSE}/{name}"]
-    identity, inputs = part.get("encoder"), part["fingerprint"]
-    identity = identity if isinstance(identity, dict) else {}
+    part = index.parts.dense[name]
     return {
-        **{key: value for key, value in identity.items() if key != "location"},  # which may be moved
-        "identity": inputs.get("encoder"),
-        "title": inputs.get("title"),
-        "dimension": part.get("dimension"),
-        "metric": part.get("metric"),
+        **{key: value for key, value in part.encoder.items() if key != "location"},  # which may be moved
+        "identity": part.fingerprint.get("encoder"),
+        "title": part.fingerprint.get("title"),
+        "dimension": part.dimension,
+        "metric": part.metric,
     }
 
 
@@ -84,9 +82,10 @@ def _difference(mine: Any, other: Any) -> str:
     return f"{mine}, there {other}"
 
 
-def contents(partitions: Sequence[Described], part: str = PASSAGES) -> list[str]:
+def contents(partitions: Sequence[Described], part: str = PASSAGES) -> tuple[str, ...]:
     """The hashes of the passages, or documents, of partitions, by which an index of them notices a change."""
-    return [str(partition.parts[part].get("content_sha256")) for partition in partitions]
+    whole = [partition.parts for partition in partitions]
+    return tuple((p.documents if part == DOCUMENTS else p.passages).content_sha256 for p in whole)
 
 
 def identity(index: Described) -> str:

@@ -266,19 +266,18 @@ def print_summary(index: Path, built: Built) -> None:
     console.print(heading.append(f" is ready: {byte_size(opened.bytes)}"), soft_wrap=True)
     counts = Table(box=None, show_header=False, padding=(0, 2))
     for name, label in _COUNTS.items():
-        counts.add_row(label, f"{built.manifest['counts'][name]:,}")
+        counts.add_row(label, f"{getattr(built.manifest.counts, name):,}")
     console.print(counts)
     parts = Table("part", "size", box=None, padding=(0, 2))
     for name, manifest in opened.parts.items():
-        size = sum(file["bytes"] for file in manifest["files"].values())
         reused = name in built.reused or name in built.retained
-        parts.add_row(name, byte_size(size), "reused" if reused else "")
+        parts.add_row(name, byte_size(manifest.bytes), "reused" if reused else "")
     console.print(parts)
     times = ", ".join(f"{name} {s:.1f} s" for name, s in built.seconds.items() if s >= 0.05)
     console.print(f"time: {printable(times)}", markup=False)
-    for reason, entry in built.manifest["skipped"].items():
-        console.print(f"skipped: {entry['count']:,} {printable(reason)}", markup=False)
-        for example in entry["examples"][:3]:
+    for reason, entry in built.manifest.skipped.items():
+        console.print(f"skipped: {entry.count:,} {printable(reason)}", markup=False)
+        for example in entry.examples[:3]:
             console.print(f"  {printable(example)}", markup=False, soft_wrap=True)
     console.print(
         f'\nSearch it: linkseek search --index {shlex.quote(printable(str(index)))} "your question"',

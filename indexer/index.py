@@ -28,8 +28,16 @@ from linkseek.indexer.files.hashes import OnBytes
 from linkseek.indexer.links import LinkGraph
 from linkseek.indexer.passages import PassageStore
 from linkseek.indexer.store import artifacts
-from linkseek.indexer.store.artifacts import BM25, DENSE, DOCUMENTS, LINKS, PARTITIONS, PASSAGES, Manifest
+from linkseek.indexer.store.artifacts import BM25, DENSE, DOCUMENTS, LINKS, PARTITIONS, PASSAGES
 from linkseek.indexer.store.ids import IdTable, hash_ids
+from linkseek.indexer.store.manifest_files import (
+    read_index_manifest,
+    read_part,
+    read_parts,
+    verify_part,
+    verify_small_files,
+)
+from linkseek.indexer.store.manifests import FileEntry, IndexManifest, PartManifest, Parts, UpdateRecord
 
 if TYPE_CHECKING:
     from linkseek.indexer.search.faiss_index import FaissIndex
@@ -69,8 +77,8 @@ class Index:
     def __init__(
         self,
         path: Path,
-        manifest: Manifest,
-        parts: dict[str, Manifest],
+        manifest: IndexManifest,
+        parts: Parts,
         partitions: Sequence[Index] = (),
     ) -> None:
         self.path = path
@@ -105,16 +113,16 @@ class Index:
 
     @classmethod
     def _open(cls, path: Path) -> Index:
-        manifest = artifacts.read_index_manifest(path)
-        parts = {name: artifacts.read_part(path / name) for name in manifest["parts"]}
+        manifest = read_index_manifest(path)
+        parts = read_parts(path, manifest)
         for name, part in parts.items():
-            artifacts.verify_small_files(path / name, part)
+            verify_small_files(path / name, part)
         for needed in (DOCUMENTS, PASSAGES, LINKS):
             if needed not in parts:
                 raise DamagedIndexError(f"{path}: the part {needed} is missing", "Build it again.")
-        if manifest.get(PARTITIONS):
+        if manifest.partitions:
             allow_open_files()
-        partitions = [cls._open(path / name) for name in manifest.get(PARTITIONS, [])]
+        partitions = [cls._open(path / name) for name in manifest.partitions]
         _check_parts(path, parts, partitions)
         index = cls(path, manifest, parts, partitions)
         actual = {"documents": len(index.documents), "passages": len(index.passages)}
@@ -124,10 +132,10 @@ class Index:
                 f"expected one more than {len(index.documents):,} documents",
                 artifacts.rebuild_hint(path / PASSAGES),
             )
-        counts = manifest.get("counts")
-        if not isinstance(counts, dict) or any(counts.get(name) != actual[name] for name in actual):
-            raise DamagedIndexError(f"{path}: holds {actual}, its manifest lists {counts}", "Build it again.")
-        if manifest.get("default_encoder") not in (None, *index.encoders):
+        listed = {name: getattr(manifest.counts, name) for name in actual}
+        if listed != actual:
+            raise DamagedIndexError(f"{path}: holds {actual}, its manifest lists {listed}", "Build it again.")
+        if manifest.default_encoder not in (None, *index.encoders):
             raise DamagedIndexError(
                 f"{path}: the vectors of its default encoder are missing", "Build it again."
             )
@@ -136,8 +144,8 @@ class Index:
 
     def verify(self, on_bytes: OnBytes | None = None) -> None:
         """Compare the hash of every file. Raises `DamagedIndexError` naming the first that differs."""
-        for name in self.manifest["parts"]:
-            artifacts.verify_part(self.path / name, on_bytes)
+        for name in self.manifest.parts:
+            verify_part(self.path / name, on_bytes)
         for partition in self.partitions:
             partition.verify(on_bytes)
 
@@ -174,15 +182,14 @@ class Index:
             )
 
     @property
-    def updates(self) -> list[Manifest]:
+    def updates(self) -> tuple[UpdateRecord, ...]:
         """The updates since the index was built from its corpus (`indexer.building.growth`)."""
-        updates = self.manifest.get("updates")
-        return [each for each in updates if isinstance(each, dict)] if isinstance(updates, list) else []
+        return self.manifest.updates
 
     @property
     def bytes(self) -> int:
         """The size of all files."""
-        return sum(f["bytes"] for part in self.parts.values() for f in part["files"].values())
+        return sum(part.bytes for part in self.parts.values())
 
     @shared_property
     def document_ids(self) -> IdTable:
@@ -197,12 +204,7 @@ class Index:
     @shared_property
     def passages(self) -> PassageStore:
         """The passages, by row or id."""
-        words = self.parts[PASSAGES].get("words")
-        if not isinstance(words, int):
-            raise DamagedIndexError(
-                f'{self.path / PASSAGES}: "words" is not in its manifest', "Build it again."
-            )
-        return open_passages(self.path, self.document_ids, words, self.folders)
+        return open_passages(self.path, self.document_ids, self.parts.passages.words, self.folders)
 
     @shared_property
     def _links(self) -> LinkGraph:
@@ -251,12 +253,8 @@ class Index:
             partition.check_in_place(part)
         if self.partitions:
             return
-        measured = ("recall", "search")  # `linkseek recall` may add them to an index that is open
-        in_place, opened = (
-            {**manifest, **dict.fromkeys(measured)}
-            for manifest in (artifacts.read_part(self.path / part), self.parts[part])
-        )
-        if in_place != opened:
+        opened = self.parts[part]
+        if _unmeasured(read_part(self.path / part, type(opened))) != _unmeasured(opened):
             raise DamagedIndexError(
                 f"{self.path}: a new index has replaced it since it was opened",
                 "Open it again: run the same command again, or start the program again that has it open.",
@@ -291,7 +289,7 @@ class Index:
             raise UsageError(
                 f"{self.path}: the index has no vectors", "Build it without --no-dense, or search with BM25."
             )
-        name = encoder or self.manifest.get("default_encoder") or names[0]
+        name = encoder or self.manifest.default_encoder or names[0]
         name = artifacts.dense_part(name).removeprefix(f"{DENSE}/")
         if name not in names:
             raise UsageError(
@@ -299,19 +297,6 @@ class Index:
                 f"{nearest(name, names)} To add them: linkseek build --index {self.path} --encoder {encoder}",
             )
         return name
-
-    def vectors_encoder(self, name: str) -> dict[str, Any]:
-        """The identity of the encoder of vectors, by their name here. Raises `DamagedIndexError`."""
-        part = f"{DENSE}/{name}"
-        encoder = self.parts[part].get("encoder")
-        if isinstance(encoder, dict):
-            named = map(encoder.get, ("name", "sha256", "location"))
-            if all(isinstance(text, str) for text in named):
-                return encoder
-        raise DamagedIndexError(
-            f"{self.path / part}: its manifest does not say which encoder made the vectors",
-            artifacts.rebuild_hint(self.path / part),
-        )
 
     def own_dense(self, encoder: str | None = None) -> FaissIndex:
         """As `dense`, of an index without partitions. Raises `UsageError` for one that has some."""
@@ -323,15 +308,20 @@ class Index:
 
         part = f"{DENSE}/{name}"
         self.check_in_place(part)
-        self.vectors_encoder(name)
-        return open_faiss(self.path / part, self.parts[part], len(self.passages))
+        return open_faiss(self.path / part, self.parts.dense[name], len(self.passages))
 
 
-def _check_parts(path: Path, parts: dict[str, Manifest], partitions: Sequence[Index]) -> None:
+def _unmeasured(part: PartManifest) -> dict[str, Any]:
+    """A part without what `linkseek recall` may add while the index is open."""
+    return {key: value for key, value in part.to_json().items() if key not in ("recall", "search")}
+
+
+def _check_parts(path: Path, parts: Parts, partitions: Sequence[Index]) -> None:
     """Raises `DamagedIndexError` or `MismatchError` unless parts and partitions belong together."""
-    inputs = {name: part["fingerprint"] for name, part in parts.items()}
-    if inputs[PASSAGES].get(PARTITIONS, []) != contents(partitions) or (
-        partitions and inputs[LINKS].get(DOCUMENTS) not in (None, contents(partitions, DOCUMENTS))
+    inputs = {name: part.fingerprint for name, part in parts.items()}
+    documents = inputs[LINKS].get(DOCUMENTS)
+    if inputs[PASSAGES].get(PARTITIONS, ()) != contents(partitions) or (
+        partitions and documents not in (None, contents(partitions, DOCUMENTS))
     ):
         raise DamagedIndexError(
             f"{path}: one of its partitions was changed",
@@ -340,24 +330,25 @@ def _check_parts(path: Path, parts: dict[str, Manifest], partitions: Sequence[In
     check_alike(path, partitions)
     for name in parts if not partitions else ():
         made_from = inputs[name].get(PASSAGES)
-        if made_from is not None and made_from != parts[PASSAGES].get("content_sha256"):
+        if made_from is not None and made_from != parts.passages.content_sha256:
             raise DamagedIndexError(
                 f"{path / name}: made from other passages than those of this index",
                 artifacts.rebuild_hint(path / name),
             )
 
 
-def _joined(parts: dict[str, Manifest], partitions: Sequence[Index]) -> dict[str, Manifest]:
+def _joined(parts: Parts, partitions: Sequence[Index]) -> Parts:
     """The parts of an index with those that all of its partitions have; each lists the files of all."""
     joined = dict(parts)
-    for name in partitions[0].parts if partitions else ():
+    for name, first in partitions[0].parts.items() if partitions else ():
         if all(name in partition.parts for partition in partitions):
-            files = dict(parts[name]["files"]) if name in parts else {}
+            own = parts[name].given() if name in parts else {}
+            files: dict[str, FileEntry] = dict(own.get("files", {}))
             for partition in partitions:
-                entries = partition.parts[name]["files"].items()
+                entries = partition.parts[name].files.items()
                 files |= {f"{PARTITIONS}/{partition.path.name}/{file}": entry for file, entry in entries}
-            joined[name] = {**partitions[0].parts[name], **parts.get(name, {}), "files": files}
-    return joined
+            joined[name] = first.replace(**own | {"files": files})
+    return Parts(joined)
 
 
 def open_passages(

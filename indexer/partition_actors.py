@@ -309,7 +309,7 @@ class _Vectors:
 
     def __init__(self, actors: PartitionActors, index: Index, encoder: str, parts: Sequence[range]) -> None:
         partitions = index.partitions or [index]
-        self.encoder = index.vectors_encoder(encoder)
+        self.encoder = index.parts.dense[encoder].encoder
         self._actors = actors
         self._name = encoder
         counts = [sum(len(partitions[number].passages) for number in part) for part in parts]

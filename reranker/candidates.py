@@ -9,7 +9,6 @@ import numpy as np
 
 from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.index import Index, Level, resolve_ids
-from linkseek.indexer.store.artifacts import PASSAGES
 from linkseek.reranker.pair_texts import Candidate
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.ranking import Query, Ranking
@@ -22,7 +21,7 @@ class Candidates:
     def __init__(self, index: Index, level: Level = "passages") -> None:
         self.level = level
         self._index = index
-        self._are_documents = index.parts[PASSAGES].get("words") == 0  # each passage is a whole document
+        self._are_documents = index.parts.passages.words == 0  # each passage is a whole document
 
     def index_row(self, row: int) -> int:
         """The row of the index, of a passage or a document, that a row stands for."""

@@ -25,7 +25,8 @@ from linkseek.indexer.base.paths import check_name, inside
 from linkseek.indexer.base.settings import nearest
 from linkseek.indexer.files.hashes import file_sha256
 from linkseek.indexer.readers.formats import all_readers
-from linkseek.indexer.store.artifacts import Manifest, value_sha256
+from linkseek.indexer.store.artifacts import value_sha256
+from linkseek.indexer.store.manifests import IndexManifest
 from linkseek.retriever.models.locations import shipped_models
 
 BUILD, VERIFY, EVALUATE = "build", "verify", "evaluate"
@@ -111,16 +112,17 @@ def start_verification(jobs: Jobs, index: Path) -> Job:
     return jobs.start(Order(VERIFY, f"verify {name}", f"Verify {name}", name, command))
 
 
-def runnable_test_sets(manifest: Manifest, index: str) -> dict[str, tuple[TestSet, bool]]:
+def runnable_test_sets(manifest: IndexManifest, index: str) -> dict[str, tuple[TestSet, bool]]:
     """The test sets whose questions are on this machine, and whether they are of this index: those first."""
     try:
         at = places()
     except LinkseekError:  # LINKSEEK_DATA names no folder
         return {}
-    corpus = manifest.get("corpus")
-    file = corpus.get("file") if isinstance(corpus, dict) else None
     choices = {
-        name: (test_set, index == test_set.corpus.index or Path(test_set.corpus.file).name == file)
+        name: (
+            test_set,
+            index == test_set.corpus.index or Path(test_set.corpus.file).name == manifest.corpus.file,
+        )
         for name, test_set in all_test_sets().items()
         if any(source.gap(at) is None for source in test_set.sources)
     }

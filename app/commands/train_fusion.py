@@ -109,7 +109,7 @@ def main(argv: Sequence[str]) -> None:
             "questions": {Path(test_set.name).name: len(test_set.queries) for test_set in sets}
             | ({"mined": options.mined} if options.mined else {}),
             "with a relevant candidate": len(examples.sizes),
-            "corpus": index.manifest.get("corpus", {}).get("sha256", ""),
+            "corpus": index.manifest.corpus.sha256 or "",
             "depth": options.depth,
             "seed": options.seed,
             "accuracy at 1, 5, 20 of held-back questions": figures,

@@ -120,17 +120,16 @@ def provenance(
 
     models: identities of re-rankers, by name or folder; the encoders of the index are added.
     """
-    corpus: dict[str, Any] = {}
-    for part, names in (("corpus", ("file", "sha256")), ("counts", ("documents", "passages"))):
-        values = index.manifest.get(part)
-        corpus |= {key: values[key] for key in names if isinstance(values, dict) and key in values}
-    if index.updates:
-        corpus["updates"] = len(index.updates)
+    manifest = index.manifest
+    given = {"file": manifest.corpus.file or None, "sha256": manifest.corpus.sha256}
+    corpus: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    corpus |= {"documents": manifest.counts.documents, "passages": manifest.counts.passages}
+    if manifest.updates:
+        corpus["updates"] = len(manifest.updates)
     identities = {_path(name): model for name, model in (models or {}).items()}
-    for vectors in index.parts.values():
-        if isinstance(encoder := vectors.get("encoder"), dict):
-            searched = {"faiss": vectors.get("factory"), "recall": recall_text(vectors) or None}
-            identities[str(encoder.get("name"))] = encoder | searched
+    for vectors in index.parts.dense.values():
+        searched = {"faiss": vectors.factory, "recall": recall_text(vectors) or None}
+        identities[vectors.encoder["name"]] = vectors.encoder | searched
     keys = ("sha256", "revision", "dimension", "faiss", "recall")
     described = {
         name: {key: model[key] for key in keys if model.get(key) is not None}
@@ -144,12 +143,12 @@ def provenance(
         machine=machine(),
         index=IndexOrigin(
             path=_path(index.path),
-            manifest_sha256=value_sha256(index.manifest),
-            parts_sha256={name: value_sha256(part) for name, part in index.parts.items()},
+            manifest_sha256=value_sha256(manifest.to_json()),
+            parts_sha256={name: value_sha256(part.to_json()) for name, part in index.parts.items()},
         ),
         files={role: FileOrigin(path=_path(path), sha256=file_sha256(path)) for role, path in files.items()},
         revision=revision(PACKAGE.parent),
-        corpus=corpus or None,
+        corpus=corpus,
         models=described or None,
         test_set=test_set,
     )

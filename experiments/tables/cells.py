@@ -179,14 +179,16 @@ def _made_from(pipelines: Pipelines, name: str, test_set: LoadedTestSet, depth: 
     """
     index, entries = pipelines.index, pipelines.fingerprint(name)
     encoders = (entry["encoder"] for entry in entries.values() if "encoder" in entry)
-    default = index.manifest.get("default_encoder")
+    default = index.manifest.default_encoder
     used = {dense_part(str(encoder or default)) for encoder in encoders}
     return {
         "entries": entries,
-        "index": {"text": index.manifest.get("text")}
+        "index": {"text": index.manifest.text.to_json()}
         | {
-            part: value_sha256({key: value for key, value in manifest.items() if key != "fingerprint"})
-            for part, manifest in index.parts.items()
+            part: value_sha256(
+                {key: value for key, value in record.to_json().items() if key != "fingerprint"}
+            )
+            for part, record in index.parts.items()
             if part in used or not part.startswith(f"{DENSE}/")
         },
         "queries": value_sha256([[query.id, query.text] for query in test_set.queries]),

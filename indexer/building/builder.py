@@ -13,8 +13,10 @@ does only what is missing.
 from __future__ import annotations
 
 import platform
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.base.versions import installed_versions
@@ -25,14 +27,17 @@ from linkseek.indexer.encoding.encode import Share
 from linkseek.indexer.encoding.shards import Shard
 from linkseek.indexer.readers.formats import open_reader
 from linkseek.indexer.readers.reader import Reader
-from linkseek.indexer.store.artifacts import (
-    BM25,
-    DOCUMENTS,
+from linkseek.indexer.store.artifacts import BM25, DENSE, DOCUMENTS, LINKS, PASSAGES, dense_part
+from linkseek.indexer.store.manifests import (
     FORMAT_VERSION,
-    LINKS,
-    PASSAGES,
-    Manifest,
-    dense_part,
+    AllDocuments,
+    CorpusRecord,
+    Counts,
+    DocumentsPart,
+    IndexManifest,
+    LinksPart,
+    PassagesPart,
+    TextRecord,
 )
 
 
@@ -55,45 +60,60 @@ def build_index(index: Path, plan: Plan, open_encoder: OpenEncoder, reader: Read
         parts = [DOCUMENTS, PASSAGES, LINKS, *[BM25] * plan.bm25, *map(dense_part, plan.encoders)]
         retained = workspace.reuse_others(
             lambda fingerprint: (
-                fingerprint.get("passages") == passages["content_sha256"]
+                fingerprint.get("passages") == passages.content_sha256
                 and fingerprint.get("title", plan.title) == plan.title
             ),
             but=parts,
         )
-        dense = [part for part in parts + retained if part.startswith("dense/")]
-        manifest = {
-            **described(plan, documents, passages, links),
-            "corpus": {
-                "file": plan.corpus.name or plan.corpus.resolve().name,
-                "format": reader.name,
-                "bytes": documents["fingerprint"]["bytes"],
-                "sha256": documents["source_sha256"],
-            },
-            "text": {"title": plan.title, "passage_words": words, "min_words": min_words}
-            | ({"min_title": plan.min_title} if plan.min_title else {}),
-            "default_encoder": dense[0].partition("/")[2] if dense else None,
-        }
-        workspace.publish(manifest, parts + retained)
+        dense = [part for part in parts + retained if part.startswith(f"{DENSE}/")]
+        minimum = {"min_title": plan.min_title} if plan.min_title else {}
+        manifest = described(
+            plan,
+            documents,
+            passages,
+            links,
+            parts=parts + retained,
+            corpus=CorpusRecord(
+                file=plan.corpus.name or plan.corpus.resolve().name,
+                format=reader.name,
+                bytes=documents.fingerprint["bytes"],
+                sha256=documents.source_sha256,
+            ),
+            text=TextRecord(title=plan.title, passage_words=words, min_words=min_words, **minimum),
+            default_encoder=dense[0].partition("/")[2] if dense else None,
+        )
+        workspace.publish(manifest)
     return Built(manifest, stages.times, workspace.reused, retained)
 
 
-def described(plan: Plan, documents: Manifest, passages: Manifest, links: Manifest) -> Manifest:
-    """The entries of an index's manifest that say how it was made and what it holds."""
+def described(
+    plan: Plan,
+    documents: DocumentsPart | AllDocuments,
+    passages: PassagesPart,
+    links: LinksPart,
+    *,
+    parts: Sequence[str],
+    **entries: Any,
+) -> IndexManifest:
+    """The manifest of an index of these parts, made now. entries: more of its values."""
     packages = ("linkseek", "numpy", "pyarrow", "torch", "sentence-transformers", "openvino", "pyserini")
     versions = {"format": str(FORMAT_VERSION), "python": platform.python_version()}
-    return {
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": plan.command,
-        "versions": versions | installed_versions(packages),
-        "counts": {
-            "documents": documents["documents"],
-            "redirects": documents["redirects"],
-            "passages": passages["passages"],
-            **links["counts"],
-        },
-        "skipped": documents["skipped"],
-        "deleted_rows": [],
-    }
+    return IndexManifest(
+        format_version=FORMAT_VERSION,
+        parts=tuple(parts),
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        command=plan.command,
+        versions=versions | installed_versions(packages),
+        counts=Counts(
+            documents=documents.documents,
+            redirects=documents.redirects,
+            passages=passages.passages,
+            **links.counts.to_json(),
+        ),
+        skipped=documents.skipped,
+        deleted_rows=(),
+        **entries,
+    )
 
 
 def encode_share(index: Path, plan: Plan, open_encoder: OpenEncoder, share: Share) -> dict[str, list[Shard]]:

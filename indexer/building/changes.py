@@ -7,11 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 
-from linkseek.indexer.base.errors import DamagedIndexError, InputError
+from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.building.corpus import SEGMENT_RECORDS, Skipped, hashes_of, write_ids
 from linkseek.indexer.documents import DOCUMENT_SCHEMA, REDIRECT_SCHEMA
 from linkseek.indexer.files.hashes import combined_sha256
@@ -19,17 +18,14 @@ from linkseek.indexer.index import Index
 from linkseek.indexer.readers.reader import Reader
 from linkseek.indexer.store.artifacts import (
     DOCUMENTS,
-    Manifest,
     link_or_copy,
-    rebuild_hint,
     segment_path,
     segment_paths,
     value_sha256,
 )
 from linkseek.indexer.store.ids import hash_ids
+from linkseek.indexer.store.manifests import Entries
 from linkseek.indexer.store.tables import Table, copy_segments
-
-T = TypeVar("T")
 
 _NEW = "new"
 _SCHEMAS = {"": DOCUMENT_SCHEMA, "redirects-": REDIRECT_SCHEMA}
@@ -61,15 +57,15 @@ class Changes:
 
 
 def change_documents(
-    old: Index, changes: Changes, folder: Path, read: Callable[[Reader, Path], Manifest], on_error: str
-) -> Manifest:
+    old: Index, changes: Changes, folder: Path, read: Callable[[Reader, Path], Entries], on_error: str
+) -> Entries:
     """Fill `folder` with the documents and redirects of the final corpus; return the manifest's entries.
 
     read: writes the documents of a corpus into a folder. Files of which all rows stay are linked. Raises
     `InputError` for unknown ids to remove, unless `on_error` is "skip".
     """
     new = folder / _NEW
-    added = Manifest(documents=0, records=0, content_sha256="", skipped={})
+    added = Entries(documents=0, records=0, content_sha256="", skipped={})
     if changes.added:
         new.mkdir(exist_ok=True)
         added = read(changes.added, new)
@@ -94,17 +90,18 @@ def change_documents(
             link_or_copy(path, target(number))
     shutil.rmtree(new, ignore_errors=True)
     write_ids(folder)
-    skipped = Skipped.from_json(entry(old, DOCUMENTS, "skipped", dict) | added["skipped"])
+    stored = old.parts.documents
+    skipped = Skipped.from_records(stored.skipped)
+    skipped.join(Skipped.from_json(added["skipped"]))
     for id_ in unknown:
         skipped.add("unknown id to remove", id_)
-    content = entry(old, DOCUMENTS, "content_sha256", str)
-    contents = [content, value_sha256(changes.removed), added["content_sha256"]]
+    contents = [stored.content_sha256, value_sha256(changes.removed), added["content_sha256"]]
     return {
         "documents": len(_table(folder, "")),
         "redirects": len(_table(folder, "redirects-")),
-        "records": entry(old, DOCUMENTS, "records", int) + added["records"],
-        "content_sha256": combined_sha256(contents) if changes.documents else content,
-        "source_sha256": old.parts[DOCUMENTS].get("source_sha256"),
+        "records": stored.records + added["records"],
+        "content_sha256": combined_sha256(contents) if changes.documents else stored.content_sha256,
+        "source_sha256": stored.source_sha256,
         "skipped": skipped.to_json(),
         "update": {
             "request": changes.request,
@@ -123,12 +120,3 @@ def _segment(folder: Path, prefix: str, number: int) -> Path:
 
 def _table(folder: Path, prefix: str) -> Table:
     return Table(segment_paths(folder, prefix), _SCHEMAS[prefix])
-
-
-def entry(index: Index, part: str, name: str, kind: type[T]) -> T:
-    """An entry of a part's manifest. Raises `DamagedIndexError` if it is missing or of another type."""
-    value = index.parts[part].get(name)
-    if not isinstance(value, kind):
-        folder = index.path / part
-        raise DamagedIndexError(f'{folder}: "{name}" in its manifest is damaged', rebuild_hint(folder))
-    return value

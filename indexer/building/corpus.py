@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
@@ -29,6 +29,7 @@ from linkseek.indexer.files.sources import Reading
 from linkseek.indexer.readers.reader import Ignored, Reader, Record, parse_at
 from linkseek.indexer.store.artifacts import read_json, segment_path, segment_paths, write_json
 from linkseek.indexer.store.ids import IdTable, SeenIds, hash_ids
+from linkseek.indexer.store.manifests import SkippedRecords
 from linkseek.indexer.store.tables import Row, Table, TableWriter
 
 SEGMENT_RECORDS = 100_000
@@ -86,6 +87,18 @@ class Skipped:
             Counter({reason: entry["count"] for reason, entry in value.items()}),
             {reason: list(entry["examples"]) for reason, entry in value.items()},
         )
+
+    @classmethod
+    def from_records(cls, records: Mapping[str, SkippedRecords]) -> Skipped:
+        """Those of a manifest."""
+        return cls.from_json({reason: records[reason].model_dump() for reason in records})
+
+    def join(self, other: Skipped) -> None:
+        """Count those of another build as well."""
+        self.counts += other.counts
+        for reason, examples in other.examples.items():
+            joined = self.examples.get(reason, []) + examples
+            self.examples[reason] = joined[:_EXAMPLES]
 
 
 def write_documents(

@@ -27,9 +27,9 @@ from linkseek.indexer.base.errors import DamagedIndexError, MismatchError
 from linkseek.indexer.base.log import log_line
 from linkseek.indexer.base.progress import progress
 from linkseek.indexer.building.builder import described
-from linkseek.indexer.building.changes import Changes, change_documents, entry
+from linkseek.indexer.building.changes import Changes, change_documents
 from linkseek.indexer.building.plan import Built, OpenEncoder, Plan, Vectors
-from linkseek.indexer.building.stages import Stages, log_resumed
+from linkseek.indexer.building.stages import Inputs, Stages, log_resumed
 from linkseek.indexer.building.workspace import Workspace
 from linkseek.indexer.encoding.encode import ALL, Encoder, OnRows, Share, encode_passages
 from linkseek.indexer.encoding.shards import Shard, ShardRows, open_shards, write_shard
@@ -44,12 +44,12 @@ from linkseek.indexer.store.artifacts import (
     LINKS,
     PASSAGES,
     VECTORS,
-    Manifest,
     dense_part,
     link_or_copy,
     value_sha256,
 )
 from linkseek.indexer.store.ids import hash_ids
+from linkseek.indexer.store.manifests import DocumentsPart, Entries, PassagesPart, VectorsPart
 
 
 def update_index(index: Path, changes: Changes, plan: Plan, open_encoder: OpenEncoder) -> Built:
@@ -63,44 +63,49 @@ def update_index(index: Path, changes: Changes, plan: Plan, open_encoder: OpenEn
     Index.open(index).check_undivided()  # before a workspace is made next to nothing
     with Workspace(index.resolve()) as workspace:
         old = Index.open(workspace.index)
-        if old.updates and old.updates[-1].get("request") == changes.request:
+        if old.updates and old.updates[-1].request == changes.request:
             log_line(f"{index}: this was its last update already")  # which was killed at its very end
             changes = Changes()
         plan = _full_plan(plan, old)
         stages = _UpdateStages(workspace, plan, old, changes)
         stages.verify()
         documents = stages.all_documents()
-        min_words = old.parts[PASSAGES]["fingerprint"].get("min_words", 0)
-        passages = stages.passages(documents, old.parts[PASSAGES]["words"], int(min_words))
-        if changes.merge and passages["content_sha256"] != old.parts[PASSAGES].get("content_sha256"):
+        min_words = old.parts.passages.fingerprint.get("min_words", 0)
+        passages = stages.passages(documents, old.parts.passages.words, int(min_words))
+        if changes.merge and passages.content_sha256 != old.parts.passages.content_sha256:
             raise DamagedIndexError(
                 f"{index / PASSAGES}: not the passages of its documents: a manifest was altered",
                 "Build the index again.",
             )
         links = stages.after_passages(documents, passages, open_encoder)
         dense = [vectors.part for vectors in plan.vectors]
-        default = old.manifest.get("default_encoder") or next(iter(dense), None)
-        manifest: Manifest = {
-            **described(plan, documents, passages, links),
-            **{name: old.manifest[name] for name in ("corpus", "text") if name in old.manifest},
-            "default_encoder": default and default.removeprefix(f"{DENSE}/"),
-            "updates": [*old.updates, *[documents.get("update")] * changes.documents],
-        }
-        workspace.publish(manifest, [DOCUMENTS, PASSAGES, LINKS, *[BM25] * plan.bm25, *dense])
+        default = old.manifest.default_encoder or next(iter(dense), None)
+        manifest = described(
+            plan,
+            documents,
+            passages,
+            links,
+            parts=[DOCUMENTS, PASSAGES, LINKS, *[BM25] * plan.bm25, *dense],
+            corpus=old.manifest.corpus,
+            text=old.manifest.text,
+            default_encoder=default and default.removeprefix(f"{DENSE}/"),
+            updates=(*old.updates, *[documents.update] * changes.documents),
+        )
+        workspace.publish(manifest)
     return Built(manifest, stages.times, workspace.reused)
 
 
 def _full_plan(plan: Plan, old: Index) -> Plan:
     """The plan with everything that an index decides for its updates."""
-    names = [f"{DENSE}/{name}" for name in old.encoders]
     ours = [
-        Vectors(name, entry(old, name, "encoder", dict).get("location", ""), entry(old, name, "factory", str))
-        for name in names
+        Vectors(f"{DENSE}/{name}", part.encoder["location"], part.factory)
+        for name, part in old.parts.dense.items()
     ]
+    names = [vectors.part for vectors in ours]
     return Plan(
         corpus=old.path,
-        title=bool(old.manifest.get("text", {}).get("title", True)),
-        min_title=int(old.manifest.get("text", {}).get("min_title", 0)),
+        title=old.manifest.text.title,
+        min_title=old.manifest.text.min_title,
         on_error=plan.on_error,
         bm25=old.has_lucene,
         encoders=[name for name in plan.encoders if dense_part(name) not in names],
@@ -126,36 +131,36 @@ class _UpdateStages(Stages):
         with self._timed("verifying"), progress(f"verifying {old.path}", old.bytes, "bytes") as advance:
             old.verify(advance)
 
-    def all_documents(self) -> Manifest:
+    def all_documents(self) -> DocumentsPart:
         """The documents of the final corpus."""
 
-        def build(folder: Path) -> Manifest:
+        def build(folder: Path) -> Entries:
             return change_documents(self._old, changes, folder, self._read, self._plan.on_error)
 
-        changes, fingerprint = self._changes, self._old.parts[DOCUMENTS]["fingerprint"]
+        changes, fingerprint = self._changes, self._old.parts.documents.fingerprint
         if changes != Changes():
             fingerprint = {
                 "linkseek": version("linkseek"),
-                "updated": entry(self._old, DOCUMENTS, "content_sha256", str),
+                "updated": self._old.parts.documents.content_sha256,
                 "request": changes.request,
                 "on_error": self._plan.on_error,
                 "merge": changes.merge,
             }
         with self._timed(DOCUMENTS):
-            return self._part(DOCUMENTS, fingerprint, build)
+            return self._part(DocumentsPart, DOCUMENTS, fingerprint, build)
 
-    def passages(self, documents: Manifest, words: int, min_words: int) -> Manifest:
+    def passages(self, documents: DocumentsPart, words: int, min_words: int) -> PassagesPart:
         """The passages of the final corpus, and which of them the index in use holds."""
         passages = super().passages(documents, words, min_words)
         self._same = same_passages(self._old.passages, self._passages(passages))
         return passages
 
-    def _bm25_inputs(self, passages: Manifest) -> Manifest:
+    def _bm25_inputs(self, passages: PassagesPart) -> Inputs:
         return super()._bm25_inputs(passages) | ({"merged": True} if self._changes.merge else {})
 
     def _lucene(self, folder: Path, passages: PassageStore, on_rows: OnRows) -> int:
         old = self._old
-        for name in old.parts[BM25]["files"]:
+        for name in old.parts[BM25].files:
             if name != "write.lock":  # each index has its own
                 link_or_copy(old.path / BM25 / name, folder / name)
         stays = np.zeros(len(old.passages), np.bool_)
@@ -172,16 +177,16 @@ class _UpdateStages(Stages):
             merge=self._changes.merge,
         )
 
-    def _dense(self, passages: Manifest, vectors: Vectors, open_encoder: OpenEncoder) -> Manifest:
+    def _dense(self, passages: PassagesPart, vectors: Vectors, open_encoder: OpenEncoder) -> VectorsPart:
         old = self._old.parts.get(vectors.part)
-        if old and passages["content_sha256"] == self._old.parts[PASSAGES]["content_sha256"]:
-            reused = self._workspace.reuse(vectors.part, old["fingerprint"])
+        if old and passages.content_sha256 == self._old.parts.passages.content_sha256:
+            reused = self._workspace.reuse(VectorsPart, vectors.part, old.fingerprint)
             if reused:
                 return reused
         return super()._dense(passages, vectors, open_encoder)
 
     def _encode(
-        self, passages: Manifest, part: str, encoder: Encoder, folder: Path, share: Share = ALL
+        self, passages: PassagesPart, part: str, encoder: Encoder, folder: Path, share: Share = ALL
     ) -> list[Shard]:
         if part not in self._old.parts:
             return super()._encode(passages, part, encoder, folder, share)
@@ -211,7 +216,7 @@ class _UpdateStages(Stages):
         return shards
 
     def _check_encoder(self, part: str, encoder: Encoder) -> None:
-        recorded = entry(self._old, part, "encoder", dict)
+        recorded = self._vectors_of(part).encoder
         now = {name: recorded.get(name) for name in encoder.identity}
         if value_sha256(now) != value_sha256(encoder.identity):
             raise MismatchError(
@@ -219,14 +224,17 @@ class _UpdateStages(Stages):
                 "Put that model back, or build the index again with --fresh.",
             )
 
+    def _vectors_of(self, part: str) -> VectorsPart:
+        return self._old.parts.dense[part.removeprefix(f"{DENSE}/")]
+
     def _stored(self, part: str) -> Callable[[NDArray[np.int64]], NDArray[np.float16]]:
         """A function from rows of the index in use to their vectors."""
-        old, manifest = self._old, self._old.parts[part]
-        if manifest["factory"] == FLAT:
+        old, manifest = self._old, self._vectors_of(part)
+        if manifest.factory == FLAT:
             vectors = old.own_dense(part.removeprefix(f"{DENSE}/")).flat_vectors()
             return lambda rows: vectors[rows]
         shards = open_shards(old.path / part / VECTORS, len(old.passages))
-        return ShardRows(shards, manifest["dimension"]).take
+        return ShardRows(shards, manifest.dimension).take
 
 
 def same_passages(old: PassageStore, new: PassageStore) -> NDArray[np.int64]:

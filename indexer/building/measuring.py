@@ -12,7 +12,7 @@ from typing import TypeVar
 from linkseek.indexer.base.watch import Watch
 from linkseek.indexer.files.sources import Reading
 from linkseek.indexer.readers.reader import Reader, Record
-from linkseek.indexer.store.artifacts import inventory
+from linkseek.indexer.store.manifest_files import inventory
 
 T = TypeVar("T")
 

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from linkseek.indexer.encoding.encode import Encoder
 from linkseek.indexer.search.faiss_index import AUTO
-from linkseek.indexer.store.artifacts import Manifest, dense_part
+from linkseek.indexer.store.artifacts import dense_part
+from linkseek.indexer.store.manifests import IndexManifest
 
 ChooseEncoder = Callable[[int], str]
 """The number of passages -> the name of the encoder that `AUTO_ENCODER` stands for."""
@@ -76,7 +77,7 @@ class Built:
     plan that were finished before. retained: other parts of the old index that still fit.
     """
 
-    manifest: Manifest
+    manifest: IndexManifest
     times: dict[str, tuple[float, float]] = field(default_factory=dict)
     reused: list[str] = field(default_factory=list)
     retained: list[str] = field(default_factory=list)

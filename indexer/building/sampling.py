@@ -18,6 +18,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -29,6 +30,7 @@ from linkseek.indexer.building.estimate import BEFORE, Cost, Estimate
 from linkseek.indexer.building.measuring import FirstRecords, Meter, Used, line
 from linkseek.indexer.building.plan import OpenEncoder, Plan, Vectors
 from linkseek.indexer.building.stages import (
+    Inputs,
     bm25_inputs,
     dense_inputs,
     documents_inputs,
@@ -60,13 +62,21 @@ from linkseek.indexer.store.artifacts import (
     LINKS,
     PASSAGES,
     VECTORS,
-    Manifest,
-    inventory,
     segment_paths,
     vectors_part,
     workspace_path,
 )
 from linkseek.indexer.store.ids import IdTable
+from linkseek.indexer.store.manifest_files import inventory
+from linkseek.indexer.store.manifests import (
+    DocumentsPart,
+    LinksPart,
+    LucenePart,
+    PartManifest,
+    PassagesPart,
+    ShardsPart,
+    VectorsPart,
+)
 from linkseek.indexer.store.tables import Table
 
 _ENCODING_SECONDS = 2.0  # a larger pass follows a shorter one
@@ -101,6 +111,9 @@ def place(index: Path) -> Path:
     return next(folder for folder in index.resolve().parents if folder.is_dir())
 
 
+P = TypeVar("P", bound=PartManifest)
+
+
 class _Dense:
     """An encoder's vectors: the cost of the encoding, and that of each type of FAISS index."""
 
@@ -125,23 +138,27 @@ class _Sampling:
 
     def read(self, reader: Reader, words: int, min_words: int) -> None:
         """Documents, passages and links."""
-        documents = self._finished(DOCUMENTS, documents_inputs(self._plan, reader))
-        passages = documents and self._finished(PASSAGES, passages_inputs(documents[1], words, min_words))
-        self._known: Manifest | None = None
+        documents = self._finished(DocumentsPart, DOCUMENTS, documents_inputs(self._plan, reader))
+        passages = documents and self._finished(
+            PassagesPart, PASSAGES, passages_inputs(documents[1], words, min_words)
+        )
+        self._known: PassagesPart | None = None
         if documents and passages:
-            self._known, self.rows = passages[1], passages[1]["passages"]
+            self._known, self.rows = passages[1], passages[1].passages
             ids = IdTable.open(documents[0])
             self._store = open_passages(passages[0].parent, ids, words)
             self._add(DOCUMENTS, BEFORE)
             self._add(PASSAGES, BEFORE)
-            if self._finished(LINKS, links_inputs(documents[1], passages[1])):
+            if self._finished(LinksPart, LINKS, links_inputs(documents[1], passages[1])):
                 self._add(LINKS)
             else:
                 self._links(DocumentStore(segment_paths(documents[0])), documents[0], 1.0)
             return
         self._read_sample(reader, words, min_words, documents[1] if documents else None)
 
-    def _read_sample(self, reader: Reader, words: int, min_words: int, finished: Manifest | None) -> None:
+    def _read_sample(
+        self, reader: Reader, words: int, min_words: int, finished: DocumentsPart | None
+    ) -> None:
         folder, cut = self._new(DOCUMENTS), self._new(PASSAGES)
         used = self._meter.started()
         sample = FirstRecords(reader, used)
@@ -157,7 +174,7 @@ class _Sampling:
         inventory(folder)
         reading = used()
         count = written["documents"]
-        whole = finished["documents"] if finished else min(count / sample.share, self._plan.limit or np.inf)
+        whole = finished.documents if finished else min(count / sample.share, self._plan.limit or np.inf)
         scale = max(whole / count, 1.0)
         store = DocumentStore(segment_paths(folder))
         cutting, made = self._meter.measured(
@@ -191,7 +208,7 @@ class _Sampling:
 
     def bm25(self) -> None:
         """The Lucene index: once cold, and twice when Java has compiled some of it."""
-        if self._known and self._finished(BM25, bm25_inputs(self._plan, self._known)):
+        if self._known and self._finished(LucenePart, BM25, bm25_inputs(self._plan, self._known)):
             self._add(BM25)
             return
         from linkseek.indexer.search.lucene_writer import build_lucene, building_memory, passage_texts
@@ -255,7 +272,7 @@ class _Sampling:
             opening.cpu + line(few, many, rows, first.cpu, last.cpu) / devices,
         )
         inputs = self._known and vectors_inputs(self._known, encoder)
-        if inputs and self._finished(vectors_part(part), inputs, f"{part}/{VECTORS}"):
+        if inputs and self._finished(ShardsPart, vectors_part(part), inputs, f"{part}/{VECTORS}"):
             encoding = replace(encoding, disk_bytes=0, seconds=opening.seconds, cpu=opening.cpu)
 
         def cost(factory: str) -> Cost:
@@ -269,7 +286,9 @@ class _Sampling:
         """The cost of a FAISS index, from two of vectors of the sample; memory: of the encoder."""
         rows, width = self.rows, encoder.dimension
         label = f"FAISS {name}"
-        if self._known and self._finished(part, dense_inputs(self._plan, self._known, encoder, factory)):
+        if self._known and self._finished(
+            VectorsPart, part, dense_inputs(self._plan, self._known, encoder, factory)
+        ):
             return Cost(label, "dense", rows)
         empty_index(factory, width, rows)  # a bad factory fails early
         many = min(max(_FAISS_ROWS, 2 * enough_rows(factory)), rows)
@@ -321,11 +340,13 @@ class _Sampling:
         ]
         return replace(whole[0], alternatives=whole[1:])
 
-    def _finished(self, part: str, inputs: Manifest, *elsewhere: str) -> tuple[Path, Manifest] | None:
+    def _finished(self, kind: type[P], part: str, inputs: Inputs, *elsewhere: str) -> tuple[Path, P] | None:
         if self._plan.fresh:
             return None
         folders = (workspace_path(self._index), self._index)
-        return finished_part([folder / name for name in (part, *elsewhere) for folder in folders], inputs)
+        return finished_part(
+            kind, [folder / name for name in (part, *elsewhere) for folder in folders], inputs
+        )
 
     def _add(
         self,

@@ -13,12 +13,13 @@ from contextlib import contextmanager, suppress
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from linkseek.indexer.base.cluster import worker_count
 from linkseek.indexer.base.defaults import default_processes
 from linkseek.indexer.base.devices import memory_bytes
 from linkseek.indexer.base.errors import DamagedIndexError, InputError, MachineError
+from linkseek.indexer.base.frozen import frozen
 from linkseek.indexer.base.log import log_line
 from linkseek.indexer.base.progress import progress
 from linkseek.indexer.base.text import byte_size
@@ -58,14 +59,28 @@ from linkseek.indexer.store.artifacts import (
     LINKS,
     PASSAGES,
     VECTORS,
-    Manifest,
     dense_part,
     segment_paths,
     vectors_part,
-    verify_part,
 )
 from linkseek.indexer.store.ids import IdTable
+from linkseek.indexer.store.manifest_files import verify_part
+from linkseek.indexer.store.manifests import (
+    DocumentsPart,
+    Entries,
+    LinksPart,
+    LucenePart,
+    PartManifest,
+    PassagesPart,
+    ShardsPart,
+    VectorsPart,
+)
 from linkseek.indexer.store.tables import Table
+
+P = TypeVar("P", bound=PartManifest)
+
+Inputs = dict[str, Any]
+"""The fingerprint of a part that is to be built."""
 
 
 class Stages:
@@ -79,12 +94,14 @@ class Stages:
         self._began = time.perf_counter()
         self.times: dict[str, tuple[float, float]] = {}
 
-    def decide(self, passages: Manifest) -> Plan:
+    def decide(self, passages: PassagesPart) -> Plan:
         """The plan, now that the number of passages is known."""
-        self._plan = self._plan.decided(passages["passages"])
+        self._plan = self._plan.decided(passages.passages)
         return self._plan
 
-    def after_passages(self, documents: Manifest, passages: Manifest, open_encoder: OpenEncoder) -> Manifest:
+    def after_passages(
+        self, documents: DocumentsPart, passages: PassagesPart, open_encoder: OpenEncoder
+    ) -> LinksPart:
         """Everything that is built from passages, at the same time; the manifest of the links."""
 
         def encode() -> None:
@@ -96,13 +113,13 @@ class Stages:
             tasks.append(lambda: self._bm25(passages))
         if self._plan.vectors:
             tasks.append(encode)
-        links: Manifest = run_together(tasks, self._stop)[0]
+        links: LinksPart = run_together(tasks, self._stop)[0]
         return links
 
-    def _part(self, name: str, *details: Any, **options: Any) -> Manifest:
+    def _part(self, kind: type[P], name: str, *details: Any, **options: Any) -> P:
         """`Workspace.part`, unless another stage has failed; logs when the part was reused."""
         self._stop.check()
-        manifest = self._workspace.part(name, *details, **options)
+        manifest = self._workspace.part(kind, name, *details, **options)
         if name in self._workspace.reused:
             log_line(f"{name}: unchanged, reused")
         return manifest
@@ -126,13 +143,15 @@ class Stages:
 
             yield step
 
-    def documents(self, reader: Reader) -> Manifest:
+    def documents(self, reader: Reader) -> DocumentsPart:
         """Documents, redirects and their ids, from the corpus."""
         fingerprint = documents_inputs(self._plan, reader)
         with self._timed(DOCUMENTS):
-            return self._part(DOCUMENTS, fingerprint, lambda folder: self._read(reader, folder))
+            return self._part(
+                DocumentsPart, DOCUMENTS, fingerprint, lambda folder: self._read(reader, folder)
+            )
 
-    def _read(self, reader: Reader, folder: Path) -> Manifest:
+    def _read(self, reader: Reader, folder: Path) -> Entries:
         """Write all documents of a corpus into a folder; the entries of their manifest."""
 
         def on_start(records: int) -> None:
@@ -161,10 +180,10 @@ class Stages:
                 on_record=on_record,
             )
 
-    def passages(self, documents: Manifest, words: int, min_words: int) -> Manifest:
+    def passages(self, documents: DocumentsPart, words: int, min_words: int) -> PassagesPart:
         """The documents cut into passages. Raises `InputError` if there are none."""
 
-        def build(folder: Path) -> Manifest:
+        def build(folder: Path) -> Entries:
             store = self._documents()
             with progress("splitting into passages", len(store), "documents") as advance:
                 written = write_passages(folder, store, words, advance, min_words)
@@ -176,10 +195,10 @@ class Stages:
             return written
 
         with self._timed(PASSAGES):
-            return self._part(PASSAGES, passages_inputs(documents, words, min_words), build)
+            return self._part(PassagesPart, PASSAGES, passages_inputs(documents, words, min_words), build)
 
-    def _links(self, documents: Manifest, passages: Manifest) -> Manifest:
-        def build(folder: Path) -> Manifest:
+    def _links(self, documents: DocumentsPart, passages: PassagesPart) -> LinksPart:
+        def build(folder: Path) -> Entries:
             redirects = Table(segment_paths(self._folder / DOCUMENTS, "redirects-"), REDIRECT_SCHEMA)
             store, ids = self._documents(), IdTable.open(self._folder / DOCUMENTS)
             with self._progress("resolving links", len(store), "documents") as advance:
@@ -187,17 +206,17 @@ class Stages:
             return {"counts": counts}
 
         with self._timed(LINKS):
-            return self._part(LINKS, links_inputs(documents, passages), build)
+            return self._part(LinksPart, LINKS, links_inputs(documents, passages), build)
 
-    def _bm25(self, passages: Manifest) -> Manifest:
-        def build(folder: Path) -> Manifest:
-            with self._progress("Lucene index", passages["passages"], "passages") as advance:
+    def _bm25(self, passages: PassagesPart) -> LucenePart:
+        def build(folder: Path) -> Entries:
+            with self._progress("Lucene index", passages.passages, "passages") as advance:
                 return {"passages": self._lucene(folder, self._passages(passages), advance)}
 
         with self._timed(BM25):
-            return self._part(BM25, self._bm25_inputs(passages), build, resumable=False)
+            return self._part(LucenePart, BM25, self._bm25_inputs(passages), build, resumable=False)
 
-    def _bm25_inputs(self, passages: Manifest) -> Manifest:
+    def _bm25_inputs(self, passages: PassagesPart) -> Inputs:
         return bm25_inputs(self._plan, passages)
 
     def _lucene(self, folder: Path, passages: PassageStore, on_rows: OnRows) -> int:
@@ -212,14 +231,14 @@ class Stages:
             on_rows=on_rows,
         )
 
-    def _dense(self, passages: Manifest, vectors: Vectors, open_encoder: OpenEncoder) -> Manifest:
-        (part, name, factory), rows = vectors, passages["passages"]
+    def _dense(self, passages: PassagesPart, vectors: Vectors, open_encoder: OpenEncoder) -> VectorsPart:
+        (part, name, factory), rows = vectors, passages.passages
         encoder = self._open(name, open_encoder)
         factory, why = resolved_type(factory, rows, encoder.dimension)
         log_line(f"{part}: --faiss {factory}, {why}")
         empty_index(factory, encoder.dimension, rows)  # a bad factory fails early
 
-        def build(folder: Path) -> Manifest:
+        def build(folder: Path) -> Entries:
             self._check_disk(part, factory, rows, encoder.dimension)
             _check_memory(factory, rows, encoder.dimension)
             with self._timed(f"encoding {part.partition('/')[2]}"):
@@ -234,11 +253,11 @@ class Stages:
                 "encoder": {**encoder.identity, "location": encoder.location},
                 "execution": encoder.execution,
                 "factory": factory,
-                "vectors_sha256": encoded["vectors_sha256"],
+                "vectors_sha256": encoded.vectors_sha256,
                 **built,
             }
 
-        return self._part(part, dense_inputs(self._plan, passages, encoder, factory), build)
+        return self._part(VectorsPart, part, dense_inputs(self._plan, passages, encoder, factory), build)
 
     def _check_disk(self, part: str, factory: str, rows: int, dimension: int) -> None:
         """Raises `MachineError` before hours of encoding if the vectors cannot fit on the disk."""
@@ -257,13 +276,15 @@ class Stages:
                 f"Free some space and run the same command: it resumes. {hint}".strip(),
             )
 
-    def share(self, passages: Manifest, name: str, open_encoder: OpenEncoder, share: Share) -> list[Shard]:
+    def share(
+        self, passages: PassagesPart, name: str, open_encoder: OpenEncoder, share: Share
+    ) -> list[Shard]:
         """Encode one share of the shards, and nothing else of this part."""
         part = dense_part(name)
         encoder = self._open(name, open_encoder)
         vectors, fingerprint = vectors_part(part), vectors_inputs(passages, encoder)
-        if self._workspace.reuse(vectors, fingerprint, [self._workspace.index / part / VECTORS]):
-            shards = open_shards(self._folder / vectors, passages["passages"])
+        if self._workspace.reuse(ShardsPart, vectors, fingerprint, [self._workspace.index / part / VECTORS]):
+            shards = open_shards(self._folder / vectors, passages.passages)
             return [shards[number] for number in shards_of_share(len(shards), share)]
         folder = self._workspace.begin(vectors, fingerprint)
         return self._encode(passages, part, encoder, folder, share)
@@ -272,8 +293,8 @@ class Stages:
         with self._timed(f"opening {name}"), self._progress(f"opening {name}"):
             return open_encoder(name, self._plan.title)  # seconds, where it has to be converted first
 
-    def _vectors(self, passages: Manifest, part: str, encoder: Encoder) -> Manifest:
-        def build(folder: Path) -> Manifest:
+    def _vectors(self, passages: PassagesPart, part: str, encoder: Encoder) -> ShardsPart:
+        def build(folder: Path) -> Entries:
             shards = self._encode(passages, part, encoder, folder)
             digest = sha256()
             for shard in shards:
@@ -283,24 +304,26 @@ class Stages:
 
         fingerprint = vectors_inputs(passages, encoder)
         elsewhere = [self._workspace.index / part / VECTORS]
-        return self._part(vectors_part(part), fingerprint, build, elsewhere=elsewhere)
+        return self._part(ShardsPart, vectors_part(part), fingerprint, build, elsewhere=elsewhere)
 
     def _encode(
-        self, passages: Manifest, part: str, encoder: Encoder, folder: Path, share: Share = ALL
+        self, passages: PassagesPart, part: str, encoder: Encoder, folder: Path, share: Share = ALL
     ) -> list[Shard]:
         """Write the shards of a share that `folder` lacks."""
         self._recover_vectors(passages, part, encoder, folder)
-        rows = rows_of_share(passages["passages"], encoder.shard_rows, share)
+        rows = rows_of_share(passages.passages, encoder.shard_rows, share)
         with self._progress(f"encoding {part.partition('/')[2]}", rows, "passages") as advance:
             store, on_start = self._passages(passages), log_resumed(part, advance)
             return encode_passages(encoder, store, folder, share=share, on_start=on_start, on_rows=advance)
 
-    def _recover_vectors(self, passages: Manifest, part: str, encoder: Encoder, folder: Path) -> None:
+    def _recover_vectors(self, passages: PassagesPart, part: str, encoder: Encoder, folder: Path) -> None:
         """Take the same vectors out of an intact Flat index in use, which holds them bit for bit."""
-        old = self._workspace.in_use(part)
-        if old is None or old.get("factory") != FLAT or old.get("execution") != encoder.execution:
+        old = self._workspace.in_use(VectorsPart, part)
+        if old is None or old.factory != FLAT or old.execution != frozen(encoder.execution):
             return
-        if all(old["fingerprint"].get(key) == value for key, value in _inputs(passages, encoder).items()):
+        if all(
+            old.fingerprint.get(key) == value for key, value in frozen(_inputs(passages, encoder)).items()
+        ):
             with suppress(DamagedIndexError):
                 verify_part(self._workspace.index / part)
                 shards_from_flat(self._workspace.index / part, encoder.shard_rows, folder)
@@ -308,8 +331,8 @@ class Stages:
     def _documents(self) -> DocumentStore:
         return DocumentStore(segment_paths(self._folder / DOCUMENTS))
 
-    def _passages(self, manifest: Manifest) -> PassageStore:
-        return open_passages(self._folder, IdTable.open(self._folder / DOCUMENTS), manifest["words"])
+    def _passages(self, manifest: PassagesPart) -> PassageStore:
+        return open_passages(self._folder, IdTable.open(self._folder / DOCUMENTS), manifest.words)
 
 
 def _check_memory(factory: str, rows: int, dimension: int) -> None:
@@ -335,7 +358,7 @@ def log_resumed(part: str, advance: OnRows) -> Callable[[int, int, int], None]:
     return on_start
 
 
-def documents_inputs(plan: Plan, reader: Reader) -> Manifest:
+def documents_inputs(plan: Plan, reader: Reader) -> Inputs:
     """The fingerprint of documents."""
     return {
         "linkseek": version("linkseek"),  # another version may read the same file differently
@@ -347,32 +370,32 @@ def documents_inputs(plan: Plan, reader: Reader) -> Manifest:
     } | ({"min_title": plan.min_title} if plan.min_title else {})  # 0: as of before there was a minimum
 
 
-def passages_inputs(documents: Manifest, words: int, min_words: int) -> Manifest:
+def passages_inputs(documents: DocumentsPart, words: int, min_words: int) -> Inputs:
     """The fingerprint of passages."""
-    inputs = {"documents": documents["content_sha256"], "words": words}
+    inputs = {"documents": documents.content_sha256, "words": words}
     return inputs | ({"min_words": min_words} if min_words else {})  # 0: as of before there was a minimum
 
 
-def links_inputs(documents: Manifest, passages: Manifest) -> Manifest:
+def links_inputs(documents: DocumentsPart, passages: PassagesPart) -> Inputs:
     """The fingerprint of the link graph."""
-    return {"documents": documents["content_sha256"], "passages": passages["content_sha256"]}
+    return {"documents": documents.content_sha256, "passages": passages.content_sha256}
 
 
-def bm25_inputs(plan: Plan, passages: Manifest) -> Manifest:
+def bm25_inputs(plan: Plan, passages: PassagesPart) -> Inputs:
     """The fingerprint of the Lucene index."""
-    return {"passages": passages["content_sha256"], "title": plan.title}
+    return {"passages": passages.content_sha256, "title": plan.title}
 
 
-def dense_inputs(plan: Plan, passages: Manifest, encoder: Encoder, factory: str) -> Manifest:
+def dense_inputs(plan: Plan, passages: PassagesPart, encoder: Encoder, factory: str) -> Inputs:
     """The fingerprint of vectors in a FAISS index."""
     return {**_inputs(passages, encoder), "title": plan.title, "factory": factory}
 
 
-def _inputs(passages: Manifest, encoder: Encoder) -> Manifest:
-    return {"passages": passages["content_sha256"], "encoder": encoder.identity}
+def _inputs(passages: PassagesPart, encoder: Encoder) -> Inputs:
+    return {"passages": passages.content_sha256, "encoder": encoder.identity}
 
 
-def vectors_inputs(passages: Manifest, encoder: Encoder) -> Manifest:
+def vectors_inputs(passages: PassagesPart, encoder: Encoder) -> Inputs:
     """The fingerprint of the shards of vectors."""
     how = {"token_budget": encoder.token_budget, "shard_rows": encoder.shard_rows}
     return {**_inputs(passages, encoder), "execution": encoder.execution, **how}

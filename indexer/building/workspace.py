@@ -19,37 +19,48 @@ import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 
 from linkseek.indexer.base.errors import DamagedIndexError, UsageError
+from linkseek.indexer.base.frozen import frozen
 from linkseek.indexer.base.paths import path_problem
 from linkseek.indexer.store.artifacts import (
     BM25,
     BUILDING,
     DENSE,
     DOCUMENTS,
-    FORMAT_VERSION,
     LINKS,
     MANIFEST,
     PARTITIONS,
     PASSAGES,
     TEMPORARY,
     VECTORS,
-    Manifest,
-    inventory,
-    is_index,
     link_or_copy,
-    read_index_manifest,
     read_json,
-    read_part,
     temporary_path,
     workspace_path,
     write_json,
+)
+from linkseek.indexer.store.manifest_files import (
+    inventory,
+    is_index,
+    read_index_manifest,
+    read_part,
     write_manifest,
 )
+from linkseek.indexer.store.manifests import (
+    FORMAT_VERSION,
+    Entries,
+    IndexManifest,
+    LucenePart,
+    PartManifest,
+    VectorsPart,
+)
 from linkseek.indexer.store.outputs import RECORD, locked
+
+P = TypeVar("P", bound=PartManifest)
 
 
 class Workspace:
@@ -85,43 +96,54 @@ class Workspace:
             error.filename = str(self.folder)  # a full disk does not say which
         self._lock.close()
 
+    def discard(self) -> None:
+        """Delete what was made here: nothing resumes from it."""
+        _clear(self.folder)
+
     def part(
         self,
+        kind: type[P],
         name: str,
         fingerprint: Mapping[str, Any],
-        build: Callable[[Path], Manifest],
+        build: Callable[[Path], Entries],
         *,
         resumable: bool = True,
         elsewhere: Sequence[Path] = (),
-    ) -> Manifest:
+    ) -> P:
         """Build one part, or reuse it, and return its manifest.
 
-        fingerprint: everything that the part's content depends on. build: fills a folder and returns
-        the part's own entries of the manifest; files that the folder holds are from an interrupted run
-        with the same fingerprint. resumable: whether it can use these. elsewhere: see `reuse`.
+        kind: of its record. fingerprint: everything that the part's content depends on. build: fills a
+        folder and returns the part's own entries of the manifest; files that the folder holds are from an
+        interrupted run with the same fingerprint. resumable: whether it can use these. elsewhere: see
+        `reuse`.
         """
-        reused = self.reuse(name, fingerprint, elsewhere)
+        reused = self.reuse(kind, name, fingerprint, elsewhere)
         if reused is not None:
             return reused
         folder = self.begin(name, fingerprint, resumable=resumable)
-        manifest = {"format_version": FORMAT_VERSION, "fingerprint": _as_json(fingerprint), **build(folder)}
+        entries = build(folder)
         for leftover in list(folder.rglob(f"*{TEMPORARY}")):  # of interrupted writes
             _remove(leftover)
-        manifest["files"] = inventory(folder)
+        manifest = kind(
+            format_version=FORMAT_VERSION,
+            fingerprint=_as_json(fingerprint),
+            files=inventory(folder),
+            **entries,
+        )
         write_manifest(folder, manifest)
         (folder / BUILDING).unlink()
         return manifest
 
     def reuse(
-        self, name: str, fingerprint: Mapping[str, Any], elsewhere: Sequence[Path] = ()
-    ) -> Manifest | None:
+        self, kind: type[P], name: str, fingerprint: Mapping[str, Any], elsewhere: Sequence[Path] = ()
+    ) -> P | None:
         """The manifest of a part that is finished here or in the index in use, from where it is linked.
 
         elsewhere: folders of the index in use where the same part may be as well.
         """
         folder = self.folder / name
         places = (folder, *(() if self._fresh else (self.index / name, *elsewhere)))
-        finished = finished_part(places, fingerprint)
+        finished = finished_part(kind, places, fingerprint)
         if finished is None:
             return None
         place, manifest = finished
@@ -134,24 +156,24 @@ class Workspace:
         """The folder of an unfinished part: that of an interrupted run, if it fits, else an empty one."""
         folder = self.folder / name
         with suppress(DamagedIndexError):
-            if resumable and read_json(folder / BUILDING) == _as_json(fingerprint):
+            if resumable and frozen(read_json(folder / BUILDING)) == _as_json(fingerprint):
                 return folder
         _remove(folder)
         folder.mkdir(parents=True)
         write_json(folder / BUILDING, dict(fingerprint))
         return folder
 
-    def in_use(self, name: str) -> Manifest | None:
+    def in_use(self, kind: type[P], name: str) -> P | None:
         """The manifest of a part of the index in use; None if there is none, or for a fresh build."""
         try:
-            return None if self._fresh else read_part(self.index / name)
+            return None if self._fresh else read_part(self.index / name, kind)
         except DamagedIndexError:
             return None
 
     def is_updated(self) -> bool:
         """Whether a build would undo updates of the index in use (`indexer.building.growth`)."""
         with suppress(DamagedIndexError):
-            return not self._fresh and bool(read_index_manifest(self.index).get("updates"))
+            return not self._fresh and bool(read_index_manifest(self.index).updates)
         return False
 
     def reuse_others(self, fits: Callable[[Mapping[str, Any]], bool], but: Sequence[str]) -> list[str]:
@@ -159,43 +181,46 @@ class Workspace:
         reused = []
         for folder in [self.index / BM25, *sorted((self.index / DENSE).glob("*"))]:
             name = str(folder.relative_to(self.index))
-            manifest = None if name in but else self.in_use(name)
-            if manifest and fits(manifest["fingerprint"]):
+            kind = LucenePart if name == BM25 else VectorsPart
+            manifest = None if name in but else self.in_use(kind, name)
+            if manifest and fits(manifest.fingerprint):
                 link_tree(folder, self.folder / name)
                 reused.append(name)
         return reused
 
-    def publish(self, manifest: Manifest, parts: list[str]) -> None:
+    def publish(self, manifest: IndexManifest) -> None:
         """Replace the index in use by the finished one, with one rename.
 
         Other parts in the workspace (of an earlier attempt with other options) are deleted. Processes that
         have the old index open can still read it.
         """
-        wanted = {name.partition("/")[0] for name in [*parts, *manifest.get(PARTITIONS, [])]}
+        wanted = {name.partition("/")[0] for name in [*manifest.parts, *manifest.partitions]}
         for path in self.folder.iterdir():
             if path.name not in wanted:
                 _remove(path)
         for path in (self.folder / DENSE).glob("*"):
-            if f"{DENSE}/{path.name}" not in parts:
+            if f"{DENSE}/{path.name}" not in manifest.parts:
                 _remove(path)
-        write_manifest(self.folder, {"format_version": FORMAT_VERSION, "parts": parts, **manifest})
+        write_manifest(self.folder, manifest)
         check_place(self.index)  # again, after hours perhaps
         _exchange(self.folder, self.index)
         _clear(self.folder)
 
 
-def finished_part(places: Sequence[Path], fingerprint: Mapping[str, Any]) -> tuple[Path, Manifest] | None:
+def finished_part(
+    kind: type[P], places: Sequence[Path], fingerprint: Mapping[str, Any]
+) -> tuple[Path, P] | None:
     """The first of the folders that holds a finished part with this fingerprint, and its manifest."""
     for place in places:
         with suppress(DamagedIndexError):
-            manifest = read_part(place)
-            if manifest["fingerprint"] == _as_json(fingerprint):
+            manifest = read_part(place, kind)
+            if manifest.fingerprint == _as_json(fingerprint):
                 return place, manifest
     return None
 
 
 def _as_json(fingerprint: Mapping[str, Any]) -> Any:
-    return orjson.loads(orjson.dumps(dict(fingerprint)))
+    return frozen(orjson.loads(orjson.dumps(dict(fingerprint))))
 
 
 def check_place(index: Path) -> None:
@@ -249,23 +274,23 @@ def _strange_file(index: Path) -> Path | None:
     """
     ours: set[Path] = set()
     for path in index.rglob(MANIFEST):
-        part = _manifest_of(path.parent)
-        if part and path.parent != index:
-            ours |= {path, *(path.parent / name for name in part["files"])}
+        files = _files_of(path.parent)
+        if files is not None and path.parent != index:
+            ours |= {path, *(path.parent / name for name in files)}
     ours |= {path for path in index.glob(f"{PARTITIONS}/*/{MANIFEST}") if is_index(path.parent)}
-    parts: Sequence[str] = ()
+    parts: tuple[str, ...] = ()
     with suppress(DamagedIndexError):
-        parts = read_index_manifest(index)["parts"]
+        parts = read_index_manifest(index).parts
     if parts or ours:
         ours.add(index / MANIFEST)
     known = {DOCUMENTS, PASSAGES, LINKS, BM25, DENSE}
-    damaged = {index / p for p in parts if p.partition("/")[0] in known and not _manifest_of(index / p)}
-    files = (path for path in sorted(index.rglob("*")) if path.is_symlink() or not path.is_dir())
-    return next((path for path in files if path not in ours and damaged.isdisjoint(path.parents)), None)
+    damaged = {index / p for p in parts if p.partition("/")[0] in known and _files_of(index / p) is None}
+    present = (path for path in sorted(index.rglob("*")) if path.is_symlink() or not path.is_dir())
+    return next((path for path in present if path not in ours and damaged.isdisjoint(path.parents)), None)
 
 
-def _manifest_of(part: Path) -> Manifest | None:
-    """The manifest of a part of ours, of any version."""
+def _files_of(part: Path) -> list[str] | None:
+    """The files that the manifest of a part of ours, of any version, lists; None if it is none of ours."""
     with suppress(DamagedIndexError):
         manifest = read_json(part / MANIFEST)
         if (
@@ -274,7 +299,7 @@ def _manifest_of(part: Path) -> Manifest | None:
             and isinstance(manifest.get("files"), dict)
             and not any(map(path_problem, manifest["files"]))
         ):
-            return manifest
+            return list(manifest["files"])
     return None
 
 

@@ -32,10 +32,11 @@ from linkseek.indexer.store.artifacts import (
     PASSAGES,
     VECTORS,
     read_json,
-    read_part,
     workspace_path,
     write_json,
 )
+from linkseek.indexer.store.manifest_files import read_part
+from linkseek.indexer.store.manifests import PassagesPart, ShardsPart
 
 PROGRAM = "linkseek join"
 
@@ -134,7 +135,7 @@ def _agreed(folders: Sequence[Path]) -> dict[str, Any]:
 
 def _fingerprint(folder: Path) -> dict[str, Any]:
     if (folder / MANIFEST).exists():
-        return read_part(folder)["fingerprint"]  # type: ignore[no-any-return]
+        return read_part(folder, ShardsPart).fingerprint
     fingerprint: dict[str, Any] = read_json(folder / BUILDING)
     rows = fingerprint.get("shard_rows") if isinstance(fingerprint, dict) else None
     if not isinstance(rows, int) or rows < 1 or "passages" not in fingerprint:
@@ -146,12 +147,9 @@ def _passages(folders: Sequence[Path], fingerprint: dict[str, Any]) -> int:
     """The number of passages that the shards are made from."""
     for folder in folders:
         if (folder / PASSAGES / MANIFEST).exists():
-            manifest = read_part(folder / PASSAGES)
-            if manifest.get("content_sha256") == fingerprint["passages"]:
-                passages = manifest.get("passages")
-                if not isinstance(passages, int) or passages < 1:
-                    raise DamagedIndexError(f"{folder / PASSAGES}: altered", "Copy the folder again.")
-                return passages
+            manifest = read_part(folder / PASSAGES, PassagesPart)
+            if manifest.content_sha256 == fingerprint["passages"]:
+                return manifest.passages
     raise InputError(
         f"{folders[0]}: the passages that the shards were made from are missing",
         "Copy the whole folder INDEX.linkseek-building of another machine, not its vectors alone.",

@@ -45,12 +45,10 @@ from linkseek.indexer.files.hashes import combined_sha256
 from linkseek.indexer.index import Index, open_passages
 from linkseek.indexer.links import build_links
 from linkseek.indexer.store.artifacts import (
-    DENSE,
     DOCUMENTS,
     LINKS,
     PARTITIONS,
     PASSAGES,
-    Manifest,
     index_stamp,
     part_segments,
     partition_path,
@@ -58,6 +56,14 @@ from linkseek.indexer.store.artifacts import (
     workspace_path,
 )
 from linkseek.indexer.store.ids import IdTable
+from linkseek.indexer.store.manifests import (
+    AllDocuments,
+    CorpusRecord,
+    Entries,
+    IndexManifest,
+    LinksPart,
+    PassagesPart,
+)
 from linkseek.indexer.store.tables import Table
 
 PROGRAM = "linkseek partition"
@@ -97,10 +103,10 @@ def main(argv: Sequence[str]) -> None:
             made = split_index(options.index, options.indexes[0], options.split, command)
     else:
         made = join_indexes(options.index, options.indexes, command)
-    counts = made.manifest["counts"]
+    counts = made.manifest.counts
     print(
-        f"{printable(str(options.index))}: {len(made.partitions)} partitions with {counts['documents']:,} "
-        f"documents, {counts['passages']:,} passages and {counts['links']:,} links"
+        f"{printable(str(options.index))}: {len(made.partitions)} partitions with {counts.documents:,} "
+        f"documents, {counts.passages:,} passages and {counts.links:,} links"
     )
 
 
@@ -199,10 +205,9 @@ def _link(source: Path, place: Path, stamp: tuple[int, int, int]) -> None:
 
 def _recorded(whole: Index, location: str, title: bool) -> Encoder:
     """The encoder of an index's vectors as their manifest describes it: none of them is missing."""
-    parts = (part for name, part in whole.parts.items() if name.startswith(f"{DENSE}/"))
-    part = next(part for part in parts if part["encoder"]["location"] == location)
-    identity, dimension = part["fingerprint"]["encoder"], part["dimension"]
-    return EncoderFacts(identity, location, part["execution"], dimension, token_budget=0, shard_rows=1 << 16)
+    part = next(part for part in whole.parts.dense.values() if part.encoder["location"] == location)
+    identity, how = part.fingerprint["encoder"], part.execution
+    return EncoderFacts(identity, location, how, part.dimension, token_budget=0, shard_rows=1 << 16)
 
 
 def _make(index: Path, count: int, fill: Callable[[Sequence[Path]], None], command: str) -> Index:
@@ -216,26 +221,32 @@ def _make(index: Path, count: int, fill: Callable[[Sequence[Path]], None], comma
         check_alike(index, partitions)
         documents, passages, links = _global_parts(workspace, partitions)
         plan = Plan(index, command=command)
-        manifest = {
-            **described(plan, documents, passages, links),
-            "corpus": _corpus(partitions),
-            "text": partitions[0].manifest.get("text", {}),
-            "default_encoder": partitions[0].manifest.get("default_encoder"),
-            PARTITIONS: names,
-        }
-        workspace.publish(manifest, [DOCUMENTS, PASSAGES, LINKS])
+        manifest = described(
+            plan,
+            documents,
+            passages,
+            links,
+            parts=[DOCUMENTS, PASSAGES, LINKS],
+            corpus=_corpus(partitions),
+            text=partitions[0].manifest.text,
+            default_encoder=partitions[0].manifest.default_encoder,
+            partitions=tuple(names),
+        )
+        workspace.publish(manifest)
     return Index.open(index)
 
 
-def _global_parts(workspace: Workspace, partitions: Sequence[Index]) -> tuple[Manifest, Manifest, Manifest]:
+def _global_parts(
+    workspace: Workspace, partitions: Sequence[Index]
+) -> tuple[AllDocuments, PassagesPart, LinksPart]:
     """The manifests of documents, passages and links of the index over all partitions."""
     folders = [partition.path for partition in partitions]
     documents = DocumentStore(part_segments(folders, DOCUMENTS))
     redirects = Table(part_segments(folders, DOCUMENTS, "redirects-"), REDIRECT_SCHEMA)
     fingerprint = {PARTITIONS: contents(partitions), DOCUMENTS: contents(partitions, DOCUMENTS)}
-    words = partitions[0].parts[PASSAGES]["words"]
+    words = partitions[0].parts.passages.words
 
-    def write_ids(folder: Path) -> Manifest:
+    def write_ids(folder: Path) -> Entries:
         hashes = hashes_of(documents.table)
         ids = IdTable.build(hashes, np.arange(len(hashes), dtype=np.int32))
         if len(ids.hashes) < len(hashes):
@@ -245,49 +256,46 @@ def _global_parts(workspace: Workspace, partitions: Sequence[Index]) -> tuple[Ma
         ids.save(folder)
         return {"documents": len(documents), "redirects": len(redirects), "skipped": _skipped(partitions)}
 
-    def write_offsets(folder: Path) -> Manifest:
+    def write_offsets(folder: Path) -> Entries:
         sizes = [np.diff(partition.passages.offsets) for partition in partitions]
         offsets = np.cumsum(np.concatenate([np.zeros(1, np.int64), *sizes]))  # [D+1]
         np.save(folder / "offsets.npy", offsets)
-        content = combined_sha256(fingerprint[PARTITIONS])
+        content = combined_sha256(list(fingerprint[PARTITIONS]))
         return {"passages": int(offsets[-1]), "words": words, "content_sha256": content}
 
-    def write_links(folder: Path) -> Manifest:
+    def write_links(folder: Path) -> Entries:
         ids = IdTable.open(workspace.folder / DOCUMENTS)
         passages = open_passages(workspace.folder, ids, words, folders)
         with progress("resolving links", len(documents), "documents") as advance:
             return {"counts": build_links(folder, documents, redirects, ids, passages, advance)}
 
     return (
-        workspace.part(DOCUMENTS, fingerprint, write_ids),
-        workspace.part(PASSAGES, fingerprint, write_offsets),
-        workspace.part(LINKS, fingerprint, write_links),
+        workspace.part(AllDocuments, DOCUMENTS, fingerprint, write_ids),
+        workspace.part(PassagesPart, PASSAGES, fingerprint, write_offsets),
+        workspace.part(LinksPart, LINKS, fingerprint, write_links),
     )
 
 
-def _of_corpora(partitions: Sequence[Index]) -> list[Manifest]:
+def _of_corpora(partitions: Sequence[Index]) -> list[IndexManifest]:
     """A manifest for each corpus: the partitions of a split index all have the same."""
-    corpora = {p.manifest.get("corpus", {}).get("sha256", str(p.path)): p.manifest for p in partitions}
+    corpora = {p.manifest.corpus.sha256 or str(p.path): p.manifest for p in partitions}
     return list(corpora.values())
 
 
-def _corpus(partitions: Sequence[Index]) -> Manifest:
-    corpora = [manifest.get("corpus", {}) for manifest in _of_corpora(partitions)]
+def _corpus(partitions: Sequence[Index]) -> CorpusRecord:
+    corpora = [manifest.corpus for manifest in _of_corpora(partitions)]
     if len(corpora) == 1:
-        return dict(corpora[0])
-    return {
-        "file": ", ".join(str(corpus.get("file")) for corpus in corpora),
-        "format": ", ".join(sorted({str(corpus.get("format")) for corpus in corpora})),
-        "bytes": sum(corpus.get("bytes", 0) for corpus in corpora),
-        "sha256": combined_sha256([str(corpus.get("sha256")) for corpus in corpora]),
-    }
+        return corpora[0]
+    return CorpusRecord(
+        file=", ".join(corpus.file for corpus in corpora),
+        format=", ".join(sorted({corpus.format for corpus in corpora})),
+        bytes=sum(corpus.bytes for corpus in corpora),
+        sha256=combined_sha256([str(corpus.sha256) for corpus in corpora]),
+    )
 
 
-def _skipped(partitions: Sequence[Index]) -> Manifest:
+def _skipped(partitions: Sequence[Index]) -> Entries:
     total = Skipped()
     for manifest in _of_corpora(partitions):
-        skipped = Skipped.from_json(manifest.get("skipped", {}))
-        total.counts += skipped.counts
-        for reason, examples in skipped.examples.items():
-            total.examples.setdefault(reason, examples)
+        total.join(Skipped.from_records(manifest.skipped))
     return total.to_json()

@@ -11,7 +11,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import orjson
@@ -27,7 +27,9 @@ from linkseek.indexer.encoding.shards import open_shards
 from linkseek.indexer.index import Index
 from linkseek.indexer.search.exhaustive import exhaustive_search, recall
 from linkseek.indexer.search.faiss_index import FaissIndex, search_grid
-from linkseek.indexer.store.artifacts import VECTORS, Manifest, dense_part, write_manifest
+from linkseek.indexer.store.artifacts import VECTORS, dense_part
+from linkseek.indexer.store.manifest_files import write_manifest
+from linkseek.indexer.store.manifests import Recall, Tried
 from linkseek.indexer.store.outputs import locked
 
 PROGRAM = "linkseek recall"
@@ -82,47 +84,47 @@ def main(argv: Sequence[str]) -> None:
     if not options.json_:
         _print(measured)
     write_measured(index, part, measured)
+    setting = measured.chosen.setting
     if options.json_:
-        print(orjson.dumps(measured).decode())
+        print(orjson.dumps({"recall": measured.to_json(), "search": setting}).decode())
     else:
-        print(f"The default from now on: {described(measured['search'])}")
+        print(f"The default from now on: {described(setting)}")
 
 
-def write_measured(index: Index, part: str, measured: Manifest) -> None:
-    """Add what was measured of the vectors of a part to their manifest.
+def write_measured(index: Index, part: str, measured: Recall) -> None:
+    """Add what was measured of the vectors of a part, and the chosen setting, to their manifest.
 
     Raises `DamagedIndexError` if a new index with other vectors has replaced the one that was measured,
     `BusyError` while another process writes it.
     """
     with locked(index.path.resolve()):
         index.check_in_place(part)
-        write_manifest(index.path / part, index.parts[part] | measured)
+        write_manifest(
+            index.path / part, index.parts[part].replace(recall=measured, search=measured.chosen.setting)
+        )
 
 
-def measure(
-    index: FaissIndex, blocks: Iterator[NDArray[np.float16]], queries: NDArray[np.float32]
-) -> Manifest:
-    """Recall and time of each setting: the entries `recall` and `search` of the manifest.
+def measure(index: FaissIndex, blocks: Iterator[NDArray[np.float16]], queries: NDArray[np.float32]) -> Recall:
+    """Recall and time of each setting.
 
     blocks: all vectors, float16 [b, d] each. queries: float32 [Q, d].
     """
     depth = min(_DEPTH, len(index))
     with progress("exact search", len(index), "vectors") as advance:
         expected, _ = exhaustive_search(blocks, queries, depth, advance)
-    grid = settings(index.manifest["factory"], len(index))
-    tried: list[dict[str, Any]] = []
+    grid = settings(index.manifest.factory, len(index))
+    tried = []
     with progress("trying settings", len(grid), "settings") as advance:
         for setting in grid:
             search = _searching(index, depth, setting)
             found = search(queries)
             seconds = [_seconds(search, queries[at : at + 1]) for at in range(min(_TIMED, len(queries)))]
-            shares = {"recall": recall(found, expected), "milliseconds": 1000 * statistics.median(seconds)}
-            tried.append({"setting": setting, **shares})
+            milliseconds = 1000 * statistics.median(seconds)
+            tried.append(Tried(setting=setting, recall=recall(found, expected), milliseconds=milliseconds))
             advance(1)
-    enough = [row for row in tried if row["recall"] >= ENOUGH]
-    chosen = enough[0] if enough else max(tried, key=lambda row: row["recall"])
-    facts = {"depth": depth, "questions": len(queries), "chosen": chosen, "tried": tried}
-    return {"recall": facts, "search": chosen["setting"]}
+    enough = [row for row in tried if row.recall >= ENOUGH]
+    chosen = enough[0] if enough else max(tried, key=lambda row: row.recall)
+    return Recall(depth=depth, questions=len(queries), chosen=chosen, tried=tuple(tried))
 
 
 def settings(factory: str, rows: int) -> list[dict[str, int]]:
@@ -153,14 +155,13 @@ def _blocks(index: FaissIndex, folder: Path) -> Iterator[NDArray[np.float16]]:
             yield vectors[start : start + _BLOCK]
 
 
-def _print(measured: Manifest) -> None:
-    facts = measured["recall"]
-    table = Table("setting", f"recall@{facts['depth']}", "ms a question", box=None, padding=(0, 2))
-    for row in facts["tried"]:
-        chosen = "  <- chosen" if row is facts["chosen"] else ""
-        table.add_row(described(row["setting"]), f"{row['recall']:.4f}", f"{row['milliseconds']:.1f}{chosen}")
+def _print(measured: Recall) -> None:
+    table = Table("setting", f"recall@{measured.depth}", "ms a question", box=None, padding=(0, 2))
+    for row in measured.tried:
+        chosen = "  <- chosen" if row == measured.chosen else ""
+        table.add_row(described(row.setting), f"{row.recall:.4f}", f"{row.milliseconds:.1f}{chosen}")
     Console(highlight=False).print(table)
-    if facts["chosen"]["recall"] < ENOUGH:
+    if measured.chosen.recall < ENOUGH:
         print(f"No setting reaches {ENOUGH}: this is the best. --faiss compact or Flat has more.")
 
 

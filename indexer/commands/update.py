@@ -82,13 +82,13 @@ def main(argv: Sequence[str]) -> None:
     )
     built = update_index(options.index, changes, plan, open_encoder)
     if changes.documents:
-        update = built.manifest["updates"][-1]
+        update = built.manifest.updates[-1]
         print(
-            f"{printable(str(options.index))}: {update['added']:,} documents added, of which "
-            f"{update['replaced']:,} replaced others, {update['removed']:,} removed"
+            f"{printable(str(options.index))}: {update.added:,} documents added, of which "
+            f"{update.replaced:,} replaced others, {update.removed:,} removed"
         )
-    counts = built.manifest["counts"]
-    print(f"It holds {counts['documents']:,} documents and {counts['passages']:,} passages.")
+    counts = built.manifest.counts
+    print(f"It holds {counts.documents:,} documents and {counts.passages:,} passages.")
     print("time: " + ", ".join(f"{name} {s:.1f} s" for name, s in built.seconds.items() if s >= 0.05))
 
 

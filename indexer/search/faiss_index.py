@@ -42,7 +42,8 @@ from linkseek.indexer.search.faiss_tools import (
     size_limits,
     training_sample,
 )
-from linkseek.indexer.store.artifacts import VECTORS, Manifest, rebuild_hint
+from linkseek.indexer.store.artifacts import VECTORS, rebuild_hint
+from linkseek.indexer.store.manifests import Entries, VectorsPart
 
 AUTO = "auto"
 FLAT = "Flat"
@@ -143,7 +144,7 @@ def build_faiss(
     dimension: int,
     ids: Iterable[str],
     on_rows: Callable[[float], None] = lambda rows: None,
-) -> dict[str, Any]:
+) -> Entries:
     """Write `index` and `docid` into an existing folder; return the manifest's entries.
 
     Trains on a sample spread over all shards, then adds shard by shard. In memory: the index itself (of a
@@ -219,18 +220,14 @@ def search_grid(factory: str) -> tuple[str, list[int]]:
     return "efSearch", doubling[5:11] if "HNSW" in factory else []
 
 
-def recall_text(part: Manifest) -> str:
-    """What `linkseek recall` measured, for people; empty before, or if the entry is damaged."""
-    facts = part.get("recall")
-    facts = facts if isinstance(facts, dict) else {}
-    chosen = facts.get("chosen")
-    if not isinstance(chosen, dict) or not isinstance(chosen.get("recall"), float):
+def recall_text(part: VectorsPart) -> str:
+    """What `linkseek recall` measured, for people; empty before."""
+    if part.recall is None:
         return ""
-    setting = chosen.get("setting")
-    parameters = setting.items() if isinstance(setting, dict) else ()
-    settings = ", ".join(f"{value} {name}" for name, value in parameters) or "no settings"
-    depth, questions = facts.get("depth"), facts.get("questions")
-    return f"{chosen['recall']:.4f} of the exact top {depth} ({settings}; {questions} questions)"
+    chosen = part.recall.chosen
+    settings = ", ".join(f"{value} {name}" for name, value in chosen.setting.items()) or "no settings"
+    place = f"{settings}; {part.recall.questions} questions"
+    return f"{chosen.recall:.4f} of the exact top {part.recall.depth} ({place})"
 
 
 class _Owned:
@@ -244,7 +241,7 @@ class _Owned:
 class FaissIndex:
     """An open FAISS index over the passages, with the manifest of its part."""
 
-    def __init__(self, index: Any, manifest: Manifest, folder: Path) -> None:
+    def __init__(self, index: Any, manifest: VectorsPart, folder: Path) -> None:
         self.index = index
         self.manifest = manifest
         self._folder = folder
@@ -253,7 +250,7 @@ class FaissIndex:
     @property
     def encoder(self) -> dict[str, Any]:
         """The identity of the encoder whose vectors these are."""
-        return self.manifest["encoder"]  # type: ignore[no-any-return]
+        return self.manifest.encoder
 
     def __len__(self) -> int:
         return int(self.index.ntotal)
@@ -269,7 +266,7 @@ class FaissIndex:
         with self._lock:
             values = self._set(parameters)
             try:
-                if self.manifest["factory"] == FLAT:
+                if self.manifest.factory == FLAT:
                     rows, scores = exact_search(self.index, self.flat_vectors(), vectors, depth)  # [Q, depth]
                 else:
                     scores, rows = self.index.search(vectors, depth, **values)  # [Q, depth]
@@ -289,8 +286,8 @@ class FaissIndex:
 
         Raises `UsageError` for other indexes.
         """
-        if self.manifest["factory"] != FLAT:
-            factory = self.manifest["factory"]
+        if self.manifest.factory != FLAT:
+            factory = self.manifest.factory
             raise UsageError(f"a {factory} index does not hold its vectors as they are", "Build a Flat one.")
         size = self.index.ntotal * self.index.d * 2
         codes = np.asarray(_Owned(import_faiss().rev_swig_ptr(self.index.codes.data(), size), self))
@@ -299,7 +296,7 @@ class FaissIndex:
 
     def parameters(self) -> dict[str, int]:
         """The search parameters that hold where a search gives none."""
-        return {**search_parameters(self.manifest["factory"]), **self.manifest.get("search", {})}
+        return search_parameters(self.manifest.factory) | self.manifest.search
 
     def _set(self, parameters: dict[str, int]) -> dict[str, int]:
         """Set parameters in FAISS; returns those that are arguments of the search instead."""
@@ -308,11 +305,11 @@ class FaissIndex:
         if isinstance(self.index, CompactIndex):
             arguments["candidates"] = values.pop("candidates")
         if values:
-            set_parameters(import_faiss().ParameterSpace(), self.index, values, self.manifest["factory"])
+            set_parameters(import_faiss().ParameterSpace(), self.index, values, self.manifest.factory)
         return arguments
 
 
-def open_faiss(folder: Path, manifest: Manifest, passages: int) -> FaissIndex:
+def open_faiss(folder: Path, manifest: VectorsPart, passages: int) -> FaissIndex:
     """Open a part that `build_faiss` wrote, memory-mapped if its type allows.
 
     Raises `DamagedIndexError` if the file is not a FAISS index or has another number of rows.
@@ -320,15 +317,10 @@ def open_faiss(folder: Path, manifest: Manifest, passages: int) -> FaissIndex:
     faiss = import_faiss()
     path = folder / "index"
     hint = rebuild_hint(folder)
-    encoder = manifest.get("encoder")
-    if not isinstance(manifest.get("factory"), str) or not isinstance(encoder, dict):
-        raise DamagedIndexError(f"{folder}: its manifest names neither factory nor encoder", hint)
-    if not _are_parameters(manifest.get("search", {})):
-        raise DamagedIndexError(f'{folder}: "search" in its manifest is damaged', hint)
     manifest = _with_its_settings(manifest, folder)
-    if manifest["factory"] == COMPACT:
+    if manifest.factory == COMPACT:
         shards = open_shards(folder / VECTORS, passages)
-        codes = CodeFile(path, manifest.get("codes_at", 0), shards)
+        codes = CodeFile(path, manifest.codes_at, shards)
         return FaissIndex(CompactIndex([codes]), manifest, folder)
     plain = faiss.IO_FLAG_SKIP_PRECOMPUTE_TABLE  # which is for L2 only
     with size_limits(path):
@@ -344,15 +336,15 @@ def open_faiss(folder: Path, manifest: Manifest, passages: int) -> FaissIndex:
         raise DamagedIndexError(
             f"{path}: {index.ntotal:,} vectors, expected {passages:,} by inner product", hint
         )
-    is_wrong = manifest["factory"] == FLAT and not _holds_halves(index)
-    if index.d != manifest.get("dimension", index.d) or not index.is_trained or is_wrong:
+    is_wrong = manifest.factory == FLAT and not _holds_halves(index)
+    if index.d != manifest.dimension or not index.is_trained or is_wrong:
         raise DamagedIndexError(f"{path}: its header was altered", hint)
     return FaissIndex(index, manifest, folder)
 
 
-def _with_its_settings(manifest: Manifest, folder: Path) -> Manifest:
+def _with_its_settings(manifest: VectorsPart, folder: Path) -> VectorsPart:
     """A manifest without search settings that its type does not take, such as those of the type before."""
-    settings, factory = manifest.get("search", {}), manifest["factory"]
+    settings, factory = manifest.search, manifest.factory
     name, values = search_grid(factory)
     others = sorted(set(settings) - {name} if values else settings)
     if not others:
@@ -363,7 +355,7 @@ def _with_its_settings(manifest: Manifest, folder: Path) -> Manifest:
         f"measure again: linkseek recall --index {index} --queries FILE"
     )
     kept = {key: value for key, value in settings.items() if key not in others}
-    return {**manifest, "search": kept}
+    return manifest.replace(search=kept)
 
 
 def _holds_halves(index: Any) -> bool:
@@ -386,12 +378,8 @@ def joined_codes(parts: Sequence[object]) -> FaissIndex | None:
     if len(files) < len(parts):
         return None
     candidates = max(each.parameters()["candidates"] for each in indexes)
-    manifest = {**indexes[0].manifest, "search": {"candidates": candidates}}
+    manifest = indexes[0].manifest.replace(search={"candidates": candidates})
     return FaissIndex(CompactIndex(files), manifest, indexes[0]._folder)
-
-
-def _are_parameters(value: Any) -> bool:
-    return isinstance(value, dict) and all(type(number) is int and number > 0 for number in value.values())
 
 
 def _centroids(factory: str) -> int:

@@ -55,7 +55,7 @@ def on_device(index: VectorSearch, device: str) -> VectorSearch:
 
 
 def _on_gpus(index: FaissIndex, gpus: Sequence[str], *, needed: bool) -> VectorSearch:
-    factory, reasons = index.manifest["factory"], []
+    factory, reasons = index.manifest.factory, []
     is_compact = isinstance(index.index, CompactIndex)
     if is_compact and not needed:
         log_line(
@@ -110,7 +110,7 @@ class _FaissOnGpus:
             return self._on_cpu.search(vectors, k, **parameters)
         vectors = checked_queries(vectors, self._index.d)  # [Q, d]
         with self._lock:
-            set_parameters(self._space, self._index, values, self._on_cpu.manifest["factory"])
+            set_parameters(self._space, self._index, values, self._on_cpu.manifest.factory)
             try:
                 scores, rows = self._index.search(vectors, min(k, len(self)))  # [Q, depth]
             except RuntimeError as error:
@@ -130,7 +130,7 @@ class _ExactOnGpus:
         inner = index.index
         vectors = inner.vectors if isinstance(inner, CompactIndex) else index.flat_vectors()
         self._search = ExactSearch(vectors, gpus)
-        self._factory = index.manifest["factory"]
+        self._factory = index.manifest.factory
         self.encoder = index.encoder
 
     def __len__(self) -> int:

@@ -10,8 +10,7 @@
     INDEX.linkseek-building    the workspace of a build (`indexer.building.workspace`)
     FILE.linkseek-tmp          a file or folder that is being written, to be renamed to FILE
 
-Each folder of an index is a "part" with a manifest.json of its own, written last: the inputs that it was
-made from (its fingerprint), counts, and size and SHA-256 of every file.
+Each folder of an index is a "part" with a manifest.json of its own (`indexer.store.manifests`).
 
 Tables are numbered segments: an update adds some, and rewrites those with documents that it removes
 (`indexer.building.growth`).
@@ -21,14 +20,12 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import itertools
 import math
 import os
 import re
 import shutil
-import stat
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -37,18 +34,11 @@ import orjson
 from numpy.typing import NDArray
 
 from linkseek.indexer.base.errors import DamagedIndexError, raise_of_machine
-from linkseek.indexer.base.paths import MAX_NAME, name_problem, path_problem
-from linkseek.indexer.files.hashes import OnBytes, file_sha256
-
-FORMAT_VERSION = 1
-
-Manifest = dict[str, Any]
+from linkseek.indexer.base.paths import MAX_NAME, name_problem
 
 MANIFEST = "manifest.json"
 BUILDING = "building.json"
-_OWN_HASH = "manifest_sha256"
-_SMALL = 1 << 20
-_BUILD = "Build the index again: linkseek build --index DIR (intact parts are reused)."
+BUILD_AGAIN = "Build the index again: linkseek build --index DIR (intact parts are reused)."
 
 DOCUMENTS, PASSAGES, LINKS, BM25, DENSE = "documents", "passages", "links", "bm25", "dense"
 VECTORS, PARTITIONS = "vectors", "partitions"
@@ -148,34 +138,14 @@ def write_json(path: Path, value: Any) -> None:
     write_atomically(path, orjson.dumps(value, option=orjson.OPT_INDENT_2) + b"\n")
 
 
-def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Write the manifest of an index or of a part, with a hash of itself, atomically."""
-    write_json(folder / MANIFEST, {**manifest, _OWN_HASH: value_sha256(manifest)})
-
-
-def _read_manifest(folder: Path, hint: str) -> Manifest:
-    """A manifest, without its hash. Raises `DamagedIndexError` with this hint if it was altered.
-
-    Earlier versions wrote none.
-    """
-    manifest: Manifest = read_json(folder / MANIFEST)
-    check_version(folder, manifest)
-    last = next(reversed(manifest))
-    rest = {key: value for key, value in manifest.items() if key != last}
-    # Of an altered manifest either the hash does not fit, or its name.
-    if (last == _OWN_HASH) != (manifest[last] == value_sha256(rest)):
-        raise DamagedIndexError(f"{folder / MANIFEST}: altered (its hash differs)", hint)
-    return rest if last == _OWN_HASH else manifest
-
-
 def read_json(path: Path) -> Any:
     """Read JSON. Raises `DamagedIndexError` if the file is missing or not JSON."""
     try:
         return orjson.loads(path.read_bytes())
     except FileNotFoundError:
-        raise DamagedIndexError(f"{path}: missing", _BUILD) from None
+        raise DamagedIndexError(f"{path}: missing", BUILD_AGAIN) from None
     except (orjson.JSONDecodeError, IsADirectoryError, NotADirectoryError) as error:
-        raise DamagedIndexError(f"{path}: not JSON ({error})", _BUILD) from None
+        raise DamagedIndexError(f"{path}: not JSON ({error})", BUILD_AGAIN) from None
 
 
 _ARRAY_HEAD = re.compile(
@@ -241,108 +211,9 @@ def value_sha256(value: Any) -> str:
     return hashlib.sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
-def inventory(folder: Path) -> dict[str, dict[str, Any]]:
-    """Size and SHA-256 of every file of a part, by its path in the part."""
-    files = sorted(p for p in folder.rglob("*") if p.is_file() and p.name != BUILDING)
-    return {
-        str(path.relative_to(folder)): {"bytes": path.stat().st_size, "sha256": file_sha256(path)}
-        for path in files
-        if path != folder / MANIFEST
-    }
-
-
-def read_part(folder: Path) -> Manifest:
-    """The manifest of a part, after checking version and sizes of its files (not their hashes).
-
-    Raises `DamagedIndexError` naming the file that is missing or of another size.
-    """
-    manifest = _read_manifest(folder, rebuild_hint(folder))
-    for name, entry in _files(folder, manifest).items():
-        try:
-            status = (folder / name).stat()
-        except (OSError, ValueError) as error:  # ValueError: no file can have this name
-            raise_of_machine(error)
-            raise DamagedIndexError(f"{folder / name}: missing", _BUILD) from None
-        if status.st_size != entry["bytes"] or not stat.S_ISREG(status.st_mode):
-            raise DamagedIndexError(
-                f"{folder / name}: {status.st_size:,} bytes, expected {entry['bytes']:,}", _BUILD
-            )
-    if not isinstance(manifest.get("fingerprint"), dict):
-        raise DamagedIndexError(f'{folder / MANIFEST}: "fingerprint" is missing or damaged', _BUILD)
-    return manifest
-
-
-def check_version(folder: Path, manifest: Any) -> None:
-    """Raises `DamagedIndexError` for a manifest of another format version."""
-    version = manifest.get("format_version") if isinstance(manifest, dict) else None
-    if version != FORMAT_VERSION:
-        newer = isinstance(version, int) and version > FORMAT_VERSION
-        raise DamagedIndexError(
-            f"{folder}: index format {version}, expected {FORMAT_VERSION}",
-            "It was made by a newer Linkseek: update this one." if newer else _BUILD,
-        )
-
-
-def _files(folder: Path, manifest: Manifest) -> dict[str, dict[str, Any]]:
-    files: Any = manifest.get("files")
-    if not isinstance(files, dict) or not all(itertools.starmap(_is_entry, files.items())):
-        raise DamagedIndexError(f'{folder / MANIFEST}: "files" is missing or damaged', _BUILD)
-    return files
-
-
-def _is_entry(name: str, entry: Any) -> bool:
-    known = isinstance(entry, dict) and isinstance(entry.get("bytes"), int) and "sha256" in entry
-    return known and not path_problem(name)
-
-
-def verify_part(folder: Path, on_bytes: OnBytes | None = None) -> None:
-    """Compare the hash of every file. Raises `DamagedIndexError` naming the first that differs."""
-    for name, entry in _files(folder, read_part(folder)).items():
-        _verify(folder, name, entry, on_bytes)
-
-
-def verify_small_files(folder: Path, manifest: Manifest) -> None:
-    """Compare the hashes of the files up to 1 MB: of a large part a few milliseconds' work."""
-    for name, entry in _files(folder, manifest).items():
-        if entry["bytes"] <= _SMALL:
-            _verify(folder, name, entry)
-
-
-def _verify(folder: Path, name: str, entry: dict[str, Any], on_bytes: OnBytes | None = None) -> None:
-    if file_sha256(folder / name, on_bytes) != entry["sha256"]:
-        raise DamagedIndexError(f"{folder / name}: altered (its hash differs)", rebuild_hint(folder))
-
-
 def rebuild_hint(folder: Path) -> str:
     """How to replace a damaged part."""
     return f"Remove the folder {folder} and build the index again: the other parts are reused."
-
-
-def read_index_manifest(index: Path) -> Manifest:
-    """The manifest of an index. Raises `DamagedIndexError` if it is missing or damaged."""
-    if not index.is_dir():
-        raise DamagedIndexError(f"{index}: no index here", f"Build one: linkseek build --index {index}")
-    manifest = _read_manifest(index, _BUILD)
-    parts = manifest.get("parts")
-    if not isinstance(parts, list) or not all(isinstance(part, str) and _is_part(part) for part in parts):
-        raise DamagedIndexError(f'{index / MANIFEST}: "parts" is missing or damaged', _BUILD)
-    partitions = manifest.get(PARTITIONS, [])
-    if not isinstance(partitions, list) or partitions != list(map(partition_path, range(len(partitions)))):
-        raise DamagedIndexError(f'{index / MANIFEST}: "{PARTITIONS}" is damaged', _BUILD)
-    return manifest
-
-
-def _is_part(name: str) -> bool:
-    return not name_problem(name.removeprefix(f"{DENSE}/"))
-
-
-def is_index(folder: Path) -> bool:
-    """Whether a folder holds an index, even a damaged one."""
-    with suppress(DamagedIndexError, OSError):
-        return bool(read_index_manifest(folder))
-    with suppress(OSError):
-        return any((folder / part / MANIFEST).is_file() for part in (DOCUMENTS, PASSAGES, LINKS))
-    return False
 
 
 def index_stamp(index: Path) -> tuple[int, int, int]:

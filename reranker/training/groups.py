@@ -36,7 +36,7 @@ def data_sha256(settings: GroupSettings) -> str:
     files = [path for path in (settings.run, settings.queries, settings.qrels) if path is not None]
     hashes = [file_sha256(path) for path in existing([*settings.pairs, *files])]
     if settings.index is not None:
-        hashes.append(str(Index.open(settings.index).parts["passages"]["fingerprint"]))
+        hashes.append(str(Index.open(settings.index).parts.passages.to_json()["fingerprint"]))
     return combined_sha256(hashes)
 
 

@@ -23,12 +23,12 @@ class Source:
     @property
     def missing_links(self) -> str:
         """Why there are no links between documents; empty if there are."""
-        counts = self.index.manifest["counts"]
-        if counts["between_documents"]:
+        counts = self.index.manifest.counts
+        if counts.between_documents:
             return ""
         return (
-            f"needs links between documents, and there are none ({counts['dangling']:,} links lead to "
-            f"nothing, {counts['cut']:,} are cut by a passage's end)"
+            f"needs links between documents, and there are none ({counts.dangling:,} links lead to "
+            f"nothing, {counts.cut:,} are cut by a passage's end)"
         )
 
     def document_id(self, document: int) -> str:

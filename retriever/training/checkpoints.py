@@ -28,15 +28,12 @@ from torch import nn
 
 from linkseek.indexer.base.errors import DamagedIndexError, UsageError
 from linkseek.indexer.store.artifacts import (
-    FORMAT_VERSION,
-    inventory,
     read_json,
-    read_part,
     temporary_path,
-    verify_part,
     write_json,
-    write_manifest,
 )
+from linkseek.indexer.store.manifest_files import inventory, read_part, verify_part, write_manifest
+from linkseek.indexer.store.manifests import FORMAT_VERSION, PartManifest
 
 Fingerprint = dict[str, Any]
 
@@ -89,8 +86,9 @@ def save(
     if accelerator.is_main_process:
         _save_tensors(temporary / "weights.safetensors", trained_weights(model))
         _save_state(temporary, state, optimizer, schedule)
-        files = inventory(temporary)
-        manifest = {"format_version": FORMAT_VERSION, "fingerprint": fingerprint, "files": files}
+        manifest = PartManifest(
+            format_version=FORMAT_VERSION, fingerprint=fingerprint, files=inventory(temporary)
+        )
         write_manifest(temporary, manifest)
         shutil.rmtree(target, ignore_errors=True)
         temporary.rename(target)
@@ -108,12 +106,12 @@ def newest_valid(folder: Path, fingerprint: Fingerprint) -> Path | None:
     for checkpoint in finished_checkpoints(folder):
         try:
             verify_part(checkpoint)
-            manifest = read_part(checkpoint)
+            manifest = read_part(checkpoint, PartManifest)
         except DamagedIndexError as error:
             print(f"skipping a damaged checkpoint: {error.message}", file=sys.stderr)
             shutil.rmtree(checkpoint, ignore_errors=True)
             continue
-        difference = _difference(fingerprint, manifest["fingerprint"])
+        difference = _difference(fingerprint, manifest.to_json()["fingerprint"])
         if not difference and not (checkpoint / "state.json").is_file():
             difference = "written by an older version"
         if difference:

@@ -121,7 +121,7 @@ def train_masked(config: MlmConfig) -> None:
             lambda model, inputs: {"loss": model(inputs)},
             mini_batch_setting="training.batch",
         )
-        corpus = value_sha256(index.parts["passages"]["fingerprint"])
+        corpus = value_sha256(index.parts.passages.fingerprint)
         marks = fingerprint(config, run, corpus=corpus)
         state = train_steps(task, run, training, config.output, marks)
 

@@ -150,7 +150,7 @@ def teacher_vectors(
     if index is not None:
         contexts = {key: c for key, c in texts.passages.items() if key not in known and c.id}
         rows = index.passages.rows_of([context.id for context in contexts.values()])
-        made = [name for name in index.encoders if encoder.made(index.vectors_encoder(name)["sha256"])]
+        made = [name for name in index.encoders if encoder.made(index.parts.dense[name].encoder["sha256"])]
         if not made:
             raise _other_encoder(encoder, str(index.path))
         of_index = index.own_dense(made[0])

@@ -11,6 +11,7 @@ from unittest.mock import Mock
 import numpy as np
 import orjson
 import pytest
+from manifests_made import index_manifest, parts
 from rankings import ranking_of
 from rich.console import Console
 
@@ -92,9 +93,8 @@ def index_of(tmp_path: Path) -> SimpleNamespace:
         documents=[
             SimpleNamespace(title=f"The {name}", text=" ".join(texts)) for name, texts in TEXTS.items()
         ],
-        manifest={"format_version": 1},
-        parts={"passages": {"files": {}}},
-        updates=[],
+        manifest=index_manifest(),
+        parts=parts(),
         has_lucene=True,
         rarest=lambda titles: [len(title) for title in titles],
     )

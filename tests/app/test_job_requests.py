@@ -5,6 +5,7 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath
 
 import pytest
+from manifests_made import index_manifest
 
 from linkseek.app.background.job_requests import (
     BuildChoices,
@@ -375,13 +376,13 @@ def test_a_depth_out_of_range(jobs, tmp_path, asked, used):
 def test_test_sets_that_can_run_here(monkeypatch, tmp_path):
     monkeypatch.delenv("LINKSEEK_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    choices = runnable_test_sets({"corpus": {"file": "x.jsonl"}}, "mine")
+    choices = runnable_test_sets(index_manifest(corpus={"file": "x.jsonl"}), "mine")
     sample, is_of_this_index = choices["sample"]
     assert sample.queries == 200 and not is_of_this_index
     assert choices.keys() < all_test_sets().keys()
-    by_file = runnable_test_sets({"corpus": {"file": "linkseek-sample.xml.bz2"}}, "mine")
-    by_name = runnable_test_sets({}, "sample")
+    by_file = runnable_test_sets(index_manifest(corpus={"file": "linkseek-sample.xml.bz2"}), "mine")
+    by_name = runnable_test_sets(index_manifest(), "sample")
     assert next(iter(by_file)) == next(iter(by_name)) == "sample"
     assert by_file["sample"][1] and by_name["sample"][1]
     monkeypatch.setenv("LINKSEEK_DATA", str(tmp_path / "none"))
-    assert runnable_test_sets({}, "sample") == {}
+    assert runnable_test_sets(index_manifest(), "sample") == {}

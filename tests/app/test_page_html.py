@@ -19,10 +19,11 @@ from linkseek.app.around.training_data import (
 from linkseek.app.background.jobs import Job, Jobs, Order, Stage
 from linkseek.app.web import index_description
 from linkseek.app.web.addresses import ArticleView
-from linkseek.app.web.index_description import Description, describe, listed, outcome, read_skipped
+from linkseek.app.web.index_description import Description, describe, listed, outcome
 from linkseek.app.web.rendering import render
 from linkseek.app.web.views import article_html
 from linkseek.indexer.base.text import byte_size
+from linkseek.indexer.store.manifests import Parts
 from linkseek.reranker.objectives.prop import Prop
 from linkseek.retriever.mining.examples import Example, Text
 
@@ -180,24 +181,15 @@ def test_the_recall_of_vectors_is_described(built_index):
     index = Index.open(built_index)
     chosen = {"setting": {"candidates": 400}, "recall": 0.99613, "milliseconds": 3.0}
     name = f"dense/{index.encoders[0]}"
-    index.parts[name] = index.parts[name] | {"recall": {"depth": 100, "questions": 500, "chosen": chosen}}
+    measured = {"depth": 100, "questions": 500, "chosen": chosen}
+    index.parts = Parts(index.parts | {name: index.parts[name].replace(recall=measured)})
     [vectors] = describe(index).encoders
     expected = "0.9961 of the exact top 100 (400 candidates; 500 questions)"
     assert dict(vectors.facts)["recall of its searches"] == expected
 
 
 def test_skipped_records_are_listed_with_their_places():
-    skipped = read_skipped(
-        {
-            "skipped": {
-                "not <b>wiki</b>": {"count": 1234, "examples": ["a/<script>.md", "line 7"]},
-                "empty page": {"count": 2, "examples": []},
-                "damaged": 5,
-                "worse": {"count": "x"},
-            }
-        }
-    )
-    assert skipped == {"not <b>wiki</b>": (1234, ["a/<script>.md", "line 7"]), "empty page": (2, [])}
+    skipped = {"not <b>wiki</b>": (1234, ["a/<script>.md", "line 7"]), "empty page": (2, [])}
     html = read(render("index.html", of=Description([], [], [], [], skipped)))
     assert html.all("summary") == ["1,234 not <b>wiki</b>"] and html.all("p.ls-skipped") == ["2 empty page"]
     assert html.all("li") == ["a/<script>.md", "line 7", "and 1,232 more"]
@@ -218,14 +210,6 @@ def test_a_list_of_indexes_with_a_damaged_one(index, tmp_path):
     assert outcome(index.path) == "3 documents, 2 passages" and outcome(tmp_path / "bad") == ""
     assert html.hrefs == ["index?index=a%3Cb%3E", "index?index=bad", "index?index=gone"]
     assert read(render("no_index.html", index="x y")).hrefs == ["index?index=x+y"]
-
-
-@pytest.mark.parametrize(
-    "manifest",
-    [{}, {"skipped": None}, {"skipped": []}, {"skipped": {"a": None}}, {"skipped": {"a": {"count": None}}}],
-)
-def test_damaged_manifests_have_nothing_skipped(manifest):
-    assert read_skipped(manifest) == {}
 
 
 # --- jobs -----------------------------------------------------------------------------------------

@@ -390,6 +390,7 @@ def test_the_pipelines_of_a_first_visit(
     make_pipelines, monkeypatch, encoder, available, recommended, expected
 ):
     pipelines = make_pipelines()
-    monkeypatch.setitem(pipelines.index.manifest, "default_encoder", encoder)
+    manifest = pipelines.index.manifest.replace(default_encoder=encoder)
+    monkeypatch.setattr(pipelines.index, "manifest", manifest)
     monkeypatch.setattr(pipelines, "available", lambda: available)
     assert (pipelines.recommended, pipelines.first_visit) == (recommended, expected)

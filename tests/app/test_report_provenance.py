@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from manifests_made import index_manifest, parts, vectors_part
 
 from linkseek.app.evaluation import provenance as module
 from linkseek.app.evaluation.provenance import Revision, machine, revision
@@ -34,9 +35,8 @@ def index_at(path, **manifest):
     encoder = {"name": "mini", "sha256": "ccc", "dimension": 384, "max_tokens": 256, "location": "/x/mini"}
     return SimpleNamespace(
         path=path,
-        manifest={"format_version": 1, **manifest},
-        parts={"passages": {"files": {}}, "dense/mini": {"encoder": encoder, "factory": "compact"} | RECALL},
-        updates=manifest.get("updates", []),
+        manifest=index_manifest(**manifest),
+        parts=parts(mini=vectors_part("compact", encoder=encoder, **RECALL)),
     )
 
 

@@ -50,7 +50,7 @@ def interrupted(corpus: Path, index: Path) -> Path:
 
 
 def vectors(index: Path) -> str:
-    return str(Index.open(index).dense().manifest["vectors_sha256"])
+    return str(Index.open(index).dense().manifest.vectors_sha256)
 
 
 @pytest.fixture(scope="module")

@@ -113,8 +113,8 @@ NONSENSE: list[tuple[Any, str]] = [
     ({"parts": ["documents", "passages"]}, "the part links is missing"),
     ({"parts": ["documents", "passages", "links", "other"]}, "other/manifest.json: missing"),
     ({"parts": ["../../../etc"]}, '"parts" is missing or damaged'),
-    ({"counts": None}, "its manifest lists None"),
-    ({"counts": {"documents": 10**30, "passages": -1}}, "its manifest lists"),
+    ({"counts": None}, '"counts" is missing or damaged'),
+    ({"counts": {"documents": 10**30, "passages": -1}}, '"counts" is missing or damaged'),
     ({"default_encoder": "none"}, "the vectors of its default encoder are missing"),
 ]
 

@@ -151,8 +151,8 @@ def test_a_disk_that_is_full_at_a_stage(disk, whole, stage, factory, monkeypatch
     assert capsys.readouterr().err.count("reused") >= len(finished - {"fake"})
     built = Index.open(disk / "i")
     built.verify()
-    assert built.manifest["counts"] == whole.manifest["counts"]
-    assert built.dense().manifest["vectors_sha256"] == whole.dense().manifest["vectors_sha256"]
+    assert built.manifest.counts == whole.manifest.counts
+    assert built.dense().manifest.vectors_sha256 == whole.dense().manifest.vectors_sha256
 
 
 def test_a_full_disk_leaves_the_index_in_use_as_it_is(disk):

@@ -53,10 +53,10 @@ def content(index: Path) -> dict[str, object]:
         "source": parts["documents"]["source_sha256"],
         "passages": parts["passages"]["content_sha256"],
         "files": {f"{n}/{f}": entry for n in names for f, entry in parts[n]["files"].items()},
-        "vectors": opened.dense().manifest["vectors_sha256"],
-        "index": opened.parts["dense/encoder"]["files"],
-        "counts": opened.manifest["counts"],
-        "skipped": opened.manifest["skipped"],
+        "vectors": opened.dense().manifest.vectors_sha256,
+        "index": opened.parts["dense/encoder"].files,
+        "counts": opened.manifest.counts,
+        "skipped": opened.manifest.skipped,
     }
 
 

@@ -25,13 +25,13 @@ def wikispeedia(tmp_path_factory, shared_data) -> Index:
 
 
 def test_documents_passages_and_links_are_as_many_as_known(wikispeedia):
-    counts = wikispeedia.manifest["counts"]
-    assert counts["documents"] == len(wikispeedia.documents) == 4_598
-    assert counts["passages"] == len(wikispeedia.passages) == 146_151
-    assert counts["links"] == counts["between_documents"] == len(wikispeedia.links) == 105_254
-    assert counts["links"] + counts["cut"] == 105_665  # what the corpus has
-    assert (counts["cut"], counts["dangling"], counts["redirects"]) == (411, 0, 0)
-    assert wikispeedia.manifest["skipped"] == {}
+    counts = wikispeedia.manifest.counts
+    assert counts.documents == len(wikispeedia.documents) == 4_598
+    assert counts.passages == len(wikispeedia.passages) == 146_151
+    assert counts.links == counts.between_documents == len(wikispeedia.links) == 105_254
+    assert counts.links + counts.cut == 105_665  # what the corpus has
+    assert (counts.cut, counts.dangling, counts.redirects) == (411, 0, 0)
+    assert wikispeedia.manifest.skipped == {}
 
 
 def test_every_link_between_documents_is_distinct(wikispeedia):
@@ -83,6 +83,6 @@ def test_a_slice_of_wikipedia_keeps_its_redirects_apart(tmp_path, shared_data):
     assert done.returncode == 0, done.stderr
     manifest = Index.open(tmp_path / "index").manifest
     counts = manifest["counts"]
-    assert (counts["documents"], counts["redirects"]) == (106, 99)
-    assert counts["resolved_redirects"] + counts["dangling_redirects"] == 99
+    assert (counts.documents, counts.redirects) == (106, 99)
+    assert counts.resolved_redirects + counts.dangling_redirects == 99
     assert manifest["skipped"]["other namespace"]["count"] == 1  # the hundredth redirect

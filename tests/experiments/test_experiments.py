@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from command import ROOT, run
+from manifests_made import vectors_part
 
 from experiments.tables.cells import Cell, run_experiment
 from experiments.tables.command import main
@@ -21,6 +22,7 @@ from linkseek.app.report import write_report
 from linkseek.app.report.render import markdown_page
 from linkseek.app.testsets import LoadedTestSet, all_test_sets
 from linkseek.indexer.base.errors import InputError, UsageError
+from linkseek.indexer.store.manifests import Parts
 from linkseek.retriever.ranking import Query
 
 FILES = sorted((ROOT / "experiments").glob("*.toml"))
@@ -291,7 +293,10 @@ def test_vectors_of_other_encoders_may_be_added_to_the_index(
     write, pipelines, tmp_path, part, status
 ) -> None:
     tables(write(), pipelines, tmp_path / "out", [])
-    pipelines.index.parts[part] = {**pipelines.index.parts.get(part, {}), "new": True}
+    changed = (
+        vectors_part("Flat") if part.startswith("dense/") else pipelines.index.parts[part].replace(new=1)
+    )
+    pipelines.index.parts = Parts(pipelines.index.parts | {part: changed})
     cells: list[Cell] = []
     tables(write(), pipelines, tmp_path / "out", cells)
     assert cells[0].pipeline == "bm25" and cells[0].status == status
@@ -301,7 +306,8 @@ def test_a_corpus_that_was_copied_makes_no_cell_again(write, pipelines, tmp_path
     """Its new date is in the fingerprint of a part that is built again, with the same content."""
     tables(write(), pipelines, tmp_path / "out", [])
     part = pipelines.index.parts["documents"]
-    pipelines.index.parts["documents"] = {**part, "fingerprint": {**part["fingerprint"], "modified_ns": 1}}
+    touched = part.replace(fingerprint=part.fingerprint | {"modified_ns": 1})
+    pipelines.index.parts = Parts(pipelines.index.parts | {"documents": touched})
     cells: list[Cell] = []
     tables(write(), pipelines, tmp_path / "out", cells)
     assert cells[0].pipeline == "bm25" and cells[0].status == "kept"

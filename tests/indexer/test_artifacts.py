@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -18,30 +19,38 @@ import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from manifests_made import PART, index_manifest
+from manifests_made import vectors_part as vectors_manifest
 
 from linkseek.indexer.base.errors import BusyError, DamagedIndexError, LinkseekError, UsageError
 from linkseek.indexer.building import workspace as workspace_module
 from linkseek.indexer.building.workspace import Workspace, link_tree
 from linkseek.indexer.files.hashes import combined_sha256, file_sha256
 from linkseek.indexer.store.artifacts import (
-    FORMAT_VERSION,
     dense_part,
     open_array,
-    read_index_manifest,
     read_json,
-    read_part,
     segment_path,
     segment_paths,
     value_sha256,
     vectors_part,
-    verify_part,
     write_atomically,
     write_json,
 )
+from linkseek.indexer.store.manifest_files import read_index_manifest, read_part, verify_part
+from linkseek.indexer.store.manifests import (
+    FORMAT_VERSION,
+    DocumentsPart,
+    PartManifest,
+    VectorsPart,
+    part_kind,
+)
 
 
-def filling(content: str, built: list[str] | None = None) -> Callable[[Path], dict[str, Any]]:
-    """A `build` that writes two files, and notes that it was called."""
+def filling(
+    content: str, built: list[str] | None = None, entries: dict[str, Any] | None = None
+) -> Callable[[Path], dict[str, Any]]:
+    """A `build` that writes two files, and notes that it was called; of these entries, and one more."""
 
     def build(folder: Path) -> dict[str, Any]:
         (folder / "sub").mkdir(exist_ok=True)
@@ -49,15 +58,15 @@ def filling(content: str, built: list[str] | None = None) -> Callable[[Path], di
         (folder / "sub" / "b").write_text(content * 2)
         if built is not None:
             built.append(content)
-        return {"count": len(content)}
+        return {"count": len(content), **(entries or {})}
 
     return build
 
 
 def publish(index: Path, content: str, **options: Any) -> Workspace:
     with Workspace(index, **options) as workspace:
-        workspace.part("documents", {"is": content}, filling(content))
-        workspace.publish({"made_of": content}, ["documents"])
+        workspace.part(PartManifest, "documents", {"is": content}, filling(content))
+        workspace.publish(index_manifest(["documents"], made_of=content))
     return workspace
 
 
@@ -176,20 +185,16 @@ def part(tmp_path: Path) -> Path:
 
 
 def test_a_part_says_what_it_is_made_from_and_lists_its_files(part):
-    manifest = read_part(part)
-    assert manifest["format_version"] == FORMAT_VERSION
-    assert manifest["fingerprint"] == {"is": "content"}
-    assert manifest["count"] == 7
-    assert manifest["files"] == {
+    manifest = read_part(part, PartManifest)
+    assert manifest.format_version == FORMAT_VERSION
+    assert manifest.fingerprint == {"is": "content"}
+    assert manifest.to_json()["count"] == 7  # which this version does not know
+    assert manifest.to_json()["files"] == {
         name: {"bytes": (part / name).stat().st_size, "sha256": file_sha256(part / name)}
         for name in ("a", "sub/b")
     }
     verify_part(part)
-    assert read_index_manifest(part.parent) == {
-        "format_version": FORMAT_VERSION,
-        "parts": ["documents"],
-        "made_of": "content",
-    }
+    assert read_index_manifest(part.parent) == index_manifest(["documents"], made_of="content")
 
 
 @pytest.mark.parametrize("name", ["a", "sub/b"])
@@ -197,7 +202,7 @@ def test_one_flipped_byte_is_found_by_verifying(part, name):
     content = bytearray((part / name).read_bytes())
     content[3] ^= 1
     (part / name).write_bytes(content)
-    read_part(part)
+    read_part(part, PartManifest)
     with pytest.raises(DamagedIndexError, match=f"{name}: altered") as caught:
         verify_part(part)
     assert f"Remove the folder {part}" in caught.value.hint
@@ -206,19 +211,19 @@ def test_one_flipped_byte_is_found_by_verifying(part, name):
 def test_a_missing_file_and_one_of_another_size_are_found_when_opening(part):
     (part / "a").write_text("longer than before")
     with pytest.raises(DamagedIndexError, match="a: 18 bytes, expected 7"):
-        read_part(part)
+        read_part(part, PartManifest)
     (part / "a").unlink()
     with pytest.raises(DamagedIndexError, match="a: missing"):
-        read_part(part)
+        read_part(part, PartManifest)
     (part / "a").mkdir()
     with pytest.raises(DamagedIndexError, match=r"a: .* bytes, expected 7"):
-        read_part(part)
+        read_part(part, PartManifest)
 
 
 def test_another_format_version_is_refused(part):
     write_json(part / "manifest.json", read_json(part / "manifest.json") | {"format_version": 99})
     with pytest.raises(DamagedIndexError, match="index format 99, expected 1") as caught:
-        read_part(part)
+        read_part(part, PartManifest)
     assert "newer Linkseek" in caught.value.hint
     write_json(part.parent / "manifest.json", {"format_version": 0, "parts": []})
     with pytest.raises(DamagedIndexError, match="index format 0") as caught:
@@ -234,7 +239,7 @@ def test_a_manifest_cannot_lead_out_of_its_part(part, name):
     manifest["files"][name] = {"bytes": 0, "sha256": ""}
     write_json(part / "manifest.json", manifest)
     with pytest.raises(DamagedIndexError):
-        read_part(part)
+        read_part(part, PartManifest)
     with pytest.raises(DamagedIndexError):
         verify_part(part)
 
@@ -265,7 +270,8 @@ def test_no_manifest_causes_another_exception_than_ours(tmp_path_factory, value)
     publish(index, "content", fresh=True)
     for path in (index / "documents" / "manifest.json", index / "manifest.json"):
         write_json(path, value)
-    for read in (read_index_manifest, read_part, verify_part):
+    kinds = [partial(read_part, kind=kind) for kind in (PartManifest, DocumentsPart, VectorsPart)]
+    for read in (read_index_manifest, verify_part, *kinds):
         for folder in (index, index / "documents"):
             with suppress(LinkseekError):
                 read(folder)
@@ -284,9 +290,9 @@ def test_an_index_is_replaced_while_a_reader_has_the_old_one_open(tmp_path):
     with (index / "documents" / "a").open() as file:
         old = read_index_manifest(index)
         with Workspace(index) as workspace:
-            workspace.part("documents", {"is": "new"}, filling("new"))
+            workspace.part(PartManifest, "documents", {"is": "new"}, filling("new"))
             assert read_index_manifest(index) == old
-            workspace.publish({}, ["documents"])
+            workspace.publish(index_manifest(["documents"]))
         assert file.read() == "old"
     assert (index / "documents" / "a").read_text() == "new"
     assert names(tmp_path) == ["index"]
@@ -441,16 +447,16 @@ def test_a_finished_part_of_the_same_fingerprint_is_taken_over_as_hard_links(tmp
     publish(index, "x")
     inode = (index / "documents" / "a").stat().st_ino
     with Workspace(index) as workspace:
-        manifest = workspace.part("documents", {"is": "x"}, filling("never", built))
-        assert (manifest["count"], built, workspace.reused) == (1, [], ["documents"])
-        workspace.publish({}, ["documents"])
+        manifest = workspace.part(PartManifest, "documents", {"is": "x"}, filling("never", built))
+        assert (manifest.to_json()["count"], built, workspace.reused) == (1, [], ["documents"])
+        workspace.publish(index_manifest(["documents"]))
     assert (index / "documents" / "a").stat().st_ino == inode
     verify_part(index / "documents")
     with Workspace(index) as workspace:
-        workspace.part("documents", {"is": "y"}, filling("other", built))
+        workspace.part(PartManifest, "documents", {"is": "y"}, filling("other", built))
         assert (built, workspace.reused) == (["other"], [])
     with Workspace(index, fresh=True) as workspace:
-        workspace.part("documents", {"is": "x"}, filling("fresh", built))
+        workspace.part(PartManifest, "documents", {"is": "x"}, filling("fresh", built))
         assert (built, workspace.reused) == (["other", "fresh"], [])
 
 
@@ -458,7 +464,7 @@ def test_a_part_may_be_taken_over_from_elsewhere(tmp_path):
     publish(tmp_path / "index", "x")
     with Workspace(tmp_path / "index") as workspace:
         beside = [tmp_path / "index" / "nothing", tmp_path / "index" / "documents"]
-        workspace.part("vectors/a", {"is": "x"}, filling("never"), elsewhere=beside)
+        workspace.part(PartManifest, "vectors/a", {"is": "x"}, filling("never"), elsewhere=beside)
         assert workspace.reused == ["vectors/a"]
         assert (workspace.folder / "vectors" / "a" / "a").read_text() == "x"
 
@@ -468,7 +474,7 @@ def test_a_damaged_part_is_built_again(tmp_path):
     publish(index, "x")
     (index / "documents" / "a").write_text("longer")
     with Workspace(index) as workspace:
-        workspace.part("documents", {"is": "x"}, filling("x", built))
+        workspace.part(PartManifest, "documents", {"is": "x"}, filling("x", built))
     assert built == ["x"]
 
 
@@ -478,7 +484,7 @@ def interrupt(index: Path, fingerprint: dict[str, Any]) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt), Workspace(index) as workspace:
-        workspace.part("documents", fingerprint, build)
+        workspace.part(PartManifest, "documents", fingerprint, build)
 
 
 @pytest.mark.parametrize(
@@ -495,9 +501,9 @@ def test_an_unfinished_part_is_resumed_by_the_same_fingerprint_only(tmp_path, fi
         return {}
 
     with Workspace(tmp_path / "index") as workspace:
-        manifest = workspace.part("documents", fingerprint, build, resumable=resumable)
+        manifest = workspace.part(PartManifest, "documents", fingerprint, build, resumable=resumable)
     assert seen == found
-    assert sorted(manifest["files"]) == [name for name in found if name != "building.json"]
+    assert sorted(manifest.files) == [name for name in found if name != "building.json"]
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "null"])
@@ -505,8 +511,8 @@ def test_a_damaged_mark_of_an_unfinished_part_means_beginning_again(tmp_path, co
     interrupt(tmp_path / "index", {"n": 1})
     (tmp_path / "index.linkseek-building" / "documents" / "building.json").write_text(content)
     with Workspace(tmp_path / "index") as workspace:
-        manifest = workspace.part("documents", {"n": 1}, filling("x"))
-    assert sorted(manifest["files"]) == ["a", "sub/b"]
+        manifest = workspace.part(PartManifest, "documents", {"n": 1}, filling("x"))
+    assert sorted(manifest.files) == ["a", "sub/b"]
 
 
 def test_a_write_that_was_cut_off_is_no_file_of_the_part(tmp_path):
@@ -514,10 +520,10 @@ def test_a_write_that_was_cut_off_is_no_file_of_the_part(tmp_path):
     for name in ("manifest.json.linkseek-tmp", "half.linkseek-tmp"):
         (tmp_path / "index.linkseek-building" / "documents" / name).write_text("ha")
     with Workspace(tmp_path / "index") as workspace:
-        manifest = workspace.part("documents", {"n": 1}, lambda folder: {})
-        assert list(manifest["files"]) == ["half"]
-        workspace.publish({}, ["documents"])
-    assert read_part(tmp_path / "index" / "documents") == manifest
+        manifest = workspace.part(PartManifest, "documents", {"n": 1}, lambda folder: {})
+        assert list(manifest.files) == ["half"]
+        workspace.publish(index_manifest(["documents"]))
+    assert read_part(tmp_path / "index" / "documents", PartManifest) == manifest
     assert names(tmp_path / "index" / "documents") == ["half", "manifest.json"]
 
 
@@ -525,8 +531,8 @@ def test_publishing_leaves_out_what_other_attempts_left(tmp_path):
     index = tmp_path / "index"
     with Workspace(index) as workspace:
         for name in ("documents", "bm25", "dense/a", "dense/b", "vectors/a"):
-            workspace.part(name, {}, filling(name))
-        workspace.publish({}, ["documents", "dense/b"])
+            workspace.part(PartManifest, name, {}, filling(name))
+        workspace.publish(index_manifest(["documents", "dense/b"]))
     assert sorted(path.name for path in index.iterdir()) == ["dense", "documents", "manifest.json"]
     assert [path.name for path in (index / "dense").iterdir()] == ["b"]
 
@@ -534,9 +540,11 @@ def test_publishing_leaves_out_what_other_attempts_left(tmp_path):
 def test_other_search_parts_are_taken_over_where_they_fit(tmp_path):
     index = tmp_path / "index"
     with Workspace(index) as workspace:
+        vectors = {k: v for k, v in vectors_manifest("Flat").to_json().items() if k not in PART}
         for name in ("bm25", "dense/a", "dense/b", "dense/damaged"):
-            workspace.part(name, {"fits": name != "dense/a"}, filling(name))
-        workspace.publish({}, ["bm25", "dense/a", "dense/b", "dense/damaged"])
+            build = filling(name, entries=vectors | {"passages": 0})
+            workspace.part(part_kind(name), name, {"fits": name != "dense/a"}, build)
+        workspace.publish(index_manifest(["bm25", "dense/a", "dense/b", "dense/damaged"]))
     (index / "dense" / "damaged" / "a").unlink()
     with Workspace(index) as workspace:
         assert workspace.reuse_others(lambda f: f["fits"], but=["bm25"]) == ["dense/b"]
@@ -599,9 +607,9 @@ def test_a_file_that_appears_during_the_build_is_kept(tmp_path):
     index = tmp_path / "index"
     publish(index, "first")
     with pytest.raises(UsageError, match="late"), Workspace(index) as workspace:
-        workspace.part("documents", {"is": "second"}, filling("second"))
+        workspace.part(PartManifest, "documents", {"is": "second"}, filling("second"))
         (index / "late").write_text("mine")
-        workspace.publish({}, ["documents"])
+        workspace.publish(index_manifest(["documents"]))
     assert (index / "late").read_text() == "mine"
     (index / "late").unlink()
     publish(index, "second")
@@ -622,7 +630,7 @@ def test_an_index_with_one_damaged_manifest_may_be_replaced(tmp_path, damaged):
     publish(tmp_path / "index", "first")
     (tmp_path / "index" / damaged).write_text("{")
     publish(tmp_path / "index", "second")
-    assert read_index_manifest(tmp_path / "index")["made_of"] == "second"
+    assert read_index_manifest(tmp_path / "index").to_json()["made_of"] == "second"
 
 
 def test_a_mount_point_is_refused_before_the_work(tmp_path, monkeypatch):
@@ -644,7 +652,7 @@ def test_an_empty_folder_and_a_damaged_index_may_be_replaced(tmp_path):
     publish(tmp_path / "index", "first")
     (tmp_path / "index" / "manifest.json").unlink()
     publish(tmp_path / "index", "second")
-    assert read_index_manifest(tmp_path / "index")["made_of"] == "second"
+    assert read_index_manifest(tmp_path / "index").to_json()["made_of"] == "second"
 
 
 def test_no_index_says_how_to_build_one(tmp_path):

@@ -210,7 +210,7 @@ def test_the_sample_with_the_real_encoder(tmp_path):
     index = Index.open(tmp_path / "index")
     assert index.encoders == ["all-MiniLM-L6-v2"] and index.has_lucene
     assert len(index.documents) == 150 and len(index.passages) > 100
-    assert index.dense().manifest["dimension"] == 384
+    assert index.dense().manifest.dimension == 384
     second = run("indexer/build.py", "--index", tmp_path / "index", "--corpus", SAMPLE)
     assert second.returncode == 0, second.stderr
     assert second.stdout.count("reused") == 5

@@ -159,7 +159,7 @@ def test_a_second_run_takes_everything_over(build, index_path, capfd):
     assert taken(before, inodes(index_path)) == set(before) == CORE | {"dense/fake"}
     assert set(second.reused) == set(before)
     assert opener.encoded() == {"fake": 0}
-    assert second.manifest["counts"] == first.manifest["counts"]
+    assert second.manifest.counts == first.manifest.counts
     assert "passages: unchanged, reused" in capfd.readouterr().err
 
 
@@ -168,22 +168,22 @@ def test_another_encoder_is_added_and_only_it_encodes(build, index_path):
     before = inodes(index_path)
     opener = Opener(seed=1)
     built = build(encoders=["other"], open_encoder=opener)
-    assert opener.encoded() == {"other": built.manifest["counts"]["passages"]}
+    assert opener.encoded() == {"other": built.manifest.counts.passages}
     assert taken(before, inodes(index_path)) == CORE | {"dense/fake"}
     assert built.retained == ["dense/fake"]
     assert Index.open(index_path).encoders == ["other", "fake"]
-    assert built.manifest["default_encoder"] == "other"
+    assert built.manifest.default_encoder == "other"
     opener = Opener()
     build(encoders=["fake", "other"], open_encoder=opener)
-    assert opener.encoded() == {"fake": 0, "other": built.manifest["counts"]["passages"]}  # other weights
-    assert Index.open(index_path).manifest["default_encoder"] == "fake"
+    assert opener.encoded() == {"fake": 0, "other": built.manifest.counts.passages}  # other weights
+    assert Index.open(index_path).manifest.default_encoder == "fake"
 
 
 def test_an_encoder_with_other_weights_encodes_again(build, index_path):
     build()
     opener = Opener(seed=1)
     built = build(open_encoder=opener)
-    assert opener.encoded() == {"fake": built.manifest["counts"]["passages"]}
+    assert opener.encoded() == {"fake": built.manifest.counts.passages}
     assert Index.open(index_path).dense("fake").encoder["sha256"] == opener.opened["fake"].identity["sha256"]
 
 
@@ -193,7 +193,7 @@ def test_other_passages_rebuild_what_is_made_from_them_only(build, index_path):
     opener = Opener()
     built = build(passage_words=15, open_encoder=opener)
     assert taken(before, inodes(index_path)) == {"documents"}
-    assert opener.encoded() == {"fake": built.manifest["counts"]["passages"]}
+    assert opener.encoded() == {"fake": built.manifest.counts.passages}
     before = inodes(index_path)
     built = build(passage_words=10, encoders=[])
     assert built.retained == [] and Index.open(index_path).encoders == []
@@ -204,7 +204,7 @@ def test_short_ends_of_documents_join_the_passage_before(build, index_path):
     joined = build(min_words=9).manifest  # of 10
     assert joined["text"]["min_words"] == 9
     assert whole["counts"]["passages"] > joined["counts"]["passages"] >= joined["counts"]["documents"] - 1
-    assert build(passage_words=0).manifest["text"]["min_words"] == 0
+    assert build(passage_words=0).manifest.text["min_words"] == 0
     with pytest.raises(UsageError, match="--min-words 10: passages have 10 words"):
         build(min_words=10)
 
@@ -247,7 +247,7 @@ def test_fresh_takes_nothing_over(build, index_path):
     built = build(fresh=True, open_encoder=opener)
     assert taken(before, inodes(index_path)) == set()
     assert built.reused == [] == built.retained
-    assert opener.encoded()["fake"] == built.manifest["counts"]["passages"]
+    assert opener.encoded()["fake"] == built.manifest.counts.passages
     built = build(fresh=True, encoders=[])
     assert Index.open(index_path).encoders == []
 
@@ -256,16 +256,16 @@ def test_without_dense_what_fits_is_kept(build, index_path):
     build()
     built = build(encoders=[])
     assert built.retained == ["dense/fake"]
-    assert built.manifest["default_encoder"] == "fake"
-    assert len(Index.open(index_path).dense()) == built.manifest["counts"]["passages"]
+    assert built.manifest.default_encoder == "fake"
+    assert len(Index.open(index_path).dense()) == built.manifest.counts.passages
 
 
 def test_without_titles_the_vectors_are_others(build, index_path):
     build()
     opener = Opener()
     built = build(title=False, open_encoder=opener)
-    assert opener.encoded() == {"fake": built.manifest["counts"]["passages"]}
-    assert built.manifest["text"]["title"] is False
+    assert opener.encoded() == {"fake": built.manifest.counts.passages}
+    assert built.manifest.text["title"] is False
     assert set(built.reused) == CORE
     build(encoders=[])  # with titles again: vectors made without them do not fit
     assert Index.open(index_path).encoders == []
@@ -279,18 +279,18 @@ def test_another_type_of_index_is_made_of_the_same_vectors_without_encoding(buil
     for number, factory in enumerate(FACTORIES):
         opener = Opener(batch_noise=0.01)
         built = build(faiss=factory, open_encoder=opener)
-        count = built.manifest["counts"]["passages"]
+        count = built.manifest.counts.passages
         assert opener.encoded() == {"fake": 0 if number else count}
         dense = Index.open(index_path).dense()
-        assert dense.manifest["factory"] == factory.replace("auto", "Flat")
-        hashes.add(dense.manifest["vectors_sha256"])
+        assert dense.manifest.factory == factory.replace("auto", "Flat")
+        hashes.add(dense.manifest.vectors_sha256)
         if factory not in ("Flat", "auto"):
             assert sum(s.rows for s in open_shards(index_path / "dense/fake/vectors", count)) == count
     assert len(hashes) == 1
 
 
 def test_vectors_that_cannot_fit_on_the_disk_are_refused_before_encoding(build, index_path, monkeypatch):
-    rows = build(encoders=[]).manifest["counts"]["passages"]
+    rows = build(encoders=[]).manifest.counts.passages
     vectors = rows * 32 * 2
     for factory, free, hint in (
         ("Flat", 2 * vectors - 1, f"--faiss compact needs {byte_size(vectors * 9 // 8)}."),
@@ -307,7 +307,7 @@ def test_vectors_that_cannot_fit_on_the_disk_are_refused_before_encoding(build, 
     monkeypatch.setattr(
         "linkseek.indexer.building.stages.shutil.disk_usage", lambda f: SimpleNamespace(free=2 * vectors)
     )
-    assert build(faiss="Flat").manifest["default_encoder"] == "fake"
+    assert build(faiss="Flat").manifest.default_encoder == "fake"
 
 
 @pytest.mark.slow
@@ -374,7 +374,7 @@ def test_a_failure_leaves_the_index_in_use_and_the_next_run_goes_on(build, index
     capfd.readouterr()
     opener = Opener(seed=1)
     built = build(open_encoder=opener)
-    total = built.manifest["counts"]["passages"]
+    total = built.manifest.counts.passages
     assert 0 < opener.encoded()["fake"] < total
     assert f"fake: {(total - opener.encoded()['fake']) // 8} of " in capfd.readouterr().err
 
@@ -383,7 +383,7 @@ def test_documents_without_text_are_nothing_to_search(build, tmp_path, index_pat
     path = write_jsonl(tmp_path / "c.jsonl", [{"id": "a", "title": "T", "text": " ", "links": []}])
     with pytest.raises(InputError, match="none of its 1 documents has any text"):
         build(corpus=path)
-    assert build(corpus=path, passage_words=0).manifest["counts"]["passages"] == 1
+    assert build(corpus=path, passage_words=0).manifest.counts.passages == 1
     assert Index.open(index_path).passages[0].title == "T"
 
 
@@ -391,7 +391,7 @@ def test_skipped_records_are_in_the_manifest(build, corpus):
     corpus.write_text("\n".join([corpus.read_text().rstrip("\n"), "{", corpus.read_text().split("\n")[0]]))
     with pytest.raises(InputError, match="line 41"):
         build()
-    skipped = build(on_error="skip").manifest["skipped"]
+    skipped = build(on_error="skip").manifest.skipped
     assert {reason: entry["count"] for reason, entry in skipped.items()} == {
         "malformed": 1,
         "duplicate id": 1,
@@ -428,9 +428,9 @@ def test_any_order_of_builds_ends_as_a_fresh_one(build, index_path):
             "limit": draw.choice([None, 20]),
         }
         after = build(**options)
-        dense = {n: Index.open(index_path).dense(n).manifest["vectors_sha256"] for n in options["encoders"]}
+        dense = {n: Index.open(index_path).dense(n).manifest.vectors_sha256 for n in options["encoders"]}
         fresh = build(**options, fresh=True)
-        again = {n: Index.open(index_path).dense(n).manifest["vectors_sha256"] for n in options["encoders"]}
+        again = {n: Index.open(index_path).dense(n).manifest.vectors_sha256 for n in options["encoders"]}
         assert dense == again
         for key in ("counts", "text", "default_encoder", "corpus", "skipped"):
             assert after.manifest[key] == fresh.manifest[key]
@@ -515,7 +515,7 @@ def test_a_stage_that_fails_stops_the_others_and_is_told_once(build, index_path,
     slow_lucene |= {"fails": lambda: False, "steps": 1}
     opener = Opener()
     built = build(bm25=True, open_encoder=opener)
-    total = built.manifest["counts"]["passages"]
+    total = built.manifest.counts.passages
     assert 20 < encoded < total
     assert total - encoded <= opener.encoded()["fake"] < total  # whole shards were kept
     assert {"documents", "passages", "links"} <= set(built.reused)

@@ -57,8 +57,7 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Index:
 
 def hashes(index: Index) -> dict[str, dict[str, str]]:
     return {
-        name: {file: entry["sha256"] for file, entry in part["files"].items()}
-        for name, part in index.parts.items()
+        name: {file: entry.sha256 for file, entry in part.files.items()} for name, part in index.parts.items()
     }
 
 

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import faiss
 import numpy as np
 import pytest
+from manifests_made import vectors_part
 
 from linkseek.indexer.base.errors import DamagedIndexError, UsageError
 from linkseek.indexer.encoding.shards import Shard, ShardRows, write_shard
@@ -35,11 +36,11 @@ def build(folder: Path, vectors: np.ndarray = VECTORS, factory: str = COMPACT) -
     done: list[float] = []
     built = build_faiss(folder, shards, factory, vectors.shape[1], map(str, range(len(vectors))), done.append)
     assert sum(done) == len(vectors)
-    return open_faiss(folder, {**built, "factory": factory, "encoder": {"name": "fake"}}, len(vectors))
+    return open_faiss(folder, vectors_part(factory, **built), len(vectors))
 
 
 def reopen(index: FaissIndex, rows: int = ROWS, **changes: object) -> FaissIndex:
-    return open_faiss(index._folder, index.manifest | changes, rows)
+    return open_faiss(index._folder, index.manifest.model_copy(update=changes), rows)
 
 
 @pytest.fixture(scope="module")
@@ -226,9 +227,7 @@ def test_unknown_parameters_and_too_few_passages_are_refused(index, tmp_path):
 
 
 def test_what_was_altered_is_named(index, tmp_path):
-    with pytest.raises(DamagedIndexError, match=r"search.*damaged"):
-        reopen(index, search={"candidates": 0})
-    for codes_at in (0, -1, 10, index.manifest["codes_at"] + 1, None, "x", 1 << 60):
+    for codes_at in (0, 10, index.manifest.codes_at + 1, 1 << 60):
         with pytest.raises(DamagedIndexError, match="not a file of codes"):
             reopen(index, codes_at=codes_at)
     altered = build(tmp_path)

@@ -10,6 +10,7 @@ from pathlib import Path
 import faiss
 import numpy as np
 import pytest
+from manifests_made import vectors_part
 
 from linkseek.indexer.base.errors import DamagedIndexError, MachineError, UsageError
 from linkseek.indexer.encoding.shards import Shard, write_shard
@@ -43,7 +44,7 @@ def build(folder: Path, factory: str, vectors: np.ndarray = VECTORS) -> FaissInd
 
 
 def reopen(folder: Path, factory: str = FLAT, rows: int = ROWS) -> FaissIndex:
-    return open_faiss(folder, {"factory": factory, "encoder": {"name": "fake"}}, rows)
+    return open_faiss(folder, vectors_part(factory, dimension=DIMENSION), rows)
 
 
 def write_shards(folder: Path, vectors: np.ndarray) -> list[Shard]:
@@ -290,12 +291,13 @@ from pathlib import Path
 import numpy as np
 from linkseek.indexer.base.errors import DamagedIndexError
 from linkseek.indexer.search.faiss_index import open_faiss
+from manifests_made import vectors_part
 path = Path({str(tmp_path)!r}, "index")
 content = path.read_bytes()
 for size in [0, 1, 4, 10, 50, 100, 200, len(content) // 2, len(content) - 4096, len(content) - 1]:
     path.write_bytes(content[:size])
     try:
-        index = open_faiss(path.parent, {{"factory": {factory!r}, "encoder": {{}}}}, {ROWS})
+        index = open_faiss(path.parent, vectors_part({factory!r}, dimension={DIMENSION}), {ROWS})
         index.search(np.ones((1, {DIMENSION}), np.float32), {ROWS})
         print("opened")
     except DamagedIndexError as error:
@@ -322,11 +324,3 @@ def test_another_number_of_vectors_and_another_metric_are_refused(flat, tmp_path
         reopen(tmp_path, rows=0)
     with pytest.raises(DamagedIndexError, match="index: not a FAISS index"):
         reopen(tmp_path / "nowhere")
-
-
-@pytest.mark.parametrize(
-    "manifest", [{}, {"factory": FLAT}, {"factory": 1, "encoder": {}}, {"factory": FLAT, "encoder": 1}]
-)
-def test_a_manifest_that_does_not_say_what_is_in_it_is_refused(flat, manifest):
-    with pytest.raises(DamagedIndexError, match="manifest"):
-        open_faiss(flat[0], manifest, ROWS)

@@ -382,10 +382,10 @@ def test_an_index_of_pages(folder: Path, tmp_path: Path) -> None:
         (folder / name).write_text(page, encoding="utf-8")
     (folder / "alias.html").symlink_to("a.html")
     built = build(folder, tmp_path / "index")
-    counts = built.manifest["counts"]
-    assert (counts["documents"], counts["redirects"], counts["links"], counts["dangling"]) == (2, 2, 4, 1)
+    counts = built.manifest.counts
+    assert (counts.documents, counts.redirects, counts.links, counts.dangling) == (2, 2, 4, 1)
     size = sum(len(page) for page in pages.values())
-    corpus = built.manifest["corpus"]
+    corpus = built.manifest.corpus
     assert (corpus["file"], corpus["format"], corpus["bytes"]) == ("corpus", "html", size)
     assert len(corpus["sha256"]) == 64
     index = Index.open(tmp_path / "index")
@@ -410,7 +410,7 @@ def test_a_changed_folder_is_read_again_and_an_unchanged_one_is_not(folder: Path
     assert again.reused == []
     assert [document.text for document in Index.open(index).documents] == ["a", "d"]
     page.unlink()
-    assert build(folder, index).manifest["counts"]["documents"] == 1
+    assert build(folder, index).manifest.counts.documents == 1
 
 
 def test_other_processes_resolve_links_alike(folder: Path, tmp_path: Path) -> None:

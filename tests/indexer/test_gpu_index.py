@@ -9,6 +9,7 @@ from pathlib import Path
 import faiss
 import numpy as np
 import pytest
+from manifests_made import vectors_part
 
 from linkseek.indexer.base.errors import MachineError, UsageError
 from linkseek.indexer.encoding.shards import write_shard
@@ -29,7 +30,7 @@ def build(folder: Path, factory: str = FLAT, vectors: np.ndarray = VECTORS) -> F
     shards = [write_shard(folder / "vectors", 0, 0, vectors[:middle])]
     shards += [write_shard(folder / "vectors", 1, middle, vectors[middle:])]
     built = build_faiss(folder, shards, factory, DIMENSION, map(str, range(len(vectors))))
-    return open_faiss(folder, {**built, "factory": factory, "encoder": {"name": "fake"}}, len(vectors))
+    return open_faiss(folder, vectors_part(factory, **built), len(vectors))
 
 
 def brute_force(k: int) -> tuple[np.ndarray, np.ndarray]:

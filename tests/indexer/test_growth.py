@@ -75,7 +75,7 @@ def assert_equal(grown: Index, built: Index) -> None:
     assert list(grown.passages) == list(built.passages)
     for array in fields(built.links):
         np.testing.assert_array_equal(getattr(grown.links, array.name), getattr(built.links, array.name))
-    assert grown.manifest["counts"] == built.manifest["counts"]
+    assert grown.manifest.counts == built.manifest.counts
     ids = [*(passage.id for passage in built.passages), "d0", "none#0"]
     np.testing.assert_array_equal(grown.passages.rows_of(ids), built.passages.rows_of(ids))
     for name in built.encoders:
@@ -84,9 +84,7 @@ def assert_equal(grown: Index, built: Index) -> None:
             grown.dense(name).search(queries, 20), built.dense(name).search(queries, 20), strict=True
         ):
             np.testing.assert_array_equal(mine, expected)
-        assert (
-            grown.parts[f"dense/{name}"]["vectors_sha256"] == built.parts[f"dense/{name}"]["vectors_sha256"]
-        )
+        assert grown.parts[f"dense/{name}"].vectors_sha256 == built.parts[f"dense/{name}"].vectors_sha256
 
 
 @pytest.mark.parametrize("factory", ["Flat", "compact", "HNSW8"])
@@ -103,7 +101,7 @@ def test_after_any_updates_an_index_is_that_of_the_final_corpus(build_rows, upda
         built = update(index, added, removed)
         rows = final(rows, added, removed)
         replaced = {row["id"] for row in added} & {d.id for d in index.documents}
-        assert built.manifest["updates"][-1] | {"sha256": "", "request": ""} == {
+        assert built.manifest.updates[-1].to_json() | {"sha256": "", "request": ""} == {
             "request": "",
             "file": "added.jsonl",
             "sha256": "",
@@ -129,7 +127,7 @@ def test_links_follow(tmp_path):
         tmp_path / "index",
         [document("a", "to [b] and [later]"), document("b", "to [a]"), document("c", "[a]")],
     )
-    assert index.manifest["counts"]["dangling"] == 1
+    assert index.manifest.counts.dangling == 1
     added = write_jsonl(tmp_path / "added.jsonl", [document("later", "from [a] to [b]")])
     changes = Changes(open_reader(added, "jsonl"), ["b"])
     update_index(index.path, changes, Plan(index.path), lambda name, title: FakeEncoder())
@@ -141,7 +139,7 @@ def test_links_follow(tmp_path):
     ]
     assert ids == ["a", "c", "later"]
     assert links == [("a", "later"), ("c", "a"), ("later", "a")]
-    assert index.manifest["counts"]["dangling"] == 2
+    assert index.manifest.counts.dangling == 2
 
 
 WIKI = '<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11">{}</mediawiki>'
@@ -163,8 +161,9 @@ def test_short_titles_are_skipped_in_updates_too(build_rows, update):
     rows = [document(f"d{n}", "some words " * 8) | {"title": "T" * n} for n in range(7)]
     index = build_rows("index", rows[1:5], min_title=3)
     assert [stored.id for stored in index.documents] == ["d3", "d4"]
-    assert index.manifest["skipped"]["short title"]["count"] == 2
-    update(index, [rows[0], rows[6]])
+    assert index.manifest.skipped["short title"].count == 2
+    built = update(index, [rows[0], rows[6]])
+    assert built.manifest.skipped["short title"].count == 3
     assert_equal(Index.open(index.path), build_rows("again", [*rows[1:5], rows[0], rows[6]], min_title=3))
 
 
@@ -180,10 +179,10 @@ def test_redirects_follow(tmp_path):
     ids = [d.id for d in index.documents]
     assert ids == ["Cat", "Lion", "Kitty"]
     assert [ids[target] for target in index.links.target] == ["Lion", "Kitty", "Cat", "Cat"]
-    assert index.manifest["counts"]["redirects"] == 2
+    assert index.manifest.counts.redirects == 2
     changes = Changes(removed=["Feline"])
     update_index(tmp_path / "index", changes, Plan(tmp_path), lambda name, title: FakeEncoder())
-    assert Index.open(tmp_path / "index").manifest["counts"]["redirects"] == 1
+    assert Index.open(tmp_path / "index").manifest.counts.redirects == 1
 
 
 @pytest.mark.slow
@@ -196,7 +195,7 @@ def test_lucenes_statistics_are_those_of_the_final_corpus(build_rows, update):
     questions = [p.text for p in built.passages][:60]
     for _ in range(2):
         index = Index.open(index.path)
-        assert index.parts["bm25"]["passages"] == built.parts["bm25"]["passages"]
+        assert index.parts["bm25"].passages == built.parts["bm25"].passages
         for similarity in (BM25(), Dirichlet()):
             mine, expected = (i.lucene().search(questions, 50, similarity) for i in (index, built))
             for (ids, scores), (expected_ids, expected_scores) in zip(mine, expected, strict=True):
@@ -254,7 +253,7 @@ def test_an_update_that_was_killed_at_its_very_end_is_not_made_twice(build_rows,
     for _ in range(2):
         update_index(index.path, Changes(reader, ["d1"]), Plan(tmp_path), lambda name, title: FakeEncoder())
         opened = Index.open(index.path)
-        assert list(opened.documents) == once and len(opened.manifest["updates"]) == 1
+        assert list(opened.documents) == once and len(opened.manifest.updates) == 1
         assert not (tmp_path / "grown.linkseek-building").exists()
 
 
@@ -266,7 +265,7 @@ def test_unknown_ids_are_an_error_or_skipped(build_rows, update):
     update(index, removed=["d1", "nothing"], on_error="skip")
     opened = Index.open(index.path)
     assert len(opened.documents) == 29
-    assert opened.manifest["skipped"]["unknown id to remove"] == {"count": 1, "examples": ["nothing"]}
+    assert opened.manifest.skipped["unknown id to remove"] == {"count": 1, "examples": ["nothing"]}
 
 
 def test_the_last_document_stays(build_rows, update):
@@ -290,7 +289,7 @@ def test_an_encoder_can_be_added(build_rows, update):
     update(index, encoders=["second"])
     opened = Index.open(index.path)
     assert opened.encoders == ["fake", "second"] and len(opened.dense("second")) == len(opened.passages)
-    assert opened.manifest["default_encoder"] == "fake" and len(opened.manifest["updates"]) == 1
+    assert opened.manifest.default_encoder == "fake" and len(opened.manifest.updates) == 1
 
 
 def test_another_model_at_the_same_place_is_refused(build_rows, update, encoder):

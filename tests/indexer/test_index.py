@@ -21,7 +21,8 @@ from fake_encoder import FakeEncoder
 
 from linkseek.indexer.base.errors import DamagedIndexError, LinkseekError, MachineError, UsageError
 from linkseek.indexer.index import Index
-from linkseek.indexer.store.artifacts import read_index_manifest, write_json, write_manifest
+from linkseek.indexer.store.artifacts import write_json
+from linkseek.indexer.store.manifest_files import read_index_manifest, write_manifest
 
 
 @pytest.fixture
@@ -141,16 +142,16 @@ def test_arrays_and_tables_in_use_of_the_right_size_that_hold_nonsense_are_named
 @pytest.mark.parametrize("part", ["documents", "passages", "links"])
 def test_a_part_that_the_manifest_lacks_is_named(index, part):
     manifest = read_index_manifest(index.path)
-    manifest["parts"].remove(part)
-    write_manifest(index.path, manifest)
+    others = tuple(name for name in manifest.parts if name != part)
+    write_manifest(index.path, manifest.replace(parts=others))
     with pytest.raises(DamagedIndexError, match=f"the part {part} is missing"):
         Index.open(index.path)
 
 
 def test_counts_that_do_not_agree_are_named(index):
     manifest = read_index_manifest(index.path)
-    manifest["counts"]["passages"] += 1
-    write_manifest(index.path, manifest)
+    counts = manifest.counts.replace(passages=manifest.counts.passages + 1)
+    write_manifest(index.path, manifest.replace(counts=counts))
     with pytest.raises(DamagedIndexError, match=r"holds .*'passages'.* its manifest lists"):
         Index.open(index.path)
 
@@ -234,7 +235,7 @@ def test_opening_while_indexes_change_places_gives_one_or_the_other(build, index
             try:
                 index = Index.open(index_path)
                 found.add(len(index.documents))
-                assert index.manifest["counts"]["documents"] == len(index.documents)
+                assert index.manifest.counts.documents == len(index.documents)
             except Exception as error:
                 errors.append(error)
 

@@ -46,7 +46,7 @@ def content(index: Path) -> dict[str, object]:
     opened = Index.open(index)
     opened.verify()
     return {
-        name: {k: v for k, v in manifest.items() if k != "fingerprint"}
+        name: {k: v for k, v in manifest.to_json().items() if k != "fingerprint"}
         for name, manifest in opened.parts.items()
     }
 

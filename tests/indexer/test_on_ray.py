@@ -68,7 +68,7 @@ def assert_same(made: Index, expected: Index) -> None:
     assert made.encoders == expected.encoders
     for name in expected.encoders:
         files = [
-            {file: entry["sha256"] for file, entry in index.parts[f"dense/{name}"]["files"].items()}
+            {file: entry.sha256 for file, entry in index.parts[f"dense/{name}"].files.items()}
             for index in (made, expected)
         ]
         assert files[0] == files[1]
@@ -140,7 +140,7 @@ def test_what_is_in_the_store_after_an_interruption_is_not_encoded_again(
         (tmp_path / "store" / name).with_suffix(".npy").write_bytes(b"")
     (tmp_path / "batches").mkdir()
     made = encode("cluster", cluster, partial(count_batches, tmp_path / "batches"), store=store)
-    shards = -(-made.manifest["counts"]["passages"] // NOISY["shard_rows"])
+    shards = -(-made.manifest.counts.passages // NOISY["shard_rows"])
     encoded = len(list((tmp_path / "batches").iterdir()))
     assert encoded < shards
     assert_same(made, encode("here", None))

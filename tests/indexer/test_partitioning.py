@@ -78,7 +78,7 @@ def assert_same_content(made: Index, whole: Index) -> None:
     assert list(made.passages) == list(whole.passages)
     for array in fields(whole.links):
         np.testing.assert_array_equal(getattr(made.links, array.name), getattr(whole.links, array.name))
-    assert made.manifest["counts"] == whole.manifest["counts"]
+    assert made.manifest.counts == whole.manifest.counts
     ids = [*(passage.id for passage in whole.passages), "none#0"]
     np.testing.assert_array_equal(made.passages.rows_of(ids), whole.passages.rows_of(ids))
 
@@ -102,7 +102,7 @@ def test_rankings_and_links_are_those_of_one_index(sample, queries, expected, tm
     for name, ranking in rankings(made, queries).items():
         np.testing.assert_array_equal(ranking.rows, expected[name].rows, name)
         np.testing.assert_array_equal(ranking.scores, expected[name].scores, name)
-    assert made.manifest["skipped"] == sample.manifest["skipped"]
+    assert made.manifest.skipped == sample.manifest.skipped
     for partition in made.partitions:  # each is an index for itself
         assert set(partition.parts) == set(sample.parts)
         assert partition.lucene().count == len(partition.passages) == len(partition.dense())
@@ -114,11 +114,11 @@ def test_separate_builds_join_to_the_index_of_all_documents(build, tmp_path):
     parts = [
         build(f"part{n}", rows[start:stop]) for n, (start, stop) in enumerate([(0, 17), (17, 30), (30, 50)])
     ]
-    alone = sum(Index.open(part).manifest["counts"]["links"] for part in parts)
+    alone = sum(Index.open(part).manifest.counts.links for part in parts)
     first = join_indexes(tmp_path / "two", parts[:2])
     made = join_indexes(tmp_path / "made", [first.path, parts[2]])  # two partitions, and one more
-    assert [p.manifest["counts"]["documents"] for p in made.partitions] == [17, 13, 20]
-    assert made.manifest["counts"]["links"] > alone  # others lead across partitions
+    assert [p.manifest.counts.documents for p in made.partitions] == [17, 13, 20]
+    assert made.manifest.counts.links > alone  # others lead across partitions
     assert_same_content(made, whole)
     queries = FakeEncoder("fake").encode_queries(["word1 word2", "naïve 東京", "word7"])
     for k in (1, 10, 1000):
@@ -145,7 +145,7 @@ def test_partitions_that_do_not_belong_together_are_refused(build, tmp_path):
 
 def test_more_links_than_a_graph_can_number_are_refused(build, tmp_path, monkeypatch):
     whole = build("whole", linked_rows(30))
-    links = Index.open(whole).manifest["counts"]["links"]
+    links = Index.open(whole).manifest.counts.links
     monkeypatch.setattr("linkseek.indexer.links._MAX_LINKS", links - 1)
     with pytest.raises(InputError, match=f"more than {links - 1} links"):
         split_index(tmp_path / "made", whole, 2)
@@ -180,7 +180,7 @@ def test_it_replaces_an_index_but_no_file_of_the_user(build, tmp_path):
 def test_the_command_joins_and_splits(build, tmp_path, capsys):
     whole = build("whole", linked_rows(30))
     partitioning.main(["--index", str(tmp_path / "made"), "--split", "2", str(whole)])
-    counts = Index.open(whole).manifest["counts"]
+    counts = Index.open(whole).manifest.counts
     expected = f"30 documents, {counts['passages']} passages and {counts['links']} links"
     assert f"2 partitions with {expected}" in capsys.readouterr().out
     with pytest.raises(UsageError, match="--index or the indexes to join are missing"):

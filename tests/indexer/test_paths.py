@@ -24,7 +24,9 @@ from linkseek.indexer.base.paths import MAX_NAME, inside, is_inside, name_proble
 from linkseek.indexer.base.settings import toml_value
 from linkseek.indexer.building.workspace import check_place
 from linkseek.indexer.files.sources import FolderSource
-from linkseek.indexer.store.artifacts import dense_part, read_index_manifest, read_part, write_json
+from linkseek.indexer.store.artifacts import dense_part, write_json
+from linkseek.indexer.store.manifest_files import read_index_manifest, read_part
+from linkseek.indexer.store.manifests import PartManifest
 
 HOSTILE = [
     "", ".", "..", "...", " ", " .", ". ..", ".. ", ".\u200b.", "\u2024\u2024", "\u2025", "\uff0e\uff0e",
@@ -214,7 +216,7 @@ def test_names_in_the_manifests_of_a_strangers_index(name, tmp_path):
     folder = index_with(tmp_path / "i", "documents", name)
     (tmp_path / "i" / "x").write_text("secret")
     with pytest.raises(DamagedIndexError, match='"files" is missing or damaged'):
-        read_part(folder / "documents")
+        read_part(folder / "documents", PartManifest)
     with pytest.raises(DamagedIndexError, match='"parts" is missing or damaged'):
         read_index_manifest(index_with(folder, name, "a"))
     with pytest.raises(DamagedIndexError, match='"parts" is missing or damaged'):

@@ -7,14 +7,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from manifests_made import vectors_part
 
 from linkseek.indexer.base.errors import DamagedIndexError, UsageError
+from linkseek.indexer.base.frozen import frozen
 from linkseek.indexer.commands import recall as recall_command
 from linkseek.indexer.commands.recall import measure, settings
 from linkseek.indexer.index import Index
 from linkseek.indexer.search.exhaustive import exhaustive_search, recall
 from linkseek.indexer.search.faiss_index import FLAT, build_faiss, open_faiss
-from linkseek.indexer.store.artifacts import read_index_manifest, read_part, write_manifest
+from linkseek.indexer.store.manifest_files import read_index_manifest, read_part, write_manifest
+from linkseek.indexer.store.manifests import Recall, VectorsPart
 from tests.fake_encoder import FakeEncoder
 from tests.indexer.test_compact import QUERIES, ROWS, VECTORS, write_shards
 
@@ -27,13 +30,13 @@ HALVES = VECTORS.astype(np.float16)
 EXACT = np.argsort(-(QUERIES @ HALVES.astype("f").T), axis=1, kind="stable")
 
 
-def measured(folder: Path, factory: str) -> dict:
+def measured(folder: Path, factory: str) -> Recall:
     built = build_faiss(
         folder, write_shards(folder / "v", VECTORS), factory, VECTORS.shape[1], map(str, range(ROWS))
     )
     if factory == "compact":
         (folder / "v").rename(folder / "vectors")
-    index = open_faiss(folder, {**built, "factory": factory, "encoder": {}}, ROWS)
+    index = open_faiss(folder, vectors_part(factory, **built), ROWS)
     return measure(index, iter([HALVES[:1000], HALVES[1000:]]), QUERIES)
 
 
@@ -67,13 +70,13 @@ def test_the_cheapest_setting_that_reaches_99_percent_is_chosen(tmp_path):
     for factory in ("compact", "IVF16,SQfp16"):
         (tmp_path / factory).mkdir()
         result = measured(tmp_path / factory, factory)
-        rows = result["recall"]["tried"]
-        recalls = [row["recall"] for row in rows]
+        rows = result.tried
+        recalls = [row.recall for row in rows]
         assert recalls == sorted(recalls) and recalls[0] < 0.99 <= recalls[-1]
-        chosen = next(row for row in rows if row["recall"] >= 0.99)
-        assert (result["search"], result["recall"]["chosen"]) == (chosen["setting"], chosen)
-        assert (result["recall"]["depth"], result["recall"]["questions"]) == (100, len(QUERIES))
-        assert all(row["milliseconds"] > 0 for row in rows)
+        chosen = next(row for row in rows if row.recall >= 0.99)
+        assert result.chosen == chosen
+        assert (result.depth, result.questions) == (100, len(QUERIES))
+        assert all(row.milliseconds > 0 for row in rows)
 
 
 def test_the_best_is_chosen_where_none_reaches_it(tmp_path, capsys):
@@ -95,10 +98,12 @@ def test_the_command_writes_the_default_of_later_searches(build, index_path, tmp
     printed = json.loads(capsys.readouterr().out)
     dense = Index.open(index_path).dense()
     assert dense.parameters() == {"candidates": 1000} | printed["search"]
-    assert dense.manifest["recall"] == printed["recall"] and printed["recall"]["chosen"]["recall"] >= 0.99
+    assert (
+        dense.manifest.recall.to_json() == printed["recall"] and printed["recall"]["chosen"]["recall"] >= 0.99
+    )
     assert len(opened.dense("fake")) == len(dense)
     assert build(faiss="compact").reused  # and it stays
-    assert Index.open(index_path).dense().manifest["recall"] == printed["recall"]
+    assert Index.open(index_path).dense().manifest.recall.to_json() == printed["recall"]
     recall_command.main(["--index", str(index_path), "--queries", str(questions)])
     assert "The default from now on: " in capsys.readouterr().out
 
@@ -118,13 +123,13 @@ def test_an_index_that_is_replaced_while_it_is_measured_stays_as_it_is(
 
     def measure_meanwhile(*_):
         build()
-        return COMPACT_SETTINGS
+        return Recall.model_validate(frozen(COMPACT_SETTINGS["recall"]))
 
     monkeypatch.setattr(recall_command, "measure", measure_meanwhile)
     with pytest.raises(DamagedIndexError, match="a new index has replaced it"):
         recall_command.main(["--index", str(index_path), "--queries", str(questions)])
     dense = Index.open(index_path).dense()
-    assert dense.manifest["factory"] == FLAT and "search" not in dense.manifest
+    assert dense.manifest.factory == FLAT and dense.manifest.search == {}
     assert len(dense.search(np.ones((1, 32), np.float32), 3)[0]) == 1
 
 
@@ -132,21 +137,21 @@ def test_settings_of_another_type_are_ignored_with_a_sentence(build, index_path,
     """As earlier versions left them in an index that was replaced while it was measured."""
     build()
     folder = index_path / "dense" / "fake"
-    write_manifest(folder, read_part(folder) | COMPACT_SETTINGS)
+    write_manifest(folder, read_part(folder, VectorsPart).replace(**COMPACT_SETTINGS))
     dense = Index.open(index_path).dense()
     assert "candidates in its manifest is no setting of a Flat index" in capsys.readouterr().err
     assert dense.parameters() == {}
     assert len(dense.search(np.ones((1, 32), np.float32), 3)[0]) == 1
     recall_command.main(["--index", str(index_path), "--queries", str(questions)])
-    assert read_part(folder)["search"] == {}
+    assert read_part(folder, VectorsPart).search == {}
 
 
 def test_what_is_measured_is_written_to_the_vectors_that_were_measured(build, index_path, questions):
     """Of several encoders those of the default one, which need not be the first."""
     build(encoders=["fake", "other"])
-    write_manifest(index_path, read_index_manifest(index_path) | {"default_encoder": "other"})
+    write_manifest(index_path, read_index_manifest(index_path).replace(default_encoder="other"))
     recall_command.main(["--index", str(index_path), "--queries", str(questions)])
-    measured = ["recall" in read_part(index_path / "dense" / name) for name in ("fake", "other")]
+    measured = [part.recall is not None for part in Index.open(index_path).parts.dense.values()]
     assert measured == [False, True]
 
 

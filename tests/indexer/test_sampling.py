@@ -67,11 +67,11 @@ def test_a_plan_has_the_passages_and_the_disk_of_the_build(tmp_path, corpus, kin
     build_command.main([*map(str, argv), "--no-bm25", "--encoder", "fake"])
     capsys.readouterr()
     index = Index.open(index_path)
-    assert plan["passages"] == index.manifest["counts"]["passages"]
+    assert plan["passages"] == index.manifest.counts.passages
     parts = ["documents", "passages", "links", None, "dense/fake"]
     for stage, part in zip(plan["stages"], parts, strict=True):
         if part:
-            size = sum(file["bytes"] for file in index.parts[part]["files"].values())
+            size = index.parts[part].bytes
             assert stage["disk_bytes"] == pytest.approx(size, rel=0.25)
 
     again = planned(capsys, *argv)  # all of it is there

@@ -106,5 +106,5 @@ def test_vectors_whose_encoder_is_not_named_are_damaged(build, index_path, locat
     if location is ...:
         del manifest["encoder"]["name"]
     path.write_text(json.dumps(manifest))
-    with pytest.raises(DamagedIndexError, match="which encoder made the vectors"):
+    with pytest.raises(DamagedIndexError, match='"encoder" is missing or damaged'):
         Index.open(index_path).dense()

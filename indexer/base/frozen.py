@@ -1,0 +1,28 @@
+"""JSON values that cannot be changed, so that threads share them."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class FrozenDict(dict[K, V]):
+    """A dictionary that cannot be changed; `|` gives an ordinary one."""
+
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
+        raise TypeError("a frozen dictionary cannot be changed")
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (dict(self),)
+
+
+def frozen(value: Any) -> Any:
+    """A JSON value that cannot be changed: lists become tuples."""
+    if isinstance(value, dict):
+        return FrozenDict({key: frozen(item) for key, item in value.items()})
+    return tuple(map(frozen, value)) if isinstance(value, list | tuple) else value

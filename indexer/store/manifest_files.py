@@ -1,0 +1,166 @@
+"""Reading, writing and verifying the manifests of an index and of its parts (`indexer.store.manifests`).
+
+Manifests of earlier versions lack `manifest_sha256`, a hash of the manifest itself, and are read as they are;
+`linkseek upgrade` adds it.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import orjson
+from pydantic import ValidationError
+
+from linkseek.indexer.base.errors import DamagedIndexError, raise_of_machine
+from linkseek.indexer.base.frozen import frozen
+from linkseek.indexer.files.hashes import OnBytes, file_sha256
+from linkseek.indexer.store.artifacts import (
+    BUILD_AGAIN,
+    BUILDING,
+    DOCUMENTS,
+    LINKS,
+    MANIFEST,
+    PASSAGES,
+    read_json,
+    rebuild_hint,
+    value_sha256,
+    write_json,
+)
+from linkseek.indexer.store.manifests import (
+    FORMAT_VERSION,
+    FileEntry,
+    IndexManifest,
+    ManifestRecord,
+    PartManifest,
+    Parts,
+    part_kind,
+)
+
+P = TypeVar("P", bound=PartManifest)
+R = TypeVar("R", bound=ManifestRecord)
+
+OWN_HASH = "manifest_sha256"
+_SMALL = 1 << 20
+_UPGRADE = f"If an earlier Linkseek made it: linkseek upgrade --index DIR. {BUILD_AGAIN}"
+
+
+def write_manifest(folder: Path, record: ManifestRecord) -> None:
+    """Write the manifest of an index or of a part, with a hash of itself, atomically."""
+    values = record.to_json()
+    write_json(folder / MANIFEST, values | {OWN_HASH: value_sha256(values)})
+
+
+def inventory(folder: Path) -> dict[str, FileEntry]:
+    """Size and SHA-256 of every file of a part, by its path in the part."""
+    files = sorted(p for p in folder.rglob("*") if p.is_file() and p.name != BUILDING)
+    return {
+        str(path.relative_to(folder)): FileEntry(bytes=path.stat().st_size, sha256=file_sha256(path))
+        for path in files
+        if path != folder / MANIFEST
+    }
+
+
+def read_part(folder: Path, kind: type[P]) -> P:
+    """The manifest of a part, after checking version and sizes of its files (not their hashes).
+
+    Raises `DamagedIndexError` naming the key that is damaged, or the file that is missing or of another size.
+    """
+    manifest = as_record(kind, read_values(folder, rebuild_hint(folder)), folder)
+    for name, file in manifest.files.items():
+        try:
+            status = (folder / name).stat()
+        except (OSError, ValueError) as error:  # ValueError: no file can have this name
+            raise_of_machine(error)
+            raise DamagedIndexError(f"{folder / name}: missing", BUILD_AGAIN) from None
+        if status.st_size != file.bytes or not stat.S_ISREG(status.st_mode):
+            raise DamagedIndexError(
+                f"{folder / name}: {status.st_size:,} bytes, expected {file.bytes:,}", BUILD_AGAIN
+            )
+    return manifest
+
+
+def read_index_manifest(index: Path) -> IndexManifest:
+    """The manifest of an index. Raises `DamagedIndexError` naming the key that is missing or damaged."""
+    if not index.is_dir():
+        raise DamagedIndexError(f"{index}: no index here", f"Build one: linkseek build --index {index}")
+    return as_record(IndexManifest, read_values(index, BUILD_AGAIN), index)
+
+
+def read_parts(index: Path, manifest: IndexManifest) -> Parts:
+    """The manifests of the parts of an index, as `read_part` reads them."""
+    divided = bool(manifest.partitions)
+    return Parts({name: read_part(index / name, part_kind(name, divided=divided)) for name in manifest.parts})
+
+
+def read_values(folder: Path, hint: str) -> dict[str, Any]:
+    """The JSON object of a manifest, without its hash.
+
+    Raises `DamagedIndexError`, with this hint if it was altered.
+    """
+    manifest: dict[str, Any] = read_json(folder / MANIFEST)
+    _check_version(folder, manifest)
+    last = next(reversed(manifest))
+    rest = {key: value for key, value in manifest.items() if key != last}
+    try:
+        actual = value_sha256(rest)
+    except orjson.JSONEncodeError:  # nested more than 254 deep
+        raise DamagedIndexError(f"{folder / MANIFEST}: altered (nested too deeply)", hint) from None
+    # Of an altered manifest either the hash does not fit, or its name.
+    if (last == OWN_HASH) != (manifest[last] == actual):
+        raise DamagedIndexError(f"{folder / MANIFEST}: altered (its hash differs)", hint)
+    return rest if last == OWN_HASH else manifest
+
+
+def as_record(kind: type[R], values: Mapping[str, Any], folder: Path) -> R:
+    """The JSON object of a folder's manifest as a record.
+
+    Raises `DamagedIndexError` naming the first key that is missing or damaged.
+    """
+    try:
+        return kind.model_validate(frozen(values))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        problem = f'{folder / MANIFEST}: "{first["loc"][0]}" is missing or damaged'
+        raise DamagedIndexError(problem, _UPGRADE if first["type"] == "missing" else BUILD_AGAIN) from None
+
+
+def _check_version(folder: Path, manifest: Any) -> None:
+    """Raises `DamagedIndexError` for a manifest of another format version."""
+    version = manifest.get("format_version") if isinstance(manifest, dict) else None
+    if version != FORMAT_VERSION:
+        newer = isinstance(version, int) and version > FORMAT_VERSION
+        raise DamagedIndexError(
+            f"{folder}: index format {version}, expected {FORMAT_VERSION}",
+            "It was made by a newer Linkseek: update this one." if newer else BUILD_AGAIN,
+        )
+
+
+def verify_part(folder: Path, on_bytes: OnBytes | None = None) -> None:
+    """Compare the hash of every file. Raises `DamagedIndexError` naming the first that differs."""
+    for name, file in read_part(folder, PartManifest).files.items():
+        _verify(folder, name, file, on_bytes)
+
+
+def verify_small_files(folder: Path, manifest: PartManifest) -> None:
+    """Compare the hashes of the files up to 1 MB: of a large part a few milliseconds' work."""
+    for name, file in manifest.files.items():
+        if file.bytes <= _SMALL:
+            _verify(folder, name, file)
+
+
+def _verify(folder: Path, name: str, file: FileEntry, on_bytes: OnBytes | None = None) -> None:
+    if file_sha256(folder / name, on_bytes) != file.sha256:
+        raise DamagedIndexError(f"{folder / name}: altered (its hash differs)", rebuild_hint(folder))
+
+
+def is_index(folder: Path) -> bool:
+    """Whether a folder holds an index, even a damaged one."""
+    with suppress(DamagedIndexError, OSError):
+        return bool(read_index_manifest(folder))
+    with suppress(OSError):
+        return any((folder / part / MANIFEST).is_file() for part in (DOCUMENTS, PASSAGES, LINKS))
+    return False

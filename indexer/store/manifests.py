@@ -1,0 +1,326 @@
+"""The records of an index: one for the index, and one for each of its parts (a folder of files).
+
+Each is a manifest.json, written last: versions, the inputs that the part was made from (its fingerprint), its
+counts, and size and SHA-256 of every file. A record is immutable, with all that it holds, so threads share
+it. A key of the wrong type, and a missing one that has no default, is damage; keys that this version does not
+know are kept, and keys that were not set are not written, so what is read is written again as it was.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Self, cast
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from linkseek.indexer.base.frozen import FrozenDict, frozen
+from linkseek.indexer.base.paths import name_problem, path_problem
+from linkseek.indexer.store.artifacts import (
+    BM25,
+    DENSE,
+    DOCUMENTS,
+    LINKS,
+    PASSAGES,
+    partition_path,
+)
+
+FORMAT_VERSION = 1
+
+
+Json = Annotated[dict[str, Any], AfterValidator(frozen)]
+"""A JSON object of which the store knows nothing else, such as what an encoder says of itself."""
+
+Entries = dict[str, Any]
+"""The values of a record that is being made, by its keys; checked when the record is made of them."""
+
+Count = Annotated[int, Field(ge=0, lt=1 << 63)]
+Settings = Annotated[dict[str, Annotated[int, Field(gt=0, lt=1 << 63)]], AfterValidator(frozen)]
+"""Search parameters of FAISS by name."""
+
+
+class ManifestRecord(BaseModel):
+    """A part of a manifest. Values are those of JSON, of exactly the declared types."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", strict=True)
+
+    at_end: ClassVar[tuple[str, ...]] = ()
+    """The keys that are written last, in this order."""
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON object that it is read from."""
+        values = self.model_dump(mode="json", exclude_unset=True)
+        return values | {key: values.pop(key) for key in self.at_end if key in values}
+
+    def given(self) -> dict[str, Any]:
+        """The values that were set, by their keys; without defaults."""
+        return {name: getattr(self, name) for name in self.model_fields_set}
+
+    def replace(self, **values: Any) -> Self:
+        """The same record with some values replaced, which are checked."""
+        return type(self).model_validate(self.given() | frozen(values))
+
+
+class FileEntry(ManifestRecord):
+    """Size and hash of a file."""
+
+    bytes: Count
+    sha256: str
+
+
+def _are_inside(files: dict[str, FileEntry]) -> dict[str, FileEntry]:
+    if any(map(path_problem, files)):
+        raise ValueError("the path of a file leads out of its part")
+    return FrozenDict(files)
+
+
+Files = Annotated[dict[str, FileEntry], AfterValidator(_are_inside)]
+"""The files of a part by their paths in it."""
+
+
+class SkippedRecords(ManifestRecord):
+    """The records that a build skipped for one reason, and the places of the first of them."""
+
+    count: Count
+    examples: tuple[str, ...] = ()
+
+
+AllSkipped = Annotated[dict[str, SkippedRecords], AfterValidator(FrozenDict)]
+
+
+class UpdateRecord(ManifestRecord):
+    """One update. request: a hash of what was asked for. file, sha256: of the documents that were added."""
+
+    request: str
+    file: str | None = None
+    sha256: str | None = None
+    added: Count = 0
+    replaced: Count = 0
+    removed: Count = 0
+
+
+class PartManifest(ManifestRecord):
+    """A part: any folder of files with the inputs that they were made from."""
+
+    at_end: ClassVar[tuple[str, ...]] = ("files",)
+
+    format_version: int
+    fingerprint: Json
+    files: Files
+
+    @property
+    def bytes(self) -> int:
+        """The size of all files."""
+        return sum(file.bytes for file in self.files.values())
+
+
+class AllDocuments(PartManifest):
+    """The ids of the documents of all partitions of an index."""
+
+    documents: Count
+    redirects: Count
+    skipped: AllSkipped
+
+
+class DocumentsPart(PartManifest):
+    """Documents and redirects. source_sha256: of the corpus."""
+
+    documents: Count
+    redirects: Count
+    records: Count
+    content_sha256: str
+    source_sha256: str | None = None
+    skipped: AllSkipped
+    update: UpdateRecord | None = None
+
+
+class PassagesPart(PartManifest):
+    """Passages. words: the most of a passage; 0: each is a whole document."""
+
+    passages: Count
+    words: Count
+    content_sha256: str
+
+
+class LinkCounts(ManifestRecord):
+    """Links and redirects by what became of them."""
+
+    resolved_redirects: Count
+    dangling_redirects: Count
+    links: Count
+    between_documents: Count
+    dangling: Count
+    cut: Count
+
+
+class LinksPart(PartManifest):
+    """The link graph."""
+
+    counts: LinkCounts
+
+
+class LucenePart(PartManifest):
+    """A Lucene index."""
+
+    passages: Count
+
+
+class Tried(ManifestRecord):
+    """A setting of searches with its recall, and the milliseconds of a question."""
+
+    setting: Settings
+    recall: float
+    milliseconds: float = 0.0
+
+
+class Recall(ManifestRecord):
+    """What `linkseek recall` measured, of the exact best `depth`."""
+
+    depth: Count
+    questions: Count
+    chosen: Tried
+    tried: tuple[Tried, ...] = ()
+
+
+def _names_its_model(encoder: dict[str, Any]) -> dict[str, Any]:
+    if not all(isinstance(encoder.get(name), str) for name in ("name", "sha256", "location")):
+        raise ValueError("name, sha256 and location of an encoder are texts")
+    return encoder
+
+
+class VectorsPart(PartManifest):
+    """An encoder's vectors in a FAISS index.
+
+    encoder: its identity, and its location when it encoded. code, codes_at: of a compact index, the type of
+    its codes and where in the file they begin. search: the search parameters that `linkseek recall` chose.
+    """
+
+    at_end = ("files", "recall", "search")
+
+    encoder: Annotated[Json, AfterValidator(_names_its_model)]
+    execution: Json = FrozenDict()
+    factory: str
+    vectors_sha256: str = ""
+    rows: Count
+    dimension: Count
+    metric: str
+    code: str = ""
+    codes_at: Count = 0
+    recall: Recall | None = None
+    search: Settings = FrozenDict()
+
+
+class ShardsPart(PartManifest):
+    """The shards of an encoder's vectors, in a workspace or next to a FAISS index that loses precision."""
+
+    shards: Count
+    vectors_sha256: str
+
+
+class Counts(ManifestRecord):
+    """What an index holds."""
+
+    documents: Count
+    redirects: Count
+    passages: Count
+    resolved_redirects: Count
+    dangling_redirects: Count
+    links: Count
+    between_documents: Count
+    dangling: Count
+    cut: Count
+
+
+class CorpusRecord(ManifestRecord):
+    """The corpus of an index, or those of its partitions."""
+
+    file: str = ""
+    format: str = ""
+    bytes: Count = 0
+    sha256: str | None = None
+
+
+class TextRecord(ManifestRecord):
+    """How documents were cut and read; the options of `linkseek build` explain them."""
+
+    title: bool = True
+    passage_words: Count | None = None
+    min_words: Count = 0
+    min_title: Count = 0
+
+
+def _are_parts(names: tuple[str, ...]) -> tuple[str, ...]:
+    if any(name_problem(name.removeprefix(f"{DENSE}/")) for name in names):
+        raise ValueError("a part is a name, or dense/ and a name")
+    return names
+
+
+PartNames = Annotated[tuple[str, ...], AfterValidator(_are_parts)]
+
+
+def _are_partitions(names: tuple[str, ...]) -> tuple[str, ...]:
+    if names != tuple(map(partition_path, range(len(names)))):
+        raise ValueError("partitions are numbered from 0")
+    return names
+
+
+PartitionNames = Annotated[tuple[str, ...], AfterValidator(_are_partitions)]
+
+
+class IndexManifest(ManifestRecord):
+    """An index: how it was made, and what it holds.
+
+    deleted_rows: none so far. default_encoder: the name under dense/ of the vectors that searches use.
+    """
+
+    format_version: int
+    parts: PartNames
+    created: str = ""
+    command: str = ""
+    versions: Annotated[dict[str, str], AfterValidator(frozen)] = FrozenDict()
+    counts: Counts
+    skipped: AllSkipped = FrozenDict()
+    deleted_rows: tuple[Count, ...] = ()
+    corpus: CorpusRecord = CorpusRecord()
+    text: TextRecord = TextRecord()
+    default_encoder: str | None = None
+    updates: tuple[UpdateRecord, ...] = ()
+    partitions: PartitionNames = ()
+
+    @property
+    def encoders(self) -> tuple[str, ...]:
+        """The names of the encoders with vectors of their own here."""
+        return tuple(name.removeprefix(f"{DENSE}/") for name in self.parts if name.startswith(f"{DENSE}/"))
+
+
+_KINDS: dict[str, type[PartManifest]] = {
+    DOCUMENTS: DocumentsPart,
+    PASSAGES: PassagesPart,
+    LINKS: LinksPart,
+    BM25: LucenePart,
+}
+
+
+class Parts(FrozenDict[str, PartManifest]):
+    """The records of the parts of an index, by name."""
+
+    @property
+    def documents(self) -> DocumentsPart:
+        """The documents."""
+        return cast(DocumentsPart, self[DOCUMENTS])
+
+    @property
+    def passages(self) -> PassagesPart:
+        """The passages."""
+        return cast(PassagesPart, self[PASSAGES])
+
+    @property
+    def dense(self) -> dict[str, VectorsPart]:
+        """The vectors, by the names of their encoders."""
+        vectors = {name: part for name, part in self.items() if isinstance(part, VectorsPart)}
+        return {name.removeprefix(f"{DENSE}/"): part for name, part in vectors.items()}
+
+
+def part_kind(name: str, *, divided: bool = False) -> type[PartManifest]:
+    """The record of a part by its name. divided: in an index of partitions."""
+    if divided and name == DOCUMENTS:
+        return AllDocuments
+    return VectorsPart if name.startswith(f"{DENSE}/") else _KINDS.get(name, PartManifest)
