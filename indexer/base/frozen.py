@@ -21,8 +21,13 @@ class FrozenDict(dict[K, V]):
         return type(self), (dict(self),)
 
 
-def frozen(value: Any) -> Any:
-    """A JSON value that cannot be changed: lists become tuples."""
+def frozen(value: Any, levels: int = 100) -> Any:
+    """A JSON value that cannot be changed: lists become tuples.
+
+    Raises `RecursionError` for one of more levels, whatever Python and libraries could take.
+    """
+    if not levels:
+        raise RecursionError("nested too deeply")
     if isinstance(value, dict):
-        return FrozenDict({key: frozen(item) for key, item in value.items()})
-    return tuple(map(frozen, value)) if isinstance(value, list | tuple) else value
+        return FrozenDict({key: frozen(item, levels - 1) for key, item in value.items()})
+    return tuple(frozen(item, levels - 1) for item in value) if isinstance(value, list | tuple) else value

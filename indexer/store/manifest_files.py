@@ -108,7 +108,7 @@ def read_values(folder: Path, hint: str) -> dict[str, Any]:
     try:
         actual = value_sha256(rest)
     except orjson.JSONEncodeError:  # nested more than 254 deep
-        raise DamagedIndexError(f"{folder / MANIFEST}: altered (nested too deeply)", hint) from None
+        raise DamagedIndexError(f"{folder / MANIFEST}: nested too deeply", hint) from None
     # Of an altered manifest either the hash does not fit, or its name.
     if (last == OWN_HASH) != (manifest[last] == actual):
         raise DamagedIndexError(f"{folder / MANIFEST}: altered (its hash differs)", hint)
@@ -122,6 +122,8 @@ def as_record(kind: type[R], values: Mapping[str, Any], folder: Path) -> R:
     """
     try:
         return kind.model_validate(frozen(values))
+    except RecursionError:
+        raise DamagedIndexError(f"{folder / MANIFEST}: nested too deeply", BUILD_AGAIN) from None
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
         problem = f'{folder / MANIFEST}: "{first["loc"][0]}" is missing or damaged'

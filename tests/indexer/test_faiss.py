@@ -291,13 +291,14 @@ from pathlib import Path
 import numpy as np
 from linkseek.indexer.base.errors import DamagedIndexError
 from linkseek.indexer.search.faiss_index import open_faiss
-from manifests_made import vectors_part
+from linkseek.indexer.store.manifests import VectorsPart
+manifest = VectorsPart(**{vectors_part(factory, dimension=DIMENSION).to_json()!r})
 path = Path({str(tmp_path)!r}, "index")
 content = path.read_bytes()
 for size in [0, 1, 4, 10, 50, 100, 200, len(content) // 2, len(content) - 4096, len(content) - 1]:
     path.write_bytes(content[:size])
     try:
-        index = open_faiss(path.parent, vectors_part({factory!r}, dimension={DIMENSION}), {ROWS})
+        index = open_faiss(path.parent, manifest, {ROWS})
         index.search(np.ones((1, {DIMENSION}), np.float32), {ROWS})
         print("opened")
     except DamagedIndexError as error:

@@ -81,7 +81,7 @@ def test_the_cheapest_setting_that_reaches_99_percent_is_chosen(tmp_path):
 
 def test_the_best_is_chosen_where_none_reaches_it(tmp_path, capsys):
     result = measured(tmp_path, "PQ4x4")
-    assert result["recall"]["chosen"]["recall"] < 0.99 and result["search"] == {}
+    assert result.chosen.recall < 0.99 and result.chosen.setting == {}
     recall_command._print(result)
     assert "No setting reaches 0.99" in capsys.readouterr().out
 
