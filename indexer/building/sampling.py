@@ -139,9 +139,10 @@ class _Sampling:
     def read(self, reader: Reader, words: int, min_words: int) -> None:
         """Documents, passages and links."""
         documents = self._finished(DocumentsPart, DOCUMENTS, documents_inputs(self._plan, reader))
-        passages = documents and self._finished(
-            PassagesPart, PASSAGES, passages_inputs(documents[1], words, min_words)
-        )
+        passages: tuple[Path, PassagesPart] | None = None
+        if documents:
+            inputs = passages_inputs(documents[1], words, min_words)
+            passages = self._finished(PassagesPart, PASSAGES, inputs)
         self._known: PassagesPart | None = None
         if documents and passages:
             self._known, self.rows = passages[1], passages[1].passages
