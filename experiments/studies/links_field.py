@@ -113,9 +113,8 @@ def _scores(lucene: LuceneIndex, texts: list[str], articles: NDArray[np.integer]
 
 
 def _best_is_1(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    scaled: NDArray[np.float64] = scores / np.maximum(
-        scores.max(axis=1, keepdims=True, initial=0.0), np.finfo(float).tiny
-    )
+    best = scores.max(axis=1, keepdims=True, initial=0.0)  # [Q, 1]
+    scaled: NDArray[np.float64] = scores / np.maximum(best, np.finfo(float).tiny)
     return scaled
 
 
