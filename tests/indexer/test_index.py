@@ -72,10 +72,8 @@ def test_vectors_are_put_on_a_device_once_for_all_threads(index, monkeypatch):
         assert index.dense("fake", "cuda") is index.dense("fake", "cuda")
         both.wait(60)
         assert len({id(vectors.result(60)) for vectors in on_gpu}) == 1
-    assert sorted(asked, key=lambda each: each[1]) == [
-        (index.dense("fake"), "auto"),
-        (index.dense("fake"), "cuda"),
-    ]
+    vectors = index.dense("fake")
+    assert sorted(asked, key=lambda each: each[1]) == [(vectors, "auto"), (vectors, "cuda")]
 
 
 def test_what_an_index_lacks_is_named_with_the_command_that_adds_it(build, index_path, index):

@@ -202,9 +202,7 @@ def test_what_an_actor_cannot_answer_is_left_out_as_a_whole(sample, cluster, que
     divided = split_index(tmp_path / "damaged", sample, 3)
     (divided.folders[1] / "dense" / "fake" / "index").unlink()
     encoder: Any = FakeEncoder("fake")
-    with searched_on_ray(
-        divided, cluster, partial=True
-    ) as index:  # actors of the first partition, and of two
+    with searched_on_ray(divided, cluster, partial=True) as index:  # of one partition, of two
         rows = Dense(index, encoder)(queries, 100).rows
         assert index.searches.missing == ["00001", "00002"]
         assert rows.max() < len(index.partitions[0].passages) and (rows >= 0).any()
