@@ -16,7 +16,6 @@ import orjson
 from pydantic import ValidationError
 
 from linkseek.indexer.base.errors import DamagedIndexError, raise_of_machine
-from linkseek.indexer.base.frozen import frozen
 from linkseek.indexer.files.hashes import OnBytes, file_sha256
 from linkseek.indexer.store.artifacts import (
     BUILD_AGAIN,
@@ -121,7 +120,7 @@ def as_record(kind: type[R], values: Mapping[str, Any], folder: Path) -> R:
     Raises `DamagedIndexError` naming the first key that is missing or damaged.
     """
     try:
-        return kind.model_validate(frozen(values))
+        return kind.model_validate(values)
     except RecursionError:
         raise DamagedIndexError(f"{folder / MANIFEST}: nested too deeply", BUILD_AGAIN) from None
     except ValidationError as error:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, ClassVar, Self, cast
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from linkseek.indexer.base.frozen import FrozenDict, frozen
 from linkseek.indexer.base.paths import name_problem, path_problem
@@ -45,6 +45,11 @@ class ManifestRecord(BaseModel):
     at_end: ClassVar[tuple[str, ...]] = ()
     """The keys that are written last, in this order."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _is_frozen(cls, values: Any) -> Any:
+        return frozen(values)
+
     def to_json(self) -> dict[str, Any]:
         """The JSON object that it is read from."""
         values = self.model_dump(mode="json", exclude_unset=True)
@@ -56,7 +61,7 @@ class ManifestRecord(BaseModel):
 
     def replace(self, **values: Any) -> Self:
         """The same record with some values replaced, which are checked."""
-        return type(self).model_validate(self.given() | frozen(values))
+        return type(self).model_validate(self.given() | values)
 
 
 class FileEntry(ManifestRecord):

@@ -82,7 +82,7 @@ def test_a_slice_of_wikipedia_keeps_its_redirects_apart(tmp_path, shared_data):
     )
     assert done.returncode == 0, done.stderr
     manifest = Index.open(tmp_path / "index").manifest
-    counts = manifest["counts"]
+    counts = manifest.counts
     assert (counts.documents, counts.redirects) == (106, 99)
     assert counts.resolved_redirects + counts.dangling_redirects == 99
-    assert manifest["skipped"]["other namespace"]["count"] == 1  # the hundredth redirect
+    assert manifest.skipped["other namespace"].count == 1  # the hundredth redirect

@@ -386,8 +386,8 @@ def test_an_index_of_pages(folder: Path, tmp_path: Path) -> None:
     assert (counts.documents, counts.redirects, counts.links, counts.dangling) == (2, 2, 4, 1)
     size = sum(len(page) for page in pages.values())
     corpus = built.manifest.corpus
-    assert (corpus["file"], corpus["format"], corpus["bytes"]) == ("corpus", "html", size)
-    assert len(corpus["sha256"]) == 64
+    assert (corpus.file, corpus.format, corpus.bytes) == ("corpus", "html", size)
+    assert len(corpus.sha256) == 64
     index = Index.open(tmp_path / "index")
     assert [document.id for document in index.documents] == ["a.html", "index.html"]
     assert index.links.target.tolist() == [1, 0, 0, 0]

@@ -181,7 +181,7 @@ def test_the_command_joins_and_splits(build, tmp_path, capsys):
     whole = build("whole", linked_rows(30))
     partitioning.main(["--index", str(tmp_path / "made"), "--split", "2", str(whole)])
     counts = Index.open(whole).manifest.counts
-    expected = f"30 documents, {counts['passages']} passages and {counts['links']} links"
+    expected = f"30 documents, {counts.passages} passages and {counts.links} links"
     assert f"2 partitions with {expected}" in capsys.readouterr().out
     with pytest.raises(UsageError, match="--index or the indexes to join are missing"):
         partitioning.main(["--index", str(tmp_path / "made")])
