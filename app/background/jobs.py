@@ -4,6 +4,7 @@
     FOLDER/ID/state.json      its state, written by its watcher
     FOLDER/ID/progress.json   the progress of its stages, written by the command (`indexer.base.progress`)
     FOLDER/ID/log             the output of the command
+    FOLDER/ID/starting        held while the watcher starts
     FOLDER/ID/lock            held by the watcher as long as it lives
     FOLDER/ID/cancel          present once somebody has cancelled the job
     FOLDER/slot-N             held by the watcher of a running command: others wait
@@ -16,7 +17,6 @@ belong to another process by then.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shutil
@@ -33,6 +33,7 @@ from typing import Any, Literal
 import orjson
 
 from linkseek.indexer.base.errors import BusyError, MachineError, UsageError
+from linkseek.indexer.base.locks import holding, is_held
 from linkseek.indexer.base.paths import check_name
 from linkseek.indexer.store.artifacts import write_json
 
@@ -46,7 +47,7 @@ MAX_ENDED = 20
 """Ended jobs that are kept; older ones are removed when the next job starts."""
 
 JOB, STATE, PROGRESS, LOG = "job.json", "state.json", "progress.json", "log"
-LOCK, CANCEL = "lock", "cancel"
+LOCK, STARTING, CANCEL = "lock", "starting", "cancel"
 UPLOAD, FILES = "upload", "files"
 """Where a job keeps files that were uploaded for it, in UPLOAD/FILES; removed when it has ended."""
 
@@ -54,6 +55,8 @@ _LIVE: tuple[State, ...] = ("waiting", "running")
 _STATES: tuple[State, ...] = (*_LIVE, "done", "failed", "cancelled")
 _DAY = 86_400.0  # seconds
 _MAX_LOG = 200_000  # bytes that are read from the end of a log
+NEW_GROUP: int = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
+"""Windows: Ctrl-C in the console of the server ends no process of such a group."""
 _WATCHER = Path(__file__).with_name("watcher.py")
 _ID = re.compile(r"\d{8}-\d{6}(-\d{1,3})?", re.ASCII)
 
@@ -139,7 +142,7 @@ class Jobs:
 
     def as_sent(self, text: str) -> str:
         """A message in which uploaded files have the names that their sender knows."""
-        return re.sub(rf"{re.escape(str(self.folder))}/[^/]+/{UPLOAD}/{FILES}/?", "", text)
+        return re.sub(rf"{re.escape(str(self.folder))}[/\\][^/\\]+[/\\]{UPLOAD}[/\\]{FILES}[/\\]?", "", text)
 
     def list(self, kind: str | None = None) -> list[Job]:
         """The jobs of a kind, or all, the newest first."""
@@ -181,7 +184,7 @@ class Jobs:
         if draft is None:
             with self.draft() as draft:
                 return self.start(order, draft)
-        with _locked(self.folder / LOCK):  # one start at a time, in all processes
+        with holding(self.folder / LOCK):  # one start at a time, in all processes
             for job in self.list():
                 if job.live and job.order.key == order.key:
                     if order.same or [*job.order.command] == [*order.command]:
@@ -213,17 +216,19 @@ class Jobs:
         return read_log(self.folder / self.find(id_).id)
 
     def _launch(self, order: Order, draft: Path) -> None:
-        with _locked(draft / LOCK) as lock:
+        with holding(draft / STARTING):
             write_json(draft / JOB, asdict(order) | {"command": list(order.command)})
-            # The lock lives on in the watcher, which has the same open file.
-            subprocess.Popen(
+            watcher = subprocess.Popen(
                 [sys.executable, str(_WATCHER), str(draft)],
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
-                pass_fds=(lock,),
+                creationflags=NEW_GROUP,
             )
+            assert watcher.stdout is not None
+            with watcher.stdout:
+                watcher.stdout.read(1)  # it writes a byte once it holds its lock
 
     def _remove_old(self) -> None:
         old = [self.folder / job.id for job in self.list() if not job.live][MAX_ENDED:]
@@ -242,7 +247,8 @@ class Jobs:
         if not _ID.fullmatch(id_):
             return None
         folder = self.folder / id_
-        alive = is_held(folder / LOCK)  # before the state, which a watcher writes before it ends
+        # Before the state, which a watcher writes before it ends; in the order in which they are taken.
+        alive = is_held(folder / STARTING) or is_held(folder / LOCK)
         try:
             fields = orjson.loads((folder / JOB).read_bytes())
             kind, key, title, subject = (str(fields[n]) for n in ("kind", "key", "title", "subject"))
@@ -282,17 +288,6 @@ def new_folder(parent: Path, name: str) -> Path:
     raise MachineError("too many jobs are started at once", "Try again in a moment.")
 
 
-@contextmanager
-def _locked(path: Path) -> Iterator[int]:
-    """The descriptor of a file, which is created if necessary, while its lock is held."""
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield handle
-    finally:
-        os.close(handle)
-
-
 def read_stages(folder: Path) -> tuple[Stage, ...]:
     """The stages of a job, the first one first; empty where no progress can be read."""
     try:
@@ -326,19 +321,3 @@ def error_in(log: str, exit_code: int) -> tuple[str, str]:
             "The memory of this machine may be used up. Start it again; a build resumes where it was.",
         )
     return f"the command failed (exit code {exit_code})", "Internal error; the log says more."
-
-
-def is_held(path: Path) -> bool:
-    """Whether a process holds the lock of a file."""
-    try:
-        handle = os.open(path, os.O_RDONLY)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    else:
-        return False
-    finally:
-        os.close(handle)

@@ -1,26 +1,36 @@
 """python app/background/watcher.py FOLDER: run the command of one job and record its state.
 
-Only `Jobs.start` starts it. It inherits the open FOLDER/lock and holds it as long as it lives. Its command
-runs in a process group of its own, so that all of it can be ended, and the system ends it if the watcher is
-killed.
+Only `Jobs.start` starts it, and waits until it holds FOLDER/lock, which it does as long as it lives. Its
+command runs in a process group of its own, so that all of it can be ended; on Linux the system ends it if the
+watcher is killed.
 """
 
 from __future__ import annotations
 
-import ctypes
-import fcntl
 import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+from linkseek.indexer.base.locks import is_held, open_lock, take_lock
+
+if __name__ == "__main__":  # first of all: the server waits
+    _own_lock = open_lock(Path(sys.argv[1], "lock"), 0o600)
+    take_lock(_own_lock, wait=True)
+    with suppress(OSError):  # the server has ended
+        os.write(1, b"\n")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+import ctypes
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import orjson
+import psutil
 
 from linkseek.app.background import jobs
 from linkseek.indexer.base.progress import NOTES
@@ -57,12 +67,10 @@ def _turn(folder: Path) -> int | None:
     while not (folder / jobs.CANCEL).exists():
         if not _waits_before(folder):
             for number in range(jobs.MAX_RUNNING):
-                handle = os.open(folder.parent / f"slot-{number}", os.O_RDWR | os.O_CREAT, 0o600)
-                try:
-                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                handle = open_lock(folder.parent / f"slot-{number}", 0o600)
+                if take_lock(handle):
                     return handle
-                except BlockingIOError:
-                    os.close(handle)
+                os.close(handle)
         time.sleep(_INTERVAL)
     return None
 
@@ -70,7 +78,7 @@ def _turn(folder: Path) -> int | None:
 def _waits_before(folder: Path) -> bool:
     """Whether an older job waits for its turn."""
     for other in folder.parent.iterdir():
-        is_older = other.name < folder.name and jobs.is_held(other / jobs.LOCK)
+        is_older = other.name < folder.name and is_held(other / jobs.LOCK)
         if is_older and not (other / jobs.CANCEL).exists():
             with suppress(OSError, ValueError, KeyError):
                 if orjson.loads((other / jobs.STATE).read_bytes())["state"] == "waiting":
@@ -91,7 +99,8 @@ def _run(command: Sequence[str], folder: Path) -> dict[str, Any]:
                 stderr=subprocess.STDOUT,
                 env=environment,
                 process_group=0,
-                preexec_fn=_end_with_watcher,
+                creationflags=jobs.NEW_GROUP,
+                preexec_fn=_end_with_watcher if sys.platform == "linux" else None,
             )
         except OSError as error:
             return {"state": "failed", "message": str(error), "hint": "Install Linkseek again."}
@@ -109,12 +118,24 @@ def _run(command: Sequence[str], folder: Path) -> dict[str, Any]:
 
 def _end(child: subprocess.Popen[bytes]) -> None:
     """End the command and whatever it has started."""
+    if os.name != "posix":
+        end_tree(child.pid)
+        return
     for how in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):
             os.killpg(child.pid, how)
         with suppress(subprocess.TimeoutExpired):
             child.wait(_PATIENCE)
             return
+
+
+def end_tree(pid: int) -> None:
+    """End a process and those that it has started, where there are no process groups to signal."""
+    with suppress(psutil.NoSuchProcess):
+        command = psutil.Process(pid)
+        for process in (*command.children(recursive=True), command):
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
 
 
 def _end_with_watcher() -> None:

@@ -15,10 +15,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import psutil
 from pydantic import JsonValue, field_validator
 
 from linkseek.app.evaluation.records import Record, Sparse
 from linkseek.indexer.base.bundled import PACKAGE
+from linkseek.indexer.base.devices import usable_cores
 from linkseek.indexer.base.versions import installed_versions
 from linkseek.indexer.files.hashes import file_sha256
 from linkseek.indexer.index import Index
@@ -171,15 +173,10 @@ def revision(folder: Path) -> Revision | None:
 
 def machine() -> Machine:
     """Processor, cores that this process may use, memory, system and GPUs."""
-    try:
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):  # not on every system
-        memory = 0
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return Machine(
         processor=_processor(),
-        cores=cores,
-        memory_gb=round(memory / 1e9) if memory > 0 else None,
+        cores=usable_cores(),
+        memory_gb=round(psutil.virtual_memory().total / 1e9),
         system=f"{platform.system()} {platform.machine()}",
         gpus=_gpus() or None,
     )
@@ -217,12 +214,12 @@ def _output(*command: str) -> str | None:
 
 
 def _home() -> str:
-    """The user's home with a slash at its end; empty if unknown."""
+    """The user's home with a separator at its end; empty if unknown."""
     try:
         home = str(Path.home())
     except RuntimeError:
         return ""
-    return "" if home in ("/", ".") else f"{home.rstrip('/')}/"
+    return "" if home in (Path(home).anchor, ".") else f"{home.rstrip(os.sep)}{os.sep}"
 
 
 def _path(path: Path | str) -> str:

@@ -1,4 +1,4 @@
-"""The memory, GPUs and precisions of this machine, without importing a torch that is built for CPUs."""
+"""The memory, cores, GPUs and precisions of this machine, without importing a torch that is built for CPUs."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
+
+import psutil
 
 from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.base.limits import address_space
@@ -20,19 +22,24 @@ _CGROUP, _CGROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 
 def memory_bytes() -> int:
     """The memory of this machine, or of this process or container where it has a limit."""
-    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    limits = [psutil.virtual_memory().total]
     if (space := address_space()) is not None:
         limits.append(space)
     for file in _memory_limits():
         with suppress(OSError, ValueError):  # ValueError: "max"
-            limits.append(int(file.read_text()))
+            limits.append(int(file.read_text("ascii")))
     return min(limits)
+
+
+def usable_cores() -> int:
+    """The cores that this process may use; all cores where the system does not say."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _memory_limits() -> Iterator[Path]:
     """The files with the limits of the control groups, of either version, that this process is in."""
     with suppress(OSError):
-        for line in _CGROUP.read_text().splitlines():
+        for line in _CGROUP.read_text("utf-8", "replace").splitlines():
             _, controllers, group = line.split(":", 2)
             if controllers in ("", "memory"):
                 top = _CGROUPS / controllers

@@ -1,18 +1,16 @@
-"""Observes a process and its children from outside: processor time and memory, sampled from /proc (Linux)."""
+"""Observes a process and its children from outside: processor time and memory, sampled by psutil."""
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
+import psutil
 
 _SECONDS = 0.2
-_TICK = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +20,7 @@ class Sample:
     cpu, children: of the process and its children, and of the latter alone, with those that have ended.
     main, together: memory of the process, and with its children's, without the pages of mapped files,
     which the system takes back when it needs them. mapped: of the process, with those pages.
+    Only Linux counts mapped pages apart, and children that have ended.
     """
 
     moment: float
@@ -37,7 +36,7 @@ class Watch:
 
     def __init__(self, pid: int, interval: float = _SECONDS) -> None:
         """interval: seconds between two samples."""
-        self._pid = pid
+        self._process = psutil.Process(pid)
         self._interval = interval
         self._lock = threading.Lock()
         self._over = threading.Event()
@@ -54,9 +53,9 @@ class Watch:
         self._thread.join()
 
     def take(self) -> Sample:
-        """Take a sample now. Raises `ProcessLookupError` or `FileNotFoundError` if the process has ended."""
+        """Take a sample now. Raises `psutil.NoSuchProcess` if the process has ended."""
         with self._lock:
-            self.samples.append(_sample(self._pid))
+            self.samples.append(_sample(self._process))
             return self.samples[-1]
 
     def cpu(self, start: float, end: float) -> float:
@@ -78,42 +77,30 @@ class Watch:
         return max(values, default=0.0)
 
     def _run(self) -> None:
-        with suppress(FileNotFoundError, ProcessLookupError):  # the process has ended
+        with suppress(psutil.NoSuchProcess):  # the process has ended
             while not self._over.wait(self._interval):
                 self.take()
 
 
-def _sample(pid: int) -> Sample:
-    own, children = _cpu(pid)
-    main, mapped = _memory(pid)
+def _sample(process: psutil.Process) -> Sample:
+    own, children = _cpu(process)
+    main, mapped = _memory(process)
     together = main
-    for child in _children(pid):
-        try:
-            children += _cpu(child)[0]
-            together += _memory(child)[0]
-        except (FileNotFoundError, ProcessLookupError):  # it has just ended: counted as reaped next time
-            continue
+    for child in process.children():
+        with suppress(psutil.NoSuchProcess):  # it has just ended: counted as reaped next time
+            cpu, memory = _cpu(child)[0], _memory(child)[0]
+            children += cpu
+            together += memory
     return Sample(time.perf_counter(), own + children, children, main, together, mapped)
 
 
-def _children(pid: int) -> list[int]:
-    children: list[int] = []
-    for thread in Path(f"/proc/{pid}/task").iterdir():
-        with suppress(FileNotFoundError, ProcessLookupError):  # the thread has just ended
-            children += map(int, (thread / "children").read_text().split())
-    return children
-
-
-def _cpu(pid: int) -> tuple[float, float]:
+def _cpu(process: psutil.Process) -> tuple[float, float]:
     """Processor seconds of a process, and of its children that have ended."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    user, system, children_user, children_system = map(int, fields[11:15])
-    return (user + system) / _TICK, (children_user + children_system) / _TICK
+    times = process.cpu_times()
+    return times.user + times.system, times.children_user + times.children_system
 
 
-def _memory(pid: int) -> tuple[float, float]:
+def _memory(process: psutil.Process) -> tuple[float, float]:
     """(memory of its own, all that is resident), in MB."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    kilobytes = {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines)
-                 if name in ("RssAnon", "VmRSS")}  # fmt: skip
-    return kilobytes.get("RssAnon", 0) / 1024, kilobytes.get("VmRSS", 0) / 1024
+    memory = process.memory_info()
+    return (memory.rss - getattr(memory, "shared", 0)) / (1 << 20), memory.rss / (1 << 20)

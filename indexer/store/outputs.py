@@ -9,7 +9,6 @@ refused before its work. Names next to an output contain "linkseek", so they are
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sys
 import threading
@@ -21,6 +20,7 @@ from typing import Any, BinaryIO
 import orjson
 
 from linkseek.indexer.base.errors import BusyError, DamagedIndexError, UsageError
+from linkseek.indexer.base.locks import open_lock, remove_lock, take_lock
 from linkseek.indexer.store.artifacts import atomic_file, beside, is_half_written, read_json, write_json
 
 RECORD = ".linkseek.json"
@@ -43,40 +43,47 @@ def locked(output: Path) -> Iterator[None]:
         yield
     finally:
         del _held[lock]
-        lock.unlink(missing_ok=True)
-        os.close(handle)
+        remove_lock(lock, handle)
 
 
-def _hold(lock: Path, output: Path) -> int:
+def _hold(lock: Path, output: Path, *, wait: bool = False) -> int:
     """Create and lock a file. The lock ends with the process, however that ends."""
     while True:
-        handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+        handle = open_lock(lock, 0o644)
         try:
-            holder = os.pread(handle, 1000, 0)
+            holder = _holder(handle)
             if holder and not holder.startswith(_MARK):
                 raise UsageError(f"{lock}: not a lock of Linkseek", "Move this file away.")
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not take_lock(handle, wait=wait):
+                who = holder.removeprefix(_MARK).decode(errors="replace") or "just started"
+                raise BusyError(
+                    f"{output}: another process is writing it ({who})",
+                    "Wait for it to end, or choose another output.",
+                )
             # Removed between open and lock? Then the file that we hold is not the one at this path.
             if os.fstat(handle).st_ino == lock.stat().st_ino:
                 with suppress(OSError):  # a full disk: the lock holds without words
                     os.ftruncate(handle, 0)
                     command = " ".join([Path(sys.argv[0]).name, *sys.argv[1:2]])[:100]
                     ours = f"process {os.getpid()}, {command}".encode(errors="backslashreplace")
-                    os.pwrite(handle, _MARK + ours, 0)
+                    os.lseek(handle, 0, os.SEEK_SET)
+                    os.write(handle, _MARK + ours)
                 return handle
-        except BlockingIOError:
-            os.close(handle)
-            who = holder.removeprefix(_MARK).decode(errors="replace") or "just started"
-            raise BusyError(
-                f"{output}: another process is writing it ({who})",
-                "Wait for it to end, or choose another output.",
-            ) from None
         except FileNotFoundError:
             pass
         except BaseException:
             os.close(handle)
             raise
         os.close(handle)
+
+
+def _holder(handle: int) -> bytes:
+    """The words in a lock. On Windows nobody else may read the first byte of a locked file."""
+    try:
+        return os.read(handle, 1000)
+    except PermissionError:
+        os.lseek(handle, 1, os.SEEK_SET)
+        return _MARK[:1] + os.read(handle, 1000)
 
 
 def check_replaceable(*paths: Path) -> None:
@@ -161,14 +168,12 @@ def _read_record(folder: Path) -> dict[str, list[int]]:
 @contextmanager
 def _record(folder: Path) -> Iterator[dict[str, list[int]]]:
     """The record of a folder, to be changed by one process at a time."""
-    handle = os.open(folder, os.O_RDONLY)
+    path = folder / RECORD
+    lock = beside(path, "lock")
+    handle = _hold(lock, path, wait=True)
     try:
-        with suppress(OSError):  # some network drives cannot lock folders
-            fcntl.flock(handle, fcntl.LOCK_EX)
         record = _read_record(folder)
         yield record
-        write_json(
-            folder / RECORD, {name: stamp for name, stamp in record.items() if (folder / name).exists()}
-        )
+        write_json(path, {name: stamp for name, stamp in record.items() if (folder / name).exists()})
     finally:
-        os.close(handle)
+        remove_lock(lock, handle)

@@ -22,6 +22,7 @@ from linkseek.app.background.jobs import (
     is_held,
     read_stages,
 )
+from linkseek.app.background.watcher import end_tree
 from linkseek.indexer.base.errors import BusyError, MachineError, UsageError
 
 
@@ -137,6 +138,25 @@ def alive(pid):
         return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except FileNotFoundError:
         return False
+
+
+def test_without_process_groups_a_command_is_ended_with_all_that_it_started():
+    started = f"subprocess.Popen([sys.executable, '-c', {SLEEP!r}])"
+    code = f"import subprocess, sys; print({started}.pid, flush=True); {SLEEP}"
+    command = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    child = int(command.stdout.readline())
+    end_tree(command.pid)
+    assert command.wait(10) != 0
+    until(lambda: not alive(child))
+    end_tree(command.pid)  # it has ended
+
+
+def test_a_job_is_live_from_its_start(jobs):
+    """Its watcher holds the lock before `start` returns."""
+    job = jobs.start(order(SLEEP))
+    assert (
+        job.live and is_held(jobs.folder / job.id / "lock") and not is_held(jobs.folder / job.id / "starting")
+    )
 
 
 def test_a_command_that_does_not_want_to_end(jobs, monkeypatch):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from linkseek.indexer.base import locks
 from linkseek.indexer.base.errors import BusyError, UsageError
 from linkseek.indexer.store.outputs import (
     check_replaceable,
@@ -98,6 +99,34 @@ def test_a_lock_that_a_killed_process_left_is_taken_and_a_file_of_the_user_is_no
     with pytest.raises(UsageError, match="not a lock of Linkseek"), locked(tmp_path / "a"):
         raise AssertionError
     assert lock.read_text() == "mine"
+
+
+def test_where_a_locked_file_cannot_be_read_or_removed_the_writer_is_named_all_the_same(
+    tmp_path, monkeypatch
+):
+    """As on Windows: the first byte of a locked file is its holder's, and an open file cannot be removed."""
+    monkeypatch.setattr(locks, "_POSIX", False)
+    read = os.read
+
+    def refuse_the_first_byte(handle, size):
+        if os.lseek(handle, 0, os.SEEK_CUR) == 0 and os.fstat(handle).st_size:
+            raise PermissionError
+        return read(handle, size)
+
+    monkeypatch.setattr(os, "read", refuse_the_first_byte)
+    with locked(tmp_path / "a"):
+        busy = rf"a: another process is writing it \(process {os.getpid()}, "
+        with pytest.raises(BusyError, match=busy), locked(tmp_path / "a"):
+            raise AssertionError
+    assert not names(tmp_path)
+
+
+def test_writers_of_one_folder_at_the_same_time_are_all_recorded(tmp_path):
+    paths = [tmp_path / f"{number}.txt" for number in range(40)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda path: write_output(path, b"ours"), paths))
+    check_replaceable(*paths)
+    assert names(tmp_path) == sorted([".linkseek.json", *(path.name for path in paths)])
 
 
 def test_what_we_wrote_is_removed_and_files_of_the_user_stay(tmp_path):
