@@ -243,7 +243,7 @@ def _run(plan: Plan, name: str, label: str, pipeline: Pipeline, k: int, on_quest
     if plan.output is not None:
         written = run_path(plan.output, name)
         write_run(written, ranking, plan.index.passages.ids, tag=name)
-        path = str(written.relative_to(plan.output))
+        path = written.relative_to(plan.output).as_posix()
     if name in plan.recorded:
         return _Run(ranking, "passages", path)
     latency = None

@@ -79,7 +79,7 @@ def save_baseline(model: Baseline, facts: ModelFacts, folder: Path) -> None:
     folder.mkdir(parents=True)
     weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
     save_file(weights, folder / _WEIGHTS, metadata={"format": "pt"})
-    (folder / _TOKENIZER).write_text(facts.tokenizer, "utf-8")
+    (folder / _TOKENIZER).write_text(facts.tokenizer, "utf-8", newline="\n")
     own = {"max_tokens": facts.max_tokens, "title": facts.title, "options": model.options}
     write_json(folder / _CONFIG, {KIND: model.kind} | own)
 

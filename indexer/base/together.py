@@ -141,17 +141,29 @@ class ProcessPool(ProcessPoolExecutor):
 
     def submit(self, *call: Any, **options: Any) -> Future[Any]:
         """As in the base. It starts the processes, which inherit the signals blocked in this thread."""
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
+        with _blocked_ctrl_c():
             return super().submit(*call, **options)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.shutdown(cancel_futures=kind is not None)
 
 
+@contextmanager
+def _blocked_ctrl_c() -> Iterator[None]:
+    """Block Ctrl-C in this thread and in processes that it starts. On Windows `_begin` does it there."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _begin(begin: Callable[..., object] | None, arguments: Sequence[object]) -> None:
+    if not hasattr(signal, "pthread_sigmask"):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     # Without its parent a process would wait for work for ever: each holds both ends of the pipe.
     threading.Thread(target=_end_with_parent, daemon=True).start()
     if begin is not None:

@@ -180,7 +180,7 @@ class Workspace:
         """Reuse the other Lucene and dense parts of the index in use whose fingerprint fits."""
         reused = []
         for folder in [self.index / BM25, *sorted((self.index / DENSE).glob("*"))]:
-            name = str(folder.relative_to(self.index))
+            name = folder.relative_to(self.index).as_posix()
             kind = LucenePart if name == BM25 else VectorsPart
             manifest = None if name in but else self.in_use(kind, name)
             if manifest and fits(manifest.fingerprint):
@@ -348,7 +348,7 @@ def _rename_exchange(a: Path, b: Path) -> bool:
     """Linux's renameat2 with RENAME_EXCHANGE (2); False where system or file system lacks it."""
     try:
         renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
-    except AttributeError:
+    except (AttributeError, TypeError):  # TypeError: Windows
         return False
     at_fdcwd = -100
     if renameat2(at_fdcwd, os.fsencode(a), at_fdcwd, os.fsencode(b), 2) == 0:

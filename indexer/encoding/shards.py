@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import io
 import itertools
-import mmap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 
 from linkseek.indexer.base.errors import DamagedIndexError, InputError, raise_of_machine
 from linkseek.indexer.base.limits import allow_open_files
+from linkseek.indexer.base.mapped import read_at_random
 from linkseek.indexer.files.hashes import file_sha256
 from linkseek.indexer.store.artifacts import (
     link_or_copy,
@@ -97,8 +97,7 @@ class ShardRows:
     def _array(self, number: int) -> NDArray[np.float16]:
         if number not in self._arrays:
             array = self._opened(number)
-            mapping: Any = array.base
-            mapping.madvise(mmap.MADV_RANDOM)
+            read_at_random(array.base)
             self._arrays[number] = array
         return self._arrays[number]
 

@@ -55,7 +55,7 @@ def list_folder(folder: Path) -> list[Entry]:
                 if reason:
                     entries.append(Entry(name, ignored=reason))
                 else:
-                    links.append((name, os.path.relpath(real, root)))
+                    links.append((name, os.path.relpath(real, root).replace(os.sep, "/")))
             elif child.is_dir():
                 waiting.append(name + "/")
             else:

@@ -57,7 +57,7 @@ def inventory(folder: Path) -> dict[str, FileEntry]:
     """Size and SHA-256 of every file of a part, by its path in the part."""
     files = sorted(p for p in folder.rglob("*") if p.is_file() and p.name != BUILDING)
     return {
-        str(path.relative_to(folder)): FileEntry(bytes=path.stat().st_size, sha256=file_sha256(path))
+        path.relative_to(folder).as_posix(): FileEntry(bytes=path.stat().st_size, sha256=file_sha256(path))
         for path in files
         if path != folder / MANIFEST
     }

@@ -22,6 +22,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from linkseek.indexer.base.errors import DamagedIndexError, raise_of_machine
+from linkseek.indexer.base.mapped import read_at_random, read_soon
 from linkseek.indexer.store.artifacts import link_or_copy, rebuild_hint
 
 Row = dict[str, Any]
@@ -275,10 +276,10 @@ class _MappedFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file = os.open(path, os.O_RDONLY)
+        self._file = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
         weakref.finalize(self, os.close, self._file)
         self._map = mmap.mmap(self._file, 0, access=mmap.ACCESS_READ)
-        self._map.madvise(mmap.MADV_RANDOM)
+        read_at_random(self._map)
         self.buffer = pa.py_buffer(self._map)
 
     def reader(self, column: pa.Array) -> Callable[[int], Any] | None:
@@ -314,7 +315,12 @@ class _MappedFile:
         return int.from_bytes(self._read(numbers + 4 * place, 4), "little", signed=True)
 
     def _read(self, start: int, size: int) -> bytes:
-        data = os.pread(self._file, size, start) if start >= 0 else b""
+        if start < 0:
+            data = b""
+        elif hasattr(os, "pread"):
+            data = os.pread(self._file, size, start)
+        else:  # Windows, which lets nobody cut off a mapped file
+            data = self._map[start : start + size]
         if len(data) < size:
             raise _altered(self._path, f"{size} bytes at {start} are not in the file")
         return data
@@ -324,8 +330,7 @@ class _MappedFile:
         for buffer in column.buffers():
             start = buffer.address - self.buffer.address if buffer is not None else -1
             if 0 <= start < self.buffer.size:  # empty ones are elsewhere, and those of altered files may be
-                first = start - start % mmap.PAGESIZE
-                self._map.madvise(mmap.MADV_WILLNEED, first, start + buffer.size - first)
+                read_soon(self._map, start, start + buffer.size)
         return column
 
 

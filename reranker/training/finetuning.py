@@ -179,7 +179,7 @@ def _cross_validate(config: FinetuneConfig, run: Run, table: GroupTable, sha256:
         _rank(config, finished, fold_of, count)
     lines = "".join(f"{fold}\t{' '.join(query.split())}\n" for query, fold in fold_of.items())
     write_atomically(finished / "folds.tsv", lines.encode())
-    (finished / SETTINGS).write_text(settings_text(config), "utf-8")
+    (finished / SETTINGS).write_text(settings_text(config), "utf-8", newline="\n")
     finished.rename(run.folder)
 
 

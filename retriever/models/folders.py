@@ -126,7 +126,7 @@ def earlier_sha256(folder: Path, tower: str = "") -> str:
     def files(folder: Path) -> Iterator[str]:
         for path in model_files(folder):
             if path.suffix == ".safetensors" or path.name in _ONCE_DECISIVE:
-                yield str(path.relative_to(folder))
+                yield path.relative_to(folder).as_posix()
 
     return _sha256(folder, tower, files)
 

@@ -148,8 +148,13 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "linkseek"
 
 
+def is_local(name: str) -> bool:
+    """Whether a name is written as a path of this machine rather than as one of the Hub."""
+    return name.startswith((".", "/", "~")) or Path(name).is_absolute()
+
+
 def _is_path(name: str) -> bool:
-    return name.startswith((".", "/", "~")) or name.count("/") > 1
+    return is_local(name) or name.count("/") > 1
 
 
 def check_is_here(name: str, role: str) -> None:

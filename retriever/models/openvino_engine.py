@@ -12,7 +12,6 @@ either.
 from __future__ import annotations
 
 import json
-import os
 import queue
 import shutil
 import tempfile
@@ -26,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from linkseek.indexer.base.devices import usable_cores
 from linkseek.indexer.base.once import Once
 from linkseek.indexer.files.hashes import file_sha256
 from linkseek.indexer.files.sharing import share
@@ -74,7 +74,7 @@ class OpenVinoForward:
         if precision == "auto":
             precision = "bfloat16" if cpu_multiplies_bfloat16() else "float32"
         if precision == "bfloat16" and _has_gated_layers(converted):
-            cores = min(threads, len(os.sched_getaffinity(0)))
+            cores = min(threads, usable_cores())
             streams = min(streams, max(cores // 2, 1))
             if cores < 2:
                 precision = "float32"

@@ -44,7 +44,7 @@ def save_model(
             if card is not None and card.is_file():
                 shutil.copyfile(card, temporary / "README.md")
             elif text:
-                (temporary / "README.md").write_text(text, "utf-8")
+                (temporary / "README.md").write_text(text, "utf-8", newline="\n")
             share(temporary)
             temporary.rename(output)
         finally:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from linkseek.indexer.base.settings import Settings, settings_text
+from linkseek.retriever.models.locations import is_local
 from linkseek.retriever.training.config import TrainConfig
 
 T = TypeVar("T", bound=Settings)
@@ -90,7 +91,7 @@ Settings, with which `linkseek {word}` makes it again:
 
 def public_name(base: str) -> str:
     """A model's name, or the last part of its path: folders of one machine mean nothing elsewhere."""
-    return base.rstrip("/").rpartition("/")[2] if base.startswith((".", "/", "~")) else base
+    return Path(base).name or base if is_local(base) else base
 
 
 def without_folders(settings: T) -> T:

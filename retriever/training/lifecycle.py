@@ -82,8 +82,8 @@ class Run:
         with quiet():
             save(finished)
         if card is not None:
-            (finished / "README.md").write_text(card, "utf-8")
-        (finished / SETTINGS).write_text(settings_text(settings), "utf-8")
+            (finished / "README.md").write_text(card, "utf-8", newline="\n")
+        (finished / SETTINGS).write_text(settings_text(settings), "utf-8", newline="\n")
         shutil.copyfile(self.work / LOG, finished / LOG)
         share(finished)
         finished.rename(self.folder)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import wraps
 from itertools import islice
 from math import ceil, inf
+from multiprocessing import get_all_start_methods
 from pathlib import Path
 from typing import Any
 
@@ -188,7 +189,7 @@ def _inputs(
 
 def _workers(device: torch.device) -> int:
     """How many processes make the inputs ahead of the model; 0: this one, between its steps."""
-    return 0 if device.type == "cpu" else _WORKERS
+    return 0 if device.type == "cpu" or "fork" not in get_all_start_methods() else _WORKERS
 
 
 def _without_threads(worker: int) -> None:
@@ -258,6 +259,8 @@ def keep_freed_memory() -> None:
     By default glibc returns every large block to the system, which clears it anew for each tensor of each
     step: on two cores, two fifths of the time of a step of MiniLM. Memory in use stays at its highest.
     """
+    if os.name != "posix":
+        return
     libc = ctypes.CDLL(None)
     if hasattr(libc, "mallopt") and hasattr(libc, "gnu_get_libc_version"):
         libc.mallopt(_MMAP_MAX, 0)
