@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import os
 import re
 import signal
 import socket
@@ -17,6 +18,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 from linkseek.indexer.base.errors import LinkseekError, MachineError
+from linkseek.indexer.base.extras import install_hint
 from linkseek.indexer.base.log import log_line
 from linkseek.indexer.base.together import ProcessPool
 
@@ -49,7 +51,7 @@ def connected(address: str | None) -> Iterator[Any]:
         import ray
     except ImportError as error:
         problem = f"--ray: Ray is not installed ({error})"
-        raise MachineError(problem, "Install it: pip install 'linkseek[ray]'") from None
+        raise MachineError(problem, install_hint("ray")) from None
     with TemporaryDirectory(prefix="linkseek-") as folder:
         own: dict[str, Any] = {}
         if address == LOCAL:  # with niceness 15, Ray's default, a search would wait for other work
@@ -183,14 +185,20 @@ def _check_answers(address: str) -> None:
         socket.create_connection((match[1], int(match[2])), timeout=10).close()
 
 
-_FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
+_FAULTS = ("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL")
 
 
 @contextmanager
 def _own_handlers_of_faults() -> Iterator[None]:
-    """Keep the handlers of faults: Java uses faults of memory, which Ray would take for crashes."""
+    """Keep the handlers of faults: Java uses faults of memory, which Ray would take for crashes.
+
+    Does nothing on Windows, where faults are no signals.
+    """
+    if os.name != "posix":
+        yield
+        return
     library = ctypes.CDLL(None)
-    before = [(fault, ctypes.create_string_buffer(_SIGACTION_BYTES)) for fault in _FAULTS]
+    before = [(getattr(signal, name), ctypes.create_string_buffer(_SIGACTION_BYTES)) for name in _FAULTS]
     for fault, action in before:
         library.sigaction(fault, None, action)
     try:

@@ -184,7 +184,9 @@ def _as_ours(error: BaseException) -> LinkseekError | None:
         message = text if number or text.startswith("[") else f"a file could not be read or written ({text})"
         return MachineError(message, _OS_HINTS.get(number, _OS_HINT))
     if isinstance(error, ImportError):
-        return MachineError(f"a library cannot be loaded ({text})", "Install Linkseek again.")
+        from linkseek.indexer.base.extras import install_hint
+
+        return MachineError(f"a library cannot be loaded ({text})", install_hint(error.name or ""))
     if name == "BrokenProcessPool":
         return MachineError(f"a process of this command died ({text})", "Use fewer --processes.")
     if "home directory" in text:
@@ -241,7 +243,7 @@ def _report(program: str, error: BaseException) -> str:
     text = "\n".join(lines) + "".join(traceback.format_exception(error))
     try:
         handle, path = tempfile.mkstemp(prefix="linkseek-report-", suffix=".txt")
-        with os.fdopen(handle, "w", errors="backslashreplace") as file:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(text)
     except OSError:  # nowhere to write
         return f"Please report it with what follows.\n{text}"

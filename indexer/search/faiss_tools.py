@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.indexer.base.errors import MachineError, UsageError
+from linkseek.indexer.base.extras import install_hint
 from linkseek.indexer.encoding.shards import Shard
 
 Hits = tuple[NDArray[np.int64], NDArray[np.float32]]
@@ -28,7 +29,7 @@ def import_faiss() -> Any:
     except ImportError as error:
         raise MachineError(
             f"FAISS cannot be loaded ({error})",
-            "Install one of the two extras: pip install -e '.[cpu]' or pip install -e '.[gpu]'.",
+            f"{install_hint('faiss')}\nFor an NVIDIA GPU the extra gpu (faiss-gpu) in its place; never both.",
         ) from None
     return faiss
 

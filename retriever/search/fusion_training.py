@@ -15,13 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.indexer.base.errors import InputError, MachineError
+from linkseek.indexer.base.extras import install_hint
 from linkseek.retriever.search.boosted_trees import Tree
 
 CUTOFFS = (1, 5, 20)
 """Depths of the accuracies that are reported."""
 
 _ROUNDS = range(20, 161, 20)
-_INSTALL = "pip install lightgbm; it needs the system's libgomp, such as the package libgomp1 of Debian."
+_LIBGOMP = "It needs the system's libgomp, such as the package libgomp1 of Debian."
 _PARAMETERS = {
     "objective": "lambdarank",
     "num_leaves": 15,
@@ -109,7 +110,9 @@ def _boost(examples: Examples, rounds: int, seed: int) -> Any:
     try:
         import lightgbm
     except (ImportError, OSError) as error:  # a missing libgomp is the latter
-        raise MachineError(f"LightGBM cannot be imported ({error})", _INSTALL) from None
+        raise MachineError(
+            f"LightGBM cannot be imported ({error})", f"{install_hint('lightgbm')}\n{_LIBGOMP}"
+        ) from None
     data = lightgbm.Dataset(examples.values, examples.relevant.astype(np.int32), group=examples.sizes)
     return lightgbm.train(_PARAMETERS | {"seed": seed}, data, rounds)
 

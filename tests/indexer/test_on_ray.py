@@ -174,7 +174,7 @@ def test_without_ray_its_extra_is_named(encode, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(MachineError) as error:
         encode("cluster", "local")
-    assert "pip install 'linkseek[ray]'" in error.value.hint
+    assert "pip install -e '.[ray]'" in error.value.hint
 
 
 def test_an_address_without_a_cluster_is_named(encode):

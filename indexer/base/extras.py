@@ -1,0 +1,49 @@
+"""Packages that only some commands need, in groups that pyproject.toml calls extras."""
+
+from __future__ import annotations
+
+import re
+from importlib import metadata
+from pathlib import Path
+
+EXTRA_OF = {
+    "ir_measures": "evaluate",
+    "ir_datasets": "evaluate",
+    "pooch": "evaluate",
+    "scipy": "evaluate",
+    "altair": "evaluate",
+    "vl_convert": "evaluate",
+    "jinja2": "evaluate",
+    "streamlit": "app",
+    "accelerate": "train",
+    "lightgbm": "train",
+    "ray": "ray",
+    "fsspec": "ray",
+    "faiss": "cpu",
+}
+"""The name to import -> its extra. FAISS is in one of two: `cpu`, `gpu`."""
+
+_CHECKOUT = Path(__file__).resolve().parents[2] / "pyproject.toml"  # links of `linkseek/` followed
+
+
+def install_hint(module: str) -> str:
+    """How to install a package that cannot be imported.
+
+    In a checkout by its extra; elsewhere by the names of the packages, since Linkseek is in no index of
+    packages that a command could name.
+    """
+    extra = EXTRA_OF.get(module.partition(".")[0])
+    if extra is None:
+        return "Install Linkseek again."
+    if _CHECKOUT.is_file():
+        return f"In {_CHECKOUT.parent}: pip install -e '.[{extra}]'"
+    try:
+        required = metadata.requires("linkseek") or []
+    except metadata.PackageNotFoundError:
+        required = []
+    packages = [
+        f"'{requirement.strip()}'"
+        for requirement, _, marker in (line.partition(";") for line in required)
+        if re.fullmatch(rf"extra == ['\"]{extra}['\"]", marker.strip())
+    ]
+    return f"pip install {' '.join(packages)}" if packages else "Install Linkseek again."
