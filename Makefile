@@ -2,7 +2,7 @@
 
 PYTHON ?= python3
 VENV   := .venv
-BIN    := $(VENV)/bin
+BIN    := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 # faiss-cpu and faiss-gpu write the same folder: exactly one of the two is installed.
 EXTRA  := $(shell command -v nvidia-smi >/dev/null 2>&1 && echo gpu || echo cpu)
 PIP    := $(BIN)/python -m pip --disable-pip-version-check --no-input
@@ -16,7 +16,7 @@ FUZZ := tests/indexer/test_fuzz.py tests/indexer/test_paths.py tests/indexer/tes
 export PYTHONWARNINGS ?= ignore
 export TOKENIZERS_PARALLELISM ?= true
 
-.PHONY: help demo app check test fuzz lint docs bench clean
+.PHONY: help demo app check test wheel notebooks fuzz lint docs bench clean
 
 help:
 	@echo "make demo    install, build an index of the bundled sample, measure four pipelines on it"
@@ -24,6 +24,8 @@ help:
 	@echo "make check   before every commit: style, types, import rules and the fast tests, in 90 seconds"
 	@echo "             (a minute more the first time, until mypy has its cache)"
 	@echo "make test    what continuous integration runs: the same with all tests, in 25 minutes"
+	@echo "make wheel   the wheel in dist/, and its tests"
+	@echo "make notebooks  run docs/notebooks"
 	@echo "make lint    only style, types and import rules"
 	@echo "make fuzz    damaged and odd input for readers, settings, indexes, models and addresses"
 	@echo "make docs    the tables of settings in docs/, from the code"
@@ -37,7 +39,7 @@ $(VENV)/created:
 	@touch $@
 
 $(VENV)/installed: $(VENV)/created pyproject.toml
-	$(PIP) install -e '.[$(EXTRA)]'
+	$(PIP) install -e '.[$(EXTRA),app,train]'
 	@touch $@
 
 $(VENV)/installed-test: $(VENV)/installed
@@ -62,6 +64,14 @@ check: lint
 
 test: lint
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
+
+wheel: $(VENV)/installed-test
+	rm -rf dist
+	$(BIN)/python -m hatchling build
+	$(BIN)/python -m pytest tests/end_to_end/test_wheel.py tests/end_to_end/test_portable.py
+
+notebooks: $(VENV)/installed-test
+	$(BIN)/python -m pytest tests/end_to_end/test_notebooks.py
 
 fuzz: $(VENV)/installed-test
 	FUZZ_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest --numprocesses $(WORKERS) --timeout 3600 $(FUZZ)
