@@ -1,4 +1,4 @@
-"""The memory, cores, GPUs and precisions of this machine, without importing a torch that is built for CPUs."""
+"""Memory, cores, GPUs and precisions of this machine, without importing a torch that is built for CPUs."""
 
 from __future__ import annotations
 
