@@ -16,7 +16,7 @@ FUZZ := tests/indexer/test_fuzz.py tests/indexer/test_paths.py tests/indexer/tes
 export PYTHONWARNINGS ?= ignore
 export TOKENIZERS_PARALLELISM ?= true
 
-.PHONY: help demo app check test wheel notebooks fuzz lint docs bench clean
+.PHONY: help demo app check test wheel notebooks fuzz lint docs site bench clean
 
 help:
 	@echo "make demo    install, build an index of the bundled sample, measure four pipelines on it"
@@ -28,7 +28,8 @@ help:
 	@echo "make notebooks  run docs/notebooks"
 	@echo "make lint    only style, types and import rules"
 	@echo "make fuzz    damaged and odd input for readers, settings, indexes, models and addresses"
-	@echo "make docs    the tables of settings in docs/, from the code"
+	@echo "make docs    the tables and pictures in docs/, from the code"
+	@echo "make site    the documentation as a site, in build/site"
 	@echo "make bench   the benchmarks; results are added to benchmarks/results/"
 	@echo "make clean   remove the sample's index and results (not $(VENV))"
 
@@ -78,6 +79,10 @@ fuzz: $(VENV)/installed-test
 
 docs: $(VENV)/installed
 	$(BIN)/python docs/tables.py
+	$(BIN)/python docs/figures.py
+
+site: $(VENV)/installed-test
+	$(BIN)/mkdocs build --strict
 
 bench: $(VENV)/installed-test
 	$(BIN)/python -m benchmarks

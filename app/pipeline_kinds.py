@@ -1,8 +1,8 @@
 """The kinds of pipelines: one class each, with everything that Linkseek does with it and says about it.
 
 An instance is a table of `pipelines.toml`: its fields are the keys of the table, and their docstrings become
-docs/pipelines.md. Its methods say what it needs and how it is opened. To add a kind, write a class here, add
-it to KINDS, and test it; the search itself is a module below `retriever` or `reranker`.
+docs/reference/pipelines.md. Its methods say what it needs and how it is opened. To add a kind, write a class
+here, add it to KINDS, and test it; the search itself is a module below `retriever` or `reranker`.
 """
 
 from __future__ import annotations
@@ -183,8 +183,8 @@ class DenseEntry(Entry):
     searcher: Literal["dense"]
     """the kind of the table"""
     encoder: str | None = None
-    """which vectors: a folder's name under `dense/` in the index; by default those of the encoder that the
-    last build named first"""
+    """which vectors: a folder's name under `dense/` in the index; by default the first encoder that
+    the last build named"""
     query_encoder: str | None = None
     """a model of two towers for the questions, if its tower of passages made the vectors (`model.train =
     "query"`); by default the encoder of the vectors"""
@@ -345,7 +345,7 @@ class LearnedEntry(FusionEntry):
 
 
 class RerankEntry(Entry):
-    """The best results of another pipeline in a new order, that of a model or of several together."""
+    """Re-ranks the best results of another pipeline with one model or an ensemble."""
 
     chosen_by = ("rerank", "MODEL")
     in_group = "Re-ranked"

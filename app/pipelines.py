@@ -41,7 +41,7 @@ _THREADS = ThreadPoolExecutor(1_000, "opening")
 """For all indexes; more than are ever needed, so that a pipeline without a model waits for no model."""
 
 RECOMMENDED = "hybrid-weighted"
-"""The best of the standard ones without a re-ranker (docs/results.md)."""
+"""The best of the standard ones without a re-ranker (docs/results/results.md)."""
 RECOMMENDED_STATIC = "hybrid-static"
 """The same for the vectors of `STATIC_ENCODER`, which want another weight."""
 
@@ -64,7 +64,8 @@ def _entry(source: Path, name: str, table: Any) -> Entry:
     for kind in KINDS:
         key, value = kind.chosen_by
         if table.get(key) == value or (value.isupper() and key in table):
-            entry = validate(kind, table, file=source, table=name, hint="docs/pipelines.md has examples.")
+            hint = "docs/reference/pipelines.md has examples."
+            entry = validate(kind, table, file=source, table=name, hint=hint)
             return entry.located(source.parent)
     kinds = ", ".join(f'{key} = "{value}"' for key, value in (kind.chosen_by for kind in KINDS))
     raise UsageError(f"{source}: [{name}] has no known searcher or fusion", f"One of: {kinds}.")

@@ -1,4 +1,4 @@
-"""python -m benchmarks.report: write benchmarks/README.md from the recorded results.
+"""python -m benchmarks.report: write docs/results/benchmarks.md from the recorded results.
 
 The last record of a benchmark with the same settings counts.
 """
@@ -14,7 +14,7 @@ import orjson
 from benchmarks.harness import RESULTS, cells, machine_text
 from benchmarks.suite import ON_CPU, ON_GPU, description
 
-README = Path(__file__).with_name("README.md")
+PAGE = Path(__file__).parents[1] / "docs" / "results" / "benchmarks.md"
 
 _HEAD = """# Benchmarks
 
@@ -26,7 +26,7 @@ arithmetic allows, measured in the same run, and "of it" is ours over the limit.
 
 
 def report() -> str:
-    """The text of benchmarks/README.md."""
+    """The text of docs/results/benchmarks.md."""
     parts = [_HEAD]
     for name in (*ON_CPU, *ON_GPU):
         path = RESULTS / f"{name}.jsonl"
@@ -77,4 +77,4 @@ def _shown(value: Any) -> str:
 
 
 if __name__ == "__main__":
-    README.write_text(report(), "utf-8")
+    PAGE.write_text(report(), "utf-8")

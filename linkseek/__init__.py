@@ -108,7 +108,7 @@ def open(folder: str | Path, pipelines_file: str | Path | None = None) -> Index:
 
     Args:
         folder: The folder of the index.
-        pipelines_file: A TOML file with pipelines of your own (docs/pipelines.md).
+        pipelines_file: A TOML file with pipelines of your own (docs/reference/pipelines.md).
 
     Raises:
         DamagedIndexError: There is no index, or a part of it is missing or does not fit.
@@ -136,7 +136,8 @@ def train(
         stage: "pretrain" for mined pairs, "finetune" for labelled ones; decides the defaults.
         model: Further settings of the table `model`.
         data: Further settings of the table `data`.
-        **tables: Other tables of settings (docs/training.md): `training={"epochs": 1}`, `loss={...}`, ...
+        **tables: Other tables of settings (docs/reference/training.md):
+            `training={"epochs": 1}`, `loss={...}`, ...
 
     Returns:
         The folder of the model, which `build` takes as an encoder.
@@ -215,7 +216,8 @@ class Index:
         Args:
             hits: Of a search in this index.
             model: A re-ranker by name or path, or several as an ensemble.
-            **settings: Those of a pipeline with `rerank` (docs/pipelines.md): `depth=50`, `weight=0.5`, ...
+            **settings: Those of a pipeline with `rerank` (docs/reference/pipelines.md):
+                `depth=50`, `weight=0.5`, ...
 
         Raises:
             InputError: There is no such model.
@@ -279,7 +281,7 @@ class Index:
 
         Args:
             output: A file in .jsonl or .jsonl.zst.
-            objective: One of pairs (docs/mining.md) or of contrasts (docs/contrasts.md); for `ict` and `wlp`,
+            objective: One of pairs or of contrasts (docs/reference/objectives.md); for `ict` and `wlp`,
                 which are both, the option `contrasts` asks for contrasts.
             **options: Those of `linkseek mine` or `linkseek mine-contrasts`, with underscores:
                 `pairs=1000`, `negatives="random"`, `contrasts=1000`, `seed=2`, ...

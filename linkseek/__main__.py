@@ -93,7 +93,7 @@ def command_map() -> str:
 
 
 def commands_markdown() -> str:
-    """The map of commands for docs/commands.md."""
+    """The map of commands for docs/reference/commands.md."""
     rows = ["| | command | purpose |", "|---|---|---|"]
     for group, commands in COMMANDS.items():
         for number, (word, command) in enumerate(commands.items()):

@@ -39,14 +39,14 @@ _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(["sentence_transformers", "peft", "faiss", "pyarrow.compute", "pydantic"])
 
 
-def run_forked(command: Sequence[str], limit: float = 500) -> Done:
-    """Run `python COMMAND` in the repository, in a process that has already imported the large libraries.
+def run_forked(command: Sequence[str], limit: float = 500, cwd: Path = ROOT) -> Done:
+    """Run `python COMMAND` in a process that has already imported the large libraries.
 
     Their import takes longer than most of what the tests run.
     """
     with tempfile.TemporaryDirectory() as folder:
         files = Path(folder, "stdout"), Path(folder, "stderr")
-        process = _FORKS.Process(target=_run_here, args=(list(command), *files))
+        process = _FORKS.Process(target=_run_here, args=(list(command), cwd, *files))
         process.start()
         process.join(limit)
         if process.exitcode is None:
@@ -57,10 +57,10 @@ def run_forked(command: Sequence[str], limit: float = 500) -> Done:
         return subprocess.CompletedProcess(command, process.exitcode, output, errors)
 
 
-def _run_here(command: list[str], stdout: Path, stderr: Path) -> None:
+def _run_here(command: list[str], cwd: Path, stdout: Path, stderr: Path) -> None:
     for number, file in ((1, stdout), (2, stderr)):
         os.dup2(os.open(file, os.O_WRONLY | os.O_CREAT), number)
-    os.chdir(ROOT)
+    os.chdir(cwd)
     is_module = command[0] == "-m"
     sys.argv = command[1:] if is_module else command
     if is_module:

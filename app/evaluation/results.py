@@ -226,7 +226,7 @@ class Seeds(Record):
 
 
 class Results(Record):
-    """An evaluation: see docs/evaluation.md for what each key means."""
+    """An evaluation: docs/reference/formats.md explains the keys."""
 
     version: Literal[1, 2, 3] = 1  # files of version 1 do not say it
     test_set: TestSetFacts | None

@@ -68,9 +68,14 @@ class Corpus(Settings):
     """Where to get it."""
 
     @property
+    def build_options(self) -> str:
+        """The options of `linkseek build` for an index of it."""
+        return f"--corpus {self.file} {self.options}"
+
+    @property
     def build(self) -> str:
         """The command that builds an index of it."""
-        return f"linkseek build --corpus {self.file} {self.options} --index index/{self.index}"
+        return f"linkseek build {self.build_options} --index index/{self.index}"
 
 
 class TestSet(Settings):

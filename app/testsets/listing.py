@@ -1,4 +1,4 @@
-"""The test sets as a list for people: rows for the terminal, and the tables of docs/test-sets.md."""
+"""The test sets as a list for people: rows for the terminal, and tables for docs/reference/test-sets.md."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_set_rows(data: Path | None = None) -> list[TestSetRow]:
 
 
 def test_sets_markdown() -> str:
-    """The generated part of docs/test-sets.md: the table of test sets and the table of corpora."""
+    """The generated part of docs/reference/test-sets.md: the table of test sets and the table of corpora."""
     set_rows = []
     for name, s in sorted(all_test_sets().items()):
         index, needs = f"`{s.corpus.index}`", " or ".join(source.needs for source in s.sources)
@@ -41,7 +41,7 @@ def test_sets_markdown() -> str:
     for test_set in all_test_sets().values():
         corpora.setdefault(test_set.corpus.index, test_set.corpus)
     corpus_rows = (
-        (f"`{index}`", corpus.title, _count(corpus.documents), corpus.where, f"`{corpus.build}`")
+        (f"`{index}`", corpus.title, _count(corpus.documents), corpus.where, f"`{corpus.build_options}`")
         for index, corpus in sorted(corpora.items())
     )
     return "\n".join(
@@ -49,7 +49,7 @@ def test_sets_markdown() -> str:
             "### Test sets\n",
             _table(("name", "test set", "questions", "index", "needs", "licence"), set_rows),
             "### Corpora\n",
-            _table(("index", "corpus", "documents", "where to get it", "command"), corpus_rows),
+            _table(("index", "corpus", "documents", "where to get it", "options"), corpus_rows),
         )
     )
 

@@ -35,7 +35,7 @@ PROGRAM = "python -m experiments pack"
 class PackOptions(Options):
     """Write a test collection into a data folder, from the files that its publishers offer.
 
-    docs/test-sets.md lists the names, and the files that each needs with their addresses.
+    docs/results/experiments.md lists the names, and the files that each needs with their addresses.
     """
 
     name: CliPositionalArg[str] = Field(...)
@@ -77,7 +77,7 @@ def all_packings() -> dict[str, PackingInfo]:
 
 
 def packings_markdown() -> str:
-    """The table of packings for docs/test-sets.md."""
+    """The table of packings for docs/results/experiments.md."""
     lines = ["| name | collection | publishers' files |", "| --- | --- | --- |"]
     for name, packing in sorted(all_packings().items()):
         by_address: dict[str, list[str]] = {}

@@ -152,7 +152,7 @@ def _test_set_table(
 def _make(pipelines: Pipelines, name: str, test_set: LoadedTestSet, depth: int, folder: Path) -> Cell:
     """Run one pipeline on one test set, unless its run is complete."""
     if name not in pipelines.entries:
-        hint = "name it in a file for --pipelines-file; see docs/evaluation.md"
+        hint = "name it in a file for --pipelines-file; see docs/results/experiments.md"
         return Cell(name, test_set.name, "no pipeline", hint)
     if name not in pipelines.available(with_runs=True):
         return Cell(name, test_set.name, "missing", f'the vectors, run or model of "{name}" are not here')

@@ -100,7 +100,7 @@ def main(argv: Sequence[str]) -> None:
     if output.exists() and not output.is_dir():
         raise UsageError(f"--output {output}: is a file", "Name a folder.")
     if (options.train or options.plan) and not experiment.steps:
-        hint = "docs/evaluation.md says how models get their rows."
+        hint = "docs/results/experiments.md says how models get their rows."
         raise UsageError(f"{file}: this table has no steps that make its models", hint)
     for option, given in {"ray": options.ray, "only": options.only, "jobs": options.jobs > 1}.items():
         if given and not options.train:

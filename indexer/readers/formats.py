@@ -74,6 +74,6 @@ def open_reader(path: Path, format_name: str | None = None) -> Reader:
 
 
 def formats_markdown() -> str:
-    """The table of formats in docs/corpora.md, from the readers' own descriptions."""
+    """The table of formats in docs/how-to/corpora.md, from the readers' own descriptions."""
     rows = [f"| `{r.name}` | {r.description} | {r.passage} |" for r in all_readers().values()]
     return "\n".join(["| format | corpus | a passage is |", "|---|---|---|", *rows]) + "\n"

@@ -50,7 +50,7 @@ class Reader(ABC):
     name: ClassVar[str]
     """The value of `--format`."""
     description: ClassVar[str]
-    """What the corpus is, in one line of Markdown, for the table of formats in docs/corpora.md."""
+    """What the corpus is, in one line of Markdown, for the table of formats in docs/how-to/corpora.md."""
     passage: ClassVar[str] = "100 words"
     """What a passage is by default, for the same table."""
     passage_words: ClassVar[int] = 100

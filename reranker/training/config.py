@@ -78,9 +78,9 @@ class GroupSettings(Settings):
     negatives: Positive = 7
     """limit on the passages of a group that are not relevant, drawn anew each epoch"""
     shots: Positive | None = None
-    """a limit on the queries; those of a smaller limit are among those of a larger one"""
+    """limit on the queries; a larger limit keeps the queries of a smaller one"""
     seed: Seed = 1
-    """of the draw of these queries, and of the folds"""
+    """seed of the draw of these queries, and of the folds"""
 
 
 class PairTextSettings(Settings):
@@ -89,7 +89,7 @@ class PairTextSettings(Settings):
     title: bool = True
     """whether texts are read with their title"""
     tokens: Positive = 512
-    """of query and passage together; the longer of the two is cut first"""
+    """limit on query and passage together; the longer of the two is cut first"""
     separator: str | None = None
     """the text between title and text, kept with the model; by default a space"""
 
@@ -167,7 +167,7 @@ class FinetuneConfig(Settings):
     accelerate launch -m linkseek finetune CONFIG
     """
 
-    hint = "See docs/reranking-training.md for all settings."
+    hint = "See docs/reference/training.md for all settings."
 
     model: RerankerSettings
     data: GroupSettings
@@ -207,14 +207,14 @@ class MaskSettings(Settings):
     """The prediction of masked tokens, in addition to the ranking."""
 
     weight: Annotated[float, Field(ge=0)] = 1.0
-    """of its loss, the mean over a step's masked tokens, in the sum with that of the ranking; 0: without"""
+    """weight of this loss (the mean over a step's masked tokens) in the sum with the ranking's; 0: off"""
     passes: Literal["two", "one"] = "two"
     """two: pairs are scored unmasked and read again masked, as in the papers; one: masked pairs are scored,
     the query masked alike in the whole group"""
     share: Share = 0.15
-    """of the tokens; of these 80 % are masked, 10 % replaced by others and 10 % left"""
+    """share of the tokens to predict: 80 % are masked, 10 % replaced by others and 10 % left"""
     anchors: Share = 0.5
-    """of the tokens in an anchor of the query (PHP, section 3.2.3)"""
+    """share of the tokens in an anchor of the query to predict (PHP, section 3.2.3)"""
     warmup_steps: Count = 500
     """steps in which a new head learns alone, on the encoder as it is; a head of the base's own needs none"""
     warmup_learning_rate: Rate = 1e-3
@@ -231,13 +231,13 @@ class StageSettings(Settings):
     """A stage of training; stages are trained one after another, each with the model of the one before."""
 
     name: Annotated[str, Field(pattern=r"^[\w.-]+$"), AfterValidator(_can_name_a_folder)]
-    """of the stage, in the log and in messages"""
+    """name of the stage, in the log and in messages"""
     contrasts: Annotated[list[Path], Field(min_length=1)]
     """files of `linkseek mine-contrasts`; one without a contrast is skipped, as is a stage without others"""
     weights: list[Rate] = Field(default_factory=list)
-    """of these files in an epoch, which is as long as the scarcest allows; by default all"""
+    """weights of these files in an epoch, which is as long as the scarcest allows; by default all"""
     loss: LossKind | None = None
-    """by default that of the objective's paper: hinge for PROP and HARP, else lce"""
+    """by default the loss of the objective's paper: hinge for PROP and HARP, else lce"""
     negatives: Positive | None = None
     """limit on the worse pairs of a contrast, drawn anew each epoch; by default all"""
     batch: Positive | None = None
@@ -256,7 +256,7 @@ class ContrastTrainingSettings(GroupTrainingSettings):
     batch: Positive = 32
     """contrasts in a step, over all processes"""
     epochs: Positive = 1
-    """of each stage"""
+    """passes over the contrasts of each stage"""
 
 
 class PretrainConfig(Settings):
@@ -267,7 +267,7 @@ class PretrainConfig(Settings):
     accelerate launch -m linkseek pretrain CONFIG
     """
 
-    hint = "See docs/pretraining-rerankers.md for all settings."
+    hint = "See docs/reference/training.md for all settings."
 
     model: CrossEncoderSettings
     texts: PairTextSettings

@@ -165,7 +165,7 @@ def load_tower(folder: Path, name: str, route: str = PASSAGES) -> tuple[ModuleCh
     if is_cross_encoder(folder) and not makes_vectors(folder):
         raise InputError(
             f"encoder {name}: it is a cross-encoder, which scores pairs and makes no vectors",
-            "It can re-rank the results of another pipeline: see docs/pipelines.md.",
+            "It can re-rank the results of another pipeline: see docs/reference/pipelines.md.",
         )
     model = load_sentence_transformer(folder, name)
     two_towers = holds_two_towers(folder)

@@ -9,7 +9,7 @@ from linkseek.indexer.base.devices import cuda_devices
 from linkseek.indexer.base.log import log_line
 from linkseek.retriever.models.locations import STATIC_ENCODER, shipped_models
 
-_RATE = 54  # passages a second and core, of the default encoder (docs/encoding.md)
+_RATE = 54  # passages a second and core, of the default encoder (docs/how-to/large-corpora.md)
 _LIMIT = 3_600  # seconds
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from linkseek.indexer.base.errors import InputError, raise_of_machine
 
-_HINT = "No code that a model's folder names is run. docs/security.md lists what it may hold."
+_HINT = "No code that a model's folder names is run. docs/reference/security.md lists what it may hold."
 _LARGEST = 16 << 20  # bytes of settings
 MAX_ENTRIES = 10_000
 """Files and folders of a model's folder at any depth."""

@@ -76,9 +76,9 @@ class DataSettings(Settings):
     hard_negatives: Count = 0
     """how many of its hard negatives; 1 by default in fine-tuning"""
     shots: Positive | None = None
-    """a limit on the pairs; those of a smaller limit are among those of a larger one"""
+    """limit on the pairs; a larger limit keeps the pairs of a smaller one"""
     seed: Seed = 1
-    """of the draw of these pairs"""
+    """seed of the draw of these pairs"""
 
 
 class TextSettings(Settings):
@@ -88,11 +88,11 @@ class TextSettings(Settings):
     """whether passages are read with their title, as `linkseek build` gives it to encoders; false by
     default in pre-training"""
     query_tokens: Count = 256
-    """longer queries are cut; 150 by default in pre-training; 0: where the base ends, a static one nowhere"""
+    """longer queries are cut; 150 by default in pre-training; 0: the base's limit (static encoders: none)"""
     passage_tokens: Count = 256
     """longer passages are cut; 0: as for queries"""
     separator: str | None = None
-    """the text between title and passage, such as " [SEP] "; by default that of the base, else a space"""
+    """the text between title and passage, such as " [SEP] "; by default the base's, else a space"""
 
 
 class LossSettings(Settings):
@@ -104,7 +104,7 @@ class LossSettings(Settings):
     """which passages of a batch are not used as negatives; passages: those relevant for the query; documents:
     also other passages of the relevant one's document; off: none, as in DPR and HLP"""
     widths: list[Positive] = Field(default_factory=list)
-    """further widths, such as 64: the first so many numbers of a vector are trained as vectors, too"""
+    """further widths, such as 64: the first 64 numbers of a vector are trained as a vector, too"""
 
 
 class BiEncoderTeacherSettings(Settings):
@@ -117,7 +117,7 @@ class BiEncoderTeacherSettings(Settings):
     vectors: Path | None = None
     """a file that keeps the vectors of these texts for other runs; by default they go with the run"""
     weight: Annotated[float, Field(ge=0, le=1)] = 1.0
-    """the share of this loss; that of the pairs has the rest"""
+    """the share of this loss in the sum with the pairs' loss"""
     temperature: Annotated[float, Field(gt=0)] = 0.05
     """the teacher's scores are divided by it"""
 
@@ -151,7 +151,7 @@ class TrainingSettings(Settings):
     clip: Annotated[float, Field(ge=0)] = 2.0
     """the largest norm of a gradient; 0: any"""
     seed: int = 12345
-    """of the order of the pairs, of dropout, and of new weights"""
+    """seed of the order of the pairs, of dropout, and of new weights"""
     precision: Precision = "auto"
     """auto: bfloat16 on a GPU that has it, else float32; a CPU without instructions for it has float32"""
     device: Literal["auto", "cpu"] = "auto"
@@ -179,14 +179,14 @@ class OutputSettings(Settings):
     folder: Path
     """the folder of the model; checkpoints are in FOLDER.linkseek-training until it is finished"""
     checkpoint_steps: Positive | None = None
-    """steps between two checkpoints, each with its dev measure; by default those of an epoch, and at least 50
+    """steps between two checkpoints, each with its dev measure; by default an epoch, and at least 50
     where there is no dev measure"""
     log_steps: Positive = 50
     """steps between two lines of the log"""
     report_to: list[str] = Field(default_factory=list)
     """trackers of the accelerate library, such as tensorboard or wandb"""
     licence: str = "apache-2.0"
-    """of the trained model, for its card"""
+    """licence of the trained model, for its card"""
 
 
 _DEFAULTS: dict[str, dict[str, dict[str, Any]]] = {
@@ -207,7 +207,7 @@ class TrainConfig(Settings):
     the last checkpoint. On several GPUs: accelerate launch -m linkseek train CONFIG
     """
 
-    hint = "See docs/training.md for all settings."
+    hint = "See docs/reference/training.md for all settings."
 
     stage: StageSettings
     model: ModelSettings
@@ -261,7 +261,7 @@ class PassageSettings(Settings):
     title: bool = True
     """whether with their titles"""
     most: Count = 0
-    """so many passages, drawn at random; 0: all"""
+    """number of passages, drawn at random; 0: all"""
 
 
 class MlmTrainingSettings(TrainingSettings):
@@ -286,7 +286,7 @@ class MlmConfig(Settings):
     interruption, the same command resumes from the last checkpoint.
     """
 
-    hint = "See docs/training.md for all settings."
+    hint = "See docs/reference/training.md for all settings."
 
     model: BertSettings
     data: PassageSettings

@@ -63,10 +63,13 @@ def test_the_exported_names():
 
 
 def test_the_page_of_the_api_names_all_of_it():
-    page = (ROOT / "docs" / "api.md").read_text("utf-8")
-    methods = [name for name in vars(linkseek.Index) if not name.startswith("_")]
-    named = set(re.findall(r"`(?:linkseek\.|Index\.|Hits\.)?(\w+)", page))
-    assert {*PUBLIC, *methods} <= named
+    """By name, or as `::: linkseek.NAME`, which shows all members that have a docstring."""
+    page = (ROOT / "docs" / "reference" / "api.md").read_text("utf-8")
+    assert set(re.findall(r"(?:`|^::: linkseek\.)(\w+)", page, re.MULTILINE)) >= PUBLIC
+    for shown in (linkseek.Index, linkseek.Hits):
+        assert f"::: linkseek.{shown.__name__}\n" in page
+        members = {name: value for name, value in vars(shown).items() if not name.startswith("_")}
+        assert members and all(value.__doc__ for value in members.values())
 
 
 def test_importing_it_is_cheap():

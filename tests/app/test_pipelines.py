@@ -116,7 +116,7 @@ def test_stages(make_pipelines, name, stages):
     with recorded_stages() as seconds:
         pipeline(QUERIES, 3)
     assert list(seconds) == stages
-    described = (Path(__file__).parents[2] / "docs" / "pipelines.md").read_text("utf-8")
+    described = (Path(__file__).parents[2] / "docs" / "reference" / "pipelines.md").read_text("utf-8")
     assert all(f"`{name}`" in described for name in stages)
     assert all(value > 0 for value in seconds.values())
 

@@ -198,7 +198,7 @@ def test_stages(make):
     with recorded_stages() as seconds:
         run(QUERIES, 3)
     assert list(seconds) == ["search", "encode question", "search vectors", "fuse", "rerank"]
-    described = (Path(__file__).parents[2] / "docs" / "pipelines.md").read_text("utf-8")
+    described = (Path(__file__).parents[2] / "docs" / "reference" / "pipelines.md").read_text("utf-8")
     assert "| `rerank` |" in described
 
 

@@ -25,14 +25,14 @@ from benchmarks.harness import (
 )
 from benchmarks.harness import run as run_benchmark
 from benchmarks.random_models import MINILM, TINY, made_up_texts, wikipedia_lengths, write_encoder
-from benchmarks.report import README, latest
+from benchmarks.report import PAGE, latest
 from linkseek.retriever.models.bases import load_sentence_transformer
 
 SAMPLE = ROOT / "samples" / "linkseek-sample.xml.bz2"
 
 
 def test_the_report_is_that_of_the_recorded_results() -> None:
-    assert README.read_text("utf-8") == report.report(), "run python -m benchmarks.report"
+    assert PAGE.read_text("utf-8") == report.report(), "run python -m benchmarks.report"
 
 
 def test_the_last_record_with_the_same_settings_counts() -> None:

@@ -1,4 +1,8 @@
-"""Every command and every Python example of README and docs is run; what takes minutes, on less text."""
+"""Every command and every Python example of README and docs is run; what takes minutes, on less text.
+
+A command that several pages show is run once. Commands run in a copy of the checkout's files, so they
+neither find nor leave an index, a model or a result in the checkout.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import importlib
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -17,8 +22,21 @@ from pathlib import Path
 import pytest
 from command import ROOT, Done, free_port, run_forked
 
+from experiments.__main__ import COMMANDS
+from linkseek.__main__ import ALL
+
 DATA = ROOT.parent / "shared" / "data"
-PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")])
+DOCS = ROOT / "docs"
+IN_ORDER = ["README.md", "CONTRIBUTING.md", "docs/tutorial.md", "docs/how-to/bi-encoder.md"]
+"""Pages whose commands make what commands of other pages read."""
+PAGES = [
+    *(ROOT / name for name in IN_ORDER),
+    *(page for page in sorted(DOCS.rglob("*.md")) if str(page.relative_to(ROOT)) not in IN_ORDER),
+]
+MANUAL = [page for page in PAGES if page.is_relative_to(DOCS) and not page.is_relative_to(DOCS / "results")]
+MANUAL.remove(DOCS / "releasing.md")  # for developers, as CONTRIBUTING is
+LINKSEEK = set(ALL)
+LABORATORY = {*COMMANDS, *LINKSEEK, *(file.stem for file in (ROOT / "experiments").glob("*.toml"))}
 CARDS = sorted(ROOT.glob("re*er/adapters/*/README.md"))
 
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -28,8 +46,8 @@ def blocks(page: Path, language: str) -> list[str]:
     return [body for found, body in _BLOCK.findall(page.read_text("utf-8")) if found == language]
 
 
-def commands(page: Path) -> list[str]:
-    joined = (re.sub(r"\\\n\s*", "", body) for body in blocks(page, "sh"))
+def commands(page: Path, language: str = "sh") -> list[str]:
+    joined = (re.sub(r"\\\n\s*", "", body) for body in blocks(page, language))
     return [line for body in joined for line in body.splitlines() if line and not line.startswith("#")]
 
 
@@ -37,17 +55,38 @@ LESS = {
     ("rerank",): ["--depth", "2"],
     ("pretrain",): ["--set", "texts.tokens=32"],
     ("finetune", "configs/small-reranker.toml"): ["--set", "texts.tokens=32"],
-    ("train",): ["--set", "texts.passage_tokens=32", "--set", "training.batch=8"],
+    ("train", "configs/small-pretrain.toml"): [
+        "--set",
+        "texts.passage_tokens=32",
+        "--set",
+        "training.batch=8",
+    ],
+    ("train", "configs/small-finetune.toml"): [
+        "--set",
+        "texts.passage_tokens=32",
+        "--set",
+        "training.batch=8",
+    ],
     ("mlm",): ["--set", "training.batch=8"],
 }
 """What is added to commands that have all of these words, so that models read few texts."""
 
-ALL_COMMANDS = [(page.name, command) for page in PAGES for command in commands(page)]
+
+def all_commands() -> dict[str, Path]:
+    """Each command once, with the first page that shows it."""
+    pages: dict[str, Path] = {}
+    for page in PAGES:
+        for command in commands(page):
+            pages.setdefault(shlex.join(shlex.split(command)), page.relative_to(ROOT))
+    return pages
 
 
-def run_python(words: list[str]) -> Done:
+ALL_COMMANDS = all_commands()
+
+
+def run_python(words: list[str], cwd: Path) -> Done:
     """`python WORDS`, which must not end with a traceback."""
-    done = run_forked(words)
+    done = run_forked(words, cwd=cwd)
     assert "Traceback" not in done.stderr, done.stderr
     return done
 
@@ -59,21 +98,33 @@ def run_make(words: list[str], **options: object) -> Done:
 
 
 @pytest.fixture(scope="module")
-def sample_index() -> None:
-    done = run_python(["indexer/build.py"])
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the files of the checkout: the code as links, what commands read as copies."""
+    folder = tmp_path_factory.mktemp("checkout")
+    copied = ("configs", "docs", "experiments", "samples")
+    for name in ("linkseek", "indexer", "retriever", "reranker", "app", "benchmarks", "Makefile"):
+        (folder / name).symlink_to(ROOT / name)
+    for name in copied:
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("*.png", "__pycache__"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def sample_index(checkout: Path) -> None:
+    done = run_python(["indexer/build.py"], checkout)
     assert done.returncode == 0, done.stderr
 
 
 @pytest.fixture(scope="module")
-def small_index(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Runs a command that builds an index, on its first documents, and once if pages repeat it."""
+def small_index(tmp_path_factory: pytest.TempPathFactory, checkout: Path) -> Callable[[str], Path]:
+    """Runs a command that builds an index, on its first documents."""
 
     @cache
     def build(command: str) -> Path:
         words = shlex.split(command.replace("$DATA", str(DATA)))
         index = tmp_path_factory.mktemp("small") / "index"
         words[words.index("--index") + 1] = str(index)
-        done = run_python([*words[1:], "--limit", "5"])
+        done = run_python(["-m", *words, "--limit", "5"], checkout)
         assert done.returncode == 0, done.stderr
         return index
 
@@ -81,57 +132,58 @@ def small_index(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pat
 
 
 def test_the_pages_hold_commands_and_examples() -> None:
-    assert len(ALL_COMMANDS) >= 15
+    assert len(ALL_COMMANDS) >= 60
     assert sum(len(blocks(page, "python")) for page in PAGES) >= 3
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("page", "command"), ALL_COMMANDS, ids=lambda value: str(value)[:60])
+@pytest.mark.parametrize("command", ALL_COMMANDS, ids=lambda command: command[:60])
 def test_command(
-    page: str, command: str, sample_index: None, small_index: Callable[[str], Path], tmp_path: Path
+    command: str, checkout: Path, sample_index: None, small_index: Callable[[str], Path], tmp_path: Path
 ) -> None:
+    page = ALL_COMMANDS[command]
     words = shlex.split(command)
     if words[:2] == ["linkseek", "app"]:
         words = ["streamlit", "run", "app/main.py", "--", *words[2:]]
     elif words[0] == "linkseek":
-        words = ["python", "-m", "linkseek", *words[1:]]
+        words = ["python", "-m", *words]
     if words[0] == "make":
         run_make(["-n", *words[1:]])
     elif words[:2] == ["streamlit", "run"]:
-        assert_serves(words[2:])
+        assert_serves(words[2:], checkout)
     elif any("$DATA" in word for word in words):
         if not DATA.is_dir():
             pytest.skip(f"{page} measures real corpora, which are not at {DATA}")
         if words[3:4] == ["build"]:
             small_index(command)
         else:
-            run_small(words, small_index, tmp_path / "result")
+            run_small(words, small_index, tmp_path / "result", checkout)
     else:
         assert words[0] == "python", f"{page}: do not know how to run {command!r}"
         less = [word for having, added in LESS.items() if set(having) <= set(words) for word in added]
-        done = run_python([*words[1:], *less])
+        done = run_python([*words[1:], *less], checkout)
         assert done.returncode == 0, done.stderr
 
 
-def run_small(words: list[str], small_index: Callable[[str], Path], output: Path) -> None:
+def run_small(words: list[str], small_index: Callable[[str], Path], output: Path, checkout: Path) -> None:
     """A command on the first questions of real data, over an index of the first documents."""
     words = [word.replace("$DATA", str(DATA)) for word in words]
     named = words[words.index("--index") + 1]
-    build = next(c for _, c in ALL_COMMANDS if f"--index {named}" in c and c.startswith("linkseek build"))
+    build = next(c for c in ALL_COMMANDS if f"--index {named}" in c and c.startswith("linkseek build"))
     words[words.index("--index") + 1] = str(small_index(build))
     words[words.index("--output") + 1] = str(output)
-    done = run_python([*words[1:], "--limit", "3"])
+    done = run_python([*words[1:], "--limit", "3"], checkout)
     # Judgements on documents that so small an index lacks are an error that says so.
     lacks_all = "--qrels" in words and "none of the judged ids is in the index" in done.stderr
     assert done.returncode == 0 or lacks_all, done.stderr
 
 
-def assert_serves(arguments: list[str]) -> None:
+def assert_serves(arguments: list[str], checkout: Path) -> None:
     port = str(free_port())
     options = ["--server.port", port, "--server.headless", "true", "--server.address", "127.0.0.1"]
     server = subprocess.Popen(
         [sys.executable, "-m", "streamlit", "run", *options, *arguments],
-        cwd=ROOT,
+        cwd=checkout,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -154,35 +206,130 @@ def wait_for(url: str, server: subprocess.Popen[bytes]) -> str:
 
 
 def examples() -> Iterator[tuple[str, str]]:
+    seen = set()
     for page in [*PAGES, *CARDS]:
         for body in blocks(page, "python"):
-            yield str(page.relative_to(ROOT)), body
+            if body not in seen:
+                seen.add(body)
+                yield str(page.relative_to(ROOT)), body
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("page", "example"), examples(), ids=lambda value: str(value)[:30])
-def test_example(page: str, example: str, sample_index: None, tmp_path: Path) -> None:
+def test_example(page: str, example: str, checkout: Path, sample_index: None, tmp_path: Path) -> None:
     (tmp_path / "example.py").write_text(example, "utf-8")
-    done = run_python([str(tmp_path / "example.py")])
+    done = run_python([str(tmp_path / "example.py")], checkout)
     assert done.returncode == 0, f"{page}: {done.stderr}"
     assert done.stdout.strip() or "print" not in example
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+# --- commands that are shown without being run ----------------------------------------------------
+
+
+PROGRAMS = {"linkseek ": (LINKSEEK, "linkseek"), "python -m experiments ": (LABORATORY, "experiments")}
+"""What a command begins with, with the words that may follow and the module that runs them."""
+
+
+@cache
+def help_of(module: str, word: str) -> str:
+    return run_forked(["-m", module, word, "--help"]).stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_that_are_not_run_have_options_that_exist(page: Path) -> None:
+    for command in commands(page, "text"):
+        start = next((start for start in PROGRAMS if command.startswith(start)), None)
+        if start is None:
+            continue
+        words, module = PROGRAMS[start]
+        word, *rest = shlex.split(command.removeprefix(start), comments=True)
+        assert word in words, f"{page.name}: {command}"
+        known = set(re.findall(r"--?[a-z][\w-]*", help_of(module, word))) | {"--set"}
+        options = [option.split("=")[0] for option in rest if re.match("--?[a-z]", option)]
+        unknown = [option for option in options if option not in known and "." not in option]
+        assert not unknown, f"{page.name}: {command}: {unknown}"
+
+
+def test_the_commands_that_texts_name_exist() -> None:
+    for page in PAGES:
+        named = set(re.findall(r"\blinkseek ([a-z][a-z-]+)(?=[ `])", page.read_text("utf-8")))
+        prose = {"is", "must", "and", "in", "to"}
+        assert named - prose <= LINKSEEK, f"{page.name}: {named - prose - LINKSEEK}"
+        tried = set(re.findall(r"python -m experiments ([a-z][\w-]*)", page.read_text("utf-8")))
+        assert tried <= LABORATORY, f"{page.name}: {tried - LABORATORY}"
+
+
+# --- links and paths ------------------------------------------------------------------------------
+
+
+@cache
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as forges and the site make them."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"\s", "-", re.sub(r"[^\w\s-]", "", heading).strip().lower()) for heading in headings}
+
+
+@pytest.mark.parametrize("page", [*PAGES, *CARDS], ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_and_paths_of_a_page_exist(page: Path) -> None:
     text = page.read_text("utf-8")
-    linked = re.findall(r"\]\(([^)#:]+)\)", text)
+    for name, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", text):
+        target = page.parent / name if name else page
+        assert target.exists(), f"{page.name} links to {name}"
+        assert not anchor or anchor in anchors(target), f"{page.name} links to {name}#{anchor}"
     quoted = re.findall(
-        r"`((?:indexer|retriever|reranker|app|benchmarks|docs|samples|tests)/[\w./-]*)`", text
+        r"`((?:indexer|retriever|reranker|app|benchmarks|docs|experiments|samples|tests)/[\w./-]*)`", text
     )
-    for name in linked:
-        assert (page.parent / name).exists(), f"{page.name} links to {name}"
     for name in quoted:
         assert (ROOT / name).exists(), f"{page.name} names {name}"
 
 
+def test_pages_that_code_and_messages_name_exist() -> None:
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
+    named = 0
+    invented = ("tests/indexer", "tests/app/test_job_requests.py")  # whose docs/ are corpora
+    for name in tracked.stdout.splitlines():
+        path = ROOT / name
+        if path.suffix not in {".py", ".toml", ".html", ".md", ".yml"} and path.name != "Makefile":
+            continue
+        if path.is_relative_to(DOCS) or path.is_symlink() or name == "CHANGELOG.md":
+            continue
+        for place in re.findall(
+            r"(?<![\w/.-])docs/[\w/-]+\.(?:md|toml|py|css|png)\b", path.read_text("utf-8")
+        ):
+            named += 1
+            assert (ROOT / place).exists() or name.startswith(invented), f"{name} names {place}"
+    assert named >= 40
+
+
+# --- size, and generated parts --------------------------------------------------------------------
+
+
+def words_of(pages: list[Path]) -> int:
+    return sum(len(page.read_text("utf-8").split()) for page in pages)
+
+
+def test_the_manual_and_the_readme_stay_short() -> None:
+    assert words_of(MANUAL) <= 25_000
+    assert words_of([ROOT / "README.md"]) <= 900
+
+
+def test_no_paragraph_stands_on_two_pages() -> None:
+    """Of the manual; generated tables, and commands, may be shared."""
+    seen: dict[str, Path] = {}
+    for page in [ROOT / "README.md", *MANUAL]:
+        text = re.sub(r"<!-- generated.*?<!-- end", "", page.read_text("utf-8"), flags=re.DOTALL)
+        text = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+        for paragraph in re.split(r"\n\s*\n|\n(?=- )", text):
+            words = " ".join(paragraph.split())
+            if len(words.split()) >= 20:
+                assert words not in seen, f"{page.name} and {seen[words].name}: {words[:80]}"
+                seen[words] = page
+
+
 def test_generated_parts_are_current(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    monkeypatch.syspath_prepend(str(DOCS))
     tables = importlib.import_module("tables")
     parts = 0
     for page in PAGES:
@@ -190,6 +337,15 @@ def test_generated_parts_are_current(monkeypatch: pytest.MonkeyPatch) -> None:
         parts += len(tables.PART.findall(text))
         assert tables.filled(text) == text, f"{page.name} is out of date: run make docs"
     assert parts >= 3
+
+
+def test_pictures_of_concepts_are_current(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(DOCS))
+    figures = importlib.import_module("figures")
+    shown = (DOCS / "concepts.md").read_text("utf-8")
+    for name, draw in figures.FIGURES.items():
+        assert (figures.PICTURES / f"{name}.svg").read_text("utf-8") == draw(), "run make docs"
+        assert f"pictures/concepts/{name}.svg" in shown
 
 
 @pytest.mark.slow

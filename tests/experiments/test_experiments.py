@@ -494,8 +494,8 @@ def test_figures_as_the_papers_print_them(name: str, row: str, column: int, figu
 
 
 def test_the_entries_that_the_page_shows_are_those_of_rows(tmp_path) -> None:
-    """docs/evaluation.md: pipelines under the names that the files of experiments/ ask for."""
-    page = (ROOT / "docs" / "evaluation.md").read_text("utf-8")
+    """docs/results/experiments.md: pipelines under the names that the files of experiments/ ask for."""
+    page = (ROOT / "docs" / "results" / "experiments.md").read_text("utf-8")
     (entries,) = re.findall(r"^```toml\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     path = tmp_path / "mine.toml"
     path.write_text(entries, "utf-8")

@@ -70,12 +70,12 @@ def test_single_settings_are_set_on_the_command_line(write):
 @pytest.mark.parametrize(
     ("text", "overrides", "message", "hint"),
     [
-        ("", [], "stage.kind: Field required", "docs/training.md"),
+        ("", [], "stage.kind: Field required", "docs/reference/training.md"),
         (
             SMALL.format("train"),
             [],
             "stage.kind: Input should be 'pretrain' or",
-            "docs/training.md",
+            "docs/reference/training.md",
         ),
         (
             SMALL.format("pretrain") + "[trainig]\n",
@@ -84,14 +84,24 @@ def test_single_settings_are_set_on_the_command_line(write):
             "Did you mean training",
         ),
         (SMALL.format("pretrain"), ["training.bach=3"], r'"bach" in \[training\]', "Did you mean batch"),
-        (SMALL.format("pretrain"), ["training.batch=0"], "training.batch: .*greater", "docs/training.md"),
-        (SMALL.format("pretrain"), ["training.batch=x"], "valid integer.*given: 'x'", "docs/training.md"),
+        (
+            SMALL.format("pretrain"),
+            ["training.batch=0"],
+            "training.batch: .*greater",
+            "docs/reference/training.md",
+        ),
+        (
+            SMALL.format("pretrain"),
+            ["training.batch=x"],
+            "valid integer.*given: 'x'",
+            "docs/reference/training.md",
+        ),
         (SMALL.format("pretrain"), ["batch"], "expected TABLE.KEY=VALUE", "training.seed"),
         (SMALL.format("pretrain"), ["stage.kind.x=1"], "kind is not a table", "TABLE.KEY"),
-        (SMALL.format("finetune"), ["model.train=lora"], "needs model.towers", "docs/training.md"),
-        (SMALL.format("pretrain"), ["model.train=query"], "needs model.towers", "docs/training.md"),
-        ('[stage]\nkind = "pretrain"\n', [], "data.pairs: Field required", "docs/training.md"),
-        ("[stage", [], "not TOML", "docs/training.md"),
+        (SMALL.format("finetune"), ["model.train=lora"], "needs model.towers", "docs/reference/training.md"),
+        (SMALL.format("pretrain"), ["model.train=query"], "needs model.towers", "docs/reference/training.md"),
+        ('[stage]\nkind = "pretrain"\n', [], "data.pairs: Field required", "docs/reference/training.md"),
+        ("[stage", [], "not TOML", "docs/reference/training.md"),
     ],
 )
 def test_settings_that_do_not_fit_are_named(write, text, overrides, message, hint):
