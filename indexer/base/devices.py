@@ -22,7 +22,7 @@ _CGROUP, _CGROUPS = Path("/proc/self/cgroup"), Path("/sys/fs/cgroup")
 
 def memory_bytes() -> int:
     """The memory of this machine, or of this process or container where it has a limit."""
-    limits = [psutil.virtual_memory().total]
+    limits: list[int] = [psutil.virtual_memory().total]
     if (space := address_space()) is not None:
         limits.append(space)
     for file in _memory_limits():
