@@ -589,7 +589,7 @@ class FakePipelines:
     models: ClassVar = {}
 
     def __init__(self, index, path):
-        pass
+        self.index = index
 
     def open(self, name):
         return PIPELINES[name]
