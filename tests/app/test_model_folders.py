@@ -7,12 +7,13 @@ import re
 from pathlib import Path
 
 import pytest
+from accepted import manifest_to_alter
 from tiny_training import save_static
 
 from linkseek.app.pipelines import Models, Pipelines
 from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.index import Index
-from linkseek.indexer.store.artifacts import read_json, write_manifest
+from linkseek.indexer.store.artifacts import write_json
 from linkseek.retriever.models.locations import find_base
 
 
@@ -36,11 +37,10 @@ def test_a_folder_that_holds_no_model_is_not_walked(own_index, tmp_path, monkeyp
     monkeypatch.setattr(Path, "rglob", None)
     monkeypatch.setattr(os, "walk", None)
     if in_index:
-        part = own_index / "dense" / "words"
-        manifest = read_json(part / "manifest.json")
-        del manifest["manifest_sha256"]
+        part = own_index / "dense" / "words" / "manifest.json"
+        manifest = manifest_to_alter(part)
         manifest["encoder"]["location"] = str(folder)
-        write_manifest(part, manifest)
+        write_json(part, manifest)
         name, file = "dense", None
     else:
         name, file = "x", tmp_path / "p.toml"

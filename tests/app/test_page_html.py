@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from linked_corpus import build_linked, page, topology_of
+from manifests_made import index_manifest
 from reading import Reader
 from small_index import HOSTILE_TEXT, HOSTILE_TITLE
 
@@ -272,5 +273,6 @@ def test_the_command_of_an_uploaded_index_is_not_shown():
         (f"linkseek build --corpus {folder}/a.jsonl", ""),
         ("linkseek build", "linkseek build"),
     ):
-        facts = dict(index_description._origin({"command": command, "text": {"min_words": 20}}, 0, as_sent))
+        manifest = index_manifest(command=command, text={"min_words": 20})
+        facts = dict(index_description._origin(manifest, as_sent))
         assert facts["command"] == shown

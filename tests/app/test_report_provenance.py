@@ -11,10 +11,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from manifests_made import index_manifest, parts, vectors_part
+from manifests_made import COUNTS, index_manifest, parts, vectors_part
 
 from linkseek.app.evaluation import provenance as module
 from linkseek.app.evaluation.provenance import Revision, machine, revision
+from linkseek.indexer.store.manifests import Parts
 
 RECALL = {
     "recall": {
@@ -136,7 +137,7 @@ def test_the_machine(monkeypatch, tmp_path):
 def test_the_record(tmp_path):
     read = tmp_path / "queries.jsonl"
     read.write_text("{}\n")
-    counts = {"documents": 3, "passages": 7, "links": 1}
+    counts = COUNTS | {"documents": 3, "passages": 7, "links": 1}
     index = index_at(Path("index/nq"), counts=counts, corpus={"file": "docs.jsonl", "sha256": "eee"})
     found = provenance("linkseek evaluate", ["--limit", "3", "--index", "a b"], index, {"queries": read})
     assert found["command"] == "linkseek evaluate --limit 3 --index 'a b'"
@@ -160,9 +161,9 @@ def test_the_record(tmp_path):
 def test_what_is_not_known_is_left_out(monkeypatch, tmp_path):
     monkeypatch.setattr(module, "PACKAGE", tmp_path / "linkseek")
     index = index_at(Path("i"))
-    index.parts = {}
+    index.parts = Parts()
     found = provenance("p", [], index, {})
-    assert set(found) == {"date", "command", "versions", "machine", "index", "files"}
+    assert set(found) == {"date", "command", "versions", "machine", "index", "files", "corpus"}
     assert found["files"] == {}
 
 

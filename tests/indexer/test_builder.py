@@ -202,8 +202,8 @@ def test_other_passages_rebuild_what_is_made_from_them_only(build, index_path):
 def test_short_ends_of_documents_join_the_passage_before(build, index_path):
     whole = build(min_words=0).manifest
     joined = build(min_words=9).manifest  # of 10
-    assert joined["text"]["min_words"] == 9
-    assert whole["counts"]["passages"] > joined["counts"]["passages"] >= joined["counts"]["documents"] - 1
+    assert joined.text.min_words == 9
+    assert whole.counts.passages > joined.counts.passages >= joined.counts.documents - 1
     assert build(passage_words=0).manifest.text.min_words == 0
     with pytest.raises(UsageError, match="--min-words 10: passages have 10 words"):
         build(min_words=10)

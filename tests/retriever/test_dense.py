@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from accepted import manifest_to_alter
 from fake_encoder import FakeEncoder
 
 from linkseek.indexer.base.errors import DamagedIndexError, MismatchError, UsageError
@@ -100,8 +101,7 @@ def test_parameters_reach_the_search(build, index_path):
 def test_vectors_whose_encoder_is_not_named_are_damaged(build, index_path, location):
     build()
     path = index_path / "dense" / "fake" / "manifest.json"
-    manifest = json.loads(path.read_bytes())
-    del manifest["manifest_sha256"]
+    manifest = manifest_to_alter(path)
     manifest["encoder"] |= {} if location is ... else {"location": location}
     if location is ...:
         del manifest["encoder"]["name"]
