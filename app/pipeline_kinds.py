@@ -8,13 +8,13 @@ here, add it to KINDS, and test it; the search itself is a module below `retriev
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field
 
+from linkseek.app.open_pipeline import FirstStage, OpenPipeline, Parts
 from linkseek.indexer.base.devices import Precision
 from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.base.settings import Settings
@@ -23,18 +23,15 @@ from linkseek.indexer.index import Index
 from linkseek.reranker.candidates import Candidates
 from linkseek.reranker.models.lexical import LEXICAL
 from linkseek.reranker.models.scoring import scorer_is_here, scorer_sha256
-from linkseek.reranker.reranking import DEPTH, AnyScorer, Long, Reranker, Reranking
+from linkseek.reranker.reranking import DEPTH, Long, Reranker, Reranking
 from linkseek.retriever.models.locations import STATIC_ENCODER, shipped_models
-from linkseek.retriever.ranking import Pipeline, Query, Ranking
+from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search import fusion
 from linkseek.retriever.search.boosted_trees import read_trees
-from linkseek.retriever.search.learned import LearnedFusion, Share
+from linkseek.retriever.search.learned import LearnedFusion
 from linkseek.retriever.search.neighbours import Neighbours, passage_neighbours
 from linkseek.retriever.search.searchers import Bm25, Dense, QueryLikelihood, RecordedRun
 from linkseek.retriever.search.stages import stage
-
-if TYPE_CHECKING:
-    from linkseek.retriever.models.biencoder import BiEncoder
 
 GROUPS = {
     "BM25": "Counts the words of the question in each passage; so does ql, by query likelihood.",
@@ -48,45 +45,6 @@ GROUPS = {
 
 Device = Literal["auto", "cpu", "cuda"]
 Depth = Annotated[int, Field(ge=1, le=1_000_000)]
-
-
-@dataclass(frozen=True)
-class Parts:
-    """The parts that pipelines are made of, each opened once and shared between pipelines.
-
-    pipeline: by name. encoder: by name or path. scorer: a re-ranker by name or path, device and precision.
-    """
-
-    index: Index
-    pipeline: Callable[[str], Pipeline]
-    encoder: Callable[[str], BiEncoder]
-    scorer: Callable[[str, str, Precision], AnyScorer]
-
-
-@dataclass(frozen=True)
-class OpenPipeline:
-    """A pipeline that is ready to run, with whatever else its kind can do; None for what it cannot."""
-
-    search: Pipeline
-    rerank: Callable[[Sequence[Query], Ranking, int], Ranking] | None = None
-    """the k best of the ranking of its first stage (`Entry.first_stage`)"""
-    explain: Callable[[Query, int], list[Share]] | None = None
-    """what each feature adds to the score of a passage by its row"""
-    run: RecordedRun | None = None
-    """the run file that it looks results up in"""
-    models: Mapping[str, dict[str, Any]] = field(default_factory=dict)
-    """the identities of its re-rankers, by the names that its entry uses"""
-
-    def __call__(self, queries: Sequence[Query], k: int) -> Ranking:
-        """The k best passages of each query."""
-        return self.search(queries, k)
-
-
-class FirstStage(NamedTuple):
-    """The pipeline that another one re-ranks, and how many of its results."""
-
-    pipeline: str
-    depth: int
 
 
 class Entry(Settings, ABC):

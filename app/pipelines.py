@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from linkseek.app.pipeline_kinds import GROUPS, KINDS, Entry, FirstStage, OpenPipeline, Parts, RerankEntry
+from linkseek.app.open_pipeline import FirstStage, OpenPipeline, Parts
+from linkseek.app.pipeline_kinds import GROUPS, KINDS, Entry, RerankEntry
 from linkseek.indexer.base.devices import Precision
 from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.base.once import Once

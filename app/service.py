@@ -14,7 +14,7 @@ import numpy as np
 
 from linkseek.app.around.evidence import Evidence, LinkEvidence
 from linkseek.app.around.known_questions import Known, KnownQuestions
-from linkseek.app.pipeline_kinds import OpenPipeline
+from linkseek.app.open_pipeline import OpenPipeline
 from linkseek.app.pipelines import Models, Pipelines
 from linkseek.indexer.base.bundled import bundled
 from linkseek.indexer.base.defaults import DEFAULT_ENCODER

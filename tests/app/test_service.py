@@ -12,7 +12,8 @@ from small_index import HOSTILE_TEXT, HOSTILE_TITLE, WordEncoder, WordScorer, bu
 
 from linkseek.app import service as module
 from linkseek.app.around.known_questions import KnownQuestions
-from linkseek.app.pipeline_kinds import OpenPipeline, RerankEntry
+from linkseek.app.open_pipeline import OpenPipeline
+from linkseek.app.pipeline_kinds import RerankEntry
 from linkseek.app.pipelines import Models
 from linkseek.app.service import Failure, SearchService, list_indexes
 from linkseek.indexer.base.errors import DamagedIndexError, InputError, UsageError

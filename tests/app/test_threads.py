@@ -32,7 +32,7 @@ b = 0.9
 fusion = "learned"
 of = ["bm25", "ql"]
 model = "fusion.json"
-depth = 20
+depth = 100
 [read]
 rerank = "words"
 of = "hybrid"

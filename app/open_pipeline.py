@@ -1,0 +1,56 @@
+"""What pipelines are opened from, and what each is once it is open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from linkseek.indexer.base.devices import Precision
+from linkseek.indexer.index import Index
+from linkseek.reranker.reranking import AnyScorer
+from linkseek.retriever.ranking import Pipeline, Query, Ranking
+from linkseek.retriever.search.learned import Share
+from linkseek.retriever.search.searchers import RecordedRun
+
+if TYPE_CHECKING:
+    from linkseek.retriever.models.biencoder import BiEncoder
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The parts that pipelines are made of, each opened once and shared between pipelines.
+
+    pipeline: by name. encoder: by name or path. scorer: a re-ranker by name or path, device and precision.
+    """
+
+    index: Index
+    pipeline: Callable[[str], Pipeline]
+    encoder: Callable[[str], BiEncoder]
+    scorer: Callable[[str, str, Precision], AnyScorer]
+
+
+@dataclass(frozen=True)
+class OpenPipeline:
+    """A pipeline that is ready to run, with whatever else its kind can do; None for what it cannot."""
+
+    search: Pipeline
+    rerank: Callable[[Sequence[Query], Ranking, int], Ranking] | None = None
+    """the k best of the ranking of its first stage (`Entry.first_stage`)"""
+    explain: Callable[[Query, int], list[Share]] | None = None
+    """what each feature adds to the score of a passage by its row"""
+    run: RecordedRun | None = None
+    """the run file that it looks results up in"""
+    models: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    """the identities of its re-rankers, by the names that its entry uses"""
+
+    def __call__(self, queries: Sequence[Query], k: int) -> Ranking:
+        """The k best passages of each query."""
+        return self.search(queries, k)
+
+
+class FirstStage(NamedTuple):
+    """The pipeline that another one re-ranks, and how many of its results."""
+
+    pipeline: str
+    depth: int
