@@ -27,6 +27,8 @@ from linkseek.retriever.mining.statistics import Statistics
 class MiningOptions(Options):
     """Mine training data from an index."""
 
+    not_keywords = Options.not_keywords | {"ray", "stats"}
+
     index: Path
     """the index folder"""
     seed: Annotated[int, Field(ge=0, lt=1 << 32)] = 1

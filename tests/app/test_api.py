@@ -22,6 +22,7 @@ from linkseek.app import evaluate as evaluate_command
 from linkseek.app.pipelines import RECOMMENDED
 from linkseek.reranker.commands import mine_contrasts
 from linkseek.retriever.commands import mine
+from linkseek.retriever.mining.pairs import read_pair
 from linkseek.retriever.search.runs import read_run
 
 PUBLIC = {
@@ -275,7 +276,7 @@ def test_mining_writes_what_the_commands_write(linked, tmp_path, monkeypatch):
     assert counts == {"dual-link": 4, "co-mention": 4}
     pairs = list(linked.pairs("hlp", pairs=8, seed=3, negatives="random"))
     assert [pair.objective for pair in pairs] == ["dual-link"] * 4 + ["co-mention"] * 4
-    assert list(map(mine.read_pair, Path("ours.jsonl").read_bytes().splitlines(), "abcdefgh")) == pairs
+    assert list(map(read_pair, Path("ours.jsonl").read_bytes().splitlines(), "abcdefgh")) == pairs
 
     counts = linked.mine("c.jsonl", "php-hp", contrasts=5, seed=3, negatives=2)
     mine_contrasts.main(f"{common} --objective php-hp --contrasts 5 --negatives 2 --output d.jsonl".split())

@@ -84,9 +84,9 @@ def test_why_shows_each_feature_and_what_it_adds(index, trained):
     value = {share.feature: share.value for share in shares}
     bm25 = service.search("the river of Oslo", "bm25")
     assert value["bm25: score"] == pytest.approx(bm25.places[answer.hits[0].row].score)
-    assert sum(share.added for share in shares) + service._opening.open("both")._trees.bias == pytest.approx(
-        answer.hits[0].score, abs=1e-5
-    )
+    assert sum(share.added for share in shares) + service.pipelines.open(
+        "both"
+    ).search._trees.bias == pytest.approx(answer.hits[0].score, abs=1e-5)
     page = why_html(reason, [answer], "index")
     assert f"{shares[0].added:+.3f}" in page and shares[0].meaning in page
     assert not service.why("zzz", answer.hits[0].passage_id, ["both"]).features["both"]
@@ -119,7 +119,7 @@ def test_a_control_reads_neighbours_by_bm25(index, trained, monkeypatch):
     opened = Index.open(index)
     pipelines = Pipelines(opened, trained / "control.toml")
     assert pipelines.open("both")([Query("1", "the river of Oslo")], 3).rows.shape == (1, 3)
-    graph, passages = pipelines.open("both")._reader._links, opened.passages
+    graph, passages = pipelines.open("both").search._reader._links, opened.passages
     graph.check(trained, len(opened.documents), len(passages))
     leads = np.asarray(passages.offsets[:-1])
     for article, lead in enumerate(leads):

@@ -25,7 +25,9 @@ from linkseek.indexer.commands import update as update_command
 from linkseek.indexer.index import Index
 from linkseek.indexer.readers.formats import open_reader
 from linkseek.indexer.search.lucene_index import BM25, Dirichlet
-from linkseek.indexer.store.artifacts import index_stamp, read_part, segment_paths, write_manifest
+from linkseek.indexer.store.artifacts import index_stamp, segment_paths
+from linkseek.indexer.store.manifest_files import read_part, write_manifest
+from linkseek.indexer.store.manifests import PassagesPart
 
 Rows = list[dict[str, Any]]
 Update = Callable[..., Built]
@@ -366,6 +368,6 @@ def test_an_index_whose_passages_are_not_those_of_its_documents_is_not_compacted
     build(encoders=[])
     update_index(index_path, Changes(removed=["d0"]), Plan(index_path), lambda name, title: FakeEncoder(name))
     folder = index_path / "passages"
-    write_manifest(folder, read_part(folder) | {"words": 5})
+    write_manifest(folder, read_part(folder, PassagesPart).replace(words=5))
     with pytest.raises(DamagedIndexError, match="not the passages of its documents"):
         compaction.main(["--index", str(index_path)])

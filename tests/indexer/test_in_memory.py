@@ -35,17 +35,16 @@ def index_of(index: Path, reader: Documents, **plan: object) -> Built:
 def test_rows_in_memory_make_the_index_of_their_file(build, tmp_path: Path) -> None:
     from_file = build()
     built = index_of(tmp_path / "memory", Documents(iter(linked_rows())))
-    assert built.manifest["counts"] == from_file.manifest["counts"]
+    assert built.manifest.counts == from_file.manifest.counts
     ours, files = Index.open(tmp_path / "memory"), Index.open(tmp_path / "index")
     assert list(ours.documents) == list(files.documents) and list(ours.passages) == list(files.passages)
     for part in ("documents", "passages", "links"):
         hashes = [
-            {name: file["sha256"] for name, file in index.parts[part]["files"].items()}
-            for index in (ours, files)
+            {name: file.sha256 for name, file in index.parts[part].files.items()} for index in (ours, files)
         ]
         hashes = [{name: sha for name, sha in each.items() if name != "progress.json"} for each in hashes]
         assert hashes[0] == hashes[1]
-    assert built.manifest["corpus"]["file"] == str(IN_MEMORY)
+    assert built.manifest.corpus.file == str(IN_MEMORY)
 
 
 def test_records_are_kept_with_all_their_fields() -> None:
@@ -70,7 +69,7 @@ def test_a_build_in_memory_resumes_after_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="number 41: duplicate id 'd0'"):
         index_of(tmp_path / "i", Documents([*linked_rows(), linked_rows()[0]]))
     built = index_of(tmp_path / "i", Documents([*linked_rows(), linked_rows()[0]]), on_error="skip")
-    assert built.manifest["skipped"]["duplicate id"]["count"] == 1
+    assert built.manifest.skipped["duplicate id"].count == 1
 
 
 @pytest.mark.parametrize(
