@@ -1,6 +1,6 @@
 """python -m docs.screenshots [NAME ...]: take the pictures of the application that the documentation shows.
 
-Each page in light and dark, 1440 and 390 wide, into docs/pictures/NAME-THEME-WIDTH.png, and docs/app.png
+Each page in light and dark, 1440 and 390 wide, into docs/pictures/NAME-THEME-WIDTH.png
 for the README. Names are those of `PAGES`; without any, all are taken. Needs the sample's index and report
 (`make demo`), Playwright (`pip install playwright`) and a Chromium: Debian's, Playwright's own, or the one
 that CHROMIUM names.
@@ -73,8 +73,6 @@ def main(names: Sequence[str]) -> None:
             with running_application(index) as address:
                 take(browser, f"http://{address}", ".ls-invitation", EMPTY)
         browser.close()
-    if not names or "search" in names:
-        shutil.copyfile(PICTURES / "search-light-1440.png", ROOT / "docs" / "app.png")
 
 
 def take(browser: Any, address: str, selector: str, name: str) -> None:

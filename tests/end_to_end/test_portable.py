@@ -211,7 +211,7 @@ def test_links_of_the_readme_are_absolute_in_the_metadata(wheel: dict[str, bytes
     targets = re.findall(r"\]\(([^)\s]+)|(?:src|href)=\"([^\"]+)", prose)
     assert len(targets) > 5
     assert all(re.match(r"https?://|#", first or second) for first, second in targets)
-    picture = f"{project['urls']['Source']}/raw/v{project['version']}/docs/app.png"
+    picture = f"{project['urls']['Source']}/raw/v{project['version']}/docs/pictures/four-light-1440.png"
     page = f"{project['urls']['Source']}/blob/v{project['version']}/CONTRIBUTING.md"
     assert picture in readme and page in readme
     ours = (ROOT / "README.md").read_text("utf-8")
