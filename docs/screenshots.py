@@ -1,8 +1,8 @@
 """python -m docs.screenshots [NAME ...]: take the pictures of the application that the documentation shows.
 
-Each page in light and dark, 1440 and 390 wide, into docs/pictures/NAME-THEME-WIDTH.png. Names are those of `PAGES`; without any, all are taken. Needs the sample's index and report
-(`make demo`), Playwright (`pip install playwright`) and a Chromium: Debian's, Playwright's own, or the one
-that CHROMIUM names.
+Each page in light and dark, 1440 and 390 wide, into docs/pictures/NAME-THEME-WIDTH.png. Names are those of
+`PAGES`; without any, all are taken. Needs the sample's index and report (`make demo`), Playwright (`pip
+install playwright`) and a Chromium: Debian's, Playwright's own, or the one that CHROMIUM names.
 """
 
 from __future__ import annotations
