@@ -19,6 +19,9 @@ from benchmarks.harness import Benchmark, Figure, compare, run
 from linkseek.indexer.encoding.shards import write_shard
 from linkseek.indexer.search.faiss_index import build_faiss, open_faiss
 from linkseek.indexer.search.faiss_tools import import_faiss
+from linkseek.indexer.store.manifests import FORMAT_VERSION, VectorsPart
+
+_ENCODER = {"name": "random", "sha256": "", "location": "random"}
 
 
 def measure(options: argparse.Namespace) -> list[Figure]:
@@ -34,7 +37,8 @@ def measure(options: argparse.Namespace) -> list[Figure]:
         ]
         rows = sum(shard.rows for shard in shards)
         built = build_faiss(folder, shards, options.faiss, options.dimension, map(str, range(rows)))
-        ours = open_faiss(folder, {**built, "factory": options.faiss, "encoder": {}}, rows)
+        part = {"fingerprint": {}, "files": {}, "encoder": _ENCODER, "factory": options.faiss}
+        ours = open_faiss(folder, VectorsPart(format_version=FORMAT_VERSION, **part, **built), rows)
         raw = faiss.read_index(str(folder / "index"))
         size = rows * options.dimension
         memory, product = reading(), multiplying()

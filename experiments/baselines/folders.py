@@ -26,8 +26,8 @@ from experiments.baselines.knrm import ConvKnrm, Knrm
 from experiments.baselines.shared import Baseline
 from linkseek.indexer.base.devices import cuda_devices
 from linkseek.indexer.base.errors import InputError, raise_of_machine
+from linkseek.indexer.base.paths import check_file
 from linkseek.indexer.encoding.batches import Parallel
-from linkseek.indexer.files.sources import check_file
 from linkseek.indexer.store.artifacts import read_json, write_json
 from linkseek.retriever.models.engine import Opened, torch_forward
 from linkseek.retriever.models.facts import ModelFacts

@@ -11,7 +11,7 @@ import re
 import unicodedata
 from pathlib import Path
 
-from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.base.errors import InputError, UsageError
 from linkseek.indexer.base.text import CONTROLS, DIRECTIONS, SURROGATES, escaped, without_hidden
 
 MAX_NAME = 200
@@ -97,3 +97,13 @@ def is_inside(folder: Path, path: Path) -> bool:
         return folder.resolve() in path.resolve().parents
     except (OSError, RuntimeError, ValueError):  # links in a circle; a name that no file can have
         return False
+
+
+def check_file(path: Path) -> None:
+    """Raises `InputError` unless there is a regular file: a pipe may never end, and a device never does."""
+    if not path.is_file():
+        if path.exists() and not path.is_dir():
+            hint = "Write its content into a file first: it is read more than once."
+            raise InputError(f"{path}: a pipe or a device, not a file", hint)
+        problem = "a folder, not a file" if path.is_dir() else "no such file"
+        raise InputError(f"{path}: {problem}", "Check the path.")

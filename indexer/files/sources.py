@@ -22,7 +22,7 @@ from typing import Any, BinaryIO, NamedTuple
 import zstandard
 
 from linkseek.indexer.base.errors import InputError, raise_of_machine
-from linkseek.indexer.base.paths import is_inside
+from linkseek.indexer.base.paths import check_file, is_inside
 from linkseek.indexer.base.text import escaped
 from linkseek.indexer.files.bzip2 import decompress_ahead
 
@@ -60,16 +60,6 @@ _FORMATS = (
 
 AGAIN = "Download or copy it again, or use --on-error skip to keep the intact part."
 """The hint of errors in the middle of a file."""
-
-
-def check_file(path: Path) -> None:
-    """Raises `InputError` unless there is a regular file: a pipe may never end, and a device never does."""
-    if not path.is_file():
-        if path.exists() and not path.is_dir():
-            hint = "Write its content into a file first: it is read more than once."
-            raise InputError(f"{path}: a pipe or a device, not a file", hint)
-        problem = "a folder, not a file" if path.is_dir() else "no such file"
-        raise InputError(f"{path}: {problem}", "Check the path.")
 
 
 class Source(io.RawIOBase):

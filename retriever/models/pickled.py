@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from linkseek.indexer.base.errors import InputError, raise_of_machine
+from linkseek.indexer.base.paths import check_file
 from linkseek.indexer.files.hashes import file_sha256
 from linkseek.indexer.files.sharing import share
-from linkseek.indexer.files.sources import check_file
 from linkseek.retriever.models.only_data import model_files
 
 PICKLED, SAFE = "pytorch_model.bin", "model.safetensors"

@@ -588,7 +588,7 @@ class FakePipelines:
     runs: ClassVar = {}
     models: ClassVar = {}
 
-    def __init__(self, index, path):
+    def __init__(self, index, path, models=None):
         self.index = index
 
     def open(self, name):

@@ -19,11 +19,12 @@ from fake_encoder import FakeEncoder
 from tiny_corpus import linked_rows, write_jsonl
 
 from linkseek.indexer.base.errors import InputError, MachineError, exit_on_error
-from linkseek.indexer.building import stages, workspace
+from linkseek.indexer.building import stages
 from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import Plan
 from linkseek.indexer.building.workspace import Workspace
 from linkseek.indexer.index import Index
+from linkseek.indexer.store import manifest_files
 
 BUILD = [sys.executable, ROOT / "indexer" / "build.py", *map(str, WITHOUT_SEARCH)]
 MOUNT_READ_ONLY = 32 | 1  # MS_REMOUNT | MS_RDONLY
@@ -109,21 +110,21 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Index:
 )
 def test_a_disk_that_is_full_at_a_stage(disk, whole, stage, factory, monkeypatch, capsys):
     """Nothing is left of the space when the stage begins; nothing that was finished is lost."""
-    part, write, write_faiss = Workspace.part, workspace.write_json, stages.build_faiss
+    part, write, write_faiss = Workspace.part, manifest_files.write_json, stages.build_faiss
 
     def fill_alone(*others):
         while not all((disk / "i.linkseek-building" / other / "manifest.json").exists() for other in others):
             time.sleep(0.01)  # stages overlap
         fill(disk)
 
-    def part_when_full(self, name, fingerprint, build, **options):
+    def part_when_full(self, kind, name, fingerprint, build, **options):
         def build_when_full(folder):
             if name == stage != "dense/fake":  # in which the vectors are made
                 before = {"bm25": ["links"], "links": ["bm25"], "vectors/fake": ["links", "bm25"]}
                 fill_alone(*before.get(name, []))
             return build(folder)
 
-        return part(self, name, fingerprint, build_when_full, **options)
+        return part(self, kind, name, fingerprint, build_when_full, **options)
 
     def write_faiss_when_full(*details):
         if stage == "dense/fake":
@@ -138,7 +139,7 @@ def test_a_disk_that_is_full_at_a_stage(disk, whole, stage, factory, monkeypatch
     with monkeypatch.context() as patched, pytest.raises(SystemExit) as ended:
         patched.setattr(Workspace, "part", part_when_full)
         patched.setattr(stages, "build_faiss", write_faiss_when_full)
-        patched.setattr(workspace, "write_json", write_when_full)
+        patched.setattr(manifest_files, "write_json", write_when_full)
         build_all(disk / "i", factory, [] if stage == "bm25" else ["fake"])
     words = ["No space left", "dense/fake/index", "it resumes"] if factory == "compact" else STAGES[stage]
     told(Done([], ended.value.code, "", capsys.readouterr().err), MachineError, *words)
@@ -180,7 +181,7 @@ def test_a_full_disk_while_recall_is_written_leaves_the_manifest_as_it_was(disk,
     Index.open(disk / "i").verify()
     (disk / "taken").unlink()
     kept(here(*command))
-    assert "recall" in Index.open(disk / "i").dense().manifest
+    assert Index.open(disk / "i").dense().manifest.recall
 
 
 def test_a_limit_on_the_size_of_files(tmp_path):

@@ -189,7 +189,7 @@ def test_training_teaches_and_the_library_opens_the_folder(train, data):
 def test_an_interrupted_run_ends_with_the_same_bits(train, tmp_path, monkeypatch):
     whole = train(output=tmp_path / "whole")
 
-    def stop(loss, step, places):
+    def stop(name, value, step, places):
         if step == 11:
             raise KeyboardInterrupt
 

@@ -531,7 +531,7 @@ def test_another_error_of_torch_stays_what_it_is():
     [
         (["data.hard_negatives=1", "data.pairs=['{data}/none.jsonl']"], InputError, "no such file"),
         (["model.base={data}/nothing"], InputError, "no such folder"),
-        (["model.base={data}"], InputError, "cannot be loaded"),
+        (["model.base={data}"], InputError, "not the folder of a model"),
         (["output.report_to=['wandd']"], UsageError, 'no tracker "wandd"'),
         (["texts.passage_tokens=65"], UsageError, "reads 64 tokens, and texts may have 65"),
         (["model.base={data}/static", "model.hidden_dropout=0"], UsageError, "no hidden_dropout"),
