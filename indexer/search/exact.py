@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isfinite
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -23,8 +23,10 @@ from torch import Tensor
 
 from linkseek.indexer.base.errors import DamagedIndexError, MachineError
 from linkseek.indexer.base.text import byte_size
-from linkseek.indexer.encoding.shards import ShardRows
 from linkseek.indexer.search.faiss_tools import checked_queries
+
+if TYPE_CHECKING:  # its imports are not installed wherever this file is measured
+    from linkseek.indexer.encoding.shards import ShardRows
 
 _GROUP = 16  # rows
 _MORE_GROUPS = 32
@@ -85,8 +87,9 @@ class _Part:
     def __init__(
         self, vectors: NDArray[np.float16] | Tensor | ShardRows, start: int, stop: int, device: torch.device
     ) -> None:
-        self._vectors: Any = vectors if isinstance(vectors, ShardRows) else vectors[start:stop]
-        self._before = start if isinstance(vectors, ShardRows) else 0  # rows of `_vectors` before the part
+        on_disk = not isinstance(vectors, np.ndarray | Tensor)  # shards are read by their rows
+        self._vectors: Any = vectors if on_disk else vectors[start:stop]
+        self._before = start if on_disk else 0  # rows of `_vectors` before the part
         self._first = start
         self._device = device
         self._count = stop - start
@@ -102,7 +105,7 @@ class _Part:
             if needed < free:
                 shape = self._count, self._dimension
                 held = torch.empty(shape, dtype=torch.float16, device=device)
-            elif isinstance(vectors, ShardRows):
+            elif on_disk:
                 raise MachineError(
                     f"{device} has {byte_size(free)} of free memory, its vectors need {byte_size(needed)}",
                     "Use more GPUs, or search on the CPU.",

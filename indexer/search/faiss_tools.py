@@ -7,14 +7,16 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.indexer.base.errors import MachineError, UsageError
 from linkseek.indexer.base.extras import install_hint
-from linkseek.indexer.encoding.shards import Shard
+
+if TYPE_CHECKING:
+    from linkseek.indexer.encoding.shards import Shard
 
 Hits = tuple[NDArray[np.int64], NDArray[np.float32]]
 """The result of a search: rows [Q, k], scores [Q, k]."""
