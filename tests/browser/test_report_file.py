@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from command import ROOT
 
 from linkseek.app.report import write_document
 from linkseek.app.report.render import Document, Section
@@ -16,8 +17,10 @@ SCORES = Table("Measures", columns(["pipeline"], MEASURES), (ROW,) * 3)
 @pytest.mark.parametrize("width", [1440, 390])
 def test_marks_stay_within_their_table(page, tmp_path, width):
     """The last column's too, which hang out to the right of their digits."""
-    opening = Section("", "", "experiment.j2", {"source": "", "caption": "", "note": ""})
-    scores = Section("scores", "Scores", "column.j2", {"table": SCORES})
+    templates = ROOT / "experiments" / "tables" / "templates"
+    data = {"source": "", "caption": "", "note": ""}
+    opening = Section("", "", "experiment.j2", data, templates)
+    scores = Section("scores", "Scores", "column.j2", {"table": SCORES}, templates)
     write_document(Document("Report", opening, (scores,)), tmp_path, "report")
     page.set_viewport_size({"width": width, "height": 900})
     page.goto((tmp_path / "report.html").as_uri())
