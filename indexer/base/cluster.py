@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from functools import partial
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
+from unittest.mock import patch
 
 from linkseek.indexer.base.errors import LinkseekError, MachineError
 from linkseek.indexer.base.extras import install_hint
@@ -58,7 +59,7 @@ def connected(address: str | None) -> Iterator[Any]:
             own = {"include_dashboard": False, "_temp_dir": folder, "_system_config": {"worker_niceness": 0}}
         try:
             _check_answers(address)
-            with _own_handlers_of_faults():
+            with _own_handlers_of_faults(), _no_dashboard():
                 ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **own)
         except (OSError, ValueError, RuntimeError) as error:
             raise MachineError(
@@ -73,6 +74,18 @@ def connected(address: str | None) -> Iterator[Any]:
             _rays.remove(ray)
             with _own_handlers_of_faults():
                 ray.shutdown()
+
+
+@contextmanager
+def _no_dashboard() -> Iterator[None]:
+    """Start Ray without the process of its dashboard, which asks the metadata services of three clouds where it is.
+
+    It does so whatever is set: `include_dashboard` and `RAY_USAGE_STATS_ENABLED` only keep it from telling.
+    """
+    from ray._private.node import Node
+
+    with patch.object(Node, "start_api_server", lambda *_, **__: None):
+        yield
 
 
 def worker_count(processes: int) -> int:

@@ -96,12 +96,13 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Path],
     """
     connections = Connections(tmp_path_factory.mktemp("recorded") / "connections")
     others = [Path(folder) for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
-    with ExitStack() as running, pytest.MonkeyPatch.context() as environment:
-        environment.setenv("PYTHONPATH", connections.python_path(*others))
+    with ExitStack() as running:
 
         def start(index: Path) -> Application:
             results = index.parent.parent / "results"
-            address = running.enter_context(running_application(index, "--results", str(results)))
+            with pytest.MonkeyPatch.context() as environment:  # of this application, not of later tests
+                environment.setenv("PYTHONPATH", connections.python_path(*others))
+                address = running.enter_context(running_application(index, "--results", str(results)))
             return Application(f"http://{address}", index.parent, results)
 
         yield start

@@ -14,8 +14,10 @@ from random import Random
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 from command import ROOT
+from connections import Connections
 from fake_encoder import FakeEncoder
 
 from linkseek.indexer.base import cluster as clusters
@@ -156,21 +158,31 @@ def test_work_that_ends_every_actor_ends_the_command(ray):
         pool.submit(os._exit, 1).result()
 
 
-def test_actors_of_this_machine_have_the_priority_of_the_command():
+def test_a_cluster_of_this_machine_has_the_priority_of_the_command_and_asks_nobody(tmp_path):
     """In a process of its own: Ray cannot return to a cluster after another one."""
     pytest.importorskip("ray")
+    connections = Connections(tmp_path / "recorded")
     done = subprocess.run(
-        [sys.executable, "-c", _PRIORITY], cwd=ROOT, capture_output=True, text=True, timeout=200
+        [sys.executable, "-c", _PRIORITY],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        env=os.environ | {"PYTHONPATH": connections.python_path(ROOT)},
     )
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) == os.nice(0)
+    own = {one.address for several in psutil.net_if_addrs().values() for one in several}
+    recorded = connections.recorded().splitlines()  # Ray looks the address of its node up
+    assert [line for line in recorded if not any(f"'{address}'" in line for address in own)] == []
 
 
 _PRIORITY = """
-import os
+import os, time
 from linkseek.indexer.base.cluster import connected, worker_pool
 with connected("local"), worker_pool(1) as pool:
     print(pool.submit(os.nice, 0).result())
+    time.sleep(3)  # a dashboard asks as soon as it has started
 """
 
 
