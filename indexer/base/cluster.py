@@ -78,7 +78,7 @@ def connected(address: str | None) -> Iterator[Any]:
 
 @contextmanager
 def _no_dashboard() -> Iterator[None]:
-    """Start Ray without the process of its dashboard, which asks the metadata services of three clouds where it is.
+    """Start Ray without the process of its dashboard, which asks the metadata services of clouds where it is.
 
     It does so whatever is set: `include_dashboard` and `RAY_USAGE_STATS_ENABLED` only keep it from telling.
     """
