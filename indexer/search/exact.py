@@ -39,17 +39,24 @@ _RESERVE = 2 << 30  # bytes of a GPU's memory
 class ExactSearch:
     """Vectors on one or several devices, searched by inner product."""
 
-    def __init__(self, vectors: NDArray[np.float16] | Tensor | ShardRows, devices: Sequence[str]) -> None:
+    def __init__(
+        self,
+        vectors: NDArray[np.float16] | Tensor | ShardRows,
+        devices: Sequence[str],
+        *,
+        must_hold: bool = False,
+    ) -> None:
         """vectors: float16 [N, d], in memory, memory-mapped, or a tensor that is on the only device.
 
         Each device gets its part of the rows, and holds it if its memory is large enough; else, and on a CPU,
-        the vectors stay where they are and each search copies them in blocks. Those of shards must be held.
+        the vectors stay where they are and each search copies them in blocks, unless they must be held. Those
+        of shards must.
         Raises `MachineError` if a device cannot hold them, `DamagedIndexError` if one is not finite.
         """
         self._dimension = vectors.shape[1]
         bounds = np.linspace(0, len(vectors), len(devices) + 1).astype(int).tolist()
         self._parts = [
-            _Part(vectors, start, stop, torch.device(device))
+            _Part(vectors, start, stop, torch.device(device), must_hold=must_hold)
             for start, stop, device in zip(bounds[:-1], bounds[1:], devices, strict=True)
             if start < stop
         ]
@@ -85,7 +92,13 @@ class _Part:
     """Rows [start, stop) of the vectors, on one device."""
 
     def __init__(
-        self, vectors: NDArray[np.float16] | Tensor | ShardRows, start: int, stop: int, device: torch.device
+        self,
+        vectors: NDArray[np.float16] | Tensor | ShardRows,
+        start: int,
+        stop: int,
+        device: torch.device,
+        *,
+        must_hold: bool,
     ) -> None:
         on_disk = not isinstance(vectors, np.ndarray | Tensor)  # shards are read by their rows
         self._vectors: Any = vectors if on_disk else vectors[start:stop]
@@ -105,7 +118,7 @@ class _Part:
             if needed < free:
                 shape = self._count, self._dimension
                 held = torch.empty(shape, dtype=torch.float16, device=device)
-            elif on_disk:
+            elif on_disk or must_hold:
                 raise MachineError(
                     f"{device} has {byte_size(free)} of free memory, its vectors need {byte_size(needed)}",
                     "Use more GPUs, or search on the CPU.",

@@ -1,8 +1,9 @@
-"""Searches of a FAISS index on a device: on GPUs by FAISS if it is built for them, else by `exact`.
+"""Searches of a FAISS index on a device: exactly in torch (see `exact`), or by a FAISS that is built for GPUs.
 
     compact     FAISS has no GPU version of its codes. The CPU scans them; `cuda` asks for an exact search of
                 the float16 vectors in torch, where the memory of the GPUs holds them
-    Flat        FAISS, else torch
+    Flat        torch. FAISS would need the memory twice while it copies, and copies what several GPUs are to
+                share to the memory of the CPU, without an error
     others      FAISS, if it has a GPU version
 
 Several GPUs share the vectors, so that their memories add up. No file changes. Not yet tested on a GPU.
@@ -20,7 +21,7 @@ from linkseek.indexer.base.devices import cuda_devices
 from linkseek.indexer.base.errors import LinkseekError, MachineError, UsageError
 from linkseek.indexer.base.log import log_line
 from linkseek.indexer.search.compact import CompactIndex
-from linkseek.indexer.search.faiss_index import FaissIndex, search_parameters
+from linkseek.indexer.search.faiss_index import FLAT, FaissIndex, search_parameters
 from linkseek.indexer.search.faiss_tools import (
     Hits,
     checked_queries,
@@ -57,14 +58,15 @@ def on_device(index: VectorSearch, device: str) -> VectorSearch:
 def _on_gpus(index: FaissIndex, gpus: Sequence[str], *, needed: bool) -> VectorSearch:
     factory, reasons = index.manifest.factory, []
     is_compact = isinstance(index.index, CompactIndex)
+    places = (_ExactOnGpus,) if is_compact or factory == FLAT else (_FaissOnGpus, _ExactOnGpus)
     if is_compact and not needed:
         log_line(
             'searching the codes of a compact index on the CPU (device = "cuda" searches its vectors exactly)'
         )
         return index
-    for place in (_ExactOnGpus,) if is_compact else (_FaissOnGpus, _ExactOnGpus):
+    for place in places:
         try:
-            return place(index, gpus)
+            return place(index, gpus, needed)
         except (RuntimeError, LinkseekError) as error:
             reasons.append(error.message if isinstance(error, LinkseekError) else reason(error)[:200])
     if needed:
@@ -78,9 +80,9 @@ def _on_gpus(index: FaissIndex, gpus: Sequence[str], *, needed: bool) -> VectorS
 
 
 class _FaissOnGpus:
-    """Any type of index that FAISS supports on GPUs; `Flat` stays float16."""
+    """Any type of index that FAISS supports on GPUs, in float16."""
 
-    def __init__(self, index: FaissIndex, gpus: Sequence[str]) -> None:
+    def __init__(self, index: FaissIndex, gpus: Sequence[str], needed: bool) -> None:
         faiss = import_faiss()
         if not hasattr(faiss, "StandardGpuResources"):
             raise UsageError(
@@ -91,6 +93,11 @@ class _FaissOnGpus:
         options.useFloat16 = options.shard = True
         numbers = [int(gpu.partition(":")[2]) for gpu in gpus]
         self._index = faiss.index_cpu_to_gpus_list(index.index, options, numbers)
+        if not isinstance(self._index, (faiss.GpuIndex, faiss.IndexShards)):
+            raise UsageError(
+                "FAISS has no version for GPUs of this type of index, and has copied it to the CPU's memory",
+                "Use --device cpu.",
+            )
         self._space = faiss.GpuParameterSpace()
         self._defaults = index.parameters()
         self._on_cpu = index
@@ -124,12 +131,19 @@ class _FaissOnGpus:
 class _ExactOnGpus:
     """A `Flat` or a compact index, in torch."""
 
-    def __init__(self, index: FaissIndex, gpus: Sequence[str]) -> None:
+    def __init__(self, index: FaissIndex, gpus: Sequence[str], needed: bool) -> None:
+        """A `Flat` one that the GPUs do not hold is copied to them at each search, if that is `needed`."""
         from linkseek.indexer.search.exact import ExactSearch
 
         inner = index.index
         vectors = inner.vectors if isinstance(inner, CompactIndex) else index.flat_vectors()
-        self._search = ExactSearch(vectors, gpus)
+        try:
+            self._search = ExactSearch(vectors, gpus, must_hold=True)
+        except MachineError as error:
+            if not needed:
+                raise
+            self._search = ExactSearch(vectors, gpus)
+            log_line(f"{error.message}: each search copies all vectors there")
         self._factory = index.manifest.factory
         self.encoder = index.encoder
 

@@ -9,6 +9,7 @@ Symbols: B texts in a batch, L tokens.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from linkseek.indexer.base.devices import cuda_devices
 from linkseek.indexer.base.errors import InputError
 from linkseek.retriever.links.sentences import Span
 from linkseek.retriever.models.bases import open_base
@@ -56,7 +58,9 @@ class Attentions:
         import torch  # takes seconds, which listing the objectives should not
 
         model: Any = open_base(self._name)
-        self._device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        gpus = cuda_devices("auto")
+        # Processes that mine share the GPUs: one that starts after another has the next number.
+        self._device = torch.device(gpus[os.getpid() % len(gpus)] if gpus else "cpu")
         try:
             self._model = model[0].model.eval().to(self._device)
             self._tokenizer = model.tokenizer

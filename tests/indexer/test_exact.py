@@ -33,8 +33,8 @@ def precision(request, monkeypatch):
     if request.param != "float32":
         begin = _Part.__init__
 
-        def lowered(self, *arguments):
-            begin(self, *arguments)
+        def lowered(self, *arguments, **options):
+            begin(self, *arguments, **options)
             self._type = getattr(torch, request.param)
 
         monkeypatch.setattr(_Part, "__init__", lowered)
@@ -81,8 +81,8 @@ def test_what_low_precision_hides_is_found_by_looking_further(monkeypatch):
     """Not vacuous: the scores of 1,600 rows are one number in float16, and only the margin finds the best."""
     begin = _Part.__init__
 
-    def lowered(self, *arguments):
-        begin(self, *arguments)
+    def lowered(self, *arguments, **options):
+        begin(self, *arguments, **options)
         self._type = torch.float16
 
     monkeypatch.setattr(_Part, "__init__", lowered)

@@ -46,11 +46,12 @@ def flat(tmp_path) -> FaissIndex:
 
 @pytest.fixture
 def gpus(monkeypatch):
-    """Two GPUs for torch, and none that FAISS is built for."""
+    """Two GPUs for torch that hold any vectors, and none that FAISS is built for."""
     monkeypatch.setattr("linkseek.indexer.search.gpu_index.cuda_devices", lambda device: ["cuda:0", "cuda:1"])
+    monkeypatch.setattr("linkseek.indexer.search.exact._free_bytes", lambda device: 1 << 40)
     monkeypatch.setattr(
         "linkseek.indexer.search.exact.ExactSearch",
-        lambda vectors, devices: ExactSearch(vectors, ["cpu" for _ in devices]),
+        lambda vectors, devices, **options: ExactSearch(vectors, ["cpu" for _ in devices], **options),
     )
 
 
@@ -58,9 +59,11 @@ def gpus(monkeypatch):
 def faiss_gpus(gpus, monkeypatch):
     """Two GPUs, and a FAISS that is built for them; what it was asked for.
 
-    As the real one does, `clone_index` and `Int32Vector` refuse with a TypeError what is none of FAISS's own.
+    As the real one does, `clone_index` and `Int32Vector` refuse with a TypeError what is none of FAISS's own,
+    and what several GPUs cannot share is copied to the memory of the CPU. (With a real one, the last test.)
     """
     asked: list[tuple] = []
+    alive: list[faiss.Index] = []
 
     class Options:
         useFloat16 = shard = False  # noqa: N815
@@ -72,12 +75,23 @@ def faiss_gpus(gpus, monkeypatch):
         if isinstance(index, faiss.IndexHNSW):
             raise RuntimeError("Error in clone at x.cpp:1: this type is not implemented")
         asked.append((options.useFloat16, options.shard, numbers))
-        return faiss.clone_index(index)
+        copy = faiss.clone_index(index)
+        if not isinstance(index, faiss.IndexIVF):
+            return copy
+        alive.append(copy)
+        shared = faiss.IndexShards(index.d, False, False)
+        shared.add_shard(copy)
+        return shared
 
+    class Space(faiss.ParameterSpace):
+        def set_index_parameter(self, index, name, value):
+            super().set_index_parameter(index.at(0), name, value)
+
+    monkeypatch.setattr(faiss, "GpuIndex", type("GpuIndex", (), {}), raising=False)
     monkeypatch.setattr(faiss, "StandardGpuResources", object, raising=False)
     monkeypatch.setattr(faiss, "GpuMultipleClonerOptions", Options, raising=False)
     monkeypatch.setattr(faiss, "index_cpu_to_gpus_list", clone, raising=False)
-    monkeypatch.setattr(faiss, "GpuParameterSpace", faiss.ParameterSpace, raising=False)
+    monkeypatch.setattr(faiss, "GpuParameterSpace", Space, raising=False)
     return asked
 
 
@@ -123,25 +137,50 @@ def test_without_a_faiss_for_gpus_torch_searches_a_flat_index(flat, gpus, device
         elsewhere.search(QUERIES, 3, nprobe=1)
 
 
-@pytest.mark.parametrize("factory", [FLAT, "IVF8,SQfp16"])
-def test_a_faiss_for_gpus_searches_over_all_of_them(tmp_path, faiss_gpus, factory):
-    index = build(tmp_path / "i", factory)
+def test_torch_searches_a_flat_index_beside_a_faiss_for_gpus_too(flat, faiss_gpus):
+    """FAISS would copy it to the CPU where there are several GPUs, and need its memory twice on one."""
+    elsewhere = on_device(flat, "cuda")
+    assert faiss_gpus == []
+    assert_same(elsewhere.search(QUERIES, 20), flat.search(QUERIES, 20))
+
+
+def test_vectors_that_the_gpus_do_not_hold_stay_on_the_cpu_unless_they_are_asked_for(
+    flat, gpus, monkeypatch, capsys
+):
+    monkeypatch.setattr("linkseek.indexer.search.exact._free_bytes", lambda device: 3 << 20)
+    assert on_device(flat, "auto") is flat
+    assert "searching vectors on the CPU (cpu has 3.1 MB of free memory" in capsys.readouterr().err
+    elsewhere = on_device(flat, "cuda")
+    assert "each search copies all vectors there" in capsys.readouterr().err
+    assert_same(elsewhere.search(QUERIES, 20), flat.search(QUERIES, 20))
+
+
+def test_a_faiss_for_gpus_searches_over_all_of_them(tmp_path, faiss_gpus):
+    index = build(tmp_path / "i", "IVF8,SQfp16")
     elsewhere = on_device(index, "cuda")
     assert faiss_gpus == [(True, True, [0, 1])]
     assert_same(elsewhere.search(QUERIES, 20), index.search(QUERIES, 20))
     assert_same(elsewhere.search(QUERIES, ROWS + 3), index.search(QUERIES, ROWS + 3))
-    if factory != FLAT:
-        few, many = (elsewhere.search(QUERIES, 20, nprobe=n)[0] for n in (1, 8))
-        assert (few == -1).any() or few.tolist() != many.tolist()
-        assert_same(elsewhere.search(QUERIES, 20, nprobe=8), index.search(QUERIES, 20, nprobe=8))
-        assert_same(elsewhere.search(QUERIES, 20), index.search(QUERIES, 20))  # no parameter stays
+    few, many = (elsewhere.search(QUERIES, 20, nprobe=n)[0] for n in (1, 8))
+    assert (few == -1).any() or few.tolist() != many.tolist()
+    assert_same(elsewhere.search(QUERIES, 20, nprobe=8), index.search(QUERIES, 20, nprobe=8))
+    assert_same(elsewhere.search(QUERIES, 20), index.search(QUERIES, 20))  # no parameter stays
 
 
-def test_deeper_than_a_gpu_goes_the_cpu_searches(flat, faiss_gpus, monkeypatch):
+def test_a_copy_in_the_memory_of_the_cpu_is_not_taken_for_one_on_gpus(tmp_path, faiss_gpus, capsys):
+    index = build(tmp_path / "i", "SQ8")
+    assert on_device(index, "auto") is index
+    assert "FAISS has no version for GPUs of this type" in capsys.readouterr().err
+    with pytest.raises(UsageError, match="this SQ8 index cannot be searched on a GPU"):
+        on_device(index, "cuda")
+
+
+def test_deeper_than_a_gpu_goes_the_cpu_searches(tmp_path, faiss_gpus, monkeypatch):
     monkeypatch.setattr("linkseek.indexer.search.gpu_index._FAISS_MAX_DEPTH", 10)
-    elsewhere = on_device(flat, "cuda")
+    index = build(tmp_path / "i", "IVF8,SQfp16")
+    elsewhere = on_device(index, "cuda")
     monkeypatch.setattr(elsewhere._index, "search", lambda *_: pytest.fail("too deep"))
-    assert_same(elsewhere.search(QUERIES, 11), flat.search(QUERIES, 11))
+    assert_same(elsewhere.search(QUERIES, 11), index.search(QUERIES, 11))
 
 
 def test_a_type_that_has_no_gpu_version_stays_unless_one_is_asked_for(tmp_path, faiss_gpus, capsys):
@@ -178,10 +217,7 @@ def test_the_cpu_scans_the_codes_of_a_compact_index(tmp_path, any_gpus, capsys, 
 
 
 @pytest.mark.parametrize("partitioned", [False, True])
-def test_a_gpu_that_holds_the_vectors_of_a_compact_index_searches_them(
-    tmp_path, any_gpus, monkeypatch, partitioned
-):
-    monkeypatch.setattr("linkseek.indexer.search.exact._free_bytes", lambda device: 1 << 40)
+def test_a_gpu_that_holds_the_vectors_of_a_compact_index_searches_them(tmp_path, any_gpus, partitioned):
     index = parts_of(tmp_path) if partitioned else build(tmp_path / "i", "compact")
     elsewhere = on_device(index, "cuda")
     assert elsewhere is not index and len(elsewhere) == ROWS and elsewhere.encoder["name"] == "fake"
@@ -222,8 +258,8 @@ def test_more_lists_than_a_gpu_probes_are_probed_on_the_cpu(tmp_path, faiss_gpus
     assert_same(elsewhere.search(QUERIES, 5, nprobe=8), index.search(QUERIES, 5, nprobe=8))
 
 
-def test_a_gpu_without_memory_is_the_machines_fault(flat, faiss_gpus, monkeypatch):
-    elsewhere = on_device(flat, "cuda")
+def test_a_gpu_without_memory_is_the_machines_fault(tmp_path, faiss_gpus, monkeypatch):
+    elsewhere = on_device(build(tmp_path / "i", "IVF8,SQfp16"), "cuda")
 
     def fail(*_):
         raise RuntimeError("Error in alloc at y.cpp:3: Error: out of memory")
@@ -242,3 +278,24 @@ def test_questions_that_are_no_numbers_are_refused(tmp_path, faiss_gpus, factory
     for place in (index, on_device(index, "auto")):
         with pytest.raises(ValueError, match="not finite"):
             place.search(queries, 3)
+
+
+# --- a FAISS that is built for GPUs, on a machine that need not have any ----------------------------
+
+
+@pytest.mark.skipif(
+    not hasattr(faiss, "GpuIndex"), reason="this FAISS is not built for GPUs: install the extra [gpu]"
+)
+@pytest.mark.parametrize("gpus_there", [["cuda:0"], ["cuda:0", "cuda:1"]], ids=["one", "two"])
+@pytest.mark.parametrize("factory", [FLAT, "compact", "SQ8", "HNSW8", "IVF8,SQfp16"])
+def test_the_real_one_finds_what_the_cpu_finds(tmp_path, gpus, monkeypatch, factory, gpus_there):
+    """Wherever it searches. Without a GPU, FAISS refuses to clone, or clones to the CPU."""
+    monkeypatch.setattr("linkseek.indexer.search.gpu_index.cuda_devices", lambda device: gpus_there)
+    index = build(tmp_path / "i", factory)
+    elsewhere = on_device(index, "auto")
+    assert_same(elsewhere.search(QUERIES, 20), index.search(QUERIES, 20))
+    assert (type(elsewhere).__name__ == "_ExactOnGpus") == (factory == FLAT)
+    if factory in ("SQ8", "HNSW8"):
+        assert elsewhere is index
+        with pytest.raises(UsageError, match=f"this {factory} index cannot be searched on a GPU"):
+            on_device(index, "cuda")
