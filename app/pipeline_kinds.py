@@ -147,8 +147,7 @@ class DenseEntry(Entry):
     """a model of two towers for the questions, if its tower of passages made the vectors (`model.train =
     "query"`); by default the encoder of the vectors"""
     device: Device = "auto"
-    """where vectors are searched: `auto` (on GPUs if there are any), `cpu` or `cuda`; never measured on a GPU
-    so far"""
+    """where vectors are searched: `auto` (on GPUs if there are any), `cpu` or `cuda`"""
     search: dict[str, int] = Field({})
     """FAISS's search parameters, such as `{ nprobe = 64 }`, `{ efSearch = 256 }` or, of a compact index,
     `{ candidates = 1000 }`"""
@@ -325,7 +324,7 @@ class RerankEntry(Entry):
     """how texts longer than the model are read: in windows, the best of which counts (`max`), or the `first`
     part alone, which takes less time and ranks worse"""
     device: Device = "auto"
-    """where the model runs: `auto`, `cpu` or `cuda`; never measured on a GPU so far"""
+    """where the model runs: `auto`, `cpu` or `cuda`"""
     neighbours: Neighbours | None = None
     """with one model and without `weight`: passages that `links` connect with good candidates join them, in
     the place of the last of the `depth` (adaptive re-ranking); as a control, similar passages by `bm25`"""

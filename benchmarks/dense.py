@@ -16,8 +16,8 @@ import numpy as np
 
 from benchmarks.ceilings import multiplying, reading
 from benchmarks.harness import Benchmark, Figure, compare, run
-from linkseek.indexer.encoding.shards import write_shard
-from linkseek.indexer.search.faiss_index import build_faiss, open_faiss
+from linkseek.indexer.encoding.shards import Shard, write_shard
+from linkseek.indexer.search.faiss_index import FaissIndex, build_faiss, open_faiss
 from linkseek.indexer.search.faiss_tools import import_faiss
 from linkseek.indexer.store.manifests import FORMAT_VERSION, VectorsPart
 
@@ -35,12 +35,9 @@ def measure(options: argparse.Namespace) -> list[Figure]:
             write_shard(folder, number, number * size, _unit(chance, size, options.dimension))
             for number, size in enumerate([options.vectors // 4] * 4)
         ]
-        rows = sum(shard.rows for shard in shards)
-        built = build_faiss(folder, shards, options.faiss, options.dimension, map(str, range(rows)))
-        part = {"fingerprint": {}, "files": {}, "encoder": _ENCODER, "factory": options.faiss}
-        ours = open_faiss(folder, VectorsPart(format_version=FORMAT_VERSION, **part, **built), rows)
+        ours = opened(folder, shards, options.faiss, options.dimension)
         raw = faiss.read_index(str(folder / "index"))
-        size = rows * options.dimension
+        size = len(ours) * options.dimension
         memory, product = reading(), multiplying()
         for count in (1, 16, 256):
             needs = [(2.0 * size, memory), (2.0 * size * count, product)]
@@ -57,6 +54,14 @@ def measure(options: argparse.Namespace) -> list[Figure]:
                 )
             )
     return figures
+
+
+def opened(folder: Path, shards: list[Shard], factory: str, dimension: int) -> FaissIndex:
+    """An index of the vectors in shards, built into a folder and opened."""
+    rows = sum(shard.rows for shard in shards)
+    built = build_faiss(folder, shards, factory, dimension, map(str, range(rows)))
+    part = {"fingerprint": {}, "files": {}, "encoder": _ENCODER, "factory": factory}
+    return open_faiss(folder, VectorsPart(format_version=FORMAT_VERSION, **part, **built), rows)
 
 
 def _unit(chance: np.random.Generator, rows: int, dimension: int) -> np.ndarray:

@@ -1,7 +1,16 @@
-"""python -m benchmarks.gpu: the benchmarks for a GPU, one after another; --list names the files they need.
+"""python -m benchmarks.gpu --minutes N: what is worth measuring on a GPU, in order of worth.
 
-They need torch, transformers and sentence-transformers, but neither a network nor anything else of this
-project's dependencies, and each takes a few minutes. To run them on another machine:
+    search     exact search of as many vectors as DPR's Wikipedia has, against the floor that the memory sets
+    encoding   passages a second of the bi-encoder, against SentenceTransformer.encode
+    scoring    pairs a second of the cross-encoder, against CrossEncoder.predict
+    training   a step of the bi-encoder's training, against the trainer of sentence-transformers
+    index      an index of millions of vectors, built, opened and searched; IVF needs faiss-gpu
+    hlp        the table experiments/hlp-gpu.toml with one seed; needs --data, and --minutes enough
+
+Each has a limit of time and is a process of its own: when it fails or runs out of time, the next one begins,
+and the figures that it had are kept. The first three need torch, transformers and sentence-transformers, the
+others what `pip install .` brings, and `training` the library datasets. None needs a network or a model.
+To run them on another machine:
 
     tar cf gpu.tar $(python -m benchmarks.gpu --list)          here
     python -m benchmarks.gpu --output results                  there, where gpu.tar was unpacked
@@ -11,41 +20,113 @@ project's dependencies, and each takes a few minutes. To run them on another mac
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
-from benchmarks import gpu_encoding, gpu_scoring, gpu_search
-from benchmarks.harness import RESULTS, run
+from benchmarks.harness import RESULTS, keep_partial
 
 _ROOT = Path(__file__).parents[1]
 _LATER = ("linkseek.reranker.models.first_token",)
 """Modules that are imported when a model is opened."""
+_HLP = "hlp"
 
 
-def main() -> None:
-    """Run them, or list the files."""
+@dataclass(frozen=True)
+class Step:
+    """A script of this folder, and the seconds that it may take."""
+
+    name: str
+    seconds: int
+    tiny: str
+    """Options that make a run a matter of seconds, on any machine."""
+
+    @property
+    def module(self) -> str:
+        """Its module, below `benchmarks`."""
+        return f"gpu_{self.name}"
+
+
+_MODEL = "--tiny --passages 2 --product 64"
+_VECTORS = "--vectors 3000 --dimension 32 --batches 1 9 --product 64 --megabytes 1"
+STEPS = (
+    Step("search", 100, _VECTORS),
+    Step("encoding", 150, _MODEL),
+    Step("scoring", 60, _MODEL),
+    Step("training", 90, "--tiny --batch 4 --steps 4 --precision float32"),
+    Step("index", 240, f"{_VECTORS} --faiss Flat IVF16,SQfp16"),
+)
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the steps, or list their files. Exits with 1 if one failed or ran out of time."""
+    names = [*(step.name for step in STEPS), _HLP]
     parser = argparse.ArgumentParser(
-        "python -m benchmarks.gpu", description=(__doc__ or "").partition("\n")[0]
+        "python -m benchmarks.gpu",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--minutes", type=float, default=15, help="in all; default: 15")
+    parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="STEP", help="these steps")
+    parser.add_argument("--data", type=Path, help="the folder of corpora and test sets, for hlp")
     parser.add_argument("--list", action="store_true", help="name the files of this project that are needed")
     parser.add_argument("--tiny", action="store_true", help="with tiny sizes, to try the scripts out")
     parser.add_argument("--output", type=Path, default=RESULTS, help="the folder of results")
-    options = parser.parse_args()
+    options = parser.parse_args(argv)
     if options.list:
         print("\n".join(needed_files()))
         return
-    for script, tiny in (
-        (gpu_search, gpu_search.TINY_RUN),
-        (gpu_scoring, gpu_encoding.TINY_RUN),
-        (gpu_encoding, gpu_encoding.TINY_RUN),
-    ):
-        run(script.BENCHMARK, [*(tiny if options.tiny else []), "--output", str(options.output)])
+    until = time.monotonic() + 60 * options.minutes
+    steps = [step for step in STEPS if step.name in options.only]
+    all_done = True
+    for step in steps:
+        command = [sys.executable, "-m", f"benchmarks.{step.module}", "--output", str(options.output)]
+        if options.tiny:
+            command += [*step.tiny.split(), "--rounds", "1"]
+        all_done &= _run(step.name, command, min(step.seconds, until - time.monotonic()))
+        keep_partial(step.module, options.output)
+    if _HLP in options.only and options.data is not None:
+        command = [
+            sys.executable,
+            "-m",
+            "experiments",
+            "hlp-gpu",
+            "--train",
+            "--scale",
+            "gpu",
+            "--seeds",
+            "1",
+        ]
+        command += ["--jobs", "4", "--data", str(options.data), "--output", str(options.output / "hlp-gpu")]
+        command += ["--small"] if options.tiny else []
+        all_done &= _run(_HLP, command, until - time.monotonic())
+    elif _HLP in options.only:
+        print("hlp: left out, it needs --data", flush=True)
+    sys.exit(0 if all_done else 1)
+
+
+def _run(name: str, command: Sequence[str], seconds: float) -> bool:
+    """Run a command for so long at most; whether it ended well."""
+    if seconds < 1:
+        print(f"{name}: left out, no time is left", flush=True)
+        return False
+    started = time.monotonic()
+    try:
+        code = subprocess.run(command, cwd=_ROOT, timeout=seconds).returncode
+        ended = "done" if code == 0 else f"failed, exit code {code}"
+    except subprocess.TimeoutExpired:
+        code, ended = 1, "out of time"
+    print(f"{name}: {ended} after {time.monotonic() - started:.0f} s", flush=True)
+    return code == 0
 
 
 def needed_files() -> list[str]:
     """The files of this project that the scripts import, relative to its folder."""
-    for name in _LATER:
+    for name in (*(f"benchmarks.{step.module}" for step in STEPS), *_LATER):
         import_module(name)
     paths = [Path(file) for module in sys.modules.values() if (file := getattr(module, "__file__", None))]
     inside = {path.resolve() for path in paths} | {Path(__file__).resolve()}

@@ -194,9 +194,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tiny", action="store_true", help="a tiny model, to try the script out")
 
 
-TINY_RUN = ["--tiny", "--passages", "2", "--product", "64", "--rounds", "1"]
-"""Of these, what makes a run a matter of seconds, on any machine."""
-
 BENCHMARK = Benchmark("gpu_encoding", __doc__.partition("\n")[0], measure, add_options)
 
 if __name__ == "__main__":

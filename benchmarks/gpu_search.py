@@ -35,7 +35,7 @@ def measure(options: argparse.Namespace) -> Iterator[Figure]:
     )
     yield Figure("vectors", "", len(vectors))
     search = ExactSearch(vectors, [device])
-    queries = _unit(torch.Generator().manual_seed(1), max(options.batches), options.dimension)
+    queries = unit_vectors(torch.Generator().manual_seed(1), max(options.batches), options.dimension)
     wanted = _in_blocks(vectors, queries[:8].to(device), options.k, torch.float32)
     rows, _ = search.search(queries[:8].numpy(), options.k)
     yield Figure("rows missing from a search in float32", "", float((rows != wanted.cpu().numpy()).sum()))
@@ -63,11 +63,12 @@ def _vectors(count: int, dimension: int, device: str) -> Tensor:
     chance = torch.Generator(device).manual_seed(0)
     for start in range(0, count, _BLOCK):
         size = min(_BLOCK, count - start)
-        vectors[start : start + size] = _unit(chance, size, dimension)
+        vectors[start : start + size] = unit_vectors(chance, size, dimension)
     return vectors
 
 
-def _unit(chance: torch.Generator, rows: int, dimension: int) -> Tensor:
+def unit_vectors(chance: torch.Generator, rows: int, dimension: int) -> Tensor:
+    """Random directions, float32 [rows, dimension], where the generator is."""
     vectors = torch.randn((rows, dimension), generator=chance, device=chance.device)
     return vectors / vectors.norm(dim=1, keepdim=True)
 
@@ -92,10 +93,6 @@ def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--megabytes", type=int, default=8192, help="of the largest array that is read")
     parser.add_argument("--device", help="cuda:0 where there is one, else cpu")
 
-
-TINY_RUN = ["--vectors", "3000", "--dimension", "32", "--batches", "1", "9", "--product", "64"]
-TINY_RUN += ["--megabytes", "1", "--rounds", "1"]
-"""Options that make a run a matter of seconds, on any machine."""
 
 BENCHMARK = Benchmark("gpu_search", __doc__.partition("\n")[0], measure, _options)
 

@@ -106,9 +106,16 @@ def run(benchmark: Benchmark, argv: Sequence[str] | None = None) -> None:
     else:
         print_record(benchmark, record)
     if not options.no_record:
-        with (options.output / f"{benchmark.name}.jsonl").open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record) + "\n")
-        partial.unlink(missing_ok=True)
+        keep_partial(benchmark.name, options.output)
+
+
+def keep_partial(name: str, output: Path) -> None:
+    """Append the figures of NAME.partial.json, if there is one, to NAME.jsonl."""
+    partial = output / f"{name}.partial.json"
+    if partial.exists():
+        with (output / f"{name}.jsonl").open("a", encoding="utf-8") as file:
+            file.write(partial.read_text("utf-8") + "\n")
+        partial.unlink()
 
 
 def in_turn(

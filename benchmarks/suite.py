@@ -12,7 +12,7 @@ ON_CPU = (
     "parsing", "encoding", "static", "scoring", "dense", "lucene", "question", "partitions", "sessions",
     "mining", "training", "memory", "scale", "large",
 )  # fmt: skip
-ON_GPU = ("gpu_encoding", "gpu_scoring", "gpu_search")
+ON_GPU = ("gpu_search", "gpu_encoding", "gpu_scoring", "gpu_training", "gpu_index")
 
 
 def benchmark(name: str) -> Benchmark:

@@ -62,23 +62,31 @@ class _Clock(TrainerCallback):
 def measure(options: argparse.Namespace) -> list[Figure]:
     """Pairs a second of both, in turn."""
     chosen = passages(options.corpus, options.batch * options.steps)
+    return [pairs_a_second(f"training, batches of {options.batch}", chosen, DEFAULT_ENCODER, options)]
+
+
+def pairs_a_second(name: str, chosen: Sequence[Passage], base: str, options: argparse.Namespace) -> Figure:
+    """Titles and texts of passages as pairs for a model; options: rounds, batch, steps, precision."""
     with tempfile.TemporaryDirectory() as scratch:
         rounds = [
-            (_ours(chosen, options, Path(scratch) / f"{n}"), _peers(chosen, options, Path(scratch) / "peer"))
+            (
+                _ours(chosen, base, options, Path(scratch) / f"{n}"),
+                _peers(chosen, base, options, Path(scratch) / "peer"),
+            )
             for n in range(options.rounds)
         ]
     counted = options.batch * (options.steps - _WARM)
     ours, peer = (counted / statistics.median(seconds) for seconds in zip(*rounds, strict=True))
-    return [Figure(f"training, batches of {options.batch}", "pairs/s", ours, peer, ours / peer)]
+    return Figure(name, "pairs/s", ours, peer, ours / peer)
 
 
-def _ours(chosen: Sequence[Passage], options: argparse.Namespace, work: Path) -> float:
+def _ours(chosen: Sequence[Passage], base: str, options: argparse.Namespace, work: Path) -> float:
     work.mkdir()
     pairs = (Pair(p.title, Context("", p.text, p.id), objective="title") for p in chosen)
     write_lines(work / "pairs.jsonl", map(pair_line, pairs))
     config = TrainConfig(
         stage=StageSettings(kind="pretrain"),
-        model=ModelSettings(base=DEFAULT_ENCODER),
+        model=ModelSettings(base=base),
         data=DataSettings(pairs=[work / "pairs.jsonl"]),
         texts=TextSettings(title=False, query_tokens=_TOKENS, passage_tokens=_TOKENS),
         loss=LossSettings(scale=20.0),
@@ -101,9 +109,9 @@ def _ours(chosen: Sequence[Passage], options: argparse.Namespace, work: Path) ->
         return time.perf_counter() - times[_WARM]
 
 
-def _peers(chosen: Sequence[Passage], options: argparse.Namespace, work: Path) -> float:
+def _peers(chosen: Sequence[Passage], base: str, options: argparse.Namespace, work: Path) -> float:
     set_seed(1)
-    model = load_sentence_transformer(find_model(DEFAULT_ENCODER), DEFAULT_ENCODER)
+    model = load_sentence_transformer(find_model(base), base)
     model.max_seq_length = _TOKENS
     trainer = SentenceTransformerTrainer(
         model=model,

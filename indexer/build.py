@@ -89,7 +89,7 @@ class BuildOptions(Options):
     on_error: Literal["stop", "skip"] = "stop"
     """at a damaged record: stop, or skip and count it"""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """where to encode: on the CPU, or on all GPUs in CUDA_VISIBLE_DEVICES (not yet tested on a GPU)"""
+    """where to encode: on the CPU, or on all GPUs in CUDA_VISIBLE_DEVICES"""
     shard: Annotated[str, Field(pattern=r"^[1-9]\d{0,3}/[1-9]\d{0,3}$")] | None = None
     """on several machines: encode only share 2 of 4, as 2/4; linkseek join joins the shares"""
     ray: str | None = None

@@ -6,7 +6,7 @@
                 share to the memory of the CPU, without an error
     others      FAISS, if it has a GPU version
 
-Several GPUs share the vectors, so that their memories add up. No file changes. Not yet tested on a GPU.
+Several GPUs share the vectors, so that their memories add up. No file changes.
 """
 
 from __future__ import annotations

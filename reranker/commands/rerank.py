@@ -64,7 +64,7 @@ class RerankOptions(Options):
     """how texts longer than the model are read: in windows, the best of which counts, or (first) the first
     part alone, which takes less time and ranks worse"""
     device: Literal["auto", "cpu", "cuda"] = "auto"
-    """where the model runs; auto: on a GPU if there is one (never measured on a GPU so far)"""
+    """where the model runs; auto: on a GPU if there is one"""
     precision: Precision = "auto"
     """auto: bfloat16 where the processor or GPU multiplies it"""
 

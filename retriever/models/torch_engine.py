@@ -1,7 +1,5 @@
 """A model in torch: on a GPU, or on a CPU as the reference for other backends.
 
-It has been tested on CPUs only and never been measured on a GPU.
-
 If the model is one of transformers' BERT-like encoders, its layers compute no padding: after the embeddings
 the tokens of a batch are packed back to back, attention stays inside each sequence, and before pooling the
 tokens return to their places. Everything outside the layers is the model's own code and stays in float32. The

