@@ -83,20 +83,20 @@ class EvaluateOptions(Options):
     depth: PositiveInt = 100
     """how many passages to retrieve for a question"""
     limit: PositiveInt | None = None
-    """only the first so many questions"""
+    """the number of questions, from the first on; default: all"""
     measure: list[str] = Field([])
     """measures: accuracy@K, all@K, or any name of ir-measures; by default the usual ones"""
     batch_size: PositiveInt = 256
     """questions at a time"""
     latency: NonNegativeInt = 100
-    """ask so many questions one at a time and report the time of each stage; 0: none"""
+    """the number of questions to ask one at a time, for the time of each stage; 0: none"""
     seed: NonNegativeInt = SEED
     """the seed of bootstrap samples and random signs"""
     ray: str | None = None
     """search on a Ray cluster, an actor for each partition, but at most one a core: its address, or local to
     start one here"""
     replicas: Annotated[int, Field(ge=1, le=100)] = 1
-    """with --ray: so many actors with the same partitions"""
+    """with --ray: the number of actors that hold each partition"""
     report: bool = True
     """write a report: report.md and report.html"""
     json_: bool = Field(False, alias="json")

@@ -67,7 +67,7 @@ class SearchOptions(Options):
     """search on a Ray cluster, an actor for each partition, but at most one a core: its address, or local to
     start one here"""
     replicas: Annotated[int, Field(ge=1, le=100)] = 1
-    """with --ray: so many actors with the same partitions"""
+    """with --ray: the number of actors that hold each partition"""
     partial: bool = False
     """with --ray: leave out partitions that do not answer, and say which, instead of failing"""
 

@@ -171,7 +171,7 @@ def queries_lines(queries: Iterable[Query]) -> Iterator[bytes]:
 
 
 def evenly_spread(queries: Sequence[Query], limit: int) -> list[Query]:
-    """At most so many of the questions, evenly spread: files are often sorted by article."""
+    """Evenly spaced questions, at most `limit` of them: files are often sorted by article."""
     if limit >= len(queries):
         return list(queries)
     return [queries[i * len(queries) // limit] for i in range(limit)]

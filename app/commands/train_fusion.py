@@ -58,7 +58,7 @@ class TrainFusionOptions(Options):
     data: Path | None = None
     """the folder with your own test sets; default: $LINKSEEK_DATA"""
     mined: NonNegativeInt = 0
-    """so many questions from the index's own hyperlinks"""
+    """the number of questions to make from the index's own hyperlinks"""
     depth: PositiveInt = 100
     """results of each pipeline that are candidates"""
     links: bool = True

@@ -32,7 +32,7 @@ def clean(text: str) -> str:
 
 
 def cut(text: str, length: int) -> str:
-    """At most so many characters, with an ellipsis where something is missing."""
+    """The text within a limit of characters, with an ellipsis where something is missing."""
     return text if len(text) <= length else f"{text[: length - 2].rstrip()} …"
 
 

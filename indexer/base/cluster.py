@@ -89,7 +89,7 @@ def _no_dashboard() -> Iterator[None]:
 
 
 def worker_count(processes: int) -> int:
-    """How many workers `worker_pool` gives: the cores of the cluster, or so many processes without one."""
+    """How many workers `worker_pool` gives: the cores of the cluster; without one, `processes`."""
     if not _rays:
         return processes
     return max(int(_rays[-1].cluster_resources().get("CPU", 1)), 1)

@@ -82,7 +82,7 @@ class PartitionOptions(Options):
     index: Path | None = None
     """the folder of the index of partitions"""
     split: Annotated[int, Field(ge=1, le=10_000)] | None = None
-    """split the one index into so many partitions of about as many passages each"""
+    """the number of partitions to split the one index into, with about as many passages each"""
     ray: str | None = None
     """split on a Ray cluster, an actor for each partition: its address, or local to start one here; the
     indexes lie on a file system that all machines share"""

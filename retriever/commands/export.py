@@ -45,9 +45,9 @@ class ExportOptions(Options):
     share: Annotated[float, Field(gt=0, le=1)] = 1.0
     """how much of the adapters' change is merged; 0.5 gives the mean of the base and the trained model"""
     dimension: Annotated[int, Field(ge=1)] | None = None
-    """of a static encoder: the first so many numbers of its vectors"""
+    """of a static encoder: the number of dimensions to keep, from the first on"""
     vocabulary: Annotated[int, Field(ge=1)] | None = None
-    """of a static encoder: so many tokens, the most frequent ones"""
+    """of a static encoder: the number of tokens to keep, the most frequent ones"""
     index: Path | None = None
     """an index whose passages say which are; by default their order in the vocabulary does"""
     stored: Stored = "float32"
