@@ -1,4 +1,4 @@
-"""Searches of a FAISS index on a device: exactly in torch (see `exact`), or by a FAISS that is built for GPUs.
+"""Searches of a FAISS index on a device: exactly in torch (see `exact`), or by a FAISS built for GPUs.
 
     compact     FAISS has no GPU version of its codes. The CPU scans them; `cuda` asks for an exact search of
                 the float16 vectors in torch, where the memory of the GPUs holds them
