@@ -37,8 +37,8 @@ class OpenPipeline:
     search: Pipeline
     rerank: Callable[[Sequence[Query], Ranking, int], Ranking] | None = None
     """the k best of the ranking of its first stage (`Entry.first_stage`)"""
-    explain: Callable[[Query, int], list[Share]] | None = None
-    """what each feature adds to the score of a passage by its row"""
+    explain: Callable[[Query, int, int], list[Share]] | None = None
+    """what each feature adds to the score of a passage, by its row, in a search for the k best"""
     run: RecordedRun | None = None
     """the run file that it looks results up in"""
     models: Mapping[str, dict[str, Any]] = field(default_factory=dict)

@@ -22,6 +22,7 @@ from pydantic_settings import CliPositionalArg
 from rich.console import Console
 from rich.text import Text
 
+from linkseek.app.evaluation.batched import search
 from linkseek.app.pipelines import Pipelines
 from linkseek.app.service import Answer, SearchService
 from linkseek.indexer.base.errors import UsageError
@@ -100,8 +101,6 @@ def _searched(index: Index, options: SearchOptions) -> AbstractContextManager[In
 
 def _write_run(index: Index, options: SearchOptions) -> None:
     """All questions of a file through one pipeline, and their results into a TREC run."""
-    from linkseek.app.evaluation.runner import search  # not at the top: a single question would wait for it
-
     if not (options.queries and options.output):
         raise UsageError("--queries and --output need each other", "Name the questions, and the run.")
     if options.question or options.json_:

@@ -184,7 +184,7 @@ class SearchService:
                 "It can be evaluated: linkseek evaluate --pipeline NAME.",
             )
         queries, two = [Query("question", question)], self.pipelines.first_stage(pipeline)
-        depth = min(max(k, two.depth if two else DEPTH), len(self.index.passages))
+        depth = self._depth(max(k, two.depth if two else DEPTH))
         first = self.pipelines.start(two.pipeline if two else pipeline).result()
         ranking, seconds, stages = _timed(lambda: first(queries, depth))
         answer = self._answer(question, pipeline, ranking, k, seconds, stages)
@@ -198,6 +198,10 @@ class SearchService:
         ranking, more_seconds, more_stages = _timed(lambda: rerank(queries, ranking, depth))
         answer = self._answer(question, pipeline, ranking, k, seconds + more_seconds, stages | more_stages)
         yield replace(answer, first_stage=two.pipeline, before=before.places)
+
+    def _depth(self, k: int) -> int:
+        """k, or the number of all passages if there are fewer."""
+        return min(k, len(self.index.passages))
 
     def _answer(
         self, question: str, pipeline: str, ranking: Ranking, k: int, seconds: float, stages: dict[str, float]
@@ -264,8 +268,9 @@ class SearchService:
             )
         hit = self._hit(0, row, 0.0, question, self._known(question))
         opened = {name: self.pipelines.start(name).result() for name in pipelines}
+        depth = self._depth(DEPTH)
         features = {
-            name: pipeline.explain(Query("question", question), row)
+            name: pipeline.explain(Query("question", question), row, depth)
             for name, pipeline in opened.items()
             if pipeline.explain
         }

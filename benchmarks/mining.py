@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ import time
 import numpy as np
 
 from benchmarks.harness import Benchmark, Figure, run
+from linkseek.indexer.base.watch import Watch
 from linkseek.indexer.links import LinkGraph
 from linkseek.retriever.links.topology import Topology
 
@@ -25,6 +25,7 @@ _WIKIPEDIA = 22_334_994
 _PASSAGES_A_DOCUMENT = 4
 _LINKS_A_PASSAGE = 8
 _NEARBY = 100
+_INTERVAL = 0.02  # seconds between two samples of the memory
 
 
 def measure(options: argparse.Namespace) -> list[Figure]:
@@ -66,16 +67,18 @@ def made_up(passages: int, seed: int = 1) -> tuple[LinkGraph, np.ndarray]:
 
 
 def _measure_one(passages: int) -> dict[str, float]:
-    graph, offsets = made_up(passages)
-    started = time.process_time()
-    topology = Topology(graph, offsets)
-    dual, shared = topology.dual_links(), topology.co_mentions()
+    with Watch(os.getpid(), _INTERVAL) as watch:
+        graph, offsets = made_up(passages)
+        started = time.process_time()
+        topology = Topology(graph, offsets)
+        dual, shared = topology.dual_links(), topology.co_mentions()
+        seconds = time.process_time() - started
     return {
-        "seconds": time.process_time() - started,
+        "seconds": seconds,
         "links": len(graph),
         "dual_links": len(dual),
         "co_mentions": len(shared),
-        "peak_gb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
+        "peak_gb": watch.peak("mapped") / 1024,
     }
 
 

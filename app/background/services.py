@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from linkseek.app.pipelines import Models
 from linkseek.app.report.asked_questions import AskedQuestions
 from linkseek.app.service import SearchService
+from linkseek.indexer.base.once import Once
 from linkseek.indexer.store.artifacts import index_stamp
 
 MAX_OPEN = 4
@@ -19,26 +21,33 @@ class Services:
 
     def __init__(self) -> None:
         self._models = Models()
-        self._open: dict[tuple[Path, Path | None], SearchService] = {}  # used last: at the end
-        self._opening = threading.Lock()
+        # by index, pipelines, results and stamp; as long as anybody uses them
+        self._services: Once[SearchService] = Once(self._opened, WeakValueDictionary())
+        self._recent: dict[tuple[Path, Path | None], SearchService] = {}  # used last: at the end
+        self._lock = threading.Lock()
 
     def open(self, index: Path, pipelines_file: Path | None, results: Path) -> SearchService:
         """The service of an index, opened again if the index was built again.
 
         results: the folder of finished evaluations, whose questions are known. The pipelines of a first visit
-        are opened in the background. Raises what `SearchService` raises.
+        are opened in the background. While one index opens, others can be opened and used. Raises what
+        `SearchService` raises.
         """
-        with self._opening:
-            service = self._open.pop((index, pipelines_file), None)
-            if service is None or service.stamp != index_stamp(index):
-                service = SearchService(
-                    index, pipelines_file, self._models, AskedQuestions(results, index.name).find
-                )
-                service.warm(service.pipelines.first_visit)
-            self._open[index, pipelines_file] = service
-            while len(self._open) > MAX_OPEN:
-                del self._open[next(iter(self._open))]
-            return service
+        service = self._services(index, pipelines_file, results, index_stamp(index))
+        with self._lock:
+            self._recent.pop((index, pipelines_file), None)
+            self._recent[index, pipelines_file] = service
+            while len(self._recent) > MAX_OPEN:
+                del self._recent[next(iter(self._recent))]
+        return service
+
+    def _opened(
+        self, index: Path, pipelines_file: Path | None, results: Path, stamp: tuple[int, int, int]
+    ) -> SearchService:
+        asked = AskedQuestions(results, index.name).find
+        service = SearchService(index, pipelines_file, self._models, asked)
+        service.warm(service.pipelines.first_visit)
+        return service
 
 
 SERVICES = Services()

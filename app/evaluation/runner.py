@@ -6,10 +6,8 @@ Nothing is printed; progress goes to stderr.
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -17,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from linkseek.app.evaluation import analyses
+from linkseek.app.evaluation.batched import search
 from linkseek.app.evaluation.judgements import FIRST_UNKNOWN, ForeignRun, Judgements, Numbers
 from linkseek.app.evaluation.latency import measure_latency, seconds_of_a_question
 from linkseek.app.evaluation.measured import Measured, measure_rankings
@@ -39,7 +38,7 @@ from linkseek.app.evaluation.results import (
 from linkseek.app.evaluation.significance import compare
 from linkseek.indexer.base.errors import InputError, LinkseekError, UsageError
 from linkseek.indexer.base.paths import check_name, inside
-from linkseek.indexer.base.progress import Advance, part_of, progress
+from linkseek.indexer.base.progress import Advance, progress
 from linkseek.indexer.base.settings import nearest
 from linkseek.indexer.base.text import counted
 from linkseek.indexer.index import Index, Level
@@ -175,46 +174,6 @@ def evaluate(plan: Plan) -> Results:
             seeds=Seeds(bootstrap=plan.seed, randomisation=plan.seed),
             notes=[*plan.notes, *measures.notes, *notes, *answer_notes],
         )
-
-
-def search(
-    pipeline: Pipeline,
-    queries: Sequence[Query],
-    depth: int,
-    batch_size: int,
-    name: str,
-    on_questions: Advance = lambda count: None,
-) -> tuple[Ranking, float]:
-    """All queries through one pipeline, in batches: a ranking [Q, depth], and the seconds.
-
-    One query alone has no progress bar. Raises `UsageError` for a depth below 1.
-    """
-    if depth < 1:
-        raise UsageError(f"{depth} results for a question", "Ask for 1 or more.")
-    rows = np.full((len(queries), depth), -1, np.int64)  # [Q, depth]
-    scores = np.full((len(queries), depth), -np.inf, np.float32)  # [Q, depth]
-    seconds = 0.0
-    several = len(queries) > 1
-    with progress(name, len(queries), "questions") if several else nullcontext(_ignore) as advance:
-
-        def step(count: float) -> None:
-            advance(count)
-            on_questions(count)
-
-        for start in range(0, len(queries), batch_size):
-            batch = queries[start : start + batch_size]
-            began = time.perf_counter()
-            with part_of(step, len(batch)):
-                ranking = pipeline(batch, depth).top(depth)
-            seconds += time.perf_counter() - began
-            if ranking.query_ids != tuple(query.id for query in batch):
-                raise ValueError(f"pipeline {name}: answered other queries than it was given")
-            rows[start : start + len(batch), : ranking.depth] = ranking.rows
-            scores[start : start + len(batch), : ranking.depth] = ranking.scores
-    return Ranking(tuple(query.id for query in queries), rows, scores), seconds
-
-
-def _ignore(count: float) -> None: ...
 
 
 def _run_all(plan: Plan) -> dict[str, _Run]:

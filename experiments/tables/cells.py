@@ -27,9 +27,10 @@ from experiments.tables.definition import (
     RowFigures,
     Status,
 )
+from linkseek.app.evaluation.batched import search
 from linkseek.app.evaluation.measures import Values, bootstrap_interval, mean_of, parse_measure
 from linkseek.app.evaluation.results import Comparison, Results, TestSetFacts
-from linkseek.app.evaluation.runner import Plan, evaluate, run_path, search
+from linkseek.app.evaluation.runner import Plan, evaluate, run_path
 from linkseek.app.evaluation.significance import compare
 from linkseek.app.pipelines import Pipelines
 from linkseek.app.testsets import LoadedTestSet

@@ -20,7 +20,7 @@ from linkseek.indexer.store.outputs import check_replaceable
 from linkseek.retriever.links.source import Source
 from linkseek.retriever.mining.miner import Miner
 from linkseek.retriever.mining.pairs import write_lines
-from linkseek.retriever.mining.registry import O, Registry
+from linkseek.retriever.mining.registry import Mix, O, Registry
 from linkseek.retriever.mining.statistics import Statistics
 
 
@@ -69,13 +69,8 @@ def with_settings(options: type[Command], registry: Registry[Any]) -> type[Comma
     return create_model("Command", __base__=options, __doc__=options.__doc__, **fields)
 
 
-def open_miner(index: Index, options: MiningOptions, objective: str, registry: Registry[O]) -> Miner[O]:
-    """A miner of the objective that the options ask for; an objective without candidates is logged.
-
-    Raises `UsageError` for an unknown objective or one without such a setting.
-    """
-    given = {name: value for name in registry.settings if (value := getattr(options, name)) is not None}
-    mix = registry.mix(objective, given)
+def open_miner(index: Index, options: MiningOptions, mix: Mix[O]) -> Miner[O]:
+    """A miner of the objectives; one without candidates is logged."""
     with progress("looking for candidates"):
         processes = worker_count(options.processes or default_processes())
         miner = Miner(index, mix, seed=options.seed, language=options.language, processes=processes)
@@ -100,12 +95,16 @@ def mine(
     registry: Registry[Any],
     corpus_counts: Callable[[Source], dict[str, Any]] = lambda source: {},
 ) -> None:
-    """Run a command. corpus_counts: for `--stats`, of any objective."""
-    registry.mix(objective, {})  # before an output is looked at
+    """Run a command. corpus_counts: for `--stats`, of any objective.
+
+    Raises `UsageError` for an unknown objective or one without such a setting, before anything is opened.
+    """
+    given = {name: value for name in registry.settings if (value := getattr(options, name)) is not None}
+    mix = registry.mix(objective, given)
     output = None if options.stats and options.output is None else options.check_output()
     report: dict[str, Any] = {"index": str(options.index), "objective": objective}
     with connected(options.ray):
-        miner = open_miner(Index.open(options.index), options, objective, registry)
+        miner = open_miner(Index.open(options.index), options, mix)
         if output:
             statistics, units = write_mined(miner, output, objective, total), f"{miner.unit}s"
             report |= statistics.to_json()

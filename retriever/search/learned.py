@@ -63,12 +63,12 @@ class LearnedFusion:
             rows = np.pad(candidates.rows, missing, constant_values=-1)
             return Ranking.of(candidates.query_ids, rows, np.pad(scores, missing), k)
 
-    def explain(self, query: Query, row: int) -> list[Share]:
+    def explain(self, query: Query, row: int, k: int) -> list[Share]:
         """What each feature adds to the score of a passage, the largest shares first.
 
-        Empty if the passage is not among the candidates.
+        Empty if the passage is not among the candidates of a search for the k best.
         """
-        candidates = self._reader.read([query], self._search([query], self._depth))
+        candidates = self._reader.read([query], self._search([query], k))
         place = np.flatnonzero(candidates.rows[0] == row)
         if len(place) == 0:
             return []

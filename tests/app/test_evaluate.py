@@ -16,9 +16,10 @@ from rankings import ranking_of
 from rich.console import Console
 
 from linkseek.app import evaluate as command
+from linkseek.app.evaluation.batched import search
 from linkseek.app.evaluation.judgements import FIRST_UNKNOWN, Numbers, to_documents
 from linkseek.app.evaluation.results import Results, parse_results
-from linkseek.app.evaluation.runner import Plan, evaluate, run_names, search
+from linkseek.app.evaluation.runner import Plan, evaluate, run_names
 from linkseek.app.report.console import results_table
 from linkseek.app.testsets import LoadedTestSet
 from linkseek.indexer.base import progress

@@ -3,7 +3,7 @@
 import gc
 import threading
 import weakref
-from concurrent.futures import wait
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import pytest
@@ -47,14 +47,42 @@ def test_a_rebuilt_index_is_opened_again_and_the_old_one_is_closed(two_indexes, 
     assert reader.getRefCount() == 0
 
 
-def test_the_index_used_longest_ago_is_dropped(tmp_path, word_encoder):
+def test_the_indexes_used_longest_ago_are_dropped_unless_in_use(tmp_path, word_encoder):
     services = Services()
-    indexes = [build(tmp_path / str(number), encoders=()) for number in range(MAX_OPEN + 1)]
-    opened = [services.open(index, None, NO_RESULTS) for index in indexes[:MAX_OPEN]]
-    services.open(indexes[0], None, NO_RESULTS)
-    services.open(indexes[MAX_OPEN], None, NO_RESULTS)
-    assert services.open(indexes[0], None, NO_RESULTS) is opened[0]
-    assert services.open(indexes[1], None, NO_RESULTS) is not opened[1]
+    indexes = [build(tmp_path / str(number), encoders=()) for number in range(MAX_OPEN + 2)]
+    used = services.open(indexes[1], None, NO_RESULTS)
+    opened = []
+    for index in [*indexes[:MAX_OPEN], indexes[0], *indexes[MAX_OPEN:]]:
+        service = services.open(index, None, NO_RESULTS)
+        for name in service.pipelines.first_visit:
+            service.pipelines.open(name)
+        opened.append(weakref.ref(service))
+        del service
+    gc.collect()
+    dropped = [number for number, service in enumerate(opened) if service() is None]
+    assert dropped == [2] and services.open(indexes[1], None, NO_RESULTS) is used
+
+
+def test_an_index_that_opens_does_not_hold_up_another(two_indexes, monkeypatch):
+    slow, quick = two_indexes
+    services, opened, opening, go_on = Services(), [], threading.Event(), threading.Event()
+
+    def open_slowly(index, *arguments):
+        opened.append(index)
+        if index == slow:
+            opening.set()
+            assert go_on.wait(60)
+        return SearchService(index, *arguments)
+
+    monkeypatch.setattr("linkseek.app.background.services.SearchService", open_slowly)
+    with ThreadPoolExecutor() as threads:
+        waiting = [threads.submit(services.open, slow, None, NO_RESULTS) for _ in range(2)]
+        assert opening.wait(60)
+        assert services.open(quick, None, NO_RESULTS).search("river", "bm25").hits
+        assert not any(each.done() for each in waiting)
+        go_on.set()
+        assert waiting[0].result() is waiting[1].result()
+    assert sorted(opened) == sorted([slow, quick])
 
 
 def test_a_model_that_was_trained_again_is_another(tmp_path):

@@ -140,9 +140,21 @@ def test_a_reranking_pipeline_is_a_member(index, trained):
     queries = [Query("1", "the river of Oslo")]
     expected = dict(read(queries, 10).results(0))
     for row, score in expected.items():
-        shares = {share.feature: share.value for share in both.explain(queries[0], row)}
+        shares = {share.feature: share.value for share in both.explain(queries[0], row, 10)}
         assert shares["ql: score"] == pytest.approx(score, abs=1e-6)  # the model calls it ql
     assert len(set(expected.values())) > 1
+
+
+def test_every_passage_that_is_shown_is_explained(index, trained):
+    """Also those that the members find below the model's own depth, among the ranks that are compared."""
+    (trained / "shallow.toml").write_text(TABLE.replace("depth = 10", "depth = 1"))
+    service = SearchService(index, trained / "shallow.toml")
+    answer = service.search("the river of Oslo", "both")
+    bias = service.pipelines.open("both").search._trees.bias
+    assert len(answer.hits) > 2
+    for hit in answer.hits:
+        shares = service.why(answer.question, hit.passage_id, ["both"]).features["both"]
+        assert shares and sum(share.added for share in shares) + bias == pytest.approx(hit.score, abs=1e-5)
 
 
 def test_questions_and_a_json_file_are_needed(index, tmp_path):

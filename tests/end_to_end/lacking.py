@@ -19,7 +19,7 @@ _import = builtins.__import__
 
 def import_others(name: str, space: Any = None, *rest: Any, **more: Any) -> Any:
     """`import`, which refuses the modules to Linkseek."""
-    of_ours = str((space or {}).get("__name__", "")).startswith("linkseek")
+    of_ours = str((space or {}).get("__name__", "")).startswith(("linkseek", "benchmarks", "experiments"))
     if of_ours and name.partition(".")[0] in modules:
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
     return _import(name, space, *rest, **more)

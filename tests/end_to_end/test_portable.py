@@ -34,6 +34,7 @@ IMPORT_ALL = """
 import pkgutil, linkseek
 from importlib import import_module
 names = [f"linkseek.{name}" for name in ("indexer", "retriever", "reranker", "app")]
+names += ["benchmarks", "experiments"]
 names = [module.name for name in names
          for module in pkgutil.walk_packages(import_module(name).__path__, name + ".")]
 for name in names:
