@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from linkseek.indexer.store.artifacts import DOCUMENTS, part_segments
 from linkseek.indexer.store.tables import Row, Table
 
 
@@ -117,3 +118,8 @@ class DocumentStore:
 
     def __iter__(self) -> Iterator[Document]:
         return map(document_from_row, self.table.rows())
+
+
+def redirect_table(indexes: Sequence[Path]) -> Table:
+    """The redirects of indexes, one after another."""
+    return Table(part_segments(indexes, DOCUMENTS, "redirects-"), REDIRECT_SCHEMA)

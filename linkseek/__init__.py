@@ -203,7 +203,7 @@ class Index:
         Raises:
             UsageError: A question is empty, or there is no such pipeline.
         """
-        from linkseek.app.evaluation.runner import search
+        from linkseek.app.evaluation.batched import search
         from linkseek.retriever.queries import as_queries
 
         queries, name = as_queries(questions), pipeline or self._pipelines.recommended
@@ -331,9 +331,10 @@ class Index:
             contrasts = "contrasts" in given or CONTRASTS.knows(objective) > PAIRS.knows(objective)
         if contrasts:
             options = mine_contrasts.mine_options().from_keywords(caller, given, **own)
-            return options, open_miner(self._index, options, objective, CONTRASTS), options.contrasts
+            mix = options.mix(objective, CONTRASTS)
+            return options, open_miner(self._index, options, mix), options.contrasts
         pairs = mine.mine_options().from_keywords(caller, given, **own)
-        return pairs, open_miner(self._index, pairs, objective, PAIRS), pairs.pairs
+        return pairs, open_miner(self._index, pairs, pairs.mix(objective, PAIRS)), pairs.pairs
 
 
 class Hit(NamedTuple):

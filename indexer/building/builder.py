@@ -15,11 +15,13 @@ from __future__ import annotations
 import platform
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.base.versions import installed_versions
+from linkseek.indexer.building.inputs import documents_inputs
 from linkseek.indexer.building.plan import Built, OpenEncoder, Plan
 from linkseek.indexer.building.stages import Stages
 from linkseek.indexer.building.workspace import Workspace
@@ -53,7 +55,7 @@ def build_index(index: Path, plan: Plan, open_encoder: OpenEncoder, reader: Read
     with Workspace(index, fresh=plan.fresh) as workspace:
         stages = Stages(workspace, plan)
         _check_not_updated(workspace)
-        documents = stages.documents(reader)
+        documents = stages.documents(documents_inputs(plan, reader), partial(stages.read, reader))
         passages = stages.passages(documents, words, min_words)
         plan = stages.decide(passages)
         links = stages.after_passages(documents, passages, open_encoder)
@@ -67,7 +69,8 @@ def build_index(index: Path, plan: Plan, open_encoder: OpenEncoder, reader: Read
         )
         dense = [part for part in parts + retained if part.startswith(f"{DENSE}/")]
         minimum = {"min_title": plan.min_title} if plan.min_title else {}
-        manifest = described(
+        manifest = publish(
+            workspace,
             plan,
             documents,
             passages,
@@ -82,11 +85,11 @@ def build_index(index: Path, plan: Plan, open_encoder: OpenEncoder, reader: Read
             text=TextRecord(title=plan.title, passage_words=words, min_words=min_words, **minimum),
             default_encoder=dense[0].partition("/")[2] if dense else None,
         )
-        workspace.publish(manifest)
     return Built(manifest, stages.times, workspace.reused, retained)
 
 
-def described(
+def publish(
+    workspace: Workspace,
     plan: Plan,
     documents: DocumentsPart | AllDocuments,
     passages: PassagesPart,
@@ -95,10 +98,10 @@ def described(
     parts: Sequence[str],
     **entries: Any,
 ) -> IndexManifest:
-    """The manifest of an index of these parts, made now. entries: more of its values."""
+    """Replace the index in use by these parts; their manifest. entries: more of its values."""
     packages = ("linkseek", "numpy", "pyarrow", "torch", "sentence-transformers", "openvino", "pyserini")
     versions = {"format": str(FORMAT_VERSION), "python": platform.python_version()}
-    return IndexManifest(
+    manifest = IndexManifest(
         format_version=FORMAT_VERSION,
         parts=tuple(parts),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -114,6 +117,8 @@ def described(
         deleted_rows=(),
         **entries,
     )
+    workspace.publish(manifest)
+    return manifest
 
 
 def encode_share(index: Path, plan: Plan, open_encoder: OpenEncoder, share: Share) -> dict[str, list[Shard]]:
@@ -126,7 +131,8 @@ def encode_share(index: Path, plan: Plan, open_encoder: OpenEncoder, share: Shar
     with Workspace(index, fresh=plan.fresh) as workspace:
         stages = Stages(workspace, plan)
         _check_not_updated(workspace)
-        passages = stages.passages(stages.documents(reader), words, min_words)
+        documents = stages.documents(documents_inputs(plan, reader), partial(stages.read, reader))
+        passages = stages.passages(documents, words, min_words)
         plan = stages.decide(passages)
         return {dense_part(n): stages.share(passages, n, open_encoder, share) for n in plan.encoders}
 

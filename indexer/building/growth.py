@@ -14,10 +14,11 @@ and its rankings are those of an index that was built from that corpus:
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,10 +27,12 @@ from linkseek.indexer.base.defaults import default_processes
 from linkseek.indexer.base.errors import DamagedIndexError, MismatchError
 from linkseek.indexer.base.log import log_line
 from linkseek.indexer.base.progress import progress
-from linkseek.indexer.building.builder import described
+from linkseek.indexer.building.builder import publish
 from linkseek.indexer.building.changes import Changes, change_documents
+from linkseek.indexer.building.filling import Bar, Encoding, Fresh, Source
+from linkseek.indexer.building.inputs import Inputs
 from linkseek.indexer.building.plan import Built, OpenEncoder, Plan, Vectors
-from linkseek.indexer.building.stages import Inputs, Stages, log_resumed
+from linkseek.indexer.building.stages import Stages
 from linkseek.indexer.building.workspace import Workspace
 from linkseek.indexer.encoding.encode import ALL, Encoder, OnRows, Share, encode_passages
 from linkseek.indexer.encoding.shards import Shard, ShardRows, open_shards, write_shard
@@ -49,7 +52,7 @@ from linkseek.indexer.store.artifacts import (
     value_sha256,
 )
 from linkseek.indexer.store.ids import hash_ids
-from linkseek.indexer.store.manifests import DocumentsPart, Entries, PassagesPart, VectorsPart
+from linkseek.indexer.store.manifests import PassagesPart, VectorsPart
 
 
 def update_index(index: Path, changes: Changes, plan: Plan, open_encoder: OpenEncoder) -> Built:
@@ -67,9 +70,13 @@ def update_index(index: Path, changes: Changes, plan: Plan, open_encoder: OpenEn
             log_line(f"{index}: this was its last update already")  # which was killed at its very end
             changes = Changes()
         plan = _full_plan(plan, old)
-        stages = _UpdateStages(workspace, plan, old, changes)
-        stages.verify()
-        documents = stages.all_documents()
+        stages = Stages(workspace, plan)
+        with stages.timed("verifying"), progress(f"verifying {old.path}", old.bytes, "bytes") as advance:
+            old.verify(advance)
+        documents = stages.documents(
+            _documents_inputs(old, changes, plan),
+            lambda folder: change_documents(old, changes, folder, stages.read, plan.on_error),
+        )
         min_words = old.parts.passages.fingerprint.get("min_words", 0)
         passages = stages.passages(documents, old.parts.passages.words, int(min_words))
         if changes.merge and passages.content_sha256 != old.parts.passages.content_sha256:
@@ -77,10 +84,13 @@ def update_index(index: Path, changes: Changes, plan: Plan, open_encoder: OpenEn
                 f"{index / PASSAGES}: not the passages of its documents: a manifest was altered",
                 "Build the index again.",
             )
-        links = stages.after_passages(documents, passages, open_encoder)
+        same = same_passages(old.passages, stages.store(passages))
+        source = _Grown(plan, Fresh(workspace, plan), old, same, merge=changes.merge)
+        links = stages.after_passages(documents, passages, open_encoder, source)
         dense = [vectors.part for vectors in plan.vectors]
         default = old.manifest.default_encoder or next(iter(dense), None)
-        manifest = described(
+        manifest = publish(
+            workspace,
             plan,
             documents,
             passages,
@@ -91,7 +101,6 @@ def update_index(index: Path, changes: Changes, plan: Plan, open_encoder: OpenEn
             default_encoder=default and default.removeprefix(f"{DENSE}/"),
             updates=(*old.updates, *[documents.update] * changes.documents),
         )
-        workspace.publish(manifest)
     return Built(manifest, stages.times, workspace.reused)
 
 
@@ -116,49 +125,44 @@ def _full_plan(plan: Plan, old: Index) -> Plan:
     )
 
 
-class _UpdateStages(Stages):
-    """The stages of an update, which take from the index in use all that stays."""
+def _documents_inputs(old: Index, changes: Changes, plan: Plan) -> Mapping[str, Any]:
+    if changes == Changes():
+        return old.parts.documents.fingerprint
+    return {
+        "linkseek": version("linkseek"),
+        "updated": old.parts.documents.content_sha256,
+        "request": changes.request,
+        "on_error": plan.on_error,
+        "merge": changes.merge,
+    }
 
-    def __init__(self, workspace: Workspace, plan: Plan, old: Index, changes: Changes) -> None:
-        super().__init__(workspace, plan)
+
+class _Grown:
+    """Words and vectors of the index in use for the passages that stay."""
+
+    def __init__(
+        self, plan: Plan, fresh: Source, old: Index, same: NDArray[np.int64], *, merge: bool
+    ) -> None:
+        """fresh: of vectors that the old index has not. same: of `same_passages`. merge: Lucene's
+        segments."""
+        self._plan = plan
+        self._fresh = fresh
         self._old = old
-        self._changes = changes
-        self._same = np.empty(0, np.int64)  # [P], the row of each passage in the old index, or -1
+        self._same = same  # [P], the row of each passage in the old index, or -1
+        self._merge = merge
 
-    def verify(self) -> None:
-        """Compare the hashes of the index in use. Raises `DamagedIndexError` for a damaged file."""
-        old = self._old
-        with self._timed("verifying"), progress(f"verifying {old.path}", old.bytes, "bytes") as advance:
-            old.verify(advance)
+    def bm25_inputs(self, passages: PassagesPart) -> Inputs:
+        """As of `Source`."""
+        return self._fresh.bm25_inputs(passages) | ({"merged": True} if self._merge else {})
 
-    def all_documents(self) -> DocumentsPart:
-        """The documents of the final corpus."""
+    def unchanged(self, part: str, passages: PassagesPart) -> Mapping[str, Any] | None:
+        """The vectors of the same passages."""
+        old = self._old.parts.get(part)
+        same = passages.content_sha256 == self._old.parts.passages.content_sha256
+        return old.fingerprint if old and same else None
 
-        def build(folder: Path) -> Entries:
-            return change_documents(self._old, changes, folder, self._read, self._plan.on_error)
-
-        changes, fingerprint = self._changes, self._old.parts.documents.fingerprint
-        if changes != Changes():
-            fingerprint = {
-                "linkseek": version("linkseek"),
-                "updated": self._old.parts.documents.content_sha256,
-                "request": changes.request,
-                "on_error": self._plan.on_error,
-                "merge": changes.merge,
-            }
-        with self._timed(DOCUMENTS):
-            return self._part(DocumentsPart, DOCUMENTS, fingerprint, build)
-
-    def passages(self, documents: DocumentsPart, words: int, min_words: int) -> PassagesPart:
-        """The passages of the final corpus, and which of them the index in use holds."""
-        passages = super().passages(documents, words, min_words)
-        self._same = same_passages(self._old.passages, self._passages(passages))
-        return passages
-
-    def _bm25_inputs(self, passages: PassagesPart) -> Inputs:
-        return super()._bm25_inputs(passages) | ({"merged": True} if self._changes.merge else {})
-
-    def _lucene(self, folder: Path, passages: PassageStore, on_rows: OnRows) -> int:
+    def lucene(self, folder: Path, passages: PassageStore, on_rows: OnRows) -> int:
+        """Delete and add passages in a copy."""
         old = self._old
         for name in old.parts[BM25].files:
             if name != "write.lock":  # each index has its own
@@ -174,33 +178,25 @@ class _UpdateStages(Stages):
             threads=self._plan.processes or default_processes(),
             on_rows=on_rows,
             removed=old.passages.ids(np.flatnonzero(~stays)),
-            merge=self._changes.merge,
+            merge=self._merge,
         )
 
-    def _dense(self, passages: PassagesPart, vectors: Vectors, open_encoder: OpenEncoder) -> VectorsPart:
-        old = self._old.parts.get(vectors.part)
-        if old and passages.content_sha256 == self._old.parts.passages.content_sha256:
-            reused = self._workspace.reuse(VectorsPart, vectors.part, old.fingerprint)
-            if reused:
-                return reused
-        return super()._dense(passages, vectors, open_encoder)
-
-    def _encode(
-        self, passages: PassagesPart, part: str, encoder: Encoder, folder: Path, share: Share = ALL
-    ) -> list[Shard]:
+    def encode(self, work: Encoding, bar: Bar, share: Share = ALL) -> list[Shard]:
+        """Encode passages that are new, and copy the vectors of the others."""
+        part, encoder, folder = work.part, work.encoder, work.folder
         if part not in self._old.parts:
-            return super()._encode(passages, part, encoder, folder, share)
+            return self._fresh.encode(work, bar, share)
         self._check_encoder(part, encoder)
         new, dimension = self._same < 0, encoder.dimension
         rows = np.flatnonzero(new)
         added = folder / sha256(rows.tobytes()).hexdigest()[:16]  # shards of other rows are not resumed
         added.mkdir(exist_ok=True)
-        with self._progress(f"encoding {part.partition('/')[2]}", len(rows), "passages") as advance:
-            store, on_start = self._passages(passages), log_resumed(part, advance)
+        with bar(work.label, len(rows), "passages") as advance:
             encoded = []
             if len(rows):
+                on_start = work.on_start(advance)
                 encoded = encode_passages(
-                    encoder, store, added, only=rows, on_start=on_start, on_rows=advance
+                    encoder, work.store, added, only=rows, on_start=on_start, on_rows=advance
                 )
         stored, fresh = self._stored(part), ShardRows(encoded, dimension)
         place = np.cumsum(new) - 1  # [P], the place of a new passage among these

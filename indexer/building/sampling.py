@@ -27,9 +27,7 @@ from linkseek.indexer.base.watch import Watch
 from linkseek.indexer.building.builder import open_corpus
 from linkseek.indexer.building.corpus import write_documents
 from linkseek.indexer.building.estimate import BEFORE, Cost, Estimate
-from linkseek.indexer.building.measuring import FirstRecords, Meter, Used, line
-from linkseek.indexer.building.plan import OpenEncoder, Plan, Vectors
-from linkseek.indexer.building.stages import (
+from linkseek.indexer.building.inputs import (
     Inputs,
     bm25_inputs,
     dense_inputs,
@@ -38,8 +36,10 @@ from linkseek.indexer.building.stages import (
     passages_inputs,
     vectors_inputs,
 )
+from linkseek.indexer.building.measuring import FirstRecords, Meter, Used, line
+from linkseek.indexer.building.plan import OpenEncoder, Plan, Vectors
 from linkseek.indexer.building.workspace import finished_part
-from linkseek.indexer.documents import REDIRECT_SCHEMA, DocumentStore
+from linkseek.indexer.documents import DocumentStore, redirect_table
 from linkseek.indexer.encoding.encode import Encoder, encode_passages
 from linkseek.indexer.encoding.shards import Shard, write_shard
 from linkseek.indexer.encoding.tokenizing import CHUNK_ROWS
@@ -77,7 +77,6 @@ from linkseek.indexer.store.manifests import (
     ShardsPart,
     VectorsPart,
 )
-from linkseek.indexer.store.tables import Table
 
 _ENCODING_SECONDS = 2.0  # a larger pass follows a shorter one
 _LUCENE_ROWS = 12_000  # Java compiles during the first thousands
@@ -197,7 +196,7 @@ class _Sampling:
 
     def _links(self, documents: DocumentStore, folder: Path, scale: float) -> None:
         made = self._new(LINKS)
-        redirects = Table(segment_paths(folder, "redirects-"), REDIRECT_SCHEMA)
+        redirects = redirect_table([folder.parent])
         used, counts = self._meter.measured(
             lambda: build_links(made, documents, redirects, IdTable.open(folder), self._store), made
         )

@@ -8,33 +8,35 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from hashlib import sha256
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
 from linkseek.indexer.base.cluster import worker_count
 from linkseek.indexer.base.defaults import default_processes
 from linkseek.indexer.base.devices import memory_bytes
-from linkseek.indexer.base.errors import DamagedIndexError, InputError, MachineError
-from linkseek.indexer.base.frozen import frozen
+from linkseek.indexer.base.errors import InputError, MachineError
 from linkseek.indexer.base.log import log_line
 from linkseek.indexer.base.progress import progress
 from linkseek.indexer.base.text import byte_size
 from linkseek.indexer.base.together import Stop, run_together
 from linkseek.indexer.building.corpus import write_documents
+from linkseek.indexer.building.filling import Encoding, Fresh, Source
+from linkseek.indexer.building.inputs import (
+    dense_inputs,
+    links_inputs,
+    passages_inputs,
+    vectors_inputs,
+)
 from linkseek.indexer.building.plan import OpenEncoder, Plan, Vectors
 from linkseek.indexer.building.workspace import Workspace, link_tree
-from linkseek.indexer.documents import REDIRECT_SCHEMA, DocumentStore
+from linkseek.indexer.documents import DocumentStore, redirect_table
 from linkseek.indexer.encoding.encode import (
-    ALL,
     Encoder,
     OnRows,
     Share,
-    encode_passages,
-    rows_of_share,
     shards_of_share,
 )
 from linkseek.indexer.encoding.shards import Shard, open_shards
@@ -51,7 +53,6 @@ from linkseek.indexer.search.faiss_index import (
     disk_bytes,
     empty_index,
     resolved_type,
-    shards_from_flat,
 )
 from linkseek.indexer.store.artifacts import (
     BM25,
@@ -64,7 +65,6 @@ from linkseek.indexer.store.artifacts import (
     vectors_part,
 )
 from linkseek.indexer.store.ids import IdTable
-from linkseek.indexer.store.manifest_files import verify_part
 from linkseek.indexer.store.manifests import (
     DocumentsPart,
     Entries,
@@ -75,12 +75,8 @@ from linkseek.indexer.store.manifests import (
     ShardsPart,
     VectorsPart,
 )
-from linkseek.indexer.store.tables import Table
 
 P = TypeVar("P", bound=PartManifest)
-
-Inputs = dict[str, Any]
-"""The fingerprint of a part that is to be built."""
 
 
 class Stages:
@@ -100,17 +96,25 @@ class Stages:
         return self._plan
 
     def after_passages(
-        self, documents: DocumentsPart, passages: PassagesPart, open_encoder: OpenEncoder
+        self,
+        documents: DocumentsPart,
+        passages: PassagesPart,
+        open_encoder: OpenEncoder,
+        source: Source | None = None,
     ) -> LinksPart:
-        """Everything that is built from passages, at the same time; the manifest of the links."""
+        """Everything that is built from passages, at the same time; the manifest of the links.
+
+        source: fills the index of words and encodes; by default all from the passages.
+        """
+        source = source or Fresh(self._workspace, self._plan)
 
         def encode() -> None:
             for vectors in self._plan.vectors:
-                self._dense(passages, vectors, open_encoder)
+                self._dense(passages, vectors, open_encoder, source)
 
         tasks: list[Callable[[], Any]] = [lambda: self._links(documents, passages)]
         if self._plan.bm25:
-            tasks.append(lambda: self._bm25(passages))
+            tasks.append(lambda: self._bm25(passages, source))
         if self._plan.vectors:
             tasks.append(encode)
         links: LinksPart = run_together(tasks, self._stop)[0]
@@ -125,16 +129,15 @@ class Stages:
         return manifest
 
     @contextmanager
-    def _timed(self, name: str) -> Iterator[None]:
+    def timed(self, name: str) -> Iterator[None]:
+        """Record when a stage runs."""
         started = time.perf_counter() - self._began
         yield
         self.times[name] = (started, time.perf_counter() - self._began)
 
     @contextmanager
-    def _progress(
-        self, label: str, total: float | None = None, unit: str = ""
-    ) -> Iterator[Callable[[float], None]]:
-        """A progress bar; advancing it ends the stage when another one has failed."""
+    def _progress(self, label: str, total: float | None = None, unit: str = "") -> Iterator[OnRows]:
+        """A `Bar`."""
         with progress(label, total, unit) as advance:
 
             def step(count: float) -> None:
@@ -143,15 +146,12 @@ class Stages:
 
             yield step
 
-    def documents(self, reader: Reader) -> DocumentsPart:
-        """Documents, redirects and their ids, from the corpus."""
-        fingerprint = documents_inputs(self._plan, reader)
-        with self._timed(DOCUMENTS):
-            return self._part(
-                DocumentsPart, DOCUMENTS, fingerprint, lambda folder: self._read(reader, folder)
-            )
+    def documents(self, fingerprint: Mapping[str, Any], fill: Callable[[Path], Entries]) -> DocumentsPart:
+        """Documents, redirects and their ids. fill: such as `read` with a reader."""
+        with self.timed(DOCUMENTS):
+            return self._part(DocumentsPart, DOCUMENTS, fingerprint, fill)
 
-    def _read(self, reader: Reader, folder: Path) -> Entries:
+    def read(self, reader: Reader, folder: Path) -> Entries:
         """Write all documents of a corpus into a folder; the entries of their manifest."""
 
         def on_start(records: int) -> None:
@@ -194,45 +194,36 @@ class Stages:
                 )
             return written
 
-        with self._timed(PASSAGES):
+        with self.timed(PASSAGES):
             return self._part(PassagesPart, PASSAGES, passages_inputs(documents, words, min_words), build)
 
     def _links(self, documents: DocumentsPart, passages: PassagesPart) -> LinksPart:
         def build(folder: Path) -> Entries:
-            redirects = Table(segment_paths(self._folder / DOCUMENTS, "redirects-"), REDIRECT_SCHEMA)
-            store, ids = self._documents(), IdTable.open(self._folder / DOCUMENTS)
+            store, redirects = self._documents(), redirect_table([self._folder])
+            ids = IdTable.open(self._folder / DOCUMENTS)
             with self._progress("resolving links", len(store), "documents") as advance:
-                counts = build_links(folder, store, redirects, ids, self._passages(passages), advance)
+                counts = build_links(folder, store, redirects, ids, self.store(passages), advance)
             return {"counts": counts}
 
-        with self._timed(LINKS):
+        with self.timed(LINKS):
             return self._part(LinksPart, LINKS, links_inputs(documents, passages), build)
 
-    def _bm25(self, passages: PassagesPart) -> LucenePart:
+    def _bm25(self, passages: PassagesPart, source: Source) -> LucenePart:
         def build(folder: Path) -> Entries:
             with self._progress("Lucene index", passages.passages, "passages") as advance:
-                return {"passages": self._lucene(folder, self._passages(passages), advance)}
+                return {"passages": source.lucene(folder, self.store(passages), advance)}
 
-        with self._timed(BM25):
-            return self._part(LucenePart, BM25, self._bm25_inputs(passages), build, resumable=False)
+        fingerprint = source.bm25_inputs(passages)
+        with self.timed(BM25):
+            return self._part(LucenePart, BM25, fingerprint, build, resumable=False)
 
-    def _bm25_inputs(self, passages: PassagesPart) -> Inputs:
-        return bm25_inputs(self._plan, passages)
-
-    def _lucene(self, folder: Path, passages: PassageStore, on_rows: OnRows) -> int:
-        """Fill a new folder with a Lucene index; the number of its passages."""
-        from linkseek.indexer.search.lucene_writer import build_lucene, passage_texts
-
-        return build_lucene(
-            passage_texts(passages),
-            folder,
-            index_title=self._plan.title,
-            threads=self._plan.processes or default_processes(),
-            on_rows=on_rows,
-        )
-
-    def _dense(self, passages: PassagesPart, vectors: Vectors, open_encoder: OpenEncoder) -> VectorsPart:
+    def _dense(
+        self, passages: PassagesPart, vectors: Vectors, open_encoder: OpenEncoder, source: Source
+    ) -> VectorsPart:
         (part, name, factory), rows = vectors, passages.passages
+        unchanged = source.unchanged(part, passages)
+        if unchanged and (reused := self._workspace.reuse(VectorsPart, part, unchanged)):
+            return reused
         encoder = self._open(name, open_encoder)
         factory, why = resolved_type(factory, rows, encoder.dimension)
         log_line(f"{part}: --faiss {factory}, {why}")
@@ -241,11 +232,11 @@ class Stages:
         def build(folder: Path) -> Entries:
             self._check_disk(part, factory, rows, encoder.dimension)
             _check_memory(factory, rows, encoder.dimension)
-            with self._timed(f"encoding {part.partition('/')[2]}"):
-                encoded = self._vectors(passages, part, encoder)
+            with self.timed(f"encoding {part.partition('/')[2]}"):
+                encoded = self._vectors(passages, part, encoder, source)
             shards = open_shards(self._folder / vectors_part(part), rows)
-            ids = self._passages(passages).table.column("id")
-            with self._timed(f"FAISS {name}"), self._progress(f"FAISS {factory}", rows, "vectors") as advance:
+            ids = self.store(passages).table.column("id")
+            with self.timed(f"FAISS {name}"), self._progress(f"FAISS {factory}", rows, "vectors") as advance:
                 built = build_faiss(folder, shards, factory, encoder.dimension, ids, advance)
                 if factory != FLAT:  # a float16 Flat index is the vectors; others need them as well
                     link_tree(self._folder / vectors_part(part), folder / VECTORS)
@@ -287,15 +278,17 @@ class Stages:
             shards = open_shards(self._folder / vectors, passages.passages)
             return [shards[number] for number in shards_of_share(len(shards), share)]
         folder = self._workspace.begin(vectors, fingerprint)
-        return self._encode(passages, part, encoder, folder, share)
+        work = Encoding(part, passages, self.store(passages), encoder, folder)
+        return Fresh(self._workspace, self._plan).encode(work, self._progress, share)
 
     def _open(self, name: str, open_encoder: OpenEncoder) -> Encoder:
-        with self._timed(f"opening {name}"), self._progress(f"opening {name}"):
+        with self.timed(f"opening {name}"), self._progress(f"opening {name}"):
             return open_encoder(name, self._plan.title)  # seconds, where it has to be converted first
 
-    def _vectors(self, passages: PassagesPart, part: str, encoder: Encoder) -> ShardsPart:
+    def _vectors(self, passages: PassagesPart, part: str, encoder: Encoder, source: Source) -> ShardsPart:
         def build(folder: Path) -> Entries:
-            shards = self._encode(passages, part, encoder, folder)
+            work = Encoding(part, passages, self.store(passages), encoder, folder)
+            shards = source.encode(work, self._progress)
             digest = sha256()
             for shard in shards:
                 for block in shard.blocks():
@@ -306,32 +299,11 @@ class Stages:
         elsewhere = [self._workspace.index / part / VECTORS]
         return self._part(ShardsPart, vectors_part(part), fingerprint, build, elsewhere=elsewhere)
 
-    def _encode(
-        self, passages: PassagesPart, part: str, encoder: Encoder, folder: Path, share: Share = ALL
-    ) -> list[Shard]:
-        """Write the shards of a share that `folder` lacks."""
-        self._recover_vectors(passages, part, encoder, folder)
-        rows = rows_of_share(passages.passages, encoder.shard_rows, share)
-        with self._progress(f"encoding {part.partition('/')[2]}", rows, "passages") as advance:
-            store, on_start = self._passages(passages), log_resumed(part, advance)
-            return encode_passages(encoder, store, folder, share=share, on_start=on_start, on_rows=advance)
-
-    def _recover_vectors(self, passages: PassagesPart, part: str, encoder: Encoder, folder: Path) -> None:
-        """Take the same vectors out of an intact Flat index in use, which holds them bit for bit."""
-        old = self._workspace.in_use(VectorsPart, part)
-        if old is None or old.factory != FLAT or old.execution != frozen(encoder.execution):
-            return
-        if all(
-            old.fingerprint.get(key) == value for key, value in frozen(_inputs(passages, encoder)).items()
-        ):
-            with suppress(DamagedIndexError):
-                verify_part(self._workspace.index / part)
-                shards_from_flat(self._workspace.index / part, encoder.shard_rows, folder)
-
     def _documents(self) -> DocumentStore:
         return DocumentStore(segment_paths(self._folder / DOCUMENTS))
 
-    def _passages(self, manifest: PassagesPart) -> PassageStore:
+    def store(self, manifest: PassagesPart) -> PassageStore:
+        """The passages of the new index."""
         return open_passages(self._folder, IdTable.open(self._folder / DOCUMENTS), manifest.words)
 
 
@@ -345,57 +317,3 @@ def _check_memory(factory: str, rows: int, dimension: int) -> None:
             f"{problem}, this machine has {byte_size(memory)}",
             f"--faiss compact needs {byte_size(smaller)}." if smaller <= memory else "Use a larger machine.",
         )
-
-
-def log_resumed(part: str, advance: OnRows) -> Callable[[int, int, int], None]:
-    """`on_start` of `encode_passages`: logs how many shards an earlier run had finished."""
-
-    def on_start(finished: int, total: int, rows: int) -> None:
-        if finished:
-            log_line(f"{part}: {finished} of {total} shards are finished, resuming at the next")
-            advance(rows)
-
-    return on_start
-
-
-def documents_inputs(plan: Plan, reader: Reader) -> Inputs:
-    """The fingerprint of documents."""
-    return {
-        "linkseek": version("linkseek"),  # another version may read the same file differently
-        "format": reader.name,
-        "corpus": str(plan.corpus.resolve()),
-        **reader.state(),
-        "limit": plan.limit,
-        "on_error": plan.on_error,
-    } | ({"min_title": plan.min_title} if plan.min_title else {})  # 0: as of before there was a minimum
-
-
-def passages_inputs(documents: DocumentsPart, words: int, min_words: int) -> Inputs:
-    """The fingerprint of passages."""
-    inputs = {"documents": documents.content_sha256, "words": words}
-    return inputs | ({"min_words": min_words} if min_words else {})  # 0: as of before there was a minimum
-
-
-def links_inputs(documents: DocumentsPart, passages: PassagesPart) -> Inputs:
-    """The fingerprint of the link graph."""
-    return {"documents": documents.content_sha256, "passages": passages.content_sha256}
-
-
-def bm25_inputs(plan: Plan, passages: PassagesPart) -> Inputs:
-    """The fingerprint of the Lucene index."""
-    return {"passages": passages.content_sha256, "title": plan.title}
-
-
-def dense_inputs(plan: Plan, passages: PassagesPart, encoder: Encoder, factory: str) -> Inputs:
-    """The fingerprint of vectors in a FAISS index."""
-    return {**_inputs(passages, encoder), "title": plan.title, "factory": factory}
-
-
-def _inputs(passages: PassagesPart, encoder: Encoder) -> Inputs:
-    return {"passages": passages.content_sha256, "encoder": encoder.identity}
-
-
-def vectors_inputs(passages: PassagesPart, encoder: Encoder) -> Inputs:
-    """The fingerprint of the shards of vectors."""
-    how = {"token_budget": encoder.token_budget, "shard_rows": encoder.shard_rows}
-    return {**_inputs(passages, encoder), "execution": encoder.execution, **how}

@@ -32,13 +32,13 @@ from linkseek.indexer.base.errors import BusyError, InputError, UsageError
 from linkseek.indexer.base.options import Options, parse_options
 from linkseek.indexer.base.progress import progress
 from linkseek.indexer.base.text import printable
-from linkseek.indexer.building.builder import described
+from linkseek.indexer.building.builder import publish
 from linkseek.indexer.building.changes import Changes
 from linkseek.indexer.building.corpus import Skipped, hashes_of
 from linkseek.indexer.building.growth import update_index
 from linkseek.indexer.building.plan import Plan
 from linkseek.indexer.building.workspace import Workspace, link_tree
-from linkseek.indexer.documents import REDIRECT_SCHEMA, DocumentStore
+from linkseek.indexer.documents import DocumentStore, redirect_table
 from linkseek.indexer.encoding.encode import Encoder
 from linkseek.indexer.encoding.facts import EncoderFacts
 from linkseek.indexer.files.hashes import combined_sha256
@@ -52,7 +52,6 @@ from linkseek.indexer.store.artifacts import (
     index_stamp,
     part_segments,
     partition_path,
-    segment_paths,
     workspace_path,
 )
 from linkseek.indexer.store.ids import IdTable
@@ -64,7 +63,6 @@ from linkseek.indexer.store.manifests import (
     LinksPart,
     PassagesPart,
 )
-from linkseek.indexer.store.tables import Table
 
 PROGRAM = "linkseek partition"
 
@@ -133,7 +131,7 @@ def split_index(index: Path, source: Path, count: int, command: str = "") -> Ind
     stamp = index_stamp(source)
     whole = Index.open(source)
     whole.check_undivided()
-    redirect_count = len(Table(segment_paths(source / DOCUMENTS, "redirects-"), REDIRECT_SCHEMA))
+    redirect_count = len(redirect_table([source]))
     shares = np.linspace(0, 1, count + 1)  # [n+1]
     offsets = np.asarray(whole.passages.offsets)  # [D+1]
     bounds = np.searchsorted(offsets, shares * offsets[-1])  # [n+1], of documents
@@ -182,10 +180,7 @@ def _take(share: _Share, place: Path) -> None:
         shutil.rmtree(leftover, ignore_errors=True)
     _link(share.source, place, share.stamp)
     whole = Index.open(place)
-    tables = (
-        whole.documents.table,
-        Table(segment_paths(place / DOCUMENTS, "redirects-"), REDIRECT_SCHEMA),
-    )
+    tables = (whole.documents.table, redirect_table([place]))
     removed = [
         id_
         for table, kept in zip(tables, (share.documents, share.redirects), strict=True)
@@ -221,7 +216,8 @@ def _make(index: Path, count: int, fill: Callable[[Sequence[Path]], None], comma
         check_alike(index, partitions)
         documents, passages, links = _global_parts(workspace, partitions)
         plan = Plan(index, command=command)
-        manifest = described(
+        publish(
+            workspace,
             plan,
             documents,
             passages,
@@ -232,7 +228,6 @@ def _make(index: Path, count: int, fill: Callable[[Sequence[Path]], None], comma
             default_encoder=partitions[0].manifest.default_encoder,
             partitions=tuple(names),
         )
-        workspace.publish(manifest)
     return Index.open(index)
 
 
@@ -242,7 +237,7 @@ def _global_parts(
     """The manifests of documents, passages and links of the index over all partitions."""
     folders = [partition.path for partition in partitions]
     documents = DocumentStore(part_segments(folders, DOCUMENTS))
-    redirects = Table(part_segments(folders, DOCUMENTS, "redirects-"), REDIRECT_SCHEMA)
+    redirects = redirect_table(folders)
     fingerprint = {PARTITIONS: contents(partitions), DOCUMENTS: contents(partitions, DOCUMENTS)}
     words = partitions[0].parts.passages.words
 

@@ -53,6 +53,14 @@ class MiningOptions(Options):
         check_replaceable(self.output)
         return self.output
 
+    def mix(self, objective: str, registry: Registry[O]) -> Mix[O]:
+        """The objectives with the settings that the options give.
+
+        Raises `UsageError` for an unknown objective or one without such a setting.
+        """
+        given = {name: value for name in registry.settings if (value := getattr(self, name)) is not None}
+        return registry.mix(objective, given)
+
 
 Command = TypeVar("Command", bound=MiningOptions)
 
@@ -97,10 +105,9 @@ def mine(
 ) -> None:
     """Run a command. corpus_counts: for `--stats`, of any objective.
 
-    Raises `UsageError` for an unknown objective or one without such a setting, before anything is opened.
+    Raises the errors of `MiningOptions.mix` before anything is opened.
     """
-    given = {name: value for name in registry.settings if (value := getattr(options, name)) is not None}
-    mix = registry.mix(objective, given)
+    mix = options.mix(objective, registry)
     output = None if options.stats and options.output is None else options.check_output()
     report: dict[str, Any] = {"index": str(options.index), "objective": objective}
     with connected(options.ray):
