@@ -4,8 +4,8 @@
     this process   sends questions to one actor of each part, and merges what they find
     actor          BM25 with the statistics of all partitions, scored in its own; the vectors of its own
 
-An actor that dies is replaced, and its part asked again; so is one that does not answer in time. The
-first answer of a part counts, so nothing is found twice. All machines see the index at the same path.
+An actor that dies or hangs is replaced, and its part asked again (`indexer.base.cluster`): each part has one
+answer, so no passage is found twice. All machines see the index at the same path.
 """
 
 from __future__ import annotations
@@ -13,13 +13,9 @@ from __future__ import annotations
 import heapq
 import os
 import threading
-import time
-from collections import deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
-from functools import partial as partial_call
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
@@ -28,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.indexer.alike import identity
-from linkseek.indexer.base.cluster import LATE, PATIENCE, connected, worker_count
-from linkseek.indexer.base.errors import DamagedIndexError, LinkseekError, MachineError, UsageError
+from linkseek.indexer.base.cluster import Actors, Question, connected, worker_count
+from linkseek.indexer.base.errors import DamagedIndexError, MachineError, UsageError
 from linkseek.indexer.base.log import log_line
 from linkseek.indexer.index import Index
 from linkseek.indexer.search.faiss_tools import Hits, import_faiss
@@ -38,8 +34,6 @@ from linkseek.indexer.search.lucene_index import LuceneIndex, Similarity
 from linkseek.indexer.search.partitioned import PartitionedVectors, VectorSearch, WordSearch, merged
 from linkseek.indexer.store.artifacts import BM25
 
-_ATTEMPTS = 3
-"""So many actors are asked for a part, one after another; one, if it did not answer the last time."""
 _TASK_QUERIES = 128
 _SMALL = 1 << 16
 
@@ -50,7 +44,7 @@ def searched_on_ray(
 ) -> Iterator[Index]:
     """An index as the actors of a Ray cluster search it; without an address, as it is.
 
-    replicas: actors for each part. partial: leave out parts that do not answer, instead of failing.
+    replicas: actors for each part. partial: skip parts that do not answer, instead of failing.
     Raises the errors of `connected`, and `UsageError` for options without a cluster.
     """
     if address is None and (partial or replicas > 1):
@@ -66,8 +60,8 @@ def searched_on_ray(
             actors.stop()
 
 
-class _Worker:
-    """The actor."""
+class _Part:
+    """What an actor holds: the partitions of its part, opened when they are first searched."""
 
     def __init__(self, folders: Sequence[Path], identities: Sequence[str], threads: int, part: range) -> None:
         self._folders = folders
@@ -84,11 +78,6 @@ class _Worker:
     @cached_property
     def _lucene(self) -> LuceneIndex:
         return LuceneIndex(*(folder / BM25 for folder in self._folders), only=self._part)
-
-    def answer(self, question: tuple[Any, ...]) -> Any:
-        """(the name of a method, its arguments): Ray takes a tenth of a millisecond for each argument."""
-        method, *arguments = question
-        return getattr(self, method)(*arguments)
 
     def lucene(
         self,
@@ -121,19 +110,6 @@ def _open(folder: Path, expected: str) -> Index:
     return index
 
 
-@dataclass(frozen=True)
-class _Task:
-    """A part that an actor was asked about."""
-
-    number: int
-    actor: Any
-    since: float
-
-
-class _LostError(MachineError):
-    """An actor died or hangs; another one may answer."""
-
-
 class PartitionActors:
     """The actors of all parts of an index, as its `Searches`. Any number of threads may use them."""
 
@@ -143,19 +119,18 @@ class PartitionActors:
         nodes = sum(node["Alive"] for node in ray.nodes())
         on_a_node = -(-len(self._parts) * replicas // max(nodes, 1))
         threads = max((os.cpu_count() or 1) // on_a_node, 1)
-        self._ray = ray
-        # They reserve no cores, which replicas share.
-        self._class = ray.remote(num_cpus=0, scheduling_strategy="SPREAD")(_Worker)
         folders = [folder.resolve() for folder in index.folders]
         identities = [identity(partition) for partition in index.partitions or [index]]
-        self._start = partial_call(self._class.remote, folders, identities, threads)
+        # They reserve no cores, which replicas share.
+        self._actors = [
+            Actors(ray, replicas, _Part, [folders, identities, threads, part]) for part in self._parts
+        ]
         self._names = [[folders[number].name for number in part] for part in self._parts]
+        self._ray = ray
         self._index = index
         self._partial = partial
-        self._slowest = 0.0
         self._missing: frozenset[int] = frozenset()  # replaced as a whole: others may be reading it
         self._lock = threading.Lock()
-        self._actors = [deque(self._start(part) for _ in range(replicas)) for part in self._parts]
 
     @property
     def missing(self) -> list[str]:
@@ -170,95 +145,44 @@ class PartitionActors:
         """The vectors of an encoder over all partitions."""
         return _Vectors(self, self._index, encoder, self._parts)
 
-    def ask(self, *question: Any) -> list[Any]:
-        """The answers of all parts in order; None for those that are left out (`partial`).
+    def ask(self, method: Callable[..., Any], *arguments: Any) -> list[Any]:
+        """The answers of all parts in order; None for those that are skipped (`partial`).
 
-        question: as for `_Worker.answer`. Raises the error of an actor, or `MachineError` for a part
-        that does not answer.
+        method: of `_Part`. A part that did not answer the last time gets one attempt. Raises the error of an
+        actor, or `MachineError` for a part that does not answer.
         """
         # The store of objects takes milliseconds, so few questions travel with each call instead.
-        shared = self._ray.put(question) if any(map(_is_large, question)) else question
-        answers: list[Any] = [None] * len(self._parts)
-        left = dict.fromkeys(range(len(answers)), _ATTEMPTS) | dict.fromkeys(self._missing, 1)  # attempts
-        waiting: dict[Any, _Task] = {}
-
-        def send(number: int) -> None:
-            left[number] -= 1
-            with self._lock:
-                actor = self._actors[number][0]
-                self._actors[number].rotate()  # the next question is another replica's
-            waiting[actor.answer.remote(shared)] = _Task(number, actor, time.monotonic())
-
-        for number in list(left):
-            send(number)
-        while left:
-            for number, answer, error in self._ended(waiting):
-                if number not in left:
-                    continue  # another actor was faster
-                if isinstance(error, _LostError) and left[number]:
-                    log_line(f"--ray: {error.message}; asking again")
-                    send(number)
-                    continue
-                if error is None:
-                    answers[number] = answer
-                    self._set_missing(number, False)
-                elif self._may_be_left_out(error, number):
-                    log_line(f"--ray: {error.message}; its passages are left out")
-                    self._set_missing(number, True)
-                else:
-                    raise error
-                del left[number]
+        shared = self._ray.put((method, arguments)) if any(map(_is_large, arguments)) else None
+        question, missing = Question(method, arguments, shared), self._missing
+        asked = [
+            actors.ask(question, self._name(number), 1 if number in missing else None)
+            for number, actors in enumerate(self._actors)
+        ]
+        answers: list[Any] = []
+        for number, answer in enumerate(asked):
+            try:
+                answers.append(answer.result())
+                self._set_missing(number, False)
+            except (MachineError, DamagedIndexError) as error:
+                if not self._partial or len(self._missing | {number}) == len(self._parts):
+                    raise
+                log_line(f"{error.message}; its passages are skipped")
+                self._set_missing(number, True)
+                answers.append(None)
         return answers
 
     def stop(self) -> None:
         """End all actors."""
-        for actor in (actor for replicas in self._actors for actor in replicas):
-            self._ray.kill(actor)
+        for actors in self._actors:
+            actors.shutdown(cancel_futures=True)
 
     def _set_missing(self, number: int, is_missing: bool) -> None:
         with self._lock:
             self._missing = self._missing - {number} | ({number} if is_missing else set())
 
-    def _may_be_left_out(self, error: LinkseekError, number: int) -> bool:
-        """Whether this is asked for, another part is left, and the question is not at fault."""
-        alone = len(self._missing | {number}) == len(self._parts)
-        return self._partial and not alone and isinstance(error, MachineError | DamagedIndexError)
-
-    def _ended(self, waiting: dict[Any, _Task]) -> list[tuple[int, Any, LinkseekError | None]]:
-        """(part, answer, error) of tasks that have ended or take too long; waits for a moment."""
-        ended: list[tuple[int, Any, LinkseekError | None]] = []
-        # One call for all of them: each takes a millisecond.
-        for reference in self._ray.wait(list(waiting), num_returns=len(waiting), timeout=0.5)[0]:
-            task = waiting.pop(reference)
-            try:
-                ended.append((task.number, self._ray.get(reference), None))
-                self._slowest = max(self._slowest, time.monotonic() - task.since)
-            except self._ray.exceptions.RayActorError as error:
-                reason = " ".join(str(error).split())[-200:]
-                ended.append((task.number, None, self._lost(task, f"its actor died ({reason})")))
-            except self._ray.exceptions.RayTaskError as error:
-                if not isinstance(error.cause, LinkseekError):
-                    raise
-                ended.append((task.number, None, error.cause))
-        limit = time.monotonic() - PATIENCE - LATE * self._slowest
-        for reference, task in list(waiting.items()):
-            if task.since < limit:
-                del waiting[reference]
-                waited = time.monotonic() - task.since
-                ended.append((task.number, None, self._lost(task, f"no answer in {waited:.0f} s")))
-        return ended
-
-    def _lost(self, task: _Task, problem: str) -> _LostError:
-        """Replace the actor of a task."""
-        self._ray.kill(task.actor)  # it may only be out of reach
-        with self._lock:
-            replicas = self._actors[task.number]
-            if task.actor in replicas:  # else another thread has replaced it
-                replicas.remove(task.actor)
-                replicas.append(self._start(self._parts[task.number]))
-        names = self._names[task.number]
-        partitions = "partition" if len(names) == 1 else "partitions"
-        return _LostError(f"{partitions} {', '.join(names)}: {problem}", "See Ray's logs.")
+    def _name(self, number: int) -> str:
+        names = self._names[number]
+        return f"{'partition' if len(names) == 1 else 'partitions'} {', '.join(names)}"
 
 
 def _parts(partitions: int, actors: int) -> list[range]:
@@ -290,7 +214,7 @@ class _Words:
         hits: list[LuceneHits] = []
         for start in range(0, len(texts), _TASK_QUERIES):
             block = slice(start, start + _TASK_QUERIES)
-            found = self._actors.ask("lucene", texts[block], k, similarity, among and among[block])
+            found = self._actors.ask(_Part.lucene, texts[block], k, similarity, among and among[block])
             answers = [answer for answer in found if answer is not None]
             for number in range(len(texts[block])):
                 hits.append(_best([answer[number] for answer in answers], k if among is None else None))
@@ -322,9 +246,8 @@ class _Vectors:
         """As `FaissIndex.search`; equal scores by row."""
         blocks = []
         for start in range(0, len(vectors), _TASK_QUERIES):
-            found = self._actors.ask(
-                "dense", self._name, vectors[start : start + _TASK_QUERIES], k, parameters
-            )
+            block = vectors[start : start + _TASK_QUERIES]
+            found = self._actors.ask(_Part.dense, self._name, block, k, parameters)
             there = [
                 (hits, first) for hits, first in zip(found, self._first, strict=False) if hits is not None
             ]

@@ -3,9 +3,8 @@
     this process   hands out numbers of shards, checks each by its hash, and links it into its place
     actor          one a GPU, or one a machine without GPUs; writes shards into a folder of its own
 
-A shard has the bytes that it has without Ray, so whoever made it does not matter. The shard of an actor that
-died is handed out again, and the actor replaced. A shard that takes several times as long as any before is
-given to an idle actor as well; the first that finishes counts.
+A shard has the bytes that it has without Ray, so it does not matter which actor made it, nor how often one
+that died or hung was replaced (`indexer.base.cluster`).
 
 The folder of the build lies on a file system that all machines share, or shards travel through an object
 store: each is sent with its texts, and published there under the hash of what it is made from, its record
@@ -16,12 +15,12 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, as_completed, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -29,8 +28,8 @@ from uuid import uuid4
 
 import orjson
 
-from linkseek.indexer.base.cluster import connected
-from linkseek.indexer.base.errors import LinkseekError, MachineError
+from linkseek.indexer.base.cluster import Actors, Question, connected
+from linkseek.indexer.base.errors import MachineError
 from linkseek.indexer.base.log import log_line
 from linkseek.indexer.encoding.batches import Parallel
 from linkseek.indexer.encoding.encode import Encoder, OnRows, encode_shards
@@ -39,11 +38,7 @@ from linkseek.indexer.encoding.shards import Shard, adopt_shard, read_shard
 from linkseek.indexer.encoding.tokenizing import Texts
 from linkseek.indexer.files.object_store import ObjectStore
 
-_DEATHS = 3
-"""Actors that one shard may end: it is then its fault, not theirs."""
-_LATE = 4.0
 _PATIENCE = 30.0
-"""A shard is late that takes `_LATE` times as long as the slowest before it, and so many seconds more."""
 _FOLDER = "ray-"
 
 
@@ -63,12 +58,12 @@ def on_ray(
     if address is None:
         yield open_encoder
         return
-    actors: list[_Actors] = []
+    actors: list[_Encoders] = []
 
     def open_there(name: str, title: bool) -> Encoder:
         for earlier in actors:  # whose resources the next ones need
             earlier.stop()
-        actors.append(_Actors(ray, partial(open_encoder, name, title), store, gpus=device != "cpu"))
+        actors.append(_Encoders(ray, partial(open_encoder, name, title), store, gpus=device != "cpu"))
         return actors[-1].encoder()
 
     with connected(address) as ray:
@@ -112,65 +107,56 @@ class _Parcel:
             self.store.remove(self.name + suffix)
 
 
-class _Worker:
-    """The actor."""
+class _OpenEncoder:
+    """What an actor holds."""
 
     def __init__(self, open_encoder: Callable[[], Encoder]) -> None:
-        self._open = open_encoder
-
-    @cached_property
-    def _encoder(self) -> Encoder:
-        return self._open()
+        self._encoder = open_encoder()
 
     def facts(self) -> EncoderFacts:
         return EncoderFacts.of(self._encoder)
 
-    def encode(self, texts: Texts, target: Path | _Parcel, number: int) -> None:
-        """Write one shard into a folder, or send it."""
+    def encode(self, texts: Texts, target: Path | _Parcel, number: int) -> tuple[EncoderFacts, str]:
+        """Send one shard, or write it into a folder in another one, whose name is returned."""
         if isinstance(target, _Parcel):
             with TemporaryDirectory() as own:
                 [shard] = encode_shards(self._encoder, texts, Path(own), iter([number]))
                 target.send(shard)
-            return
+            return self.facts(), ""
         if not target.is_dir():
             raise MachineError(
                 f"{target}: not on every machine of the cluster",
                 "Choose an --index on a file system that all machines share, or use --store.",
             )
-        for _ in encode_shards(self._encoder, texts, target, iter([number])):
+        attempt = target / uuid4().hex  # one that is only out of reach may still write into its own
+        attempt.mkdir()
+        for _ in encode_shards(self._encoder, texts, attempt, iter([number])):
             pass
+        return self.facts(), attempt.name
 
 
 @dataclass(frozen=True)
 class _Task:
-    """A shard that an actor encodes, or the opening of its encoder (number None)."""
+    """A shard that an actor encodes, and a folder for it."""
 
-    number: int | None
-    texts: Texts | None = None
-    folder: Path | None = None
+    number: int
+    texts: Texts
+    folder: Path
     parcel: _Parcel | None = None
-    actor: Any = None
-    started: float = 0.0
 
-    def take(self, folder: Path) -> Shard | None:
+    def take(self, folder: Path, attempt: str = "") -> Shard | None:
         """Move the finished shard into `folder`; None if it was altered on its way."""
-        if self.folder is None or self.number is None:
-            return None
         if self.parcel:
             self.parcel.fetch(self.folder, self.number)
-        shard = read_shard(self.folder, self.number)
+        shard = read_shard(self.folder / attempt, self.number)
         if shard:
             adopt_shard(shard, folder)
-        self.forget()
-        return shard
-
-    def forget(self) -> None:
-        """Remove what the store has of it."""
         if self.parcel:
             self.parcel.remove()
+        return shard
 
 
-class _Actors:
+class _Encoders:
     """The actors of one encoder."""
 
     def __init__(
@@ -182,75 +168,56 @@ class _Actors:
         if not devices and not cores:
             raise MachineError("--ray: the cluster has neither GPUs nor cores", "Add machines to it.")
         needs = {"num_gpus": 1, "num_cpus": 0} if devices else {"num_cpus": min(cores)}
-        self._ray = ray
-        self._class = ray.remote(**needs)(_Worker)
-        self._open = open_encoder
+        self._count = devices or len(cores)
+        self._actors = Actors(
+            ray, self._count, _OpenEncoder, [open_encoder], patience=_PATIENCE, any_first=True, **needs
+        )
         self._store = store
-        self._running: dict[Any, _Task] = {}
-        self._idle: list[Any] = []
-        self._facts: EncoderFacts | None = None
-        self._lost: Counter[int | None] = Counter()
-        self.count = devices or len(cores)
-        for _ in range(self.count):
-            self._start()
 
     def encoder(self) -> Encoder:
         """The encoder, as the first actor that has opened it describes it."""
-        while self._facts is None:
-            self._finished()
-        log_line(f"--ray: {self.count} encoders on the cluster")
-        return replace(self._facts, parallel=Parallel(elsewhere=self.encode))
+        question = Question(_OpenEncoder.facts)
+        opening = [self._actors.ask(question, "the encoder") for _ in range(self._count)]
+        self._facts: EncoderFacts = next(as_completed(opening)).result()
+        log_line(f"--ray: {self._count} encoders on the cluster")
+        encoder: EncoderFacts = replace(self._facts, parallel=Parallel(elsewhere=self.encode))
+        return encoder
 
     def encode(self, texts: Texts, folder: Path, missing: Sequence[int], on_rows: OnRows) -> None:
         """Have all missing shards written into `folder`. Raises the first error of an actor."""
-        for leftover in folder.glob(f"{_FOLDER}*"):  # of a build that was killed
-            shutil.rmtree(leftover)
-        if sent := self._store.names() if self._store else set():
-            missing = [
-                number for number in missing if not self._sent_before(sent, texts, folder, number, on_rows)
-            ]
-        waiting, left, slowest = deque(missing), set(missing), 0.0
+        self._remove_folders(folder)  # of a build that was killed
+        sent = self._store.names() if self._store else set()
+        waiting, running = deque(missing), dict[Future[tuple[EncoderFacts, str]], _Task]()
         try:
-            while left:
-                while self._idle and (waiting or self._late(slowest)):
-                    number = waiting.popleft() if waiting else self._late(slowest)[0]
-                    self._submit(self._task(texts, folder, number))
-                for task, lost in self._finished():
-                    if task.number not in left:
-                        task.forget()
-                    elif lost:
-                        waiting.appendleft(task.number)
-                    elif shard := task.take(folder):
-                        left.remove(task.number)
-                        slowest = max(slowest, time.monotonic() - task.started)
+            while waiting or running:
+                while waiting and len(running) < 2 * self._count:
+                    task = self._task(texts, folder, waiting.popleft())
+                    before = task.parcel and f"{task.parcel.name}.json" in sent  # by an earlier run
+                    if before and (shard := task.take(folder)):
                         on_rows(shard.rows)
                     else:
-                        waiting.append(task.number)  # altered on its way
+                        running[self._submit(task)] = task
+                for future in wait(running, timeout=0.5, return_when=FIRST_COMPLETED).done:
+                    task, (facts, attempt) = running.pop(future), future.result()
+                    self._check(facts)
+                    if shard := task.take(folder, attempt):
+                        on_rows(shard.rows)
+                    else:  # altered on its way
+                        waiting.append(task.number)
                 on_rows(0)  # raises if another stage has failed
         finally:
-            late = [task for task in self._running.values() if task.number not in left]
             self.stop()
-            for task in late:
-                task.forget()
-            for own in folder.glob(f"{_FOLDER}*"):
-                shutil.rmtree(own, ignore_errors=True)
+            self._remove_folders(folder)
 
     def stop(self) -> None:
         """End all actors, also those that are busy."""
-        for actor in [*self._idle, *(task.actor for task in self._running.values())]:
-            self._ray.kill(actor)
-        self._idle, self._running = [], {}
-
-    def _start(self) -> None:
-        actor = self._class.remote(self._open)
-        self._running[actor.facts.remote()] = _Task(None, actor=actor)
+        self._actors.shutdown(cancel_futures=True)
 
     def _task(self, texts: Texts, folder: Path, number: int) -> _Task:
         own = folder / f"{_FOLDER}{uuid4().hex}"
         own.mkdir()
         if self._store is None:
             return _Task(number, texts, own)
-        assert self._facts is not None
         first = number * self._facts.shard_rows
         stop = min(first + self._facts.shard_rows, len(texts))
         part = _Part(len(texts), first, *texts.read(first, stop))
@@ -258,65 +225,18 @@ class _Actors:
         name = hashlib.sha256(orjson.dumps(made_from)).hexdigest()
         return _Task(number, part, own, _Parcel(self._store, name))
 
-    def _sent_before(self, sent: set[str], texts: Texts, folder: Path, number: int, on_rows: OnRows) -> bool:
-        """Whether an earlier run has left a shard in the store; it is taken from there."""
-        task = self._task(texts, folder, number)
-        shard = task.take(folder) if task.parcel and f"{task.parcel.name}.json" in sent else None
-        if shard:
-            on_rows(shard.rows)
-        return shard is not None
-
-    def _submit(self, task: _Task) -> None:
-        actor = self._idle.pop()
-        reference = actor.encode.remote(task.texts, task.parcel or task.folder, task.number)
-        self._running[reference] = replace(task, actor=actor, started=time.monotonic())
-
-    def _late(self, slowest: float) -> list[int]:
-        """The shards that take far too long and that one actor alone has."""
-        limit = time.monotonic() - _LATE * slowest - _PATIENCE
-        late = {task.number for task in self._running.values() if slowest and task.started < limit}
-        numbers = Counter(task.number for task in self._running.values())
-        return [number for number in late if number is not None and numbers[number] == 1]
-
-    def _finished(self) -> list[tuple[_Task, bool]]:
-        """The tasks that have ended since the last call, and whether their actor died; waits for a moment."""
-        done, _ = self._ray.wait(list(self._running), num_returns=1, timeout=0.5)
-        ended = []
-        for reference in done:
-            task = self._running.pop(reference)
-            try:
-                result = self._ray.get(reference)
-            except self._ray.exceptions.RayActorError as error:
-                self._replace(task, " ".join(str(error).split()))
-                ended.append((task, True))
-                continue
-            except self._ray.exceptions.RayTaskError as error:
-                if isinstance(error.cause, LinkseekError):
-                    raise error.cause from None
-                raise
-            if task.number is None:
-                self._check(result)
-            self._idle.append(task.actor)
-            ended.append((task, False))
-        return ended
-
-    def _replace(self, task: _Task, reason: str) -> None:
-        self._ray.kill(task.actor)  # it may only be out of reach, and would keep its cores
-        self._lost[task.number] += 1
-        what = "its opening" if task.number is None else f"shard {task.number}"
-        log_line(f"--ray: an actor died during {what}, another one takes its place")
-        if self._lost[task.number] >= _DEATHS:
-            raise MachineError(
-                f"--ray: {_DEATHS} actors died during {what} (out of memory?): {reason[-400:]}",
-                "See Ray's logs; run the same command to resume.",
-            )
-        self._start()
+    def _submit(self, task: _Task) -> Future[tuple[EncoderFacts, str]]:
+        arguments = (task.texts, task.parcel or task.folder, task.number)
+        return self._actors.ask(Question(_OpenEncoder.encode, arguments), f"shard {task.number}")
 
     def _check(self, facts: EncoderFacts) -> None:
-        if self._facts is None:
-            self._facts = facts
         if facts != self._facts:
             raise MachineError(
                 f"the machines of the cluster differ: {facts.execution}, {self._facts.execution}",
                 "Use machines of one kind, with the same versions and the same model.",
             )
+
+    @staticmethod
+    def _remove_folders(folder: Path) -> None:
+        for own in folder.glob(f"{_FOLDER}*"):
+            shutil.rmtree(own, ignore_errors=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -17,6 +16,7 @@ from command import run
 from fake_encoder import FakeEncoder
 
 from linkseek.indexer import partition_actors
+from linkseek.indexer.base.cluster import Question
 from linkseek.indexer.base.errors import DamagedIndexError, MachineError, UsageError
 from linkseek.indexer.build import SAMPLE
 from linkseek.indexer.building.builder import build_index
@@ -81,9 +81,12 @@ def assert_equal(mine: dict[str, Ranking], expected: dict[str, Ranking]) -> None
 
 
 @pytest.mark.parametrize(("count", "replicas"), [(1, 1), (2, 2), (5, 1)])  # five partitions, two actors
-def test_rankings_are_those_of_one_process(sample, cluster, queries, tmp_path, monkeypatch, count, replicas):
+def test_rankings_are_those_of_one_process(
+    sample, cluster, queries, tmp_path, monkeypatch, killed_at_random, count, replicas
+):
     monkeypatch.setattr(partition_actors, "_TASK_QUERIES", 13)  # several rounds of questions
-    index = Index.open(sample) if count == 1 else split_index(tmp_path / "parts", sample, count)
+    whole = Index.open(sample)
+    index = whole if count == 1 else split_index(tmp_path / "parts", sample, count)
     with searched_on_ray(index, cluster, replicas=replicas) as searched:
         assert searched.passages is index.passages  # opened once
         made = rankings(searched, queries)
@@ -92,19 +95,19 @@ def test_rankings_are_those_of_one_process(sample, cluster, queries, tmp_path, m
         with pytest.raises(AttributeError):
             index.searches = searched.searches  # another thread may be searching
         assert_equal(made, rankings(index, queries))  # which this process still searches
+        ids = [passage.id for passage in index.passages][::7]
+        given = ["the named element", "zzz"], 1, BM25(), [ids, ids[:3]]
+        for mine, expected in zip(
+            searched.lucene().search(*given), whole.lucene().search(*given), strict=True
+        ):
+            assert mine[0] == expected[0]
+            np.testing.assert_array_equal(mine[1], expected[1])
+        if replicas > 1:  # nothing is doubled or lost
+            with killed_at_random(3), ThreadPoolExecutor(2) as threads:
+                for search in [threads.submit(rankings, searched, queries) for _ in range(3)]:
+                    assert_equal(search.result(), made)
     assert index.searches is None
-    assert_equal(made, rankings(Index.open(sample), queries))
-
-
-def test_given_candidates_are_scored_among_all_partitions(searched, sample):
-    index, _ = searched
-    ids = [passage.id for passage in index.passages][::7]
-    given = ["the named element", "zzz"], 1, BM25(), [ids, ids[:3]]
-    for mine, expected in zip(
-        index.lucene().search(*given), Index.open(sample).lucene().search(*given), strict=True
-    ):
-        assert mine[0] == expected[0]
-        np.testing.assert_array_equal(mine[1], expected[1])
+    assert_equal(made, rankings(whole, queries))
 
 
 @pytest.mark.parametrize("options", [{"replicas": 2}, {"partial": True}])
@@ -118,40 +121,41 @@ def test_options_of_a_cluster_need_one(four, options):
 
 def process_of(actors: PartitionActors, number: int) -> int:
     """The process of the actor that the partition is asked of next."""
-    call = actors._actors[number][0].__ray_call__.remote(lambda actor: os.getpid())
-    return int(actors._ray.get(call))
+    return int(actors._actors[number].ask(Question(_process)).result())
 
 
-def test_an_actor_that_is_killed_or_hangs_is_replaced(searched, sample, queries, monkeypatch, capfd):
+def _process(part: object) -> int:
+    return os.getpid()
+
+
+def test_an_actor_that_is_killed_or_hangs_is_replaced_twice(searched, sample, queries, monkeypatch, capfd):
     index, actors = searched
     expected = rankings(Index.open(sample), queries)
     assert_equal(rankings(index, queries), expected)
     os.kill(process_of(actors, 1), signal.SIGKILL)
     os.kill(hanging := process_of(actors, 2), signal.SIGSTOP)
-    monkeypatch.setattr(partition_actors, "PATIENCE", 30.0)
-    monkeypatch.setattr(partition_actors, "LATE", 0.0)
+    for each in actors._actors:
+        monkeypatch.setattr(each, "_patience", 6.0)
+        monkeypatch.setattr(each, "_slowest", {})
     try:
         assert_equal(rankings(index, queries), expected)
     finally:
         with suppress(ProcessLookupError):  # ended by Ray
             os.kill(hanging, signal.SIGCONT)
     log = capfd.readouterr().err
-    assert "partition 00001: its actor died" in log and "partition 00002: no answer in 3" in log
+    assert "the actor of partition 00001 died (" in log and "partition 00002 gave no answer in " in log
     assert actors.missing == []
 
+    start = actors._actors[3]._start
 
-def test_killed_at_random_moments_nothing_is_doubled_or_lost(searched, sample, queries, monkeypatch):
-    index, actors = searched
-    monkeypatch.setattr(partition_actors, "_ATTEMPTS", 10)
-    expected = rankings(Index.open(sample), queries[:9])
-    generator = np.random.default_rng(0)
-    with ThreadPoolExecutor(2) as threads:
-        for _ in range(10):
-            searches = [threads.submit(rankings, index, queries[:9]) for _ in range(2)]
-            time.sleep(generator.uniform(0, 0.3))
-            actors._ray.kill(actors._actors[int(generator.integers(4))][0])
-            for search in searches:
-                assert_equal(search.result(), expected)
+    def start_a_dead_one() -> Any:
+        actors._ray.kill(actor := start())
+        return actor
+
+    monkeypatch.setattr(actors._actors[3], "_start", start_a_dead_one)
+    actors._ray.kill(actors._actors[3]._free[0])
+    with pytest.raises(MachineError, match="partition 00003: the last of its 3 actors died"):
+        Bm25(index)(queries, 10)
 
 
 @pytest.fixture
@@ -179,13 +183,13 @@ def test_a_partition_that_cannot_answer_fails_the_search(without_vectors_of_one,
     assert actors.missing == []
 
 
-def test_as_asked_it_is_left_out_and_named(without_vectors_of_one, sample, queries, capfd):
+def test_as_asked_it_is_skipped_and_named(without_vectors_of_one, sample, queries, capfd):
     index, actors = without_vectors_of_one(partial=True)
     encoder: Any = FakeEncoder("fake")
     dense = Dense(index, encoder)
     ranked, expected = dense(queries, 100), rankings(Index.open(sample), queries)
     assert actors.missing == ["00001"]
-    assert "its passages are left out" in capfd.readouterr().err
+    assert "its passages are skipped" in capfd.readouterr().err
     first = len(index.partitions[0].passages)
     missing = range(first, first + len(index.partitions[1].passages))
     for row, whole in zip(ranked.rows, expected["dense"].rows, strict=True):
@@ -198,7 +202,7 @@ def test_as_asked_it_is_left_out_and_named(without_vectors_of_one, sample, queri
     assert actors.missing == []
 
 
-def test_what_an_actor_cannot_answer_is_left_out_as_a_whole(sample, cluster, queries, tmp_path):
+def test_what_an_actor_cannot_answer_is_skipped_as_a_whole(sample, cluster, queries, tmp_path):
     divided = split_index(tmp_path / "damaged", sample, 3)
     (divided.folders[1] / "dense" / "fake" / "index").unlink()
     encoder: Any = FakeEncoder("fake")
@@ -224,20 +228,6 @@ def test_without_any_partition_there_is_no_answer(without_vectors_of_one, querie
         (folder / "dense" / "fake" / "index").unlink(missing_ok=True)
     with pytest.raises(DamagedIndexError, match="dense/fake/index"):
         rankings(index, queries)
-
-
-def test_a_partition_whose_every_actor_dies_fails_the_search(searched, queries, monkeypatch):
-    index, actors = searched
-    start = actors._start
-
-    def start_a_dead_one(part: range) -> Any:
-        actors._ray.kill(actor := start(part))
-        return actor
-
-    monkeypatch.setattr(actors, "_start", start_a_dead_one)
-    actors._ray.kill(actors._actors[3][0])
-    with pytest.raises(MachineError, match="partition 00003: its actor died"):
-        Bm25(index)(queries, 10)
 
 
 def test_the_commands(four, cluster, tmp_path):
