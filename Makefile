@@ -64,7 +64,7 @@ check: lint
 	  tests/app tests/indexer tests/reranker tests/retriever
 
 test: lint
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
+	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 wheel: $(VENV)/installed-test
 	rm -rf dist

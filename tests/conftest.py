@@ -16,7 +16,7 @@ if "PYTEST_XDIST_WORKER_COUNT" in os.environ:  # before torch and FAISS ask: thr
 from command import ROOT
 from fake_encoder import FakeEncoder
 from hypothesis import settings
-from slowness import is_slow
+from slowness import is_slow, longest_first
 from tiny_corpus import linked_rows, write_jsonl
 
 import experiments  # noqa: F401 - its formats and re-rankers pass the tests of all
@@ -29,7 +29,8 @@ SHARED_DATA = Path(__file__).parents[1].parent / "shared" / "data"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the slow tests, which `make check` leaves to `make test`."""
+    """Mark the slow tests, which `make check` leaves to `make test`; the longest files come first."""
+    longest_first(items)
     for item in items:
         if is_slow(item):
             item.add_marker(pytest.mark.slow)

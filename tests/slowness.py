@@ -16,6 +16,28 @@ import pytest
 
 TESTS = Path(__file__).parent
 
+LONGEST = (
+    "end_to_end/test_docs.py",
+    "indexer/test_partition_actors.py",
+    "end_to_end/test_wheel.py",
+    "benchmarks/test_benchmarks.py",
+    "end_to_end/test_figures.py",
+    "indexer/test_on_ray.py",
+    "indexer/test_cluster.py",
+    "reranker/test_pretrain.py",
+    "end_to_end/test_killed.py",
+    "retriever/test_training_runs.py",
+    "reranker/test_opening_at_once.py",
+    "reranker/test_finetune.py",
+    "end_to_end/test_notebooks.py",
+    "end_to_end/test_damage_builds.py",
+    "indexer/test_faiss.py",
+    "end_to_end/test_portable.py",
+    "app/test_answer_html.py",
+    "indexer/test_lucene.py",
+)
+"""The files that take longest, which several processes take first, so that none works alone at the end."""
+
 SLOW_MODULES = (
     "linkseek.app.evaluate",
     "linkseek.app.evaluation.runner",
@@ -84,6 +106,12 @@ def is_slow(item: pytest.Item) -> bool:
     fixtures = item._fixtureinfo.name2fixturedefs.values()
     functions = [item.function, *(definition.func for group in fixtures for definition in group[-1:])]
     return any(reaches_slow(function) for function in functions)
+
+
+def longest_first(items: list[pytest.Item]) -> None:
+    """Put the tests of the longest files before all others, each file in its order."""
+    place = {str(TESTS / name): number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(str(item.path), len(LONGEST)))
 
 
 @cache

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 from command import run
-from slowness import reaches_slow
+from slowness import LONGEST, TESTS, longest_first, reaches_slow
 
 
 def uses_a_process() -> None:
@@ -36,3 +38,11 @@ def test_a_test_that_reaches_a_process_is_slow() -> None:
 def test_others_are_not() -> None:
     assert not reaches_slow(recursive)
     assert not reaches_slow(test_others_are_not)
+
+
+def test_the_longest_files_come_first() -> None:
+    assert all((TESTS / name).is_file() for name in LONGEST)
+    names = ["test_slowness.py", LONGEST[1], LONGEST[0], "app/test_api.py"]
+    items: list[Any] = [SimpleNamespace(path=TESTS / name) for name in names]
+    longest_first(items)
+    assert [item.path for item in items] == [TESTS / names[number] for number in (2, 1, 0, 3)]
