@@ -17,23 +17,23 @@ import pytest
 TESTS = Path(__file__).parent
 
 LONGEST = (
-    "end_to_end/test_docs.py",
     "indexer/test_partition_actors.py",
     "end_to_end/test_wheel.py",
-    "benchmarks/test_benchmarks.py",
     "end_to_end/test_figures.py",
+    "end_to_end/test_docs.py",
+    "benchmarks/test_benchmarks.py",
     "indexer/test_on_ray.py",
     "indexer/test_cluster.py",
+    "reranker/test_opening_at_once.py",
     "reranker/test_pretrain.py",
     "end_to_end/test_killed.py",
-    "retriever/test_training_runs.py",
-    "reranker/test_opening_at_once.py",
-    "reranker/test_finetune.py",
     "end_to_end/test_notebooks.py",
+    "retriever/test_training_runs.py",
+    "reranker/test_finetune.py",
     "end_to_end/test_damage_builds.py",
-    "indexer/test_faiss.py",
-    "end_to_end/test_portable.py",
     "app/test_answer_html.py",
+    "end_to_end/test_portable.py",
+    "indexer/test_faiss.py",
     "indexer/test_lucene.py",
 )
 """The files that take longest, which several processes take first, so that none works alone at the end."""
