@@ -215,7 +215,8 @@ class Actors(ThreadPoolExecutor):
             answer, problem = self._attempt(question, 2**attempt)
             if not problem:
                 return answer
-            log_line(f"--ray: the actor of {what} {problem}; another one takes its place")
+            if attempt + 1 < attempts:
+                log_line(f"--ray: the actor of {what} {problem}; trying again")
         actors = "its actor" if attempts == 1 else f"the last of its {attempts} actors"
         raise MachineError(
             f"--ray: {what}: {actors} {problem}", "Out of memory? See Ray's logs; run the same command again."

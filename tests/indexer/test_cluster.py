@@ -18,7 +18,7 @@ from connections import Connections
 from fake_encoder import FakeEncoder
 
 from linkseek.indexer.base.cluster import worker_count, worker_pool
-from linkseek.indexer.base.errors import InputError, MachineError
+from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.build import SAMPLE
 from linkseek.indexer.building.builder import build_index
 from linkseek.indexer.building.plan import Plan
@@ -105,11 +105,6 @@ def test_the_error_of_an_actor_is_raised_here(ray):
         list(pool.map(abs, [1, 2]))
 
 
-def test_work_that_ends_every_actor_ends_the_command(ray):
-    with worker_pool(1) as pool, pytest.raises(MachineError, match="a task: the last of its 3 actors died"):
-        pool.submit(os._exit, 1).result()
-
-
 def test_the_work_of_a_pool_that_fails_is_ended(ray, tmp_path):
     """Ctrl-C, or an error of other work: nobody waits for the actors."""
     began = time.monotonic()
@@ -147,12 +142,6 @@ with connected("local"), worker_pool(1) as pool:
     print(pool.submit(os.nice, 0).result())
     time.sleep(3)  # a dashboard asks as soon as it has started
 """
-
-
-def test_an_actor_that_hangs_is_replaced(ray, tmp_path):
-    with worker_pool(1, patience=4.0) as pool:
-        pool.submit(abs, 1).result()  # to start an actor takes seconds
-        assert pool.submit(hang_once, tmp_path / "hung").result() == "done"
 
 
 def hang_once(place: Path) -> str:
