@@ -302,7 +302,7 @@ class SearchService:
             title=passage.title,
             text=passage.text,
             url=self.index.document_url(row),
-            marks=tuple(matched_spans(question, passage.text)),
+            marks=tuple(matched_spans(question, passage.text, self.index.language)),
             row=row,
             answers=known.spans(passage.text),
             relevant=known.is_relevant(passage),

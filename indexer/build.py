@@ -31,12 +31,13 @@ from linkseek.indexer.base.progress import progress
 from linkseek.indexer.base.text import byte_size, duration, printable
 from linkseek.indexer.building.builder import build_index, encode_share
 from linkseek.indexer.building.estimate import RECALL, Estimate
-from linkseek.indexer.building.plan import Built, OpenEncoder, Plan
+from linkseek.indexer.building.plan import AUTO_LANGUAGE, Built, OpenEncoder, Plan
 from linkseek.indexer.building.sampling import estimate_build, place
 from linkseek.indexer.encoding.encode import Encoder
 from linkseek.indexer.encoding.on_ray import on_ray
 from linkseek.indexer.files.object_store import ObjectStore
 from linkseek.indexer.index import Index
+from linkseek.indexer.language.codes import language_code
 from linkseek.indexer.readers.formats import all_readers
 from linkseek.indexer.readers.reader import Reader
 from linkseek.indexer.search.faiss_index import AUTO
@@ -77,6 +78,12 @@ class BuildOptions(Options):
     """make vectors and their FAISS index"""
     title: bool = True
     """put the title before each passage that BM25 indexes and the encoder reads"""
+    language: str = AUTO_LANGUAGE
+    """of the texts, by which BM25 compares words: a code such as de or zh, or mul for several; auto: the one
+    that the corpus names, else detected"""
+    headings: Literal["auto", "on", "off"] = "auto"
+    """begin passages at sections where they can, and put the headings above a passage after its title; auto:
+    for wikis, Markdown and HTML, but not for the sample, which is cut as in the papers"""
     passage_words: Annotated[int, Field(ge=0)] | None = None
     """words in a passage; 0: a document is a passage; default 100, or 0 for corpora of passages"""
     min_words: Annotated[int, Field(ge=0)] | None = None
@@ -171,9 +178,16 @@ def _plan(options: BuildOptions, corpus: Path, command: str) -> Plan:
 
         return encoder_for(passages, options.device)
 
+    if options.language != AUTO_LANGUAGE and not language_code(options.language):
+        raise UsageError(
+            f"--language {options.language}: not a code of a language",
+            "Give one of ISO 639, such as de, ja or pt; mul for several; or auto.",
+        )
     return Plan(
         corpus,
         **options.model_dump(include=_SAME),
+        language=language_code(options.language) or AUTO_LANGUAGE,
+        headings="off" if corpus == SAMPLE and options.headings == "auto" else options.headings,
         encoders=options.encoder if options.dense else (),
         choose_encoder=choose_encoder,
         command=command,

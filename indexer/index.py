@@ -187,6 +187,11 @@ class Index:
         return self.manifest.updates
 
     @property
+    def language(self) -> str:
+        """The language of its texts (`indexer.language.codes`)."""
+        return self.manifest.text.language
+
+    @property
     def bytes(self) -> int:
         """The size of all files."""
         return sum(part.bytes for part in self.parts.values())
@@ -245,7 +250,7 @@ class Index:
         from linkseek.indexer.search.lucene_index import LuceneIndex
 
         self.check_in_place(BM25)
-        return LuceneIndex(*(folder / BM25 for folder in self.folders))
+        return LuceneIndex(*(folder / BM25 for folder in self.folders), language=self.language)
 
     def check_in_place(self, part: str) -> None:
         """Raises `DamagedIndexError` if a new index with another such part has replaced this one."""

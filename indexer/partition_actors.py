@@ -37,6 +37,7 @@ from linkseek.indexer.search.lucene_index import Hits as LuceneHits
 from linkseek.indexer.search.lucene_index import LuceneIndex, Similarity
 from linkseek.indexer.search.partitioned import PartitionedVectors, VectorSearch, WordSearch, merged
 from linkseek.indexer.store.artifacts import BM25
+from linkseek.indexer.store.manifest_files import read_index_manifest
 
 _ATTEMPTS = 3
 """So many actors are asked for a part, one after another; one, if it did not answer the last time."""
@@ -83,7 +84,8 @@ class _Worker:
 
     @cached_property
     def _lucene(self) -> LuceneIndex:
-        return LuceneIndex(*(folder / BM25 for folder in self._folders), only=self._part)
+        language = read_index_manifest(self._folders[0]).text.language
+        return LuceneIndex(*(folder / BM25 for folder in self._folders), only=self._part, language=language)
 
     def answer(self, question: tuple[Any, ...]) -> Any:
         """(the name of a method, its arguments): Ray takes a tenth of a millisecond for each argument."""

@@ -29,12 +29,12 @@ from linkseek.indexer.base.progress import progress
 from linkseek.indexer.building.builder import described
 from linkseek.indexer.building.changes import Changes, change_documents
 from linkseek.indexer.building.plan import Built, OpenEncoder, Plan, Vectors
-from linkseek.indexer.building.stages import Inputs, Stages, log_resumed
+from linkseek.indexer.building.stages import Inputs, Stages, cutting_of, log_resumed
 from linkseek.indexer.building.workspace import Workspace
 from linkseek.indexer.encoding.encode import ALL, Encoder, OnRows, Share, encode_passages
 from linkseek.indexer.encoding.shards import Shard, ShardRows, open_shards, write_shard
 from linkseek.indexer.index import Index
-from linkseek.indexer.passages import PassageStore
+from linkseek.indexer.passages import Cutting, PassageStore
 from linkseek.indexer.search.faiss_index import FLAT
 from linkseek.indexer.search.lucene_writer import build_lucene
 from linkseek.indexer.store.artifacts import (
@@ -70,8 +70,7 @@ def update_index(index: Path, changes: Changes, plan: Plan, open_encoder: OpenEn
         stages = _UpdateStages(workspace, plan, old, changes)
         stages.verify()
         documents = stages.all_documents()
-        min_words = old.parts.passages.fingerprint.get("min_words", 0)
-        passages = stages.passages(documents, old.parts.passages.words, int(min_words))
+        passages = stages.passages(documents, cutting_of(old.parts.passages))
         if changes.merge and passages.content_sha256 != old.parts.passages.content_sha256:
             raise DamagedIndexError(
                 f"{index / PASSAGES}: not the passages of its documents: a manifest was altered",
@@ -105,6 +104,7 @@ def _full_plan(plan: Plan, old: Index) -> Plan:
     return Plan(
         corpus=old.path,
         title=old.manifest.text.title,
+        language=old.language,
         min_title=old.manifest.text.min_title,
         on_error=plan.on_error,
         bm25=old.has_lucene,
@@ -149,9 +149,9 @@ class _UpdateStages(Stages):
         with self._timed(DOCUMENTS):
             return self._part(DocumentsPart, DOCUMENTS, fingerprint, build)
 
-    def passages(self, documents: DocumentsPart, words: int, min_words: int) -> PassagesPart:
+    def passages(self, documents: DocumentsPart, cutting: Cutting) -> PassagesPart:
         """The passages of the final corpus, and which of them the index in use holds."""
-        passages = super().passages(documents, words, min_words)
+        passages = super().passages(documents, cutting)
         self._same = same_passages(self._old.passages, self._passages(passages))
         return passages
 
@@ -172,6 +172,7 @@ class _UpdateStages(Stages):
             folder,
             index_title=self._plan.title,
             threads=self._plan.processes or default_processes(),
+            language=self._plan.language,
             on_rows=on_rows,
             removed=old.passages.ids(np.flatnonzero(~stays)),
             merge=self._changes.merge,

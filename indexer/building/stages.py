@@ -10,10 +10,13 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
+
+import numpy as np
 
 from linkseek.indexer.base.cluster import worker_count
 from linkseek.indexer.base.defaults import default_processes
@@ -25,7 +28,7 @@ from linkseek.indexer.base.progress import progress
 from linkseek.indexer.base.text import byte_size
 from linkseek.indexer.base.together import Stop, run_together
 from linkseek.indexer.building.corpus import write_documents
-from linkseek.indexer.building.plan import OpenEncoder, Plan, Vectors
+from linkseek.indexer.building.plan import AUTO_LANGUAGE, OpenEncoder, Plan, Vectors
 from linkseek.indexer.building.workspace import Workspace, link_tree
 from linkseek.indexer.documents import REDIRECT_SCHEMA, DocumentStore
 from linkseek.indexer.encoding.encode import (
@@ -40,8 +43,10 @@ from linkseek.indexer.encoding.encode import (
 from linkseek.indexer.encoding.shards import Shard, open_shards
 from linkseek.indexer.files.sources import Reading
 from linkseek.indexer.index import open_passages
+from linkseek.indexer.language.codes import ENGLISH, language_code
+from linkseek.indexer.language.detection import METADATA, SAMPLE, language_of
 from linkseek.indexer.links import build_links
-from linkseek.indexer.passages import PassageStore, write_passages
+from linkseek.indexer.passages import Cutting, PassageStore, write_passages
 from linkseek.indexer.readers.reader import Reader
 from linkseek.indexer.search.compact import COMPACT
 from linkseek.indexer.search.faiss_index import (
@@ -97,6 +102,14 @@ class Stages:
     def decide(self, passages: PassagesPart) -> Plan:
         """The plan, now that the number of passages is known."""
         self._plan = self._plan.decided(passages.passages)
+        return self._plan
+
+    def decide_language(self, reader: Reader) -> Plan:
+        """The plan with the language of the documents, which is logged unless the plan names it."""
+        if self._plan.language == AUTO_LANGUAGE:
+            language, why = language_of_corpus(reader, self._documents())
+            log_line(f"language: {language} ({why})")
+            self._plan = replace(self._plan, language=language)
         return self._plan
 
     def after_passages(
@@ -180,13 +193,13 @@ class Stages:
                 on_record=on_record,
             )
 
-    def passages(self, documents: DocumentsPart, words: int, min_words: int) -> PassagesPart:
+    def passages(self, documents: DocumentsPart, cutting: Cutting) -> PassagesPart:
         """The documents cut into passages. Raises `InputError` if there are none."""
 
         def build(folder: Path) -> Entries:
             store = self._documents()
             with progress("splitting into passages", len(store), "documents") as advance:
-                written = write_passages(folder, store, words, advance, min_words)
+                written = write_passages(folder, store, cutting, advance)
             if written["passages"] == 0:
                 raise InputError(
                     f"{self._plan.corpus}: none of its {len(store):,} documents has any text",
@@ -195,7 +208,7 @@ class Stages:
             return written
 
         with self._timed(PASSAGES):
-            return self._part(PassagesPart, PASSAGES, passages_inputs(documents, words, min_words), build)
+            return self._part(PassagesPart, PASSAGES, passages_inputs(documents, cutting), build)
 
     def _links(self, documents: DocumentsPart, passages: PassagesPart) -> LinksPart:
         def build(folder: Path) -> Entries:
@@ -228,6 +241,7 @@ class Stages:
             folder,
             index_title=self._plan.title,
             threads=self._plan.processes or default_processes(),
+            language=self._plan.language,
             on_rows=on_rows,
         )
 
@@ -358,6 +372,16 @@ def log_resumed(part: str, advance: OnRows) -> Callable[[int, int, int], None]:
     return on_start
 
 
+def language_of_corpus(reader: Reader, documents: DocumentStore) -> tuple[str, str]:
+    """The code of the language of documents, and how it was decided, in words."""
+    if language := language_code(reader.language()):
+        return language, f"{reader.path.name} says so"
+    rows = np.unique(np.linspace(0, len(documents) - 1, SAMPLE).astype(np.int64))
+    sample = list(documents.table.chosen(rows))
+    said = [dict(row["metadata"]).get(METADATA, "") for row in sample]
+    return language_of([row["text"] for row in sample], said)
+
+
 def documents_inputs(plan: Plan, reader: Reader) -> Inputs:
     """The fingerprint of documents."""
     return {
@@ -370,10 +394,19 @@ def documents_inputs(plan: Plan, reader: Reader) -> Inputs:
     } | ({"min_title": plan.min_title} if plan.min_title else {})  # 0: as of before there was a minimum
 
 
-def passages_inputs(documents: DocumentsPart, words: int, min_words: int) -> Inputs:
+def passages_inputs(documents: DocumentsPart, cutting: Cutting) -> Inputs:
     """The fingerprint of passages."""
-    inputs = {"documents": documents.content_sha256, "words": words}
-    return inputs | ({"min_words": min_words} if min_words else {})  # 0: as of before there was a minimum
+    inputs = {"documents": documents.content_sha256, "words": cutting.words, "segmented": True}
+    inputs |= (
+        {"min_words": cutting.min_words} if cutting.min_words else {}
+    )  # 0: as before there was a minimum
+    return inputs | ({"headings": True} if cutting.headings else {})
+
+
+def cutting_of(passages: PassagesPart) -> Cutting:
+    """How passages were cut, by their fingerprint."""
+    inputs = passages.fingerprint
+    return Cutting(passages.words, int(inputs.get("min_words", 0)), bool(inputs.get("headings")))
 
 
 def links_inputs(documents: DocumentsPart, passages: PassagesPart) -> Inputs:
@@ -383,7 +416,8 @@ def links_inputs(documents: DocumentsPart, passages: PassagesPart) -> Inputs:
 
 def bm25_inputs(plan: Plan, passages: PassagesPart) -> Inputs:
     """The fingerprint of the Lucene index."""
-    return {"passages": passages.content_sha256, "title": plan.title}
+    inputs = {"passages": passages.content_sha256, "title": plan.title}
+    return inputs | ({"language": plan.language} if plan.language != ENGLISH else {})
 
 
 def dense_inputs(plan: Plan, passages: PassagesPart, encoder: Encoder, factory: str) -> Inputs:

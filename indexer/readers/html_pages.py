@@ -36,6 +36,7 @@ class HtmlReader(PageReader):
     name = "html"
     description = "a folder of web pages (.html, .htm, .xhtml): a documentation site, a static site"
     costly = True
+    headings = True
     file = "web page"
     suffixes = (".html", ".htm", ".xhtml")
     indexes = ("index.html", "index.htm", "index.xhtml")

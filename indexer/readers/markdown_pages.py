@@ -30,6 +30,7 @@ class MarkdownReader(PageReader):
     name = "markdown"
     description = "a folder of Markdown files (.md, .markdown): documentation, a GitHub wiki, a vault"
     costly = True
+    headings = True
     file = "Markdown file"
     suffixes = (".md", ".markdown")
     indexes = ("index.md", "README.md", "_index.md", "index.markdown")
