@@ -301,7 +301,7 @@ class SearchService:
             document_id=passage.document_id,
             title=passage.title,
             text=passage.text,
-            url=self.index.document_url(row),
+            url=self.index.passage_url(row),
             marks=tuple(matched_spans(question, passage.text, self.index.language)),
             row=row,
             answers=known.spans(passage.text),

@@ -86,6 +86,7 @@ def build_index(index: Path, plan: Plan, open_encoder: OpenEncoder, reader: Read
                 format=reader.name,
                 bytes=documents.fingerprint["bytes"],
                 sha256=documents.source_sha256,
+                **({"base_url": plan.base_url} if plan.base_url else {}),
             ),
             text=TextRecord(
                 title=plan.title, passage_words=cutting.words, min_words=cutting.min_words, **more

@@ -48,6 +48,7 @@ class Plan:
     title: bool = True
     language: str = AUTO_LANGUAGE
     headings: str = "auto"
+    base_url: str = ""
     bm25: bool = True
     encoders: Sequence[str] = ()
     faiss: str = AUTO

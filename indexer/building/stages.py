@@ -397,9 +397,8 @@ def documents_inputs(plan: Plan, reader: Reader) -> Inputs:
 def passages_inputs(documents: DocumentsPart, cutting: Cutting) -> Inputs:
     """The fingerprint of passages."""
     inputs = {"documents": documents.content_sha256, "words": cutting.words, "segmented": True}
-    inputs |= (
-        {"min_words": cutting.min_words} if cutting.min_words else {}
-    )  # 0: as before there was a minimum
+    if cutting.min_words:  # 0: as of before there was a minimum
+        inputs["min_words"] = cutting.min_words
     return inputs | ({"headings": True} if cutting.headings else {})
 
 

@@ -78,7 +78,7 @@ def main(argv: Sequence[str]) -> None:
             f"{dense.encoder['location']}: not the encoder that made the vectors",
             "Put the model back, or build the index again.",
         )
-    queries = encoder.encode_queries(texts)  # [Q, d]
+    queries = encoder.encode_queries(texts, dense.encoder.get("query_prompt"))  # [Q, d]
     part = dense_part(index.encoder_name(options.encoder))
     measured = measure(dense, _blocks(dense, options.index / part), queries)
     if not options.json_:

@@ -49,8 +49,11 @@ def _majority(counts: Counter[str]) -> str:
 
 def detected(text: str) -> str:
     """The code of the language of a text; empty where none is probable."""
-    label, probability = _classifier().classify(" ".join(text.split()))
-    return language_code(label) if probability >= _MIN_PROBABILITY else ""
+    probabilities: Counter[str] = Counter()
+    for label, probability in _classifier().rank(" ".join(text.split())):
+        probabilities[language_code(label)] += probability  # those of Chinese, Norwegian, ... are one
+    language, probability = probabilities.most_common(1)[0]
+    return language if probability >= _MIN_PROBABILITY else ""
 
 
 @cache

@@ -236,12 +236,13 @@ class Counts(ManifestRecord):
 
 
 class CorpusRecord(ManifestRecord):
-    """The corpus of an index, or those of its partitions."""
+    """The corpus of an index, or those of its partitions. base_url: of the site that its pages are on."""
 
     file: str = ""
     format: str = ""
     bytes: Count = 0
     sha256: str | None = None
+    base_url: str = ""
 
 
 class TextRecord(ManifestRecord):

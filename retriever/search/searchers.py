@@ -103,6 +103,8 @@ class Dense:
                 "one: linkseek build --index DIR --encoder NAME.",
             )
         self._vectors = index.dense(name, device)
+        prompt = expected.get("query_prompt")  # the build may have named another than the model's
+        self._prompt = {} if prompt in (None, given.get("query_prompt")) else {"prompt": prompt}
 
     def __call__(self, queries: Sequence[Query], k: int) -> Ranking:
         """The k best passages of each query."""
@@ -110,7 +112,8 @@ class Dense:
         if not queries:
             return Ranking.of(query_ids, np.empty((0, k), np.int64), np.empty((0, k), np.float32))
         with stage("encode question"):
-            vectors = self._encoder.encode_queries([query.text for query in queries])  # [Q, d]
+            texts = [query.text for query in queries]
+            vectors = self._encoder.encode_queries(texts, **self._prompt)  # [Q, d]
         with stage("search vectors"):
             rows, scores = self._vectors.search(vectors, k, **self._parameters)  # [Q, k]
             return Ranking.of(query_ids, rows, scores)
