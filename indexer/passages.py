@@ -93,23 +93,20 @@ def split_document(document: Document, cutting: Cutting) -> list[Passage]:
 def _by_sections(document: Document, cutting: Cutting) -> list[tuple[int, int, str]]:
     """(start, end, title with headings) of each passage; short sections share one with their neighbours."""
     pieces: list[tuple[int, int, str]] = []
-    room = 0  # words that the last passage may still take
-    last_is_short = False
+    last = 0  # words of the last passage
     for start, end, path in regions(document):
         spans = cut(document.text, start, end, cutting)
-        shown = HEADING_SEPARATOR.join(filter(None, [document.title, *path]))
-        count = count_words(document.text[start:end])
-        is_short = count < cutting.min_words
         if not spans:
             continue
-        if len(spans) == 1 and pieces and count <= room and (is_short or last_is_short):
-            before = pieces.pop()
-            pieces.append((before[0], spans[0][1], f"{before[2]}; {path[-1]}"))
-            room, last_is_short = room - count, False
+        count = count_words(document.text[slice(*spans[-1])])
+        if len(spans) == 1 and 0 < last <= cutting.words - count and min(last, count) < cutting.min_words:
+            first, _, shown = pieces.pop()
+            pieces.append((first, spans[0][1], f"{shown}; {path[-1]}"))
+            last += count
         else:
+            shown = HEADING_SEPARATOR.join(filter(None, [document.title, *path]))
             pieces += [(*span, shown) for span in spans]
-            room = cutting.words - count_words(document.text[slice(*spans[-1])])
-            last_is_short = is_short
+            last = count
     return pieces
 
 

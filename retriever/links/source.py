@@ -18,6 +18,7 @@ class Source:
     def __init__(self, index: Index, language: str | None = None, topology: Topology | None = None) -> None:
         """language: for finding sentences; the index's by default. topology: all links by default."""
         self.index, self.language = index, language or index.language
+        self.is_named = language is not None
         self.topology = topology or Topology(index.links, np.asarray(index.passages.offsets))
 
     @property

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from tiny_corpus import write_jsonl
 
 from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.build import main
@@ -17,7 +19,6 @@ from linkseek.indexer.language.segments import joined_share, spaced, units
 from linkseek.indexer.search.lucene_index import BM25, LuceneIndex
 from linkseek.indexer.search.lucene_writer import build_lucene
 from linkseek.indexer.search.stop_words import LISTS, stop_words
-from tests.tiny_corpus import write_jsonl
 
 TEXTS = {
     "de": "Die Pumpe fördert das Wasser aus dem Brunnen, und in den Häusern von Zürich stehen viele davon.",
@@ -200,3 +201,10 @@ def test_pages_of_folders_name_their_language(tmp_path):
     for folder, language in (("m", "fr"), ("h", "de")):
         [document] = open_reader(tmp_path / folder).documents()
         assert isinstance(document, Document) and document.metadata["language"] == language
+
+
+def test_no_character_without_blanks_is_missed():
+    from linkseek.indexer.language.segments import _CANDIDATE, _CHARACTER
+
+    every = [chr(n) for n in range(sys.maxunicode + 1) if not 0xD800 <= n < 0xE000]
+    assert not [c for c in every if _CHARACTER.match(c) and not _CANDIDATE.match(c)]

@@ -15,8 +15,16 @@ from hypothesis import strategies as st
 from tiny_corpus import store_documents, store_passages
 
 from linkseek.indexer.base.errors import DamagedIndexError
-from linkseek.indexer.documents import Document
-from linkseek.indexer.passages import PASSAGE_SCHEMA, Cutting, PassageStore, split_document, write_passages
+from linkseek.indexer.documents import Document, Section
+from linkseek.indexer.language.segments import units
+from linkseek.indexer.passages import (
+    PASSAGE_SCHEMA,
+    Cutting,
+    PassageStore,
+    count_words,
+    split_document,
+    write_passages,
+)
 from linkseek.indexer.store.tables import Table
 
 SPACES = [" ", "\n", "\t", "\u00a0", "\u2028", "\u0085", "\x1c", "\r\n", "  ", "\u3000"]
@@ -167,3 +175,79 @@ def test_a_short_end_joins_the_passage_before(words, lengths):
     assert [passage.id for passage in passages] == [f"d#{number}" for number in range(len(lengths))]
     plain = split_document(Document("d", "T", text), Cutting(10))
     assert len(plain) == -(-words // 10)
+
+
+CHINESE = "从前城里许多人家都有水泵，人们每天在那里打水。现在大多数水泵用电。"
+THAI = "เครื่องสูบน้ำเป็นเครื่องจักรที่สูบน้ำขึ้นจากบ่อ และใช้ไฟฟ้าในการทำงาน "
+
+
+@pytest.mark.parametrize(
+    "text", [CHINESE * 60, CHINESE.replace("。", "。\n\n") * 60, THAI * 60, "水" * 5_000]
+)
+def test_where_no_blanks_are_between_words_a_segmenter_counts_them(text):
+    passages = split_document(Document("d", "T", text), Cutting(100, 20))
+    counts = [count_words(p.text) for p in passages]
+    assert len(passages) > 10 and max(counts) <= 119 and min(counts[:-1]) >= 60
+    assert [p.text for p in passages] == [text[p.start : p.end] for p in passages]
+    assert "".join("".join(p.text.split()) for p in passages) == "".join(text.split())
+    assert all(p.text == p.text.strip() for p in passages)
+
+
+def test_such_passages_end_with_sentences_or_paragraphs():
+    passages = split_document(Document("d", "T", CHINESE * 60), Cutting(100, 20))
+    assert {p.text[-1] for p in passages} == {"。"}
+    text = f"{CHINESE}\n\n" * 30
+    passages = split_document(Document("d", "T", text), Cutting(60, 10))
+    assert {text[p.end : p.end + 2] for p in passages} == {"\n\n"}
+
+
+def test_the_same_text_is_as_many_passages_with_and_without_blanks():
+    joined = split_document(Document("d", "T", CHINESE * 60), Cutting(100))
+    words = " ".join(CHINESE[start:end] for start, end in units(CHINESE * 1))
+    apart = split_document(Document("d", "T", f"{words} " * 60), Cutting(100))
+    assert abs(len(joined) - len(apart)) <= len(apart) / 3
+
+
+def sections(*starts: tuple[int, str, int]) -> tuple[Section, ...]:
+    return tuple(Section(*each) for each in starts)
+
+
+def test_passages_begin_at_sections_and_have_the_headings_above_them():
+    lead, install, linux, notes = ("lead " * 30, "do " * 150, "apt " * 40, "see " * 25)
+    text = lead + install + linux + notes
+    at = [len(lead), len(lead + install), len(lead + install + linux)]
+    marked = sections(
+        (at[0], "Install", 2), (at[1], "Linux", 3), (at[2], "Notes", 2), (len(text), "Empty", 2)
+    )
+    document = Document("d", "Page", text, sections=marked)
+    passages = split_document(document, Cutting(100, 20, headings=True))
+    assert [(p.title, len(p.text.split())) for p in passages] == [
+        ("Page", 30),
+        ("Page > Install", 100),
+        ("Page > Install", 50),
+        ("Page > Install > Linux", 40),
+        ("Page > Notes", 25),
+    ]
+    assert [text[p.start : p.end] for p in passages] == [p.text for p in passages]
+    assert [p.title for p in split_document(document, Cutting(100, 20))] == ["Page"] * 3
+    assert [p.title for p in split_document(document, Cutting(0, 0, headings=True))] == ["Page"]
+
+
+def test_short_sections_share_a_passage_and_keep_their_headings():
+    text = "one two " + "three four " + "five " * 30 + "six "
+    marked = sections((8, "A", 2), (19, "B", 2), (19 + 150, "C", 3))
+    document = Document("d", "P", text, sections=marked)
+    [passage] = split_document(document, Cutting(100, 20, headings=True))
+    assert (passage.title, passage.text) == ("P; A; B; C", text.strip())
+    alone = split_document(document, Cutting(100, 0, headings=True))
+    assert [p.title for p in alone] == ["P", "P > A", "P > B", "P > B > C"]
+
+
+@given(TEXTS, st.lists(st.tuples(st.integers(0, 60), st.integers(1, 4)), max_size=6), st.integers(0, 3))
+def test_with_headings_too_every_word_is_in_one_passage_in_order(text, places, minimum):
+    marked = sections(*((min(start, len(text)), "H", level) for start, level in sorted(places)))
+    document = Document("d", "T", text, sections=marked)
+    passages = split_document(document, Cutting(4, minimum, headings=True))
+    assert "".join("".join(p.text.split()) for p in passages) == "".join(text.split())
+    assert all(a.end <= b.start for a, b in pairwise(passages))
+    assert [p.text for p in passages] == [text[p.start : p.end] for p in passages]
