@@ -182,8 +182,9 @@ def _anchor(heading: LexborNode) -> str:
     above, before = heading.parent, heading.prev
     while before is not None and not before.is_element_node:
         before = before.prev
-    begins = above is not None and above.tag in ("section", "div") and before is None
-    return (above.attrs.get("id") or "") if begins else ""
+    if above is None or before is not None or above.tag not in ("section", "div"):
+        return ""
+    return above.attrs.get("id") or ""
 
 
 def _is_mark(link: LexborNode, href: str) -> bool:
