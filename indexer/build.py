@@ -202,22 +202,14 @@ def _plan(options: BuildOptions, corpus: Path, command: str) -> Plan:
 
 
 def _opener(options: BuildOptions) -> OpenEncoder:
-    return partial(
-        _open_encoder,
-        device=options.device,
-        query_prompt=options.query_prompt,
-        passage_prompt=options.passage_prompt,
-    )
+    prompts = options.model_dump(include={"query_prompt", "passage_prompt"}, exclude_none=True)
+    return partial(_open_encoder, device=options.device, **prompts)
 
 
-def _open_encoder(
-    name: str, title: bool, device: str, query_prompt: str | None, passage_prompt: str | None
-) -> Encoder:
+def _open_encoder(name: str, title: bool, device: str, **prompts: str) -> Encoder:
     from linkseek.retriever.models.biencoder import open_biencoder
 
-    encoder = open_biencoder(
-        name, title=title, device=device, query_prompt=query_prompt, passage_prompt=passage_prompt
-    )
+    encoder = open_biencoder(name, title=title, device=device, **prompts)
     if encoder.prompts_note:
         log_line(f"encoder {name}: {encoder.prompts_note}")
     return encoder

@@ -7,7 +7,8 @@ its name. Most families name their prompts on their cards alone, and without the
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 _REPRESENT = "Represent this sentence for searching relevant passages: "
 _INSTRUCT = "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery: "
@@ -63,3 +64,12 @@ def prompts_for(
             "no prompts, though its name suggests some: see its card, --query-prompt, --passage-prompt",
         )
     return Prompts("", "")
+
+
+def recorded_prompt(recorded: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, str]:
+    """`prompt=` for `BiEncoder.encode_queries`, if an index names another for queries than the encoder's.
+
+    recorded, own: the identity of the encoder in the index, and as it was opened.
+    """
+    prompt = recorded.get("query_prompt")
+    return {} if prompt in (None, own.get("query_prompt")) else {"prompt": prompt}

@@ -17,6 +17,7 @@ import numpy as np
 from linkseek.indexer.base.errors import DamagedIndexError, InputError, MismatchError, UsageError
 from linkseek.indexer.index import Index, resolve_ids
 from linkseek.indexer.search.lucene_index import BM25, Dirichlet, Similarity
+from linkseek.retriever.models.prompts import recorded_prompt
 from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search.runs import check_questions, read_run, run_ranking
 from linkseek.retriever.search.stages import stage
@@ -103,8 +104,7 @@ class Dense:
                 "one: linkseek build --index DIR --encoder NAME.",
             )
         self._vectors = index.dense(name, device)
-        prompt = expected.get("query_prompt")  # the build may have named another than the model's
-        self._prompt = {} if prompt in (None, given.get("query_prompt")) else {"prompt": prompt}
+        self._prompt = recorded_prompt(expected, given)
 
     def __call__(self, queries: Sequence[Query], k: int) -> Ranking:
         """The k best passages of each query."""
