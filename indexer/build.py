@@ -206,7 +206,7 @@ def _opener(options: BuildOptions) -> OpenEncoder:
     return partial(_open_encoder, device=options.device, **prompts)
 
 
-def _open_encoder(name: str, title: bool, device: str, **prompts: str) -> Encoder:
+def _open_encoder(name: str, title: bool, device: str, **prompts: Any) -> Encoder:
     from linkseek.retriever.models.biencoder import open_biencoder
 
     encoder = open_biencoder(name, title=title, device=device, **prompts)
