@@ -65,7 +65,7 @@ def build_index(index: Path, plan: Plan, open_encoder: OpenEncoder, reader: Read
             lambda fingerprint: (
                 fingerprint.get("passages") == passages.content_sha256
                 and fingerprint.get("title", plan.title) == plan.title
-                and fingerprint.get("language", ENGLISH) == plan.language
+                and ("encoder" in fingerprint or fingerprint.get("language", ENGLISH) == plan.language)
             ),
             but=parts,
         )

@@ -36,7 +36,7 @@ _ANALYZERS = {
     "ar": "ar.Arabic", "bg": "bg.Bulgarian", "bn": "bn.Bengali", "ckb": "ckb.Sorani", "da": "da.Danish",
     "el": "el.Greek", "et": "et.Estonian", "eu": "eu.Basque", "fa": "fa.Persian", "fi": "fi.Finnish",
     "ga": "ga.Irish", "hi": "hi.Hindi", "hy": "hy.Armenian", "id": "id.Indonesian", "ja": "ja.Japanese",
-    "ko": "cjk.CJK", "lt": "lt.Lithuanian", "lv": "lv.Latvian", "ne": "ne.Nepali", "nl": "nl.Dutch",
+    "ko": "cjk.CJK", "ne": "ne.Nepali", "nl": "nl.Dutch",
     "no": "no.Norwegian", "ru": "ru.Russian", "sr": "sr.Serbian", "sv": "sv.Swedish", "ta": "ta.Tamil",
     "te": "te.Telugu", "tr": "tr.Turkish", "uk": "uk.UkrainianMorfologik", "zh": "cjk.CJK",
 }  # fmt: skip
@@ -51,6 +51,8 @@ _FILTERS = {
     "gl": ["lowercase", _STOP.format("gl"), "galicianStem"],
     "hu": ["lowercase", _SNOWBALL.format("hungarian"), "hungarianLightStem"],
     "it": [_ELISION, "lowercase", _SNOWBALL.format("italian"), "italianLightStem"],
+    "lt": ["lowercase", _STOP.format("lt"), "snowballPorter language=Lithuanian"],
+    "lv": ["lowercase", _STOP.format("lv"), "latvianStem"],
     "pl": ["morfologik", "lowercase"],
     "pt": ["lowercase", _SNOWBALL.format("portuguese"), "portugueseLightStem"],
     "ro": ["lowercase", _STOP.format("ro"), "snowballPorter language=Romanian"],

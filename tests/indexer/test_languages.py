@@ -5,12 +5,16 @@ from __future__ import annotations
 import sys
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
+from fake_encoder import FakeEncoder
 from tiny_corpus import write_jsonl
 
 from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.build import main
+from linkseek.indexer.building.builder import build_index
+from linkseek.indexer.building.plan import Built, Plan
 from linkseek.indexer.documents import Document
 from linkseek.indexer.index import Index
 from linkseek.indexer.language.codes import language_code
@@ -71,6 +75,8 @@ FINDS = {
     "pt": [("informacao", "a informação")],
     "pl": [("krakow", "Kraków"), ("miasto", "wiele miast")],
     "cs": [("mesta", "města")],
+    "lt": [("azuolas", "ąžuolas")],
+    "lv": [("maja", "māja")],
     "ro": [("scoala", "școală")],
     "ru": [("насоса", "Насос."), ("елка", "Ёлка"), ("вода", "Вода\u0301 есть")],
     "el": [("νερο", "Νερό")],
@@ -177,6 +183,19 @@ def test_an_index_without_a_language_is_english_and_another_language_is_another_
     index = build(tmp_path / "a", rows("de"), "--language", "de")
     assert len(index.lucene().search(["Zurich"], 9, BM25())[0][0]) == 8
     assert "passages: unchanged, reused" in capsys.readouterr().err
+
+
+def test_a_further_encoder_leaves_the_vectors_of_the_first(tmp_path):
+    corpus = write_jsonl(tmp_path / "c.jsonl", rows("de"))
+
+    def build(**options: Any) -> Built:
+        plan = Plan(corpus, processes=1, **options)
+        return build_index(tmp_path / "i", plan, lambda name, title: FakeEncoder(name, title=title))
+
+    build(encoders=["one"])
+    built = build(encoders=["two"], bm25=False)
+    assert Index.open(tmp_path / "i").encoders == ["two", "one"] and "bm25" in built.retained
+    assert build(encoders=["two"], bm25=False, language="fr").retained == ["dense/one"]  # BM25 is German
 
 
 EXPORT = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11" xml:lang="{}">
