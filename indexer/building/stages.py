@@ -396,7 +396,9 @@ def documents_inputs(plan: Plan, reader: Reader) -> Inputs:
 
 def passages_inputs(documents: DocumentsPart, cutting: Cutting) -> Inputs:
     """The fingerprint of passages."""
-    inputs = {"documents": documents.content_sha256, "words": cutting.words, "segmented": True}
+    inputs = {"documents": documents.content_sha256, "words": cutting.words}
+    if cutting.segmented:
+        inputs["segmented"] = True
     if cutting.min_words:  # 0: as of before there was a minimum
         inputs["min_words"] = cutting.min_words
     return inputs | ({"headings": True} if cutting.headings else {})
@@ -405,7 +407,8 @@ def passages_inputs(documents: DocumentsPart, cutting: Cutting) -> Inputs:
 def cutting_of(passages: PassagesPart) -> Cutting:
     """How passages were cut, by their fingerprint."""
     inputs = passages.fingerprint
-    return Cutting(passages.words, int(inputs.get("min_words", 0)), bool(inputs.get("headings")))
+    kinds = {name: bool(inputs.get(name)) for name in ("headings", "segmented")}
+    return Cutting(passages.words, int(inputs.get("min_words", 0)), **kinds)
 
 
 def links_inputs(documents: DocumentsPart, passages: PassagesPart) -> Inputs:
