@@ -189,14 +189,14 @@ def as_rate(seconds: Figure, unit: str, count: float) -> Figure:
 def passages(corpus: Path, number: int, words: int = 100) -> list[Passage]:
     """So many passages of a corpus; a smaller one is repeated, each time with other ids."""
     from linkseek.indexer.documents import Document
-    from linkseek.indexer.passages import Passage, split_document
+    from linkseek.indexer.passages import Cutting, Passage, split_document
     from linkseek.indexer.readers.formats import open_reader
 
     def endless() -> Any:
         for turn in count():
             for document in open_reader(corpus).documents():
                 if isinstance(document, Document):
-                    for passage in split_document(document, words):
+                    for passage in split_document(document, Cutting(words)):
                         yield Passage(f"{turn}:{passage.id}", *_rest(passage))
 
     return list(islice(endless(), number))

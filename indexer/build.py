@@ -26,17 +26,19 @@ from rich.text import Text
 from linkseek.indexer.base.bundled import bundled
 from linkseek.indexer.base.defaults import DEFAULT_ENCODER
 from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.base.log import log_line
 from linkseek.indexer.base.options import MoreHelp, Options, parse_options
 from linkseek.indexer.base.progress import progress
 from linkseek.indexer.base.text import byte_size, duration, printable
 from linkseek.indexer.building.builder import build_index, encode_share
 from linkseek.indexer.building.estimate import RECALL, Estimate
-from linkseek.indexer.building.plan import Built, OpenEncoder, Plan
+from linkseek.indexer.building.plan import AUTO_LANGUAGE, Built, OpenEncoder, Plan
 from linkseek.indexer.building.sampling import estimate_build, place
 from linkseek.indexer.encoding.encode import Encoder
 from linkseek.indexer.encoding.on_ray import on_ray
 from linkseek.indexer.files.object_store import ObjectStore
 from linkseek.indexer.index import Index
+from linkseek.indexer.language.codes import language_code
 from linkseek.indexer.readers.formats import all_readers
 from linkseek.indexer.readers.reader import Reader
 from linkseek.indexer.search.faiss_index import AUTO
@@ -68,6 +70,10 @@ class BuildOptions(Options):
     encoder: list[str] = Field([DEFAULT_ENCODER])
     """sentence-transformers models by path or name, one or several; auto: all-MiniLM-L6-v2, or
     linkseek-static where that would take more than an hour without a GPU"""
+    query_prompt: str | None = None
+    """text before each question that the encoders read, such as 'query: '; by default what a model expects"""
+    passage_prompt: str | None = None
+    """text before each passage"""
     faiss: str = AUTO
     """Flat (exact, float16), compact (4-bit codes, the best scored again exactly), auto (Flat up to 512 MiB
     of vectors, else compact), or a FAISS factory string: HNSW32, IVF1024,SQfp16, IVF1024,PQ48, ..."""
@@ -77,6 +83,14 @@ class BuildOptions(Options):
     """make vectors and their FAISS index"""
     title: bool = True
     """put the title before each passage that BM25 indexes and the encoder reads"""
+    language: str = AUTO_LANGUAGE
+    """of the texts, by which BM25 compares words: a code such as de or zh, or mul for several; auto: the one
+    that the corpus names, else detected"""
+    headings: Literal["auto", "on", "off"] = "auto"
+    """begin passages at sections where they can, and put the headings above a passage after its title; auto:
+    for wikis, Markdown and HTML, but not for the sample, which is cut as in the papers"""
+    base_url: Annotated[str, Field(pattern=r"^(https?://\S+)?$")] = ""
+    """the address of the site that a folder is from, such as https://docs.example.org/: results link there"""
     passage_words: Annotated[int, Field(ge=0)] | None = None
     """words in a passage; 0: a document is a passage; default 100, or 0 for corpora of passages"""
     min_words: Annotated[int, Field(ge=0)] | None = None
@@ -129,7 +143,7 @@ def main(argv: Sequence[str]) -> None:
         return
     command = shlex.join([*PROGRAM.split(), *argv]).encode("utf-8", "replace").decode()
     plan = _plan(options, corpus, command)
-    open_encoder = partial(_open_encoder, device=options.device)
+    open_encoder = _opener(options)
     if options.plan:
         print_plan(index, plan, open_encoder, as_json=options.json_)
     elif options.shard:
@@ -145,7 +159,7 @@ def build(index: Path, options: BuildOptions, corpus: Path | Reader, command: st
     """
     path, reader = (corpus, None) if isinstance(corpus, Path) else (corpus.path, corpus)
     plan = _plan(options, path, command)
-    open_encoder = partial(_open_encoder, device=options.device)
+    open_encoder = _opener(options)
     if is_large(path) and not options.ray:
         with progress("building a sample, to see whether the build can fit"):
             estimate = estimate_build(index, plan, open_encoder)
@@ -157,7 +171,7 @@ def build(index: Path, options: BuildOptions, corpus: Path | Reader, command: st
 
 _SAME = {
     *("format", "passage_words", "min_words", "min_title", "limit", "on_error", "title", "bm25", "faiss"),
-    *("processes", "fresh"),
+    *("base_url", "processes", "fresh"),
 }
 """Options that a plan has under the same names."""
 
@@ -171,19 +185,34 @@ def _plan(options: BuildOptions, corpus: Path, command: str) -> Plan:
 
         return encoder_for(passages, options.device)
 
+    if options.language != AUTO_LANGUAGE and not language_code(options.language):
+        raise UsageError(
+            f"--language {options.language}: not a code of a language",
+            "Give one of ISO 639, such as de, ja or pt; mul for several; or auto.",
+        )
     return Plan(
         corpus,
         **options.model_dump(include=_SAME),
+        language=language_code(options.language) or AUTO_LANGUAGE,
+        headings="off" if corpus == SAMPLE and options.headings == "auto" else options.headings,
         encoders=options.encoder if options.dense else (),
         choose_encoder=choose_encoder,
         command=command,
     )
 
 
-def _open_encoder(name: str, title: bool, device: str) -> Encoder:
+def _opener(options: BuildOptions) -> OpenEncoder:
+    prompts = options.model_dump(include={"query_prompt", "passage_prompt"}, exclude_none=True)
+    return partial(_open_encoder, device=options.device, **prompts)
+
+
+def _open_encoder(name: str, title: bool, device: str, **prompts: Any) -> Encoder:
     from linkseek.retriever.models.biencoder import open_biencoder
 
-    return open_biencoder(name, title=title, device=device)
+    encoder = open_biencoder(name, title=title, device=device, **prompts)
+    if encoder.prompts_note:
+        log_line(f"encoder {name}: {encoder.prompts_note}")
+    return encoder
 
 
 def is_large(corpus: Path) -> bool:

@@ -33,11 +33,15 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A heading. `start` is the character where the section's text begins; the lead has no section."""
+    """A heading. `start` is the character where the section's text begins; the lead has no section.
+
+    `anchor` is what follows "#" in the section's address; empty where unknown.
+    """
 
     start: int
     heading: str
     level: int
+    anchor: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +66,10 @@ class Redirect:
 
 
 _LINK = pa.struct([("start", pa.int32()), ("end", pa.int32()), ("target", pa.string())])
-_SECTION = pa.struct([("start", pa.int32()), ("heading", pa.string()), ("level", pa.int8())])
+_SECTION = pa.struct(
+    [("start", pa.int32()), ("heading", pa.string()), ("level", pa.int8()), ("anchor", pa.string())]
+)
+"""Earlier versions wrote no anchor; `Table` adds an empty one."""
 
 DOCUMENT_SCHEMA = pa.schema(
     [
@@ -86,7 +93,7 @@ def document_row(document: Document) -> Row:
         "title": document.title,
         "text": document.text,
         "links": [(link.start, link.end, link.target) for link in document.links],
-        "sections": [(section.start, section.heading, section.level) for section in document.sections],
+        "sections": [(each.start, each.heading, each.level, each.anchor) for each in document.sections],
         "url": document.url,
         "metadata": list(document.metadata.items()),
     }

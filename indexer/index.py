@@ -9,11 +9,13 @@ partitions one after another, its ids, offsets and links are its own, and search
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import quote, urljoin
 
 import numpy as np
 from numpy.typing import NDArray
@@ -187,6 +189,11 @@ class Index:
         return self.manifest.updates
 
     @property
+    def language(self) -> str:
+        """The language of its texts (`indexer.language.codes`)."""
+        return self.manifest.text.language
+
+    @property
     def bytes(self) -> int:
         """The size of all files."""
         return sum(part.bytes for part in self.parts.values())
@@ -225,6 +232,23 @@ class Index:
         document = int(self.passages.document_rows(np.array([passage_row]))[0])
         return str(self.documents.table.value("url", document))
 
+    def passage_url(self, passage_row: int) -> str:
+        """The address of the section that a passage begins in; empty where unknown.
+
+        A page of a folder has one if the index was built with the base of its site. Pages of Markdown are
+        expected as generators of sites publish them, in folders: guide/install/ for guide/install.md.
+        """
+        passage = self.passages[passage_row]
+        document = self.documents[int(self.passages.document_rows(np.array([passage_row]))[0])]
+        url, base = document.url, self.manifest.corpus.base_url
+        if base and "://" not in url:
+            path = _MARKDOWN.sub("/", f"/{url or document.id}").lstrip("/")
+            url = urljoin(base if base.endswith("/") else f"{base}/", quote(path))
+        above = [section for section in document.sections if section.start <= passage.start]
+        if not self.manifest.text.headings or not above or not above[-1].anchor or "://" not in url:
+            return url
+        return f"{url.partition('#')[0]}#{quote(above[-1].anchor)}"
+
     @property
     def encoders(self) -> list[str]:
         """The names of the encoders whose vectors the index holds (`dense/NAME`)."""
@@ -245,7 +269,7 @@ class Index:
         from linkseek.indexer.search.lucene_index import LuceneIndex
 
         self.check_in_place(BM25)
-        return LuceneIndex(*(folder / BM25 for folder in self.folders))
+        return LuceneIndex(*(folder / BM25 for folder in self.folders), language=self.language)
 
     def check_in_place(self, part: str) -> None:
         """Raises `DamagedIndexError` if a new index with another such part has replaced this one."""
@@ -309,6 +333,9 @@ class Index:
         part = f"{DENSE}/{name}"
         self.check_in_place(part)
         return open_faiss(self.path / part, self.parts.dense[name], len(self.passages))
+
+
+_MARKDOWN = re.compile(r"(?:/(?:index|readme|_index))?\.(?:md|markdown|mdx)\Z", re.I)
 
 
 def _unmeasured(part: PartManifest) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from linkseek.indexer.search.lucene_index import Hits as LuceneHits
 from linkseek.indexer.search.lucene_index import LuceneIndex, Similarity
 from linkseek.indexer.search.partitioned import PartitionedVectors, VectorSearch, WordSearch, merged
 from linkseek.indexer.store.artifacts import BM25
+from linkseek.indexer.store.manifest_files import read_index_manifest
 
 _TASK_QUERIES = 128
 _SMALL = 1 << 16
@@ -77,7 +78,8 @@ class _Part:
 
     @cached_property
     def _lucene(self) -> LuceneIndex:
-        return LuceneIndex(*(folder / BM25 for folder in self._folders), only=self._part)
+        language = read_index_manifest(self._folders[0]).text.language
+        return LuceneIndex(*(folder / BM25 for folder in self._folders), only=self._part, language=language)
 
     def lucene(
         self,

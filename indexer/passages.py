@@ -4,6 +4,7 @@ A passage's text is a slice of its document's, so the offsets of links convert b
 no character is lost. A word is a run of non-space characters (`\\S+`), as in DPR's corpus of
 100-word passages (Karpukhin et al. 2020, section 4.1), except that the last passage of a document is
 shorter instead of being filled up from the document's start, or joins the one before it if it is very short.
+Where no blanks are between words (Chinese, Japanese, Thai, ...), words are those of a segmenter.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import regex  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
-from linkseek.indexer.documents import Document, DocumentStore
+from linkseek.indexer.documents import Document, DocumentStore, Section
+from linkseek.indexer.language.segments import Span, joined_share, units
 from linkseek.indexer.store.artifacts import segment_path
 from linkseek.indexer.store.ids import IdTable, hash_ids
 from linkseek.indexer.store.tables import Row, Table, TableWriter
@@ -28,7 +31,7 @@ from linkseek.indexer.store.tables import Row, Table, TableWriter
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """`text` is `document.text[start:end]`; `title` is the document's.
+    """`text` is `document.text[start:end]`; `title` is the document's, with the headings above if so asked.
 
     The id is `DOCUMENT#n`, n from 0, or the document's own id where documents are passages.
     """
@@ -53,24 +56,145 @@ PASSAGE_SCHEMA = pa.schema(
 )
 
 
-def split_document(document: Document, words: int, min_words: int = 0) -> list[Passage]:
+@dataclass(frozen=True, slots=True)
+class Cutting:
+    """How documents are cut. words: of a passage; 0: a document is a passage.
+
+    min_words: a shorter last passage joins the one before it. headings: passages begin at sections where
+    they can, and the headings above a passage follow its title. segmented: words that no blanks separate, and
+    runs that are too long, are cut too; not in indexes of earlier versions, which updates leave as they are.
+    """
+
+    words: int
+    min_words: int = 0
+    headings: bool = False
+    segmented: bool = True
+
+
+def split_document(document: Document, cutting: Cutting) -> list[Passage]:
     """The passages of a document: `words` words each, the last one shorter; 0 words: one passage.
 
     A last passage of fewer than `min_words` words joins the one before it. A document of white space alone
     has none, unless documents are passages and it has a title.
     """
-    text = document.text
-    if words == 0:
-        if not text.strip() and not document.title.strip():
+    text, title = document.text, document.title
+    if cutting.words == 0:
+        if not text.strip() and not title.strip():
             return []
-        return [Passage(document.id, document.id, document.title, text, 0, len(text))]
-    spans = [match.span() for match in _words_pattern(words).finditer(text)]
-    if len(spans) > 1 and len(text[slice(*spans[-1])].split()) < min_words:
-        spans[-2:] = [(spans[-2][0], spans[-1][1])]
+        return [Passage(document.id, document.id, title, text, 0, len(text))]
+    if cutting.headings:
+        pieces = _by_sections(document, cutting)
+    else:
+        pieces = [(start, end, title) for start, end in cut(text, 0, len(text), cutting)]
     return [
-        Passage(f"{document.id}#{number}", document.id, document.title, text[start:end], start, end)
-        for number, (start, end) in enumerate(spans)
+        Passage(f"{document.id}#{number}", document.id, shown, text[start:end], start, end)
+        for number, (start, end, shown) in enumerate(pieces)
     ]
+
+
+def _by_sections(document: Document, cutting: Cutting) -> list[tuple[int, int, str]]:
+    """(start, end, title with headings) of each passage; short sections share one with their neighbours."""
+    pieces: list[tuple[int, int, str]] = []
+    last = 0  # words of the last passage
+    for start, end, path in regions(document):
+        spans = cut(document.text, start, end, cutting)
+        if not spans:
+            continue
+        count = count_words(document.text[slice(*spans[-1])])
+        if len(spans) == 1 and 0 < last <= cutting.words - count and min(last, count) < cutting.min_words:
+            first, _, shown = pieces.pop()
+            pieces.append((first, spans[0][1], f"{shown}; {path[-1]}"))
+            last += count
+        else:
+            shown = HEADING_SEPARATOR.join(filter(None, [document.title, *path]))
+            pieces += [(*span, shown) for span in spans]
+            last = count
+    return pieces
+
+
+HEADING_SEPARATOR = " > "
+"""Between a title and the headings above a passage."""
+
+
+def regions(document: Document) -> Iterator[tuple[int, int, list[str]]]:
+    """(start, end, headings from the outermost) of the text before the first section and of each section."""
+    start, open_sections = 0, list[Section]()
+    for section in document.sections:
+        if section.start > start:
+            yield start, section.start, [above.heading for above in open_sections]
+            start = section.start
+        while open_sections and open_sections[-1].level >= section.level:
+            open_sections.pop()
+        open_sections.append(section)
+    yield start, len(document.text), [above.heading for above in open_sections]
+
+
+_JOINED = 0.2
+"""The share of characters without blanks between words above which words are segmented."""
+
+_CHARACTERS = 16
+"""A passage has at most this many characters per word: an English word has 6, a long address 200."""
+
+
+def cut(text: str, start: int, end: int, cutting: Cutting) -> list[Span]:
+    """The passages of text[start:end] as [start, end) in characters of the text, without white space around.
+
+    Where words are written apart, each but the last has the same number of them, as in DPR. Elsewhere a
+    passage ends with a paragraph, a line or a sentence if one ends in its last third.
+    """
+    words = cutting.words
+    limit = words * _CHARACTERS if cutting.segmented else max(end - start, 1)
+    if cutting.segmented and joined_share(text[start:end]) >= _JOINED:
+        spans = list(_by_units(text, start, end, words, limit))
+    else:
+        whole = (match.span() for match in _words_pattern(words).finditer(text, start, end))
+        spans = [
+            part
+            for span in whole
+            for part in (_by_units(text, *span, words, limit) if span[1] - span[0] > limit else [span])
+        ]
+    if len(spans) > 1 and (
+        count_words(text[slice(*spans[-1])], cutting.segmented) < cutting.min_words
+        and spans[-1][1] - spans[-2][0] <= limit
+    ):
+        spans[-2:] = [(spans[-2][0], spans[-1][1])]
+    return spans
+
+
+def count_words(text: str, segmented: bool = True) -> int:
+    """The words of a text, as passages count them."""
+    is_joined = segmented and joined_share(text) >= _JOINED
+    return sum(1 for _ in units(text)) if is_joined else len(text.split())
+
+
+def _by_units(text: str, start: int, end: int, words: int, limit: int) -> Iterator[Span]:
+    pieces = [
+        (start + low, min(start + low + limit, start + last))
+        for first, last in units(text[start:end])
+        for low in range(first, last, limit)
+    ]
+    first = 0
+    while first < len(pieces):
+        after = first + 1
+        while after < min(first + words, len(pieces)) and pieces[after][1] - pieces[first][0] <= limit:
+            after += 1
+        if after < len(pieces):
+            earliest = first + max((after - first) * 2 // 3, 1)
+            # The last of the best ends: a paragraph's, a line's, a sentence's, a word's.
+            after = max(
+                range(earliest, after + 1), key=lambda at: (_end(text, pieces[at - 1][1], pieces[at][0]), at)
+            )
+        yield pieces[first][0], pieces[after - 1][1]
+        first = after
+
+
+_SENTENCE_END = regex.compile(r"[.!?。！？．｡…។៕။།][\p{Pe}\p{Pf}\"'」』]*+\Z")
+
+
+def _end(text: str, end: int, start: int) -> int:
+    """What ends between two words: a paragraph 3, a line 2, a sentence 1, or nothing 0."""
+    breaks = text.count("\n", end, start)
+    return min(breaks + 1, 3) if breaks else int(bool(_SENTENCE_END.search(text[max(end - 4, 0) : end])))
 
 
 @cache
@@ -82,9 +206,8 @@ def _words_pattern(words: int) -> re.Pattern[str]:
 def write_passages(
     folder: Path,
     documents: DocumentStore,
-    words: int,
+    cutting: Cutting,
     on_documents: Callable[[float], None] = lambda documents: None,
-    min_words: int = 0,
 ) -> dict[str, Any]:
     """Cut all documents and store their passages in an existing folder; return the manifest's entries.
 
@@ -95,16 +218,17 @@ def write_passages(
     digest = sha256()
     row = 0
     with TableWriter(segment_path(folder, 0), PASSAGE_SCHEMA) as writer:
-        for columns in documents.table.batches(["id", "title", "text"]):
-            for id_, title, text in zip(*(column.to_pylist() for column in columns), strict=True):
-                for passage in split_document(Document(id_, title, text), words, min_words):
+        for columns in documents.table.batches(["id", "title", "text", "sections"]):
+            for id_, title, text, sections in zip(*(column.to_pylist() for column in columns), strict=True):
+                document = Document(id_, title, text, sections=tuple(Section(**each) for each in sections))
+                for passage in split_document(document, cutting):
                     writer.write(passage_row(passage), len(passage.text))
-                    digest.update(f"{passage.id}\0{title}\0{passage.text}\0".encode())
+                    digest.update(f"{passage.id}\0{passage.title}\0{passage.text}\0".encode())
                 row += 1
                 offsets[row] = writer.rows
             on_documents(len(columns[0]))
     np.save(folder / "offsets.npy", offsets)
-    return {"passages": writer.rows, "words": words, "content_sha256": digest.hexdigest()}
+    return {"passages": writer.rows, "words": cutting.words, "content_sha256": digest.hexdigest()}
 
 
 def passage_row(passage: Passage) -> Row:

@@ -3,7 +3,9 @@
 tokens: text and answer are normalised to Unicode's NFD and split into tokens: sequences of letters, digits
 and marks, and any other single character that is neither a separator nor a control. Tokens are lower-cased;
 those of the answer must be consecutive tokens of the text. Articles and punctuation count, the title is not
-part of the text. An answer without any token matches nothing (in DPR it matches everything).
+part of the text. An answer without any token matches nothing (in DPR it matches everything). Chinese,
+Japanese, Thai, Lao, Khmer, Burmese and Korean characters are a token each, since no blanks separate words, or
+particles from words; in DPR an answer must be all that is between two blanks.
 
 regex (CuratedTREC): an answer is a regular expression that is searched for in the text, both in NFD, ignoring
 case. One that is invalid, is blank, matches even an empty text or takes too long matches nothing.
@@ -22,12 +24,17 @@ import numpy as np
 import regex  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
+from linkseek.indexer.language.segments import JOINED
+
 AnswerKind = Literal["tokens", "regex"]
 
 PATTERN_SECONDS = 1.0
 """How long one regular expression may search one text."""
 
-_TOKEN = regex.compile(r"[\p{L}\p{N}\p{M}]+|[^\p{Z}\p{C}]")
+_SYLLABLE = r"[\u1100-\u115f][\u1160-\u11a7]*+[\u11a8-\u11ff]*+"  # of Korean, in NFD
+_TOKEN = regex.compile(
+    rf"(?V1)[{JOINED}]\p{{M}}*+|{_SYLLABLE}|[[\p{{L}}\p{{N}}\p{{M}}]--[{JOINED}\u1100-\u115f]]+|[^\p{{Z}}\p{{C}}]"
+)
 _FLAGS = regex.IGNORECASE | regex.UNICODE | regex.MULTILINE  # as DPR searches
 _TOO_SLOW = f"need more than {PATTERN_SECONDS:g} s for a passage"
 

@@ -24,6 +24,8 @@ class FakeEncoder:
     low precision. seconds_a_batch: how long a batch takes. on_batch is called before each.
     """
 
+    prompts_note = ""
+
     def __init__(
         self,
         name: str = "fake-encoder",

@@ -52,6 +52,8 @@ class WordEncoder:
     shard_rows = 4
     parallel = Parallel()
 
+    prompts_note = ""
+
     def __init__(self, version="1"):
         self.identity = {"name": "words", "sha256": hashlib.sha256(version.encode()).hexdigest()}
         self.execution = {"backend": "none", "device": "cpu", "precision": "float32", "threads": 1}

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from linkseek.indexer.documents import DOCUMENT_SCHEMA, Document, DocumentStore, document_row
-from linkseek.indexer.passages import PASSAGE_SCHEMA, PassageStore, passage_row, split_document
+from linkseek.indexer.passages import PASSAGE_SCHEMA, Cutting, PassageStore, passage_row, split_document
 from linkseek.indexer.store.ids import IdTable, hash_ids
 from linkseek.indexer.store.tables import TableWriter
 
@@ -53,7 +53,7 @@ def store_passages(folder: Path, documents: Iterable[Document], ids: IdTable, wo
     offsets = [0]
     with TableWriter(folder / "passages.arrow", PASSAGE_SCHEMA) as writer:
         for document in documents:
-            for passage in split_document(document, words):
+            for passage in split_document(document, Cutting(words)):
                 writer.write(passage_row(passage))
             offsets.append(writer.rows)
     return PassageStore([folder / "passages.arrow"], np.array(offsets, np.int64), ids, words)

@@ -24,7 +24,7 @@ from linkseek.indexer.index import Index
 from linkseek.indexer.store.ids import hash_ids
 from linkseek.retriever.links.neighbourhood import around_passage
 from linkseek.retriever.links.topology import Topology
-from linkseek.retriever.search.query_words import term
+from linkseek.retriever.search.query_words import term, word_spans
 
 _WORD = re.compile(r"\w+")
 _MAX_NAME_WORDS = 6  # of the question that may be one article's id
@@ -141,12 +141,13 @@ class Evidence:
         link here and have words of the question as their id.
         """
         words = _WORD.findall(question)[:_MAX_WORDS]
-        stems = _stems(words)
+        language = self._index.language
+        stems = _stems(question, language)[:_MAX_WORDS]
         places: dict[int, int] = {}
 
         def look_for(document: int, name: str) -> None:
             without_brackets = re.sub(r"\([^)]*\)", " ", name)  # Mercury (planet)
-            place = _place(_stems(_WORD.findall(without_brackets)), stems)
+            place = _place(_stems(without_brackets, language), stems)
             if place >= 0:
                 places.setdefault(document, place)
 
@@ -155,7 +156,7 @@ class Evidence:
             target = int(self._links.target[link])
             look_for(target, self._article(target).title)
             look_for(target, self._anchor(link))
-        names = list(_possible_ids(words))
+        names = list(_possible_ids(words, language))
         rows = self._index.document_ids.rows(hash_ids(id_ for _, id_ in names)).tolist()
         for (place, _), row in zip(names, rows, strict=True):
             if row in back:
@@ -174,8 +175,9 @@ class Evidence:
                 yield Entity(self._article(row), "linking", self._anchor(back[row]))
 
 
-def _stems(words: Sequence[str]) -> list[str]:
-    return [stem for word in words if (stem := term(word))]
+def _stems(text: str, language: str) -> list[str]:
+    words = (text[start:end] for start, end in word_spans(text, language))
+    return [stem for word in words if (stem := term(word, language))]
 
 
 def _place(name: list[str], question: list[str]) -> int:
@@ -186,12 +188,12 @@ def _place(name: list[str], question: list[str]) -> int:
     return -1
 
 
-def _possible_ids(words: Sequence[str]) -> Iterator[tuple[int, str]]:
+def _possible_ids(words: Sequence[str], language: str) -> Iterator[tuple[int, str]]:
     """Possible ids of articles that a question names: neighbouring words in the usual spellings."""
     for start in range(len(words)):
         for end in range(start + 1, min(start + _MAX_NAME_WORDS, len(words)) + 1):
             run = words[start:end]
-            if end == start + 1 and not term(run[0]):
+            if end == start + 1 and not term(run[0], language):
                 continue
             for spelling in (run, [run[0].capitalize(), *run[1:]], [word.capitalize() for word in run]):
                 for joint in "_ ":

@@ -13,6 +13,7 @@ from linkseek.app.report.text import day
 from linkseek.indexer.base.errors import LinkseekError
 from linkseek.indexer.base.text import counted
 from linkseek.indexer.index import Index
+from linkseek.indexer.language.codes import ENGLISH
 from linkseek.indexer.search.faiss_index import recall_text
 from linkseek.indexer.store.manifest_files import read_index_manifest, read_parts
 from linkseek.indexer.store.manifests import IndexManifest, VectorsPart
@@ -139,7 +140,8 @@ def _origin(manifest: IndexManifest, as_sent: Callable[[str], str]) -> Facts:
         ("built", day(manifest.created)),
         ("command", command if as_sent(command) == command else ""),  # an upload's cannot be repeated
         ("passages of", cut if words is not None else ""),
-        ("titles indexed", "yes" if text.title else "no"),
+        ("titles indexed", ("with headings" if text.headings else "yes") if text.title else "no"),
+        ("language", text.language if text.language != ENGLISH else ""),
         ("versions", ", ".join(f"{name} {version}" for name, version in manifest.versions.items())),
     ]
 

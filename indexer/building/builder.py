@@ -27,6 +27,8 @@ from linkseek.indexer.building.stages import Stages
 from linkseek.indexer.building.workspace import Workspace
 from linkseek.indexer.encoding.encode import Share
 from linkseek.indexer.encoding.shards import Shard
+from linkseek.indexer.language.codes import ENGLISH
+from linkseek.indexer.passages import Cutting
 from linkseek.indexer.readers.formats import open_reader
 from linkseek.indexer.readers.reader import Reader
 from linkseek.indexer.store.artifacts import BM25, DENSE, DOCUMENTS, LINKS, PASSAGES, dense_part
@@ -51,12 +53,13 @@ def build_index(index: Path, plan: Plan, open_encoder: OpenEncoder, reader: Read
     Raises `InputError` for a bad corpus, `UsageError` for options that do not fit, `BusyError` if
     another build works on the same index. After any error the finished parts are kept for next time.
     """
-    reader, words, min_words, index = open_corpus(index, plan, reader)
+    reader, cutting, index = open_corpus(index, plan, reader)
     with Workspace(index, fresh=plan.fresh) as workspace:
         stages = Stages(workspace, plan)
         _check_not_updated(workspace)
         documents = stages.documents(documents_inputs(plan, reader), partial(stages.read, reader))
-        passages = stages.passages(documents, words, min_words)
+        plan = stages.decide_language(reader)
+        passages = stages.passages(documents, cutting)
         plan = stages.decide(passages)
         links = stages.after_passages(documents, passages, open_encoder)
         parts = [DOCUMENTS, PASSAGES, LINKS, *[BM25] * plan.bm25, *map(dense_part, plan.encoders)]
@@ -64,11 +67,16 @@ def build_index(index: Path, plan: Plan, open_encoder: OpenEncoder, reader: Read
             lambda fingerprint: (
                 fingerprint.get("passages") == passages.content_sha256
                 and fingerprint.get("title", plan.title) == plan.title
+                and ("encoder" in fingerprint or fingerprint.get("language", ENGLISH) == plan.language)
             ),
             but=parts,
         )
         dense = [part for part in parts + retained if part.startswith(f"{DENSE}/")]
-        minimum = {"min_title": plan.min_title} if plan.min_title else {}
+        more: dict[str, Any] = {"min_title": plan.min_title} if plan.min_title else {}
+        if plan.language != ENGLISH:
+            more["language"] = plan.language
+        if cutting.headings:
+            more["headings"] = True
         manifest = publish(
             workspace,
             plan,
@@ -81,8 +89,11 @@ def build_index(index: Path, plan: Plan, open_encoder: OpenEncoder, reader: Read
                 format=reader.name,
                 bytes=documents.fingerprint["bytes"],
                 sha256=documents.source_sha256,
+                **({"base_url": plan.base_url} if plan.base_url else {}),
             ),
-            text=TextRecord(title=plan.title, passage_words=words, min_words=min_words, **minimum),
+            text=TextRecord(
+                title=plan.title, passage_words=cutting.words, min_words=cutting.min_words, **more
+            ),
             default_encoder=dense[0].partition("/")[2] if dense else None,
         )
     return Built(manifest, stages.times, workspace.reused, retained)
@@ -127,12 +138,12 @@ def encode_share(index: Path, plan: Plan, open_encoder: OpenEncoder, share: Shar
     Returns the shards by the name of their part. Documents and passages are built as by `build_index`, with
     the same errors, and nothing else is.
     """
-    reader, words, min_words, index = open_corpus(index, plan)
+    reader, cutting, index = open_corpus(index, plan)
     with Workspace(index, fresh=plan.fresh) as workspace:
         stages = Stages(workspace, plan)
         _check_not_updated(workspace)
         documents = stages.documents(documents_inputs(plan, reader), partial(stages.read, reader))
-        passages = stages.passages(documents, words, min_words)
+        passages = stages.passages(documents, cutting)
         plan = stages.decide(passages)
         return {dense_part(n): stages.share(passages, n, open_encoder, share) for n in plan.encoders}
 
@@ -146,8 +157,8 @@ def _check_not_updated(workspace: Workspace) -> None:
         )
 
 
-def open_corpus(index: Path, plan: Plan, reader: Reader | None = None) -> tuple[Reader, int, int, Path]:
-    """The reader, the words of a passage and of the last one at least, and the index's full path.
+def open_corpus(index: Path, plan: Plan, reader: Reader | None = None) -> tuple[Reader, Cutting, Path]:
+    """The reader, how its documents are cut, and the index's full path.
 
     Raises `UsageError` for options that do not fit, `InputError` for a corpus of no known format.
     """
@@ -161,7 +172,8 @@ def open_corpus(index: Path, plan: Plan, reader: Reader | None = None) -> tuple[
         raise UsageError(f"--min-words {min_words}: passages have {words} words", "Give fewer, or 0.")
     if len({dense_part(name) for name in plan.encoders}) < len(plan.encoders):
         raise UsageError("two encoders of the same name", "Each needs a folder name of its own.")
-    return reader, words, min_words, index
+    headings = reader.headings if plan.headings == "auto" else plan.headings == "on"
+    return reader, Cutting(words, min_words, headings and words > 0), index
 
 
 def _check_apart(corpus: Path, index: Path) -> None:

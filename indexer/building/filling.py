@@ -95,6 +95,7 @@ class Fresh:
             folder,
             index_title=self._plan.title,
             threads=self._plan.processes or default_processes(),
+            language=self._plan.language,
             on_rows=on_rows,
         )
 

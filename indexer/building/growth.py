@@ -30,7 +30,7 @@ from linkseek.indexer.base.progress import progress
 from linkseek.indexer.building.builder import publish
 from linkseek.indexer.building.changes import Changes, change_documents
 from linkseek.indexer.building.filling import Bar, Encoding, Fresh, Source
-from linkseek.indexer.building.inputs import Inputs
+from linkseek.indexer.building.inputs import Inputs, cutting_of
 from linkseek.indexer.building.plan import Built, OpenEncoder, Plan, Vectors
 from linkseek.indexer.building.stages import Stages
 from linkseek.indexer.building.workspace import Workspace
@@ -77,8 +77,7 @@ def update_index(index: Path, changes: Changes, plan: Plan, open_encoder: OpenEn
             _documents_inputs(old, changes, plan),
             lambda folder: change_documents(old, changes, folder, stages.read, plan.on_error),
         )
-        min_words = old.parts.passages.fingerprint.get("min_words", 0)
-        passages = stages.passages(documents, old.parts.passages.words, int(min_words))
+        passages = stages.passages(documents, cutting_of(old.parts.passages))
         if changes.merge and passages.content_sha256 != old.parts.passages.content_sha256:
             raise DamagedIndexError(
                 f"{index / PASSAGES}: not the passages of its documents: a manifest was altered",
@@ -114,6 +113,7 @@ def _full_plan(plan: Plan, old: Index) -> Plan:
     return Plan(
         corpus=old.path,
         title=old.manifest.text.title,
+        language=old.language,
         min_title=old.manifest.text.min_title,
         on_error=plan.on_error,
         bm25=old.has_lucene,
@@ -176,6 +176,7 @@ class _Grown:
             folder,
             index_title=self._plan.title,
             threads=self._plan.processes or default_processes(),
+            language=self._plan.language,
             on_rows=on_rows,
             removed=old.passages.ids(np.flatnonzero(~stays)),
             merge=self._merge,

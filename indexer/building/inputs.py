@@ -10,6 +10,8 @@ from typing import Any
 
 from linkseek.indexer.building.plan import Plan
 from linkseek.indexer.encoding.encode import Encoder
+from linkseek.indexer.language.codes import ENGLISH
+from linkseek.indexer.passages import Cutting
 from linkseek.indexer.readers.reader import Reader
 from linkseek.indexer.store.manifests import DocumentsPart, PassagesPart
 
@@ -29,10 +31,21 @@ def documents_inputs(plan: Plan, reader: Reader) -> Inputs:
     } | ({"min_title": plan.min_title} if plan.min_title else {})  # 0: as of before there was a minimum
 
 
-def passages_inputs(documents: DocumentsPart, words: int, min_words: int) -> Inputs:
+def passages_inputs(documents: DocumentsPart, cutting: Cutting) -> Inputs:
     """The fingerprint of passages."""
-    inputs = {"documents": documents.content_sha256, "words": words}
-    return inputs | ({"min_words": min_words} if min_words else {})  # 0: as of before there was a minimum
+    inputs = {"documents": documents.content_sha256, "words": cutting.words}
+    if cutting.segmented:
+        inputs["segmented"] = True
+    if cutting.min_words:  # 0: as of before there was a minimum
+        inputs["min_words"] = cutting.min_words
+    return inputs | ({"headings": True} if cutting.headings else {})
+
+
+def cutting_of(passages: PassagesPart) -> Cutting:
+    """How passages were cut, by their fingerprint."""
+    inputs = passages.fingerprint
+    kinds = {name: bool(inputs.get(name)) for name in ("headings", "segmented")}
+    return Cutting(passages.words, int(inputs.get("min_words", 0)), **kinds)
 
 
 def links_inputs(documents: DocumentsPart, passages: PassagesPart) -> Inputs:
@@ -42,7 +55,8 @@ def links_inputs(documents: DocumentsPart, passages: PassagesPart) -> Inputs:
 
 def bm25_inputs(plan: Plan, passages: PassagesPart) -> Inputs:
     """The fingerprint of the Lucene index."""
-    return {"passages": passages.content_sha256, "title": plan.title}
+    inputs = {"passages": passages.content_sha256, "title": plan.title}
+    return inputs | ({"language": plan.language} if plan.language != ENGLISH else {})
 
 
 def dense_inputs(plan: Plan, passages: PassagesPart, encoder: Encoder, factory: str) -> Inputs:

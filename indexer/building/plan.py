@@ -16,6 +16,7 @@ ChooseEncoder = Callable[[int], str]
 """The number of passages -> the name of the encoder that `AUTO_ENCODER` stands for."""
 
 AUTO_ENCODER = "auto"
+AUTO_LANGUAGE = "auto"
 
 OpenEncoder = Callable[[str, bool], Encoder]
 """(name, whether passages are read with their titles) -> the encoder."""
@@ -34,7 +35,7 @@ class Plan:
     """What to build. The names are those of the command's options, which explain them.
 
     What is None is decided at the build: format and passage_words by the corpus, min_words as a fifth of
-    passage_words.
+    passage_words. So are the language and the headings, if they are "auto".
     """
 
     corpus: Path
@@ -45,6 +46,9 @@ class Plan:
     limit: int | None = None
     on_error: str = "stop"
     title: bool = True
+    language: str = AUTO_LANGUAGE
+    headings: str = "auto"
+    base_url: str = ""
     bm25: bool = True
     encoders: Sequence[str] = ()
     faiss: str = AUTO

@@ -37,7 +37,8 @@ from linkseek.indexer.building.inputs import (
     vectors_inputs,
 )
 from linkseek.indexer.building.measuring import FirstRecords, Meter, Used, line
-from linkseek.indexer.building.plan import OpenEncoder, Plan, Vectors
+from linkseek.indexer.building.plan import AUTO_LANGUAGE, OpenEncoder, Plan, Vectors
+from linkseek.indexer.building.stages import language_of_corpus
 from linkseek.indexer.building.workspace import finished_part
 from linkseek.indexer.documents import DocumentStore, redirect_table
 from linkseek.indexer.encoding.encode import Encoder, encode_passages
@@ -45,7 +46,7 @@ from linkseek.indexer.encoding.shards import Shard, write_shard
 from linkseek.indexer.encoding.tokenizing import CHUNK_ROWS
 from linkseek.indexer.index import open_passages
 from linkseek.indexer.links import build_links
-from linkseek.indexer.passages import write_passages
+from linkseek.indexer.passages import Cutting, write_passages
 from linkseek.indexer.readers.reader import Reader
 from linkseek.indexer.search.compact import COMPACT, SAMPLE, train_codes
 from linkseek.indexer.search.faiss_index import (
@@ -91,13 +92,13 @@ _SHAPES_BYTES, _SHAPES_ROWS = 260 << 20, 5_000
 
 def estimate_build(index: Path, plan: Plan, open_encoder: OpenEncoder) -> Estimate:
     """Project a build for its FAISS type, with alternatives; arguments and errors as of `build_index`."""
-    reader, words, min_words, index = open_corpus(index, plan)
+    reader, cutting, index = open_corpus(index, plan)
     with (
         tempfile.TemporaryDirectory(prefix=f".{index.name}.plan-", dir=place(index)) as folder,
         Watch(os.getpid(), _INTERVAL) as watch,
     ):
         sampling = _Sampling(index, plan, Path(folder), watch)
-        sampling.read(reader, words, min_words)
+        sampling.read(reader, cutting)
         if plan.bm25:
             sampling.bm25()
         vectors = plan.decided(sampling.rows).vectors
@@ -135,18 +136,20 @@ class _Sampling:
         self._threads = plan.processes or default_processes()
         self._stages: list[Cost] = []
 
-    def read(self, reader: Reader, words: int, min_words: int) -> None:
+    def read(self, reader: Reader, cutting: Cutting) -> None:
         """Documents, passages and links."""
         documents = self._finished(DocumentsPart, DOCUMENTS, documents_inputs(self._plan, reader))
         passages: tuple[Path, PassagesPart] | None = None
         if documents:
-            inputs = passages_inputs(documents[1], words, min_words)
+            inputs = passages_inputs(documents[1], cutting)
             passages = self._finished(PassagesPart, PASSAGES, inputs)
         self._known: PassagesPart | None = None
+        if documents:
+            self._decide_language(reader, documents[0])
         if documents and passages:
             self._known, self.rows = passages[1], passages[1].passages
             ids = IdTable.open(documents[0])
-            self._store = open_passages(passages[0].parent, ids, words)
+            self._store = open_passages(passages[0].parent, ids, cutting.words)
             self._add(DOCUMENTS, BEFORE)
             self._add(PASSAGES, BEFORE)
             if self._finished(LinksPart, LINKS, links_inputs(documents[1], passages[1])):
@@ -154,12 +157,10 @@ class _Sampling:
             else:
                 self._links(DocumentStore(segment_paths(documents[0])), documents[0], 1.0)
             return
-        self._read_sample(reader, words, min_words, documents[1] if documents else None)
+        self._read_sample(reader, cutting, documents[1] if documents else None)
 
-    def _read_sample(
-        self, reader: Reader, words: int, min_words: int, finished: DocumentsPart | None
-    ) -> None:
-        folder, cut = self._new(DOCUMENTS), self._new(PASSAGES)
+    def _read_sample(self, reader: Reader, cutting: Cutting, finished: DocumentsPart | None) -> None:
+        folder, made_in = self._new(DOCUMENTS), self._new(PASSAGES)
         used = self._meter.started()
         sample = FirstRecords(reader, used)
         written = write_documents(
@@ -176,12 +177,11 @@ class _Sampling:
         count = written["documents"]
         whole = finished.documents if finished else min(count / sample.share, self._plan.limit or np.inf)
         scale = max(whole / count, 1.0)
+        self._decide_language(reader, folder)
         store = DocumentStore(segment_paths(folder))
-        cutting, made = self._meter.measured(
-            lambda: write_passages(cut, store, words, min_words=min_words), cut
-        )
+        splitting, made = self._meter.measured(lambda: write_passages(made_in, store, cutting), made_in)
         self.rows = round(made["passages"] * scale)
-        self._store = open_passages(self._folder, IdTable.open(folder), words)
+        self._store = open_passages(self._folder, IdTable.open(folder), cutting.words)
         names = count + written["redirects"]
         if finished:
             self._add(DOCUMENTS, BEFORE)
@@ -190,9 +190,14 @@ class _Sampling:
             memory, whole_reading = reading.memory + growth, sample.scaled(reading, scale)
             self._add(DOCUMENTS, BEFORE, _size(folder) * scale, memory, whole_reading)
         growth = int((scale - 1) * count * 8)
-        self._add(PASSAGES, BEFORE, _size(cut) * scale, cutting.memory + growth, cutting, scale)
+        self._add(PASSAGES, BEFORE, _size(made_in) * scale, splitting.memory + growth, splitting, scale)
         self._base_bytes = self._meter.memory()
         self._links(store, folder, scale)
+
+    def _decide_language(self, reader: Reader, documents: Path) -> None:
+        if self._plan.language == AUTO_LANGUAGE:
+            language, _ = language_of_corpus(reader, DocumentStore(segment_paths(documents)))
+            self._plan = replace(self._plan, language=language)
 
     def _links(self, documents: DocumentStore, folder: Path, scale: float) -> None:
         made = self._new(LINKS)
@@ -215,10 +220,13 @@ class _Sampling:
 
         def build(rows: int, name: str) -> tuple[Used, int]:
             texts, folder = islice(passage_texts(self._store), rows), self._new(name)
-            title, threads = self._plan.title, self._threads
-            used, _ = self._meter.measured(
-                lambda: build_lucene(texts, folder, index_title=title, threads=threads), folder
+            index = partial(
+                build_lucene,
+                index_title=self._plan.title,
+                threads=self._threads,
+                language=self._plan.language,
             )
+            used, _ = self._meter.measured(lambda: index(texts, folder), folder)
             return used, _size(folder)
 
         all_used = self._meter.started()

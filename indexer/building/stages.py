@@ -10,9 +10,12 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
+
+import numpy as np
 
 from linkseek.indexer.base.cluster import worker_count
 from linkseek.indexer.base.defaults import default_processes
@@ -30,7 +33,7 @@ from linkseek.indexer.building.inputs import (
     passages_inputs,
     vectors_inputs,
 )
-from linkseek.indexer.building.plan import OpenEncoder, Plan, Vectors
+from linkseek.indexer.building.plan import AUTO_LANGUAGE, OpenEncoder, Plan, Vectors
 from linkseek.indexer.building.workspace import Workspace, link_tree
 from linkseek.indexer.documents import DocumentStore, redirect_table
 from linkseek.indexer.encoding.encode import (
@@ -42,8 +45,10 @@ from linkseek.indexer.encoding.encode import (
 from linkseek.indexer.encoding.shards import Shard, open_shards
 from linkseek.indexer.files.sources import Reading
 from linkseek.indexer.index import open_passages
+from linkseek.indexer.language.codes import language_code
+from linkseek.indexer.language.detection import METADATA, SAMPLE, language_of
 from linkseek.indexer.links import build_links
-from linkseek.indexer.passages import PassageStore, write_passages
+from linkseek.indexer.passages import Cutting, PassageStore, write_passages
 from linkseek.indexer.readers.reader import Reader
 from linkseek.indexer.search.compact import COMPACT
 from linkseek.indexer.search.faiss_index import (
@@ -93,6 +98,14 @@ class Stages:
     def decide(self, passages: PassagesPart) -> Plan:
         """The plan, now that the number of passages is known."""
         self._plan = self._plan.decided(passages.passages)
+        return self._plan
+
+    def decide_language(self, reader: Reader) -> Plan:
+        """The plan with the language of the documents, which is logged unless the plan names it."""
+        if self._plan.language == AUTO_LANGUAGE:
+            language, why = language_of_corpus(reader, self._documents())
+            log_line(f"language: {language} ({why})")
+            self._plan = replace(self._plan, language=language)
         return self._plan
 
     def after_passages(
@@ -180,13 +193,13 @@ class Stages:
                 on_record=on_record,
             )
 
-    def passages(self, documents: DocumentsPart, words: int, min_words: int) -> PassagesPart:
+    def passages(self, documents: DocumentsPart, cutting: Cutting) -> PassagesPart:
         """The documents cut into passages. Raises `InputError` if there are none."""
 
         def build(folder: Path) -> Entries:
             store = self._documents()
             with progress("splitting into passages", len(store), "documents") as advance:
-                written = write_passages(folder, store, words, advance, min_words)
+                written = write_passages(folder, store, cutting, advance)
             if written["passages"] == 0:
                 raise InputError(
                     f"{self._plan.corpus}: none of its {len(store):,} documents has any text",
@@ -195,7 +208,7 @@ class Stages:
             return written
 
         with self.timed(PASSAGES):
-            return self._part(PassagesPart, PASSAGES, passages_inputs(documents, words, min_words), build)
+            return self._part(PassagesPart, PASSAGES, passages_inputs(documents, cutting), build)
 
     def _links(self, documents: DocumentsPart, passages: PassagesPart) -> LinksPart:
         def build(folder: Path) -> Entries:
@@ -305,6 +318,16 @@ class Stages:
     def store(self, manifest: PassagesPart) -> PassageStore:
         """The passages of the new index."""
         return open_passages(self._folder, IdTable.open(self._folder / DOCUMENTS), manifest.words)
+
+
+def language_of_corpus(reader: Reader, documents: DocumentStore) -> tuple[str, str]:
+    """The code of the language of documents, and how it was decided, in words."""
+    if language := language_code(reader.language()):
+        return language, f"{reader.path.name} says so"
+    rows = np.unique(np.linspace(0, len(documents) - 1, SAMPLE).astype(np.int64))
+    sample = list(documents.table.chosen(rows))
+    said = [dict(row["metadata"]).get(METADATA, "") for row in sample]
+    return language_of([row["text"] for row in sample], said)
 
 
 def _check_memory(factory: str, rows: int, dimension: int) -> None:

@@ -67,6 +67,7 @@ def main(argv: Sequence[str]) -> None:
             f"For example: {PROGRAM} --index index/wiki --queries questions.jsonl",
         )
     from linkseek.retriever.models.biencoder import open_biencoder
+    from linkseek.retriever.models.prompts import recorded_prompt
     from linkseek.retriever.queries import read_queries
 
     texts = [query.text for query in read_queries(options.queries, options.limit)]
@@ -78,7 +79,8 @@ def main(argv: Sequence[str]) -> None:
             f"{dense.encoder['location']}: not the encoder that made the vectors",
             "Put the model back, or build the index again.",
         )
-    queries = encoder.encode_queries(texts)  # [Q, d]
+    prompt = recorded_prompt(dense.encoder, encoder.identity)
+    queries = encoder.encode_queries(texts, **prompt)  # [Q, d]
     part = dense_part(index.encoder_name(options.encoder))
     measured = measure(dense, _blocks(dense, options.index / part), queries)
     if not options.json_:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -65,14 +65,16 @@ def main(argv: Sequence[str]) -> None:
             f"For example: {PROGRAM} --index index/wiki --add new.jsonl --remove Alan_Turing",
         )
 
+    index = Index.open(options.index)
+
     def open_encoder(name: str, title: bool) -> Encoder:
         from linkseek.retriever.models.biencoder import open_biencoder
 
-        return open_biencoder(name, title=title, device=options.device)
+        return open_biencoder(name, title=title, device=options.device, **_prompts(index, name))
 
     changes = Changes(
         open_reader(options.add, options.format) if options.add else None,
-        sorted(_ids(options.remove, Index.open(options.index))),
+        sorted(_ids(options.remove, index)),
     )
     plan = Plan(
         options.index,
@@ -90,6 +92,17 @@ def main(argv: Sequence[str]) -> None:
     counts = built.manifest.counts
     print(f"It holds {counts.documents:,} documents and {counts.passages:,} passages.")
     print("time: " + ", ".join(f"{name} {s:.1f} s" for name, s in built.seconds.items() if s >= 0.05))
+
+
+def _prompts(index: Index, name: str) -> dict[str, Any]:
+    """The prompts that the index has recorded for an encoder by its location."""
+    for part in index.parts.dense.values():
+        if part.encoder["location"] == name:
+            return {key: part.encoder[key] for key in _PROMPTS if key in part.encoder}
+    return {}
+
+
+_PROMPTS = ("query_prompt", "passage_prompt")
 
 
 def _ids(values: Sequence[str], index: Index) -> set[str]:

@@ -36,6 +36,7 @@ class HtmlReader(PageReader):
     name = "html"
     description = "a folder of web pages (.html, .htm, .xhtml): a documentation site, a static site"
     costly = True
+    headings = True
     file = "web page"
     suffixes = (".html", ".htm", ".xhtml")
     indexes = ("index.html", "index.htm", "index.xhtml")
@@ -64,7 +65,9 @@ class HtmlReader(PageReader):
             return [Ignored("empty page")]
         title = title or name.rpartition("/")[2].rpartition(".")[0]
         links, sections = tuple(layout.links), tuple(layout.sections)
-        return [Document(name, title, text, links, sections, address.url or name)]
+        language = _attribute(tree, "html[lang]", "lang")
+        metadata = {"language": language} if language else {}
+        return [Document(name, title, text, links, sections, address.url or name, metadata)]
 
 
 _INDEX_OF_TERMS = re.compile(r"(?:^|/)(?:genindex(?:-[^/]*)?|py-modindex)\.html$")

@@ -16,7 +16,7 @@ from contextlib import suppress
 
 from selectolax.lexbor import LexborNode
 
-from linkseek.indexer.readers.layout import Blocks, Layout
+from linkseek.indexer.readers.layout import HEADINGS, Blocks, Layout
 from linkseek.indexer.readers.reader import damaged
 
 _BOMS = [(codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be")]
@@ -161,7 +161,8 @@ def render(
             tag = node.tag or ""
             href = node.attrs.get("href") if tag == "a" else None
             if not href:
-                blocks.open(tag, in_rows=node.mem_id not in of_layout)
+                anchor = _anchor(node) if tag in HEADINGS else ""
+                blocks.open(tag, in_rows=node.mem_id not in of_layout, anchor=anchor)
             elif (target := resolve(href)) is not None:
                 blocks.layout.open_link(target)
             if not href or not _is_mark(node, href):
@@ -169,6 +170,21 @@ def render(
                 node = node.first_child
                 continue
         node = node.next
+
+
+def _anchor(heading: LexborNode) -> str:
+    """What leads to a heading: its id, one in it, or that of the section that it begins."""
+    if own := heading.attrs.get("id"):
+        return own
+    inside = heading.css_first("[id], a[name]")
+    if inside is not None:
+        return inside.attrs.get("id") or inside.attrs.get("name") or ""
+    above, before = heading.parent, heading.prev
+    while before is not None and not before.is_element_node:
+        before = before.prev
+    if above is None or before is not None or above.tag not in ("section", "div"):
+        return ""
+    return above.attrs.get("id") or ""
 
 
 def _is_mark(link: LexborNode, href: str) -> bool:

@@ -1,7 +1,7 @@
 """JSON lines with links: the simplest format for a linked corpus of your own.
 
 One object a line: `{"id", "title", "text", "links": [{"start", "end", "target"}]}`; optional:
-`"sections": [{"start", "heading", "level"}]`, `"url"`, `"metadata": {name: text}`. Offsets are
+`"sections": [{"start", "heading", "level", "anchor"}]`, `"url"`, `"metadata": {name: text}`. Offsets are
 characters (Unicode code points) into `text`. Other fields are ignored.
 """
 
@@ -109,7 +109,8 @@ def _sections(rows: Any, text: str) -> tuple[Section, ...]:
         level = _offset(row, "level", "sections") if "level" in row else 2
         if not 0 <= level <= 127:
             raise damaged(f"section at {start} has level {level}, expected 1 to 6", "record")
-        sections.append(Section(start, field_text(row, "heading", default=""), level))
+        heading, anchor = (field_text(row, name, default="") for name in ("heading", "anchor"))
+        sections.append(Section(start, heading, level, anchor))
     return tuple(sorted(sections, key=lambda section: section.start))
 
 

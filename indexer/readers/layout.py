@@ -1,8 +1,8 @@
 """Text laid out as a browser shows it, with the offsets of its links and sections.
 
 White space within a paragraph is one space, a line break a line break, and a blank line separates
-paragraphs. Headings are sections and not part of the text, as in every corpus with links. The renderers of
-HTML and Markdown call these methods in reading order.
+paragraphs. Headings are sections and not part of the text, as in every corpus with links, unless they hold
+links. The renderers of HTML and Markdown call these methods in reading order.
 
 Source: the HTML standard, section 15.3 (https://html.spec.whatwg.org/#flow-content-3).
 """
@@ -10,6 +10,8 @@ Source: the HTML standard, section 15.3 (https://html.spec.whatwg.org/#flow-cont
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 
 from linkseek.indexer.base.text import ZERO_WIDTH
 from linkseek.indexer.documents import Link, Section
@@ -31,10 +33,10 @@ class Layout:
     _pieces: list[str] = field(default_factory=list)
     _length: int = 0
     _between: str = ""
-    _heading: list[str] | None = None
+    _heading: list[tuple[str, str | None]] | None = None  # pieces, each with the target of its link
     _target: str | None = None
     _anchor: tuple[int, int] | None = None
-    _waiting: list[tuple[str, int]] = field(default_factory=list)
+    _waiting: list[tuple[str, int, str]] = field(default_factory=list)
 
     def words(self, text: str) -> None:
         """Inline text; its white space collapses."""
@@ -66,7 +68,7 @@ class Layout:
     def space(self) -> None:
         """Add a space, unless there is a break already."""
         if self._heading is not None:
-            self._heading.append(" ")
+            self._heading.append((" ", self._target))
         elif not self._between:
             self._between = " "
 
@@ -85,8 +87,7 @@ class Layout:
     def open_link(self, target: str) -> None:
         """Begin the anchor of a link."""
         self.close_link()
-        if self._heading is None:
-            self._target = target
+        self._target = target
 
     def close_link(self) -> None:
         """End the anchor; a link without text is dropped."""
@@ -95,22 +96,32 @@ class Layout:
         self._target = self._anchor = None
 
     def open_heading(self) -> None:
-        """Begin a heading."""
+        """Begin a heading; a link around it goes on."""
+        target = self._target if self._anchor is None else None
         self.close_link()
-        self._heading = []
+        self._target, self._heading = target, []
 
-    def close_heading(self, level: int) -> str:
-        """End the heading and begin a section, unless it is empty. Returns the heading."""
-        heading = " ".join("".join(self._heading or ()).split())
-        self._heading = None
+    def close_heading(self, level: int, anchor: str = "") -> str:
+        """End the heading and begin a section, unless it is empty. Returns the heading.
+
+        anchor: of the section. A heading that holds a link is also the first paragraph of its section.
+        """
+        pieces, self._heading, self._target = self._heading or [], None, None
+        heading = " ".join("".join(piece for piece, _ in pieces).split())
         self.paragraph()
         if heading:
-            self._waiting.append((heading, level))
+            self._waiting.append((heading, level, anchor))
+        if heading and any(target for _, target in pieces):
+            for target, group in groupby(pieces, itemgetter(1)):
+                self._target = target
+                self.words("".join(piece for piece, _ in group))
+                self.close_link()
+            self.paragraph()
         return heading
 
     def drop_heading(self) -> None:
         """Make the last closed heading begin no section: it is the title."""
-        self._waiting.pop()
+        (self._waiting or self.sections).pop()
 
     def text(self) -> str:
         """The text so far; ends an open link."""
@@ -120,7 +131,7 @@ class Layout:
 
     def _add(self, shown: str) -> None:
         if self._heading is not None:
-            self._heading.append(shown)
+            self._heading.append((shown, self._target))
             return
         if self._length:
             self._append(_narrowed(self._between))
@@ -137,13 +148,13 @@ class Layout:
 
     def _break(self, lines: int) -> None:
         if self._heading is not None:
-            self._heading.append(" ")
+            self._heading.append((" ", self._target))
         else:
             self._between = "\n" * min(2, max(lines, self._between.count("\n")))
 
     def _begin_sections(self, start: int) -> None:
-        for heading, level in self._waiting:
-            self.sections.append(Section(start, heading, level))
+        for heading, level, anchor in self._waiting:
+            self.sections.append(Section(start, heading, level, anchor))
         self._waiting.clear()
 
 
@@ -160,8 +171,8 @@ _PARAGRAPHS = frozenset(
 _LINES = frozenset("li dd tr figcaption caption summary legend".split())
 _LISTS = frozenset("ul ol menu dir".split())
 _VERBATIM = frozenset("pre listing xmp".split())
-_HEADINGS = {f"h{level}": level for level in range(1, 7)}
-_KNOWN = _PARAGRAPHS | _LINES | _LISTS | _VERBATIM | _HEADINGS.keys() | {"br", "td", "th", "sup"}
+HEADINGS = {f"h{level}": level for level in range(1, 7)}
+_KNOWN = _PARAGRAPHS | _LINES | _LISTS | _VERBATIM | HEADINGS.keys() | {"br", "td", "th", "sup"}
 
 
 class Blocks:
@@ -176,6 +187,7 @@ class Blocks:
         self._lists = 0
         self._tables: list[bool] = []  # whether a row of each open table is a line
         self._cells = 0  # open cells of such tables
+        self._anchor = ""  # of the open heading
 
     def text(self, text: str) -> None:
         """Text as the page has it."""
@@ -186,8 +198,8 @@ class Blocks:
         else:
             self.layout.words(text)
 
-    def open(self, tag: str, *, in_rows: bool = True) -> None:
-        """An element begins. in_rows: whether a row of this table is a line."""
+    def open(self, tag: str, *, in_rows: bool = True, anchor: str = "") -> None:
+        """An element begins. in_rows: whether a row of this table is a line. anchor: of a heading."""
         if tag not in _KNOWN:
             return
         if tag == "br":
@@ -195,7 +207,8 @@ class Blocks:
                 self.layout.space()
             else:
                 self.layout.new_line()
-        elif tag in _HEADINGS:
+        elif tag in HEADINGS:
+            self._anchor = anchor
             self.layout.open_heading()
         elif tag in ("td", "th"):
             self._between_cells()
@@ -210,8 +223,8 @@ class Blocks:
         """The element that was opened last ends."""
         if tag not in _KNOWN or tag == "br":
             return
-        if tag in _HEADINGS:
-            heading = self.layout.close_heading(_HEADINGS[tag])
+        if tag in HEADINGS:
+            heading = self.layout.close_heading(HEADINGS[tag], self._anchor)
             if heading and heading == self._title:
                 self.layout.drop_heading()
                 self._title = ""

@@ -1,9 +1,9 @@
 """A folder of Markdown files: a project's documentation, a GitHub wiki, an Obsidian vault.
 
 A file is a document, and its id is its path in the folder ("guide/install.md"). The title is that of
-the front matter (YAML), else the first heading of level 1, else the file's name. `title`, `date` and
-`tags` of the front matter become metadata; front matter that is not YAML is ignored and counted, and text
-between two lines "---" that is no mapping stays text.
+the front matter (YAML), else the first heading of level 1, else the file's name. `title`, `date`, `tags`
+and the language of the front matter become metadata; front matter that is not YAML is ignored and counted,
+and text between two lines "---" that is no mapping stays text.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ class MarkdownReader(PageReader):
     name = "markdown"
     description = "a folder of Markdown files (.md, .markdown): documentation, a GitHub wiki, a vault"
     costly = True
+    headings = True
     file = "Markdown file"
     suffixes = (".md", ".markdown")
     indexes = ("index.md", "README.md", "_index.md", "index.markdown")
@@ -91,8 +92,9 @@ def _front_matter(written: str) -> dict[Any, Any] | None:
 
 
 def _metadata(front: dict[Any, Any]) -> dict[str, str]:
-    """`title`, `date` and `tags` as texts: dates as in ISO 8601, tags with commas."""
+    """`title`, `date`, `tags` and `lang` or `language` as texts: dates as in ISO 8601, tags with commas."""
     texts = {name: _as_text(front.get(name)) for name in ("title", "date", "tags")}
+    texts["language"] = _as_text(front.get("lang")) or _as_text(front.get("language"))
     return {name: text for name, text in texts.items() if text}
 
 

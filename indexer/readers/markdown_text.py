@@ -11,6 +11,7 @@ Source: https://spec.commonmark.org/0.31.2/.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 
@@ -116,7 +117,7 @@ def render_markdown(tokens: Sequence[Token], layout: Layout, title: str, resolve
 
     Raises `InputError` for raw HTML that is nested too deep.
     """
-    blocks = Blocks(layout, title)
+    blocks, anchors = Blocks(layout, title), Counter[str]()
     for at, token in enumerate(tokens):
         if token.type == "inline":
             children = token.children or []
@@ -133,10 +134,27 @@ def render_markdown(tokens: Sequence[Token], layout: Layout, title: str, resolve
             blocks.open("p")
         elif token.type == "hr":
             layout.paragraph()
+        elif token.type == "heading_open":
+            blocks.open(token.tag, anchor=_anchor(tokens[at + 1].content, anchors))
         elif token.nesting > 0:
             blocks.open(token.tag)
         elif token.nesting < 0:
             blocks.close(token.tag)
+
+
+_NAMED = re.compile(r"\{:?[^{}]*#([\w-]+)[^{}]*\}\s*\Z")
+_MARKUP = re.compile(r"!?\[([^\[\]]*)\]\([^()]*\)|[*`~]|<[^<>]*>")
+
+
+def _anchor(heading: str, before: Counter[str]) -> str:
+    """The anchor of a heading as GitHub and most generators of sites make it. before: those of the page."""
+    named = _NAMED.search(heading)
+    if named:
+        return named[1]
+    words = re.sub(r"[^\w\- ]", "", _MARKUP.sub(r"\1", heading).strip().lower())
+    slug = words.replace(" ", "-")
+    before[slug] += 1
+    return slug if before[slug] == 1 else f"{slug}-{before[slug] - 1}"
 
 
 _MARK = re.compile(r"\A\[(?:[ xX]|![A-Za-z]+)\](?=\s|$)")  # "[x]" of a task, "[!NOTE]" of an alert

@@ -22,7 +22,7 @@ from xml.parsers import expat
 
 from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.documents import Document, Redirect
-from linkseek.indexer.files.sources import AGAIN
+from linkseek.indexer.files.sources import AGAIN, read_head
 from linkseek.indexer.readers.mediawiki_titles import Site, titles_of
 from linkseek.indexer.readers.reader import Ignored, Outcome, Reader, Record, damaged
 from linkseek.indexer.wikitext import read_wikitext
@@ -48,6 +48,7 @@ class Page:
 _ROOT = re.compile(
     rb"(?>\xef\xbb\xbf|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^<>\[]*+(?:\[.*?\]\s*+)?>|\s++)*+<mediawiki[\s>]", re.S
 )
+_LANGUAGE = re.compile(rb"<mediawiki\b[^>]*?\sxml:lang=[\"']([\w-]+)")
 _REDIRECT = re.compile(
     r"\s*#\s*(?:redirect|weiterleitung|redirecci[oó]n|redirection|rinvia|doorverwijzing|patrz|tam|"
     r"przekieruj|redirecionamento|omdirigering|перенаправление|перенапр|"
@@ -63,11 +64,17 @@ class MediawikiReader(Reader):
     name = "mediawiki"
     description = "a MediaWiki XML export, such as `enwiki-latest-pages-articles.xml.bz2`"
     costly = True
+    headings = True
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> bool:
         """The root element is <mediawiki>."""
         return _ROOT.match(head) is not None
+
+    def language(self) -> str:
+        """`xml:lang` of the root element."""
+        match = _LANGUAGE.search(read_head(self.path))
+        return match[1].decode() if match else ""
 
     def read_records(self, stream: BinaryIO) -> Iterator[Record]:
         """One record a page. Raises `InputError` where the XML is cut off or broken."""

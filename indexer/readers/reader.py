@@ -55,6 +55,8 @@ class Reader(ABC):
     """What a passage is by default, for the same table."""
     passage_words: ClassVar[int] = 100
     """Default of --passage-words: 0 where the format's documents are passages already."""
+    headings: ClassVar[bool] = False
+    """Default of --headings: whether passages begin at sections, with their headings."""
     costly: ClassVar[bool] = False
     """Whether parsing a record takes long enough to pay for several processes."""
     folders: ClassVar[bool] = False
@@ -74,6 +76,13 @@ class Reader(ABC):
     @abstractmethod
     def parse(self, record: Record) -> Iterable[Outcome]:
         """What a record holds. Raises `InputError` (without place: the caller adds it)."""
+
+    def language(self) -> str:
+        """The language that the corpus as a whole names, as it writes it; empty if it names none.
+
+        Single documents name theirs in their metadata, as "language".
+        """
+        return ""
 
     def read_records(self, stream: BinaryIO) -> Iterator[Record]:
         """Raw records in file order, streaming; here one a line. Raises `InputError` for a damaged file."""

@@ -28,6 +28,8 @@ from linkseek.indexer.base.errors import (
     UsageError,
     raise_of_machine,
 )
+from linkseek.indexer.language.codes import ENGLISH
+from linkseek.indexer.search.analyzers import analysis
 from linkseek.indexer.search.jvm import java_class, java_error, java_reason, java_threads
 
 MAX_QUERY_CHARACTERS = 1 << 17
@@ -68,15 +70,17 @@ Hits = tuple[list[str], NDArray[np.float32]]
 class LuceneIndex:
     """An open index. Any number of threads may search it at the same time."""
 
-    def __init__(self, folder: Path, *more: Path, only: range | None = None) -> None:
+    def __init__(self, folder: Path, *more: Path, only: range | None = None, language: str = ENGLISH) -> None:
         """Open a folder, or several as one index: with the statistics of all, scores are those of one index.
 
-        only: find the passages of these folders alone, with the scores that they have among all.
+        only: find the passages of these folders alone, with the scores that they have among all. language:
+        of the index, whose analysis queries get.
         Raises `DamagedIndexError` if one is missing or not a Lucene index.
         """
         self.folder = folder
         self._folders = (folder, *more)
         self._only = only
+        self._language = language
         self._searchers: dict[Similarity, Any] = {}
         self._pool = java_threads()
         self.count: int = self._pool.submit(self._open).result()
@@ -143,9 +147,7 @@ class LuceneIndex:
             searchers.setMaxClauseCount(MAX_QUERY_CHARACTERS)  # no query can have more terms
             # Made once: the same objects serve all threads.
             self._queries = java_class("io.anserini.search.query.BagOfWordsQueryGenerator")()
-            # `IndexCollection`'s default; loading that class would start Log4j (0.4 s).
-            analyzers = java_class("io.anserini.analysis.DefaultEnglishAnalyzer")
-            self._analyzer = analyzers.newDefaultInstance()
+            self._prepare, self._analyzer = analysis(self._language)
             fields = java_class("org.apache.lucene.search.SortField")
             by_id = fields("id", java_class("org.apache.lucene.search.SortField$Type").STRING_VAL)
             self._order = java_class("org.apache.lucene.search.Sort")(fields.FIELD_SCORE, by_id)
@@ -175,7 +177,7 @@ class LuceneIndex:
             searcher = self._searcher(similarity)
             results = []
             for text, among in tasks:
-                text = text[:MAX_QUERY_CHARACTERS].encode("utf-8", "replace").decode()
+                text = self._prepare(text[:MAX_QUERY_CHARACTERS].encode("utf-8", "replace").decode())
                 query = self._queries.buildQuery("contents", self._analyzer, text)
                 if among is not None:
                     with _MAKING_A_QUERY:
@@ -198,7 +200,8 @@ class LuceneIndex:
         try:
             with _MAKING_A_QUERY:
                 for text in texts:
-                    words = analyzers.analyze(self._analyzer, text.encode("utf-8", "replace").decode())
+                    text = self._prepare(text.encode("utf-8", "replace").decode())
+                    words = analyzers.analyze(self._analyzer, text)
                     terms = (java_class(term)("contents", word) for word in words)
                     numbers.append(min((int(self._reader.docFreq(one)) for one in terms), default=None))
         except java_error() as error:

@@ -1,7 +1,8 @@
 """Lucene: write an index of passages.
 
-The index is the same as that of Anserini's `IndexCollection` with its defaults (English analyzer, Porter
-stems, no positions, nothing stored but the id), so Anserini and Pyserini open it. Deliberately without
+The index of English texts is the same as that of Anserini's `IndexCollection` with its defaults (English
+analyzer, Porter stems, no positions, nothing stored but the id), so Anserini and Pyserini open it; those of
+other languages differ in their analysis alone (`analyzers`). Deliberately without
 stored text (it slows every search down; passages have a store of their own) and merging into one segment
 (it takes a third of the building time and does not speed up searches; one thread makes one segment of a
 small corpus).
@@ -18,7 +19,9 @@ from pathlib import Path
 import orjson
 
 from linkseek.indexer.base.errors import InputError, MachineError
+from linkseek.indexer.language.codes import ENGLISH
 from linkseek.indexer.passages import PassageStore
+from linkseek.indexer.search.analyzers import analysis
 from linkseek.indexer.search.jvm import heap_mb, java_class, java_error, java_reason, java_threads
 
 _BATCH_PASSAGES = 1000
@@ -39,6 +42,7 @@ def build_lucene(
     *,
     index_title: bool,
     threads: int,
+    language: str = ENGLISH,
     on_rows: Callable[[float], None] = lambda rows: None,
     removed: Iterable[str] | None = None,
     merge: bool = False,
@@ -47,13 +51,13 @@ def build_lucene(
 
     A passage of white space alone is skipped, as by `IndexCollection`. folder: new; after an error or a kill
     it must be deleted. threads: indexing threads, at most one per core; there will be about as many segments.
-    on_rows: gets the number of passages finished since the last call, in this thread. removed: ids to delete
-    from an index that `folder` holds, before adding to it. merge: into one segment. Memory: a batch of
-    1,000 passages (or 2 MB) for each thread, and Java's. Raises `InputError` for an id that Lucene cannot
-    hold, `MachineError` where Lucene cannot write.
+    language: of the texts. on_rows: gets the number of passages finished since the last call, in this thread.
+    removed: ids to delete from an index that `folder` holds, before adding to it. merge: into one segment.
+    Memory: a batch of 1,000 passages (or 2 MB) for each thread, and Java's. Raises `InputError` for an id
+    that Lucene cannot hold, `MachineError` where Lucene cannot write.
     """
     pool = java_threads()
-    writer = pool.submit(_Writer, folder, removed is not None).result()
+    writer = pool.submit(_Writer, folder, removed is not None, language).result()
     working: deque[Future[int]] = deque()
 
     def finish_one() -> None:
@@ -64,7 +68,7 @@ def build_lucene(
     try:
         if removed is not None:
             pool.submit(writer.delete, removed).result()
-        for batch in _batches(passages, index_title):  # made while Java indexes earlier ones
+        for batch in _batches(passages, index_title, writer.prepare):  # made while Java indexes earlier ones
             working.append(pool.submit(writer.add, batch))
             if len(working) > threads:
                 finish_one()
@@ -82,7 +86,9 @@ def building_memory(passages: int) -> int:
     return min(130 + int(0.63 * passages**0.5), 1_500, 130 + heap_mb()) << 20
 
 
-def _batches(passages: Iterable[tuple[str, str, str]], index_title: bool) -> Iterator[list[str]]:
+def _batches(
+    passages: Iterable[tuple[str, str, str]], index_title: bool, prepare: Callable[[str], str]
+) -> Iterator[list[str]]:
     batch: list[str] = []
     characters = 0
     for id_, title, text in passages:
@@ -91,7 +97,7 @@ def _batches(passages: Iterable[tuple[str, str, str]], index_title: bool) -> Ite
             continue
         if len(id_) > _MAX_ID_BYTES // 4 and len(id_.encode()) > _MAX_ID_BYTES:
             raise InputError(f"the id {id_[:60]!r}... is longer than {_MAX_ID_BYTES:,} bytes", "Shorten it.")
-        batch.append(orjson.dumps({"id": id_, "contents": contents}).decode())
+        batch.append(orjson.dumps({"id": id_, "contents": prepare(contents)}).decode())
         characters += len(contents)
         if len(batch) >= _BATCH_PASSAGES or characters >= _BATCH_CHARACTERS:
             yield batch
@@ -103,8 +109,9 @@ def _batches(passages: Iterable[tuple[str, str, str]], index_title: bool) -> Ite
 class _Writer:
     """Anserini's `SimpleIndexer`. Every method runs in the pool."""
 
-    def __init__(self, folder: Path, append: bool) -> None:
+    def __init__(self, folder: Path, append: bool, language: str) -> None:
         self._folder = folder
+        self.prepare, self._analyzer = analysis(language)
         arguments = ["-input", "", "-collection", "JsonCollection", "-index", str(folder)]
         arguments += ["-append"] * append
         level = java_class("org.apache.logging.log4j.Level").ERROR  # else it prints its settings
@@ -113,11 +120,28 @@ class _Writer:
         indexer = java_class("io.anserini.index.SimpleIndexer", private=True)
         try:
             self._indexer = indexer([*arguments, "-threads", "1"])
+            if language != ENGLISH:
+                self._replace_writer()
             self._writer = self._indexer.writer
         except java_error() as error:
             raise self._error(java_reason(error)) from None
         heap = java_class("java.lang.Runtime").getRuntime().maxMemory() >> 20  # MB
         self._writer.getConfig().setRAMBufferSizeMB(float(min(max(heap // 8, 48), 512)))
+
+    def _replace_writer(self) -> None:
+        """Put a writer with the same settings and our analyzer in the place of Anserini's."""
+        package = "org.apache.lucene.index"
+        directory, old = self._indexer.writer.getDirectory(), self._indexer.writer.getConfig()
+        self._indexer.writer.close()
+        config = java_class(f"{package}.IndexWriterConfig")(self._analyzer)
+        config.setSimilarity(old.getSimilarity())
+        config.setOpenMode(java_class(f"{package}.IndexWriterConfig$OpenMode").APPEND)
+        config.setUseCompoundFile(old.getUseCompoundFile())
+        config.setMergeScheduler(java_class(f"{package}.ConcurrentMergeScheduler")())
+        writer = java_class(f"{package}.IndexWriter")(directory, config)
+        # Where pyjnius sets a field itself, Java crashes at its next collection of garbage.
+        fields = java_class("org.apache.commons.lang3.reflect.FieldUtils")
+        fields.writeField(self._indexer, "writer", writer, True)
 
     def add(self, batch: list[str]) -> int:
         """Index JSON objects and return their number. May run in several threads, a batch each."""

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from linkseek.indexer.base.frozen import FrozenDict, frozen
 from linkseek.indexer.base.paths import name_problem, path_problem
+from linkseek.indexer.language.codes import ENGLISH
 from linkseek.indexer.store.artifacts import (
     BM25,
     DENSE,
@@ -235,21 +236,27 @@ class Counts(ManifestRecord):
 
 
 class CorpusRecord(ManifestRecord):
-    """The corpus of an index, or those of its partitions."""
+    """The corpus of an index, or those of its partitions. base_url: of the site that its pages are on."""
 
     file: str = ""
     format: str = ""
     bytes: Count = 0
     sha256: str | None = None
+    base_url: str = ""
 
 
 class TextRecord(ManifestRecord):
-    """How documents were cut and read; the options of `linkseek build` explain them."""
+    """How documents were cut and read; the options of `linkseek build` explain them.
+
+    language: a code, which English texts may omit, as the indexes of earlier versions did.
+    """
 
     title: bool = True
     passage_words: Count | None = None
     min_words: Count = 0
     min_title: Count = 0
+    language: str = ENGLISH
+    headings: bool = False
 
 
 def _are_parts(names: tuple[str, ...]) -> tuple[str, ...]:

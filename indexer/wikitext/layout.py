@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from linkseek.indexer.documents import Link, Section
 from linkseek.indexer.wikitext.characters import GAP, ITEM, KEPT, KEPT_END, MARKS
@@ -67,7 +68,7 @@ def lay_out(
         text, spans = apply_edits(text, edits, spans)
     shown = text.rstrip()
     placed = [
-        Section(min(start, len(shown)), section.heading, section.level)
+        replace(section, start=min(start, len(shown)))
         for (start, _), section in zip(spans[len(links) :], sections, strict=True)
     ]
     return shown, tuple(_trimmed(text, spans, links)), tuple(placed)

@@ -3,13 +3,14 @@
 The source has been prepared: the remaining templates are running text, links and brackets are balanced. Text
 and plain links, which are nearly everything, are read from mwparserfromhell's tokens; its tree, which costs
 most of its time, is built for the rest only. As in MediaWiki, letters right after a link belong to its
-anchor. Of links within links only the outermost counts. Links in headings are dropped with the headings.
+anchor. Of links within links only the outermost counts. A heading that holds a link is text as well.
 """
 
 from __future__ import annotations
 
 import html
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -102,6 +103,7 @@ class _Walk:
     links: list[Link] = field(default_factory=list)
     sections: list[Section] = field(default_factory=list)
     inside_link: bool = False
+    anchors: Counter[str] = field(default_factory=Counter)
 
     def code(self, nodes: Iterable[str | _PlainLink | Node]) -> None:
         """Walk over the nodes of a piece of wikitext."""
@@ -151,9 +153,18 @@ class _Walk:
             self.pieces.append(_BREAK)
             self.length += len(_BREAK)
             shown, _, _ = lay_out("".join(heading.pieces), heading.links, heading.sections, self.kept)
-            self.sections.append(Section(self.length, shown, node.level))
+            self.sections.append(Section(self.length, shown, node.level, self._anchor(shown)))
+            if heading.links:  # the heading is also the first paragraph of its section
+                self.code(node.title.nodes)
+                self.pieces.append(_BREAK)
+                self.length += len(_BREAK)
         elif isinstance(node, Tag) and node.contents is not None:
             self.code(node.contents.nodes)
+
+    def _anchor(self, heading: str) -> str:
+        anchor = heading.replace(" ", "_")
+        self.anchors[anchor] += 1
+        return anchor if self.anchors[anchor] == 1 else f"{anchor}_{self.anchors[anchor]}"
 
     def _link(self, title: str, shown: str | Wikicode | None) -> str | None:
         target = self.resolve(title.replace(GAP, ""))

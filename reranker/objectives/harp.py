@@ -30,7 +30,7 @@ from linkseek.reranker.objectives.attentions import Attended, Attentions, open_a
 from linkseek.reranker.objectives.base import ContrastObjective
 from linkseek.reranker.objectives.examples import document_text, text_around
 from linkseek.reranker.objectives.source import Source
-from linkseek.reranker.objectives.words import MEAN_WORDS, draw_count, stop_words, words_of
+from linkseek.reranker.objectives.words import MEAN_WORDS, draw_count, words_of
 from linkseek.retriever.links.sentences import Span
 from linkseek.retriever.links.source import stripped_span
 from linkseek.retriever.mining.examples import Example
@@ -129,7 +129,7 @@ class Harp(ContrastObjective):
     ) -> list[str]:
         """`count` words of a text, drawn by attention; none if there is none to draw."""
         weights = word_weights(text, attended)
-        for word in {*stop_words(source.language), *without}:
+        for word in {*source.stop_words, *without}:
             weights.pop(word, None)
         if not weights:
             return []
@@ -249,7 +249,7 @@ def _mentions(source: Source, link: int) -> list[Mention]:
     sentence = text[first : max([last, *(end for _, _, end, _ in spans)])]
     if len(words_of(sentence)) < _MIN_SENTENCE_WORDS:
         return []
-    stopped = stop_words(source.language)
+    stopped = source.stop_words
     offsets = source.index.passages.offsets
     return [
         Mention(other, sentence, start - first, end - first, target)

@@ -9,8 +9,11 @@ import numpy as np
 
 import linkseek.retriever.links.source
 from linkseek.indexer.base.once import shared_property
+from linkseek.indexer.language.codes import ENGLISH
+from linkseek.indexer.search.stop_words import LISTS
 from linkseek.reranker.contrasts import TextPair
 from linkseek.reranker.objectives.groups import LinkGroups
+from linkseek.reranker.objectives.words import stop_words
 
 DOCUMENT_WORDS = 512
 """The words of a document that are kept (PROP's code): more than an encoder of 512 tokens reads."""
@@ -20,6 +23,14 @@ _FIRST_WORDS = re.compile(rf"\S++(?:\s++\S++){{0,{DOCUMENT_WORDS - 1}}}")
 
 class Source(linkseek.retriever.links.source.Source):
     """An index to mine from."""
+
+    @property
+    def stop_words(self) -> frozenset[str]:
+        """Those of its language; of English, if the index's has no list and no other language was named.
+
+        Raises `UsageError` for a language that was named and has no list.
+        """
+        return stop_words(self.language if self.is_named or self.language in LISTS else ENGLISH)
 
     @shared_property
     def link_groups(self) -> LinkGroups:

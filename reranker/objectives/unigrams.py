@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from linkseek.indexer.base.once import shared_property
 from linkseek.reranker.objectives.source import Source
-from linkseek.reranker.objectives.words import stop_words, words_of
+from linkseek.reranker.objectives.words import words_of
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def count_words(source: Source, minimum_count: int) -> Collection:
             if text.strip():
                 total_length += len(document_words(title, source.first_words(text)))
                 documents += 1
-    stopped = stop_words(source.language)
+    stopped = source.stop_words
     words = sorted(w for w, count in counts.items() if count >= minimum_count and w not in stopped)
     return Collection(
         tuple(words),

@@ -1,25 +1,16 @@
 """Words of texts, and the stop words of languages.
 
-The stop lists are Snowball's (https://snowballstem.org, BSD licence; in English 174 entries) as Lucene
-carries them in Anserini's jar. PROP and HARP take INQUERY's list, which is longer (418) and only English.
+PROP and HARP take INQUERY's stop list, which is longer (418) than that of Lucene (174) and only English.
 """
 
 from __future__ import annotations
-
-import zipfile
-from functools import cache
 
 import numpy as np
 
 from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.base.text import WORD
-from linkseek.indexer.search.jvm import anserini_jar
-
-_LISTS = {
-    "da": "danish", "de": "german", "en": "english", "es": "spanish", "fi": "finnish", "fr": "french",
-    "hu": "hungarian", "id": "indonesian", "it": "italian", "nl": "dutch", "no": "norwegian",
-    "pt": "portuguese", "ru": "russian", "sv": "swedish",
-}  # fmt: skip
+from linkseek.indexer.search.stop_words import LISTS
+from linkseek.indexer.search.stop_words import stop_words as language_stop_words
 
 
 def words_of(text: str) -> list[str]:
@@ -27,20 +18,14 @@ def words_of(text: str) -> list[str]:
     return WORD.findall(text.lower())  # type: ignore[no-any-return]
 
 
-@cache
 def stop_words(language: str) -> frozenset[str]:
-    """The stop words of a language, an ISO 639-1 code, split by `words_of`: "isn't" is isn and t.
-
-    Raises `UsageError` for a language without a list.
-    """
-    if language not in _LISTS:
+    """The stop words of a language, split by `words_of`. Raises `UsageError` for one without a list."""
+    try:
+        return language_stop_words(language)
+    except KeyError:
         raise UsageError(
-            f"no stop list for the language {language!r}", f"There are lists for {', '.join(_LISTS)}."
-        )
-    with zipfile.ZipFile(anserini_jar()) as jar:
-        text = jar.read(f"org/apache/lucene/analysis/snowball/{_LISTS[language]}_stop.txt").decode()
-    # A vertical bar begins a comment.
-    return frozenset(word for line in text.splitlines() for word in words_of(line.partition("|")[0]))
+            f"no stop list for the language {language!r}", f"There are lists for {', '.join(LISTS)}."
+        ) from None
 
 
 MEAN_WORDS = "mean number of words drawn for a query (Poisson's distribution)"

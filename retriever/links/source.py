@@ -15,9 +15,10 @@ from linkseek.retriever.links.topology import Topology
 class Source:
     """An index to mine from."""
 
-    def __init__(self, index: Index, language: str = "en", topology: Topology | None = None) -> None:
-        """language: ISO 639-1, for finding sentences. topology: all links of the index by default."""
-        self.index, self.language = index, language
+    def __init__(self, index: Index, language: str | None = None, topology: Topology | None = None) -> None:
+        """language: for finding sentences; the index's by default. topology: all links by default."""
+        self.index, self.language = index, language or index.language
+        self.is_named = language is not None
         self.topology = topology or Topology(index.links, np.asarray(index.passages.offsets))
 
     @property

@@ -33,8 +33,8 @@ class MiningOptions(Options):
     """the index folder"""
     seed: Annotated[int, Field(ge=0, lt=1 << 32)] = 1
     """of all random choices"""
-    language: str = "en"
-    """of the texts, for sentences and stop words: an ISO 639-1 code"""
+    language: str | None = None
+    """of the texts, for sentences and stop words: an ISO 639-1 code; by default the index's"""
     processes: Annotated[int, Field(ge=1, le=1024)] | None = None
     """processes that read texts; default one per core"""
     ray: str | None = None

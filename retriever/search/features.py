@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -93,7 +93,7 @@ class FeatureReader:
         self._index, self._offsets = index, np.asarray(index.passages.offsets)
         self._links = open_graph(index, neighbours) if links else None
         self._title_terms = lru_cache(maxsize=1 << 16)(self._read_title)
-        self._anchor_terms = lru_cache(maxsize=1 << 16)(terms)
+        self._anchor_terms = lru_cache(maxsize=1 << 16)(partial(terms, language=index.language))
 
     def read(self, queries: Sequence[Query], rankings: Sequence[Ranking]) -> Candidates:
         """The candidates of all rankings, which are of these queries."""
@@ -110,7 +110,7 @@ class FeatureReader:
             columns += [score, scaled, rank, _best(score, article, len(keys))[article]]
             fused += np.where(rank <= ranking.depth, 1 / (_CONSTANT + rank), 0)
         of_article = _best(fused, article, len(keys))  # [A]
-        words = [terms(query.text) for query in queries]
+        words = [terms(query.text, self._index.language) for query in queries]
         titles = [self._title_terms(number) for number in (keys % documents).tolist()]
         overlap = np.array(
             [_overlap(title, words[number]) for title, number in zip(titles, keys // documents, strict=True)]
@@ -182,7 +182,8 @@ class FeatureReader:
         ]
 
     def _read_title(self, document: int) -> frozenset[str]:
-        return terms(str(self._index.documents.table.value("title", document)))
+        title = str(self._index.documents.table.value("title", document))
+        return terms(title, self._index.language)
 
 
 def union(rankings: Sequence[Ranking]) -> NDArray[np.int64]:

@@ -1,26 +1,34 @@
 """The words of a passage that a question contains, for marking and comparing them.
 
-Words are compared by their stems (Porter 1980), as BM25 does, and without case and accents. Stop words
-are not marked. As for Lucene, a mark above or below a letter belongs to its word, a Chinese
-character is a word, and so is an emoji.
+Words are compared by their stems (in English Porter 1980, else Snowball's), as BM25 does, and without case
+and accents. Stop words are not marked. As for Lucene, a mark above or below a letter belongs to its word, and
+an emoji is a word. So is a Chinese character in an English index; in others, ICU segments what has no blanks.
 """
 
 from __future__ import annotations
 
 import threading
 import unicodedata
-from functools import lru_cache
+from collections.abc import Iterator
+from functools import cache, lru_cache
+from typing import Any
 
 import regex  # type: ignore[import-untyped]
 import snowballstemmer
 
+from linkseek.indexer.language.codes import ENGLISH
+from linkseek.indexer.language.segments import JOINED, JOINED_RUN, segments
+from linkseek.indexer.search.stop_words import LISTS, stop_words
+
 Span = tuple[int, int]
 
-_WORD = regex.compile(
-    r"(?V1)\p{Han}\p{M}*+"
+_ANY = (
+    r"\p{Han}\p{M}*+"
     r"|(?=[\p{Extended_Pictographic}--\p{ASCII}]|\p{Regional_Indicator})\X"
     r"|[[\w\p{N}\xad\u200c\u200d]--\p{Han}]++"
 )
+_WORD = regex.compile(f"(?V1){_ANY}")
+_WORD_OR_RUN = regex.compile(f"(?V1)(?P<run>{JOINED_RUN})|{_ANY.replace(r'--', rf'--[{JOINED}]--')}")
 _INVISIBLE = dict.fromkeys(map(ord, "\xad\u200c\u200d\ufe0e\ufe0f"))
 _MAX_LENGTH = 255  # characters; stems and accents of a longer run would take seconds
 
@@ -34,10 +42,21 @@ _STOP_WORDS = frozenset(
 
 
 @lru_cache(maxsize=1 << 16)
-def term(word: str) -> str:
-    """The form by which words are compared; empty for a stop word."""
+def term(word: str, language: str = ENGLISH) -> str:
+    """The form by which words of a language are compared; empty for a stop word."""
     plain = _plain(word)
-    return "" if plain in _STOP_WORDS else str(_OF_THREAD.stemmer.stemWord(plain))
+    if language == ENGLISH:
+        return "" if plain in _STOP_WORDS else str(_OF_THREAD.stemmer(language).stemWord(plain))
+    written = word.casefold().translate(_INVISIBLE)
+    if not plain or plain in _plain_stop_words(language):
+        return ""
+    stemmer = _OF_THREAD.stemmer(language)
+    return _plain(str(stemmer.stemWord(written))) if stemmer else plain
+
+
+@cache
+def _plain_stop_words(language: str) -> frozenset[str]:
+    return frozenset(map(_plain, stop_words(language))) if language in LISTS else frozenset()
 
 
 @lru_cache(maxsize=1 << 16)
@@ -48,31 +67,63 @@ def _plain(word: str) -> str:
     if word.isascii():
         return word.lower()
     decomposed = unicodedata.normalize("NFKD", word.casefold().translate(_INVISIBLE))
-    return "".join(c for c in decomposed if not unicodedata.combining(c))
+    # From Thai on (and kana), such marks are no accents.
+    return "".join(c for c in decomposed if c >= "\u0e00" or not unicodedata.combining(c))
+
+
+_STEMMERS = {
+    "ar": "arabic", "ca": "catalan", "cs": "czech", "da": "danish", "de": "german", "el": "greek",
+    "en": "porter", "eo": "esperanto", "es": "spanish", "et": "estonian", "eu": "basque", "fa": "persian",
+    "fi": "finnish", "fr": "french", "ga": "irish", "hi": "hindi", "hu": "hungarian", "hy": "armenian",
+    "id": "indonesian", "it": "italian", "lt": "lithuanian", "ne": "nepali", "nl": "dutch",
+    "no": "norwegian", "pl": "polish", "pt": "portuguese", "ro": "romanian", "ru": "russian",
+    "sr": "serbian", "sv": "swedish", "ta": "tamil", "tr": "turkish", "yi": "yiddish",
+}  # fmt: skip
 
 
 class _OfThread(threading.local):
     def __init__(self) -> None:  # called in each thread; a stemmer keeps the word that it works on
-        self.stemmer = snowballstemmer.stemmer("porter")
+        self._stemmers: dict[str, Any] = {}
+
+    def stemmer(self, language: str) -> Any:
+        """Snowball's stemmer of a language; None where there is none."""
+        if language not in self._stemmers:
+            name = _STEMMERS.get(language)
+            self._stemmers[language] = snowballstemmer.stemmer(name) if name else None
+        return self._stemmers[language]
 
 
 _OF_THREAD = _OfThread()
 
 
-def terms(text: str) -> frozenset[str]:
+def terms(text: str, language: str = ENGLISH) -> frozenset[str]:
     """The different words of a text in the form by which they are compared, without stop words."""
-    return frozenset(term(word) for word in _WORD.findall(text)) - {""}
+    return frozenset(term(text[start:end], language) for start, end in word_spans(text, language)) - {""}
 
 
-def matched_spans(question: str, text: str) -> list[Span]:
+def word_spans(text: str, language: str = ENGLISH) -> Iterator[Span]:
+    """The words of a text: [start, end) in characters, in order."""
+    if language == ENGLISH:
+        yield from (match.span() for match in _WORD.finditer(text))
+        return
+    for match in _WORD_OR_RUN.finditer(text):
+        if match["run"]:
+            yield from segments(match[0], match.start())
+        else:
+            yield match.span()
+
+
+def matched_spans(question: str, text: str, language: str = ENGLISH) -> list[Span]:
     """The words of `text` that the question contains: [start, end) in characters, in order."""
-    wanted = terms(question)
-    initials = {stem[0] for stem in wanted}  # stemming is slow, and never changes the first letter
+    wanted = terms(question, language)
+    initials = {stem[0] for stem in wanted}  # stemming is slow, and never changes the first letter in English
     spans: list[Span] = []
-    for match in _WORD.finditer(text):
-        if _plain(match.group())[:1] in initials and term(match.group()) in wanted:
-            start, end = match.span()
-            if spans and spans[-1][1] == start:  # Chinese, which has no spaces
+    for start, end in word_spans(text, language):
+        word = text[start:end]
+        if language == ENGLISH and _plain(word)[:1] not in initials:
+            continue
+        if term(word, language) in wanted:
+            if spans and spans[-1][1] == start:  # where no spaces are between words
                 start = spans.pop()[0]
             spans.append((start, end))
     return spans

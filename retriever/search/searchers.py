@@ -17,6 +17,7 @@ import numpy as np
 from linkseek.indexer.base.errors import DamagedIndexError, InputError, MismatchError, UsageError
 from linkseek.indexer.index import Index, resolve_ids
 from linkseek.indexer.search.lucene_index import BM25, Dirichlet, Similarity
+from linkseek.retriever.models.prompts import recorded_prompt
 from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search.runs import check_questions, read_run, run_ranking
 from linkseek.retriever.search.stages import stage
@@ -103,6 +104,7 @@ class Dense:
                 "one: linkseek build --index DIR --encoder NAME.",
             )
         self._vectors = index.dense(name, device)
+        self._prompt = recorded_prompt(expected, given)
 
     def __call__(self, queries: Sequence[Query], k: int) -> Ranking:
         """The k best passages of each query."""
@@ -110,7 +112,8 @@ class Dense:
         if not queries:
             return Ranking.of(query_ids, np.empty((0, k), np.int64), np.empty((0, k), np.float32))
         with stage("encode question"):
-            vectors = self._encoder.encode_queries([query.text for query in queries])  # [Q, d]
+            texts = [query.text for query in queries]
+            vectors = self._encoder.encode_queries(texts, **self._prompt)  # [Q, d]
         with stage("search vectors"):
             rows, scores = self._vectors.search(vectors, k, **self._parameters)  # [Q, k]
             return Ranking.of(query_ids, rows, scores)

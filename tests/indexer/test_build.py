@@ -66,6 +66,7 @@ def test_without_arguments_it_is_the_sample_with_everything(plans):
         Plan(
             corpus=build_command.SAMPLE,
             encoders=["all-MiniLM-L6-v2"],
+            headings="off",
             faiss="auto",
             command="linkseek build",
         )

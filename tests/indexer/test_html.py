@@ -223,13 +223,25 @@ def test_sections_begin_where_their_text_does(tmp_path: Path) -> None:
     found = document(
         tmp_path, "<p>0</p><h2>A <b>a</b></h2><h3>B</h3><ul><li>1</ul><h4><a href=b.html>C</a></h4>"
     )
-    assert found.text == "0\n\n1"
+    assert found.text == "0\n\n1\n\nC"  # a heading with a link is text, too
     assert [(s.start, s.heading, s.level) for s in found.sections] == [
         (3, "A a", 2),
         (3, "B", 3),
-        (4, "C", 4),
+        (6, "C", 4),
     ]
-    assert found.links == ()
+    assert links(found) == [("C", "a/b.html")]
+
+
+@pytest.mark.parametrize(
+    ("page", "anchors"),
+    [
+        ("<h2 id=a>A</h2>x<h2><a id=b></a>B</h2>y<h2><a name=c>C</a></h2>z", ["a", "b", "c"]),
+        ("<section id=s><h2>A</h2>x<h3>B</h3>y</section><div><h2>C</h2>z</div>", ["s", "", ""]),
+        ("<section id=s>\n<h2 id=own>A</h2>x</section>", ["own"]),
+    ],
+)
+def test_sections_have_the_anchors_of_their_addresses(page: str, anchors: list[str], tmp_path: Path) -> None:
+    assert [section.anchor for section in document(tmp_path, page).sections] == anchors
 
 
 # --- links ---
@@ -329,11 +341,17 @@ def test_anchors_are_exact_and_end_where_the_page_ends_them(tmp_path: Path) -> N
         "</a><a href=b.html> <img alt=x></a><pre>x <a href=b.html> y</a></pre><a name=z>z</a>"
         "<a href=b.html><h2>H</h2>f</a>",
     )
-    assert links(found) == [("b", "a/b.html"), ("c", "d.htm"), ("d\n\ne", "a/b.html"), ("y", "a/b.html")]
+    assert links(found) == [
+        ("b", "a/b.html"),
+        ("c", "d.htm"),
+        ("d\n\ne", "a/b.html"),
+        ("y", "a/b.html"),
+        ("H", "a/b.html"),
+    ]
 
 
 def test_a_link_in_what_is_left_out_is_left_out(tmp_path: Path) -> None:
-    found = document(tmp_path, "<nav><a href=b.html>b</a></nav>x<h2><a href=b.html>b</a></h2>")
+    found = document(tmp_path, "<nav><a href=b.html>b</a></nav>x<nav><h2><a href=b.html>b</a></h2></nav>")
     assert found.links == ()
 
 

@@ -17,7 +17,7 @@ from tiny_corpus import store_documents, store_passages
 from linkseek.indexer import links
 from linkseek.indexer.documents import REDIRECT_SCHEMA, Document, Link
 from linkseek.indexer.links import LinkGraph, build_links, resolve_redirects
-from linkseek.indexer.passages import split_document
+from linkseek.indexer.passages import Cutting, split_document
 from linkseek.indexer.store.tables import Table, TableWriter
 
 Redirects = dict[str, str]
@@ -54,7 +54,7 @@ def links_twin(
     ids = [document.id for document in documents]
     edges, counts, first = [], Counter(), 0
     for row, document in enumerate(documents):
-        passages = split_document(document, words)
+        passages = split_document(document, Cutting(words))
         for link in document.links:
             target = resolve_twin(link.target, ids, redirects)
             holds = [n for n, p in enumerate(passages) if p.start <= link.start and link.end <= p.end]
@@ -105,7 +105,7 @@ def test_the_graph_equals_a_plain_reading(tmp_path_factory, corpus):
     assert counts == {name: expected[name] for name in counts}
     assert set(expected) <= set(counts)
 
-    passages = [p for document in documents for p in split_document(document, words)]
+    passages = [p for document in documents for p in split_document(document, Cutting(words))]
     for row in range(len(passages)):
         assert [edges[link][0] for link in graph.from_passage(row)] == [row] * len(graph.from_passage(row))
     assert sum(len(graph.from_passage(row)) for row in range(len(passages))) == len(edges)

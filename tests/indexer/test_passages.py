@@ -15,12 +15,20 @@ from hypothesis import strategies as st
 from tiny_corpus import store_documents, store_passages
 
 from linkseek.indexer.base.errors import DamagedIndexError
-from linkseek.indexer.documents import Document
-from linkseek.indexer.passages import PASSAGE_SCHEMA, PassageStore, split_document, write_passages
+from linkseek.indexer.documents import Document, Section
+from linkseek.indexer.language.segments import units
+from linkseek.indexer.passages import (
+    PASSAGE_SCHEMA,
+    Cutting,
+    PassageStore,
+    count_words,
+    split_document,
+    write_passages,
+)
 from linkseek.indexer.store.tables import Table
 
 SPACES = [" ", "\n", "\t", "\u00a0", "\u2028", "\u0085", "\x1c", "\r\n", "  ", "\u3000"]
-TEXTS = st.lists(st.sampled_from(["a", "bc", "東京", "𝄞", "e\u0301", "\u200b", *SPACES])).map("".join)
+TEXTS = st.lists(st.sampled_from(["a", "bc", "éß", "𝄞", "e\u0301", "\u200b", *SPACES])).map("".join)
 
 
 def split_twin(text: str, words: int) -> list[str]:
@@ -32,7 +40,7 @@ def split_twin(text: str, words: int) -> list[str]:
 
 @given(TEXTS, st.integers(1, 5))
 def test_passages_are_slices_in_order_with_every_word_once(text, words):
-    passages = split_document(Document("d", "T", text), words)
+    passages = split_document(Document("d", "T", text), Cutting(words))
     assert [p.text for p in passages] == split_twin(text, words)
     assert [p.text for p in passages] == [text[p.start : p.end] for p in passages]
     assert [p.id for p in passages] == [f"d#{n}" for n in range(len(passages))]
@@ -44,16 +52,16 @@ def test_passages_are_slices_in_order_with_every_word_once(text, words):
 
 @given(TEXTS)
 def test_zero_words_make_the_document_the_passage(text):
-    [passage] = split_document(Document("a#1", "T", text), 0)
+    [passage] = split_document(Document("a#1", "T", text), Cutting(0))
     assert (passage.id, passage.document_id) == ("a#1", "a#1")
     assert (passage.text, passage.start, passage.end) == (text, 0, len(text))
 
 
 @pytest.mark.parametrize("text", ["", " \n\u2028\u3000"])
 def test_white_space_alone_is_no_passage_unless_there_is_a_title(text):
-    assert split_document(Document("d", "T", text), 100) == []
-    assert split_document(Document("d", " ", text), 0) == []
-    assert [p.title for p in split_document(Document("d", "T", text), 0)] == ["T"]
+    assert split_document(Document("d", "T", text), Cutting(100)) == []
+    assert split_document(Document("d", " ", text), Cutting(0)) == []
+    assert [p.title for p in split_document(Document("d", "T", text), Cutting(0))] == ["T"]
 
 
 @given(st.lists(TEXTS, min_size=1, max_size=5), st.integers(0, 4))
@@ -64,7 +72,7 @@ def test_what_is_written_are_the_passages_of_each_document(tmp_path_factory, tex
     store, ids = store_documents(folder, documents)
     twin = store_passages(folder, documents, ids, words)
     done: list[float] = []
-    written = write_passages(folder, store, words, done.append)
+    written = write_passages(folder, store, Cutting(words), done.append)
     found = PassageStore([folder / "00000.arrow"], np.load(folder / "offsets.npy"), ids, words)
     assert list(found) == list(twin) and found.offsets.tolist() == twin.offsets.tolist()
     assert (written["passages"], written["words"]) == (len(twin), words) and sum(done) == len(documents)
@@ -77,9 +85,10 @@ def test_what_is_written_are_the_passages_of_each_document(tmp_path_factory, tex
 @pytest.mark.parametrize("text", ["x" * 10**6, "\u00e9" * 10**6 + " a", " " * 10**6, "a " * 500_000])
 def test_a_megabyte_is_split_in_linear_time(text):
     started = time.thread_time()
-    passages = split_document(Document("d", "T", text), 100)
+    passages = split_document(Document("d", "T", text), Cutting(100))
     assert time.thread_time() - started < 2
-    assert sum(len(p.text.split()) for p in passages) == len(text.split())
+    assert "".join("".join(p.text.split()) for p in passages) == "".join(text.split())
+    assert max((len(p.text) for p in passages), default=0) <= 1_600
 
 
 DOCUMENTS = [
@@ -160,9 +169,95 @@ def test_a_truncated_store_is_named(tmp_path):
 )
 def test_a_short_end_joins_the_passage_before(words, lengths):
     text = " ".join(f"w{number}" for number in range(words)) + " \n"
-    passages = split_document(Document("d", "T", text), 10, 2)
+    passages = split_document(Document("d", "T", text), Cutting(10, 2))
     assert [len(passage.text.split()) for passage in passages] == lengths
     assert [passage.text for passage in passages] == [text[p.start : p.end] for p in passages]
     assert [passage.id for passage in passages] == [f"d#{number}" for number in range(len(lengths))]
-    plain = split_document(Document("d", "T", text), 10)
+    plain = split_document(Document("d", "T", text), Cutting(10))
     assert len(plain) == -(-words // 10)
+
+
+CHINESE = "从前城里许多人家都有水泵，人们每天在那里打水。现在大多数水泵用电。"
+THAI = "เครื่องสูบน้ำเป็นเครื่องจักรที่สูบน้ำขึ้นจากบ่อ และใช้ไฟฟ้าในการทำงาน "
+
+
+@pytest.mark.parametrize(
+    "text", [CHINESE * 60, CHINESE.replace("。", "。\n\n") * 60, THAI * 60, "水" * 5_000]
+)
+def test_where_no_blanks_are_between_words_a_segmenter_counts_them(text):
+    passages = split_document(Document("d", "T", text), Cutting(100, 20))
+    counts = [count_words(p.text) for p in passages]
+    assert len(passages) > 10 and max(counts) <= 119 and min(counts[:-1]) >= 60
+    assert [p.text for p in passages] == [text[p.start : p.end] for p in passages]
+    assert "".join("".join(p.text.split()) for p in passages) == "".join(text.split())
+    assert all(p.text == p.text.strip() for p in passages)
+
+
+def test_such_passages_end_with_sentences_or_paragraphs():
+    passages = split_document(Document("d", "T", CHINESE * 60), Cutting(100, 20))
+    assert {p.text[-1] for p in passages} == {"。"}
+    text = f"{CHINESE}\n\n" * 30
+    passages = split_document(Document("d", "T", text), Cutting(60, 10))
+    assert {text[p.end : p.end + 2] for p in passages} == {"\n\n"}
+
+
+def test_the_same_text_is_as_many_passages_with_and_without_blanks():
+    joined = split_document(Document("d", "T", CHINESE * 60), Cutting(100))
+    words = " ".join(CHINESE[start:end] for start, end in units(CHINESE * 1))
+    apart = split_document(Document("d", "T", f"{words} " * 60), Cutting(100))
+    assert abs(len(joined) - len(apart)) <= len(apart) / 3
+
+
+def sections(*starts: tuple[int, str, int]) -> tuple[Section, ...]:
+    return tuple(Section(*each) for each in starts)
+
+
+def test_passages_begin_at_sections_and_have_the_headings_above_them():
+    lead, install, linux, notes = ("lead " * 30, "do " * 150, "apt " * 40, "see " * 25)
+    text = lead + install + linux + notes
+    at = [len(lead), len(lead + install), len(lead + install + linux)]
+    marked = sections(
+        (at[0], "Install", 2), (at[1], "Linux", 3), (at[2], "Notes", 2), (len(text), "Empty", 2)
+    )
+    document = Document("d", "Page", text, sections=marked)
+    passages = split_document(document, Cutting(100, 20, headings=True))
+    assert [(p.title, len(p.text.split())) for p in passages] == [
+        ("Page", 30),
+        ("Page > Install", 100),
+        ("Page > Install", 50),
+        ("Page > Install > Linux", 40),
+        ("Page > Notes", 25),
+    ]
+    assert [text[p.start : p.end] for p in passages] == [p.text for p in passages]
+    assert [p.title for p in split_document(document, Cutting(100, 20))] == ["Page"] * 3
+    assert [p.title for p in split_document(document, Cutting(0, 0, headings=True))] == ["Page"]
+
+
+def test_short_sections_share_a_passage_and_keep_their_headings():
+    text = "one two " + "three four " + "five " * 30 + "six "
+    marked = sections((8, "A", 2), (19, "B", 2), (19 + 150, "C", 3))
+    document = Document("d", "P", text, sections=marked)
+    [passage] = split_document(document, Cutting(100, 20, headings=True))
+    assert (passage.title, passage.text) == ("P; A; B; C", text.strip())
+    alone = split_document(document, Cutting(100, 0, headings=True))
+    assert [p.title for p in alone] == ["P", "P > A", "P > B", "P > B > C"]
+
+
+@given(TEXTS, st.lists(st.tuples(st.integers(0, 60), st.integers(1, 4)), max_size=6), st.integers(0, 3))
+def test_with_headings_too_every_word_is_in_one_passage_in_order(text, places, minimum):
+    marked = sections(*((min(start, len(text)), "H", level) for start, level in sorted(places)))
+    document = Document("d", "T", text, sections=marked)
+    passages = split_document(document, Cutting(4, minimum, headings=True))
+    assert "".join("".join(p.text.split()) for p in passages) == "".join(text.split())
+    assert all(a.end <= b.start for a, b in pairwise(passages))
+    assert [p.text for p in passages] == [text[p.start : p.end] for p in passages]
+
+
+@given(st.lists(st.sampled_from(["a", "東京", "水" * 40, "x" * 40, *SPACES])).map("".join))
+def test_updates_of_earlier_indexes_cut_as_those_did(text):
+    document = Document("d", "T", text)
+    assert [p.text for p in split_document(document, Cutting(2, segmented=False))] == split_twin(text, 2)
+    joined = split_document(document, Cutting(2, 2, segmented=False))
+    assert all(len(p.text.split()) >= 2 for p in joined[:-1]) and len(joined) == max(
+        len(text.split()) // 2, min(len(text.split()), 1)
+    )

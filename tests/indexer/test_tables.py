@@ -192,13 +192,13 @@ def test_documents_round_trip_through_any_segments(tmp_path_factory, documents, 
 
 def test_a_row_to_be_written_and_the_row_that_is_read_hold_the_same(tmp_path):
     document = Document(
-        "a", "b", "c", (Link(0, 1, "x"), Link(0, 1, "y")), (Section(1, "h", 2),), "u", {"k": "v"}
+        "a", "b", "c", (Link(0, 1, "x"), Link(0, 1, "y")), (Section(1, "h", 2, "i"),), "u", {"k": "v"}
     )
     with TableWriter(tmp_path / "t.arrow", DOCUMENT_SCHEMA) as writer:
         writer.write(document_row(document))
     read = DocumentStore([tmp_path / "t.arrow"]).table.row(0)
     assert read["links"] == [{"start": 0, "end": 1, "target": target} for target in "xy"]
-    assert read["sections"] == [{"start": 1, "heading": "h", "level": 2}]
+    assert read["sections"] == [{"start": 1, "heading": "h", "level": 2, "anchor": "i"}]
     as_dictionaries = document_row(document) | {"links": read["links"], "sections": read["sections"]}
     with TableWriter(tmp_path / "twin.arrow", DOCUMENT_SCHEMA) as writer:
         writer.write(as_dictionaries)

@@ -57,7 +57,9 @@ def build(index: Path, encoder: FakeEncoder | None = None, **options: Any) -> li
     corpus = index.with_name("wiki.xml")
     if not corpus.exists():
         corpus.write_text(wiki())
-    plan = Plan(corpus, passage_words=10, bm25=False, encoders=["fake"], processes=1, **options)
+    plan = Plan(
+        corpus, passage_words=10, headings="off", bm25=False, encoders=["fake"], processes=1, **options
+    )
     return build_index(index, plan, lambda name, title: encoder or Prompted("fake", title=title)).reused
 
 

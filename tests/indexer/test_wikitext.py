@@ -60,7 +60,7 @@ LINKS = {
 
 
 def test_a_heading_shows_what_is_no_markup() -> None:
-    assert read_wikitext("== <nowiki>[[x]]</nowiki> ==\ny", resolve)[2] == (Section(0, "[[x]]", 2),)
+    assert read_wikitext("== <nowiki>[[x]]</nowiki> ==\ny", resolve)[2] == (Section(0, "[[x]]", 2, "[[x]]"),)
 
 
 @pytest.mark.parametrize("source", LINKS)
@@ -170,14 +170,14 @@ def test_sections_are_apart_from_the_text() -> None:
         "{{anchor|x}}== Four ==\n==Five== \n"
     )
     text, links, sections = read_wikitext(source, resolve)
-    assert text == "Lead.\n\nFirst\n\nitem"
-    assert [text[link.start : link.end] for link in links] == ["item"]
+    assert text == "Lead.\n\nOne A\n\nFirst\n\nitem"  # a heading with a link is text, too
+    assert [text[link.start : link.end] for link in links] == ["A", "item"]
     assert sections == (
-        Section(7, "One A", 2),
-        Section(14, "Two = 2", 3),
-        Section(14, "Three", 2),
-        Section(18, "Four", 2),
-        Section(18, "Five", 2),
+        Section(7, "One A", 2, "One_A"),
+        Section(21, "Two = 2", 3, "Two_=_2"),
+        Section(21, "Three", 2, "Three"),
+        Section(25, "Four", 2, "Four"),
+        Section(25, "Five", 2, "Five"),
     )
 
 

@@ -18,8 +18,30 @@ PLAIN = regex.compile(
 )
 
 
+JOINED = regex.compile(
+    r"[\p{Han}\p{Hiragana}\p{Katakana}ー々〆\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\u1100-\u115f]"
+)
+
+
 def plain_tokens(text: str) -> list[str]:
-    return [token.lower() for token in PLAIN.findall(unicodedata.normalize("NFD", text))]
+    tokens = []
+    for token in PLAIN.findall(unicodedata.normalize("NFD", text)):
+        parts = [""]
+        first = None  # of the part: a character of a script without blanks
+        for c in token:
+            same = unicodedata.category(c)[0] == "M" if first and not "\u1100" <= first <= "\u115f" else False
+            if first and "\u1100" <= first <= "\u115f":
+                last = parts[-1][-1]
+                same = ("\u1160" <= c <= "\u11a7" and last < "\u11a8") or "\u11a8" <= c <= "\u11ff"
+            if not first:
+                same = not JOINED.match(c)
+            if same:
+                parts[-1] += c
+            else:
+                parts.append(c)
+                first = c if JOINED.match(c) else None
+        tokens += [part.lower() for part in parts if part]
+    return tokens
 
 
 def plain_match(text: str, answers: list[str]) -> bool:
@@ -55,6 +77,11 @@ def plain_match(text: str, answers: list[str]) -> bool:
         ("ΟΔΟΣ'Α", "οδος", True),  # lowered by token, the sigma is a final one
         ("İstanbul", "i\u0307stanbul", True),
         ("the 🚁 flew", "🚁", True),
+        ("我在北京大学学习。", "北京", True),
+        ("東京タワーへ行く", "タワー", True),
+        ("เมืองหลวงคือกรุงเทพ", "กรุงเทพ", True),
+        ("수도는 서울이다", "서울", True),
+        ("수도는 서울이다", "서우", False),  # a part of a syllable
     ],
 )
 def test_rules(text, answer, expected):

@@ -1,0 +1,63 @@
+"""The language of a corpus: what its documents say of themselves, else what their texts look like.
+
+Texts are classified by py3langid (Lui and Baldwin 2012), which needs some hundred characters to be right.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Any
+
+from linkseek.indexer.language.codes import ENGLISH, SEVERAL, language_code
+
+METADATA = "language"
+"""The key of a document's metadata that holds the language it is in, as its source names it."""
+
+SAMPLE = 200
+"""The number of documents that are looked at."""
+
+_CHARACTERS = 1_000  # of a document
+_MIN_BYTES = 500  # of all, in UTF-8; fewer show nothing
+_MAJORITY = 0.8  # of the bytes; below, an index is one of several languages
+_MIN_PROBABILITY = 0.95
+
+
+def language_of(texts: Sequence[str], said: Iterable[str] = ()) -> tuple[str, str]:
+    """The code of a corpus' language and how it was decided, in words.
+
+    texts: of a sample of its documents. said: the languages that documents name, "" for one that names none.
+    """
+    named = Counter(filter(None, map(language_code, said)))
+    if named.total() > len(texts) / 2:
+        return _majority(named), "its documents say so"
+    counts: Counter[str] = Counter()
+    for text in texts:
+        start = text[:_CHARACTERS]
+        counts[detected(start)] += len(start.encode("utf-8", "replace"))
+    del counts[""]
+    if counts.total() < _MIN_BYTES:
+        return ENGLISH, "nothing says another, and there is too little text to tell"
+    return _majority(counts), "detected; --language CODE names another"
+
+
+def _majority(counts: Counter[str]) -> str:
+    language, count = counts.most_common(1)[0]
+    return language if count >= _MAJORITY * counts.total() else SEVERAL
+
+
+def detected(text: str) -> str:
+    """The code of the language of a text; empty where none is probable."""
+    probabilities: Counter[str] = Counter()
+    for label, probability in _classifier().rank(" ".join(text.split())):
+        probabilities[language_code(label)] += probability  # those of Chinese, Norwegian, ... are one
+    language, probability = probabilities.most_common(1)[0]
+    return language if probability >= _MIN_PROBABILITY else ""
+
+
+@cache
+def _classifier() -> Any:
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

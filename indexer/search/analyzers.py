@@ -1,0 +1,113 @@
+"""The analysis of texts by language: from a text to the terms that Lucene indexes.
+
+English is Anserini's default. Other languages have Lucene's own analyzer, or other filters of Lucene: German
+verbs get stems too (Caumanns 1999), and accents are dropped after the stemmer where people search without
+them. All other languages, and texts in several, have words by Unicode's rules (UAX 29) without case and
+accents, and pairs of neighbouring Chinese, Japanese and Korean characters.
+
+Before that, texts are composed (NFC), marks that writers use now and then are dropped (stress in Cyrillic,
+points in Hebrew, short vowels in Arabic), and Thai, Lao, Khmer and Burmese are segmented, since Lucene's Thai
+analyzer needs a part of Java that is not installed, and there is none of the others.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import regex  # type: ignore[import-untyped]
+
+from linkseek.indexer.language.codes import ENGLISH
+from linkseek.indexer.language.segments import spaced
+from linkseek.indexer.search.jvm import java_class
+
+_PACKAGE = "org.apache.lucene.analysis"
+_SNOWBALL = "stop words=org/apache/lucene/analysis/snowball/{}_stop.txt format=snowball"
+_STOP = "stop words=org/apache/lucene/analysis/{}/stopwords.txt"
+
+_ELISION = (
+    "patternReplace replace=first replacement= pattern=^(?i:[cdjlmnst]|qu|jusqu|lorsqu|puisqu|quoiqu|un|gl|"
+    "quest|quell|sant|bell|(?:d|n|s|c)?[aeou]ll)['’](?=\\p{L})"
+)
+"""Articles and other words that lose their vowel: l'eau, dell'acqua, d'aigua."""
+
+_ANALYZERS = {
+    "ar": "ar.Arabic", "bg": "bg.Bulgarian", "bn": "bn.Bengali", "ckb": "ckb.Sorani", "da": "da.Danish",
+    "el": "el.Greek", "et": "et.Estonian", "eu": "eu.Basque", "fa": "fa.Persian", "fi": "fi.Finnish",
+    "ga": "ga.Irish", "hi": "hi.Hindi", "hy": "hy.Armenian", "id": "id.Indonesian", "ja": "ja.Japanese",
+    "ko": "cjk.CJK", "ne": "ne.Nepali", "nl": "nl.Dutch",
+    "no": "no.Norwegian", "ru": "ru.Russian", "sr": "sr.Serbian", "sv": "sv.Swedish", "ta": "ta.Tamil",
+    "te": "te.Telugu", "tr": "tr.Turkish", "uk": "uk.UkrainianMorfologik", "zh": "cjk.CJK",
+}  # fmt: skip
+"""Lucene's own, by language."""
+
+_FILTERS = {
+    "ca": [_ELISION, "lowercase", _STOP.format("ca"), "snowballPorter language=Catalan"],
+    "cs": ["lowercase", _STOP.format("cz"), "czechStem"],
+    "de": ["lowercase", _SNOWBALL.format("german"), "germanNormalization", "germanStem"],
+    "es": ["lowercase", _SNOWBALL.format("spanish"), "spanishLightStem"],
+    "fr": [_ELISION, "lowercase", _SNOWBALL.format("french"), "frenchLightStem"],
+    "gl": ["lowercase", _STOP.format("gl"), "galicianStem"],
+    "hu": ["lowercase", _SNOWBALL.format("hungarian"), "hungarianLightStem"],
+    "it": [_ELISION, "lowercase", _SNOWBALL.format("italian"), "italianLightStem"],
+    "lt": ["lowercase", _STOP.format("lt"), "snowballPorter language=Lithuanian"],
+    "lv": ["lowercase", _STOP.format("lv"), "latvianStem"],
+    "pl": ["morfologik", "lowercase"],
+    "pt": ["lowercase", _SNOWBALL.format("portuguese"), "portugueseLightStem"],
+    "ro": ["lowercase", _STOP.format("ro"), "snowballPorter language=Romanian"],
+}  # fmt: skip
+"""The filters after the tokenizer by language; `asciiFolding` follows."""
+
+_OTHERS = ["cjkWidth", "greekLowercase", "cjkBigram", "decimalDigit"]
+
+
+class Analysis(NamedTuple):
+    """How texts of a language are read: what is done here, and Lucene's analyzer, an object of Java."""
+
+    prepare: Callable[[str], str]
+    analyzer: Any
+
+
+def analysis(language: str) -> Analysis:
+    """The analysis of a language, for indexing and for queries. Call it in one of `java_threads`."""
+    if language == ENGLISH:
+        # `IndexCollection`'s default; loading that class would start Log4j (0.4 s).
+        english = java_class("io.anserini.analysis.DefaultEnglishAnalyzer")
+        return Analysis(_unchanged, english.newDefaultInstance())
+    if name := _ANALYZERS.get(language):
+        return Analysis(prepared, java_class(f"{_PACKAGE}.{name}Analyzer")())
+    return Analysis(prepared, _chain([*_FILTERS.get(language, _OTHERS), "asciiFolding"]))
+
+
+def has_stems(language: str) -> bool:
+    """Whether there is more for a language than words by Unicode's rules."""
+    return language == ENGLISH or language in _ANALYZERS or language in _FILTERS
+
+
+_OFTEN_OMITTED = regex.compile(
+    r"(?<=\p{Cyrillic})[\u0300\u0301]|[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u064b-\u0652\u0670]"
+)
+
+
+def prepared(text: str) -> str:
+    """The text as Lucene gets it, of all languages but English."""
+    composed = unicodedata.normalize("NFC", text).replace("ё", "е").replace("Ё", "Е")
+    return spaced(_OFTEN_OMITTED.sub("", composed))
+
+
+def _unchanged(text: str) -> str:
+    return text
+
+
+def _chain(filters: list[str]) -> Any:
+    """Words by Unicode's rules through filters: the name of each in Lucene, and its arguments."""
+    builder = java_class(f"{_PACKAGE}.custom.CustomAnalyzer").builder()
+    builder = builder.withTokenizer("standard", java_class("java.util.HashMap")())
+    for written in filters:
+        name, *pairs = written.split()
+        arguments = java_class("java.util.HashMap")()
+        for pair in pairs:
+            arguments.put(*pair.split("=", 1))
+        builder = builder.addTokenFilter(name, arguments)
+    return builder.build()
