@@ -121,6 +121,8 @@ def shape_by_rule(rule: str) -> Shape | None:
 def _joined(values: Sequence[Wikicode], between: str) -> Sequence[str | Wikicode]:
     shown: list[str | Wikicode] = []
     for value in values:
+        if not str(value).strip(MARKS):
+            continue
         shown += [between, value] if shown else [value]
     return shown
 
