@@ -27,7 +27,8 @@ from linkseek.indexer.files.sources import MAX_RECORD, FolderSource, Reading, re
 from linkseek.indexer.readers.choices import DEFAULT, Choices
 from linkseek.indexer.readers.formats import all_readers
 from linkseek.indexer.readers.reader import Ignored, Outcome, Reader, Record, named_errors
-from linkseek.indexer.readers.targets import Targets
+from linkseek.indexer.readers.sites import guess_site
+from linkseek.indexer.readers.targets import SiteFacts, Targets, parse_site
 
 
 class FolderReader(Reader):
@@ -194,9 +195,14 @@ class PageReader(FolderReader):
         """Whether a file of this name becomes a document."""
         return cls.reads(name)
 
+    @classmethod
+    def facts(cls, path: Path, names: Sequence[str], choices: Choices) -> SiteFacts:
+        """What the files of a folder say about their addresses; nothing by default."""
+        return SiteFacts()
+
     def targets(self) -> Targets:
         """Resolves links between the pages."""
-        return _targets(type(self), self.path, self.reading)
+        return _targets(type(self), self.path, self.reading, self.choices)
 
     def alias(self, entry: Entry) -> Outcome:
         """Another name of the same page."""
@@ -220,7 +226,16 @@ class PageReader(FolderReader):
 
 
 @lru_cache(maxsize=4)
-def _targets(reader: type[PageReader], path: Path, reading: str) -> Targets:
-    names = [entry.name for entry in _entries(path, reading)] if path.is_dir() else [path.name]
+def _targets(reader: type[PageReader], path: Path, reading: str, choices: Choices) -> Targets:
+    if not path.is_dir():
+        return Targets([path.name], (), reader.suffixes, reader.indexes)
+    names = [entry.name for entry in _entries(path, reading)]
     pages = [name for name in names if reader.is_page(name)]
-    return Targets(pages, set(names) - set(pages), reader.suffixes, reader.indexes)
+    above = path.absolute().parts
+    site = parse_site(choices.site) if choices.site else guess_site(path, pages, reader.suffixes, reader.indexes)
+    facts = reader.facts(path, names, choices)
+    site = site if choices.site or not facts.site else parse_site(facts.site)
+    others = set(names) - set(pages)
+    return Targets(
+        pages, others, reader.suffixes, reader.indexes, above=above, site=site, facts=facts
+    )

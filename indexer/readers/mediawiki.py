@@ -27,8 +27,8 @@ from xml.parsers import expat
 
 from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.documents import Document, Redirect
-from linkseek.indexer.files.encodings import as_utf8
-from linkseek.indexer.files.sources import AGAIN, open_source
+from linkseek.indexer.files.encodings import as_utf8, utf8_head
+from linkseek.indexer.files.sources import AGAIN, open_source, read_head
 from linkseek.indexer.readers.disambiguation import is_disambiguation
 from linkseek.indexer.readers.folders import FolderReader
 from linkseek.indexer.readers.mediawiki_titles import Site, may_be_prefix, titles_of
@@ -58,6 +58,7 @@ class Page:
 _ROOT = re.compile(
     rb"(?>\xef\xbb\xbf|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^<>\[]*+(?:\[.*?\]\s*+)?>|\s++)*+<mediawiki[\s>]", re.S
 )
+_LANGUAGE = re.compile(rb"<mediawiki\b[^>]*?\sxml:lang=[\"']([\w-]+)")
 _PART = re.compile(r"\.xml(?:-p\d+-?p\d+)?(?:\.(?:gz|bz2|zst|xz|zip))?$", re.IGNORECASE)
 
 
@@ -80,6 +81,12 @@ class MediawikiReader(FolderReader):
     def recognises_file(cls, head: bytes) -> bool:
         """The root element is <mediawiki>."""
         return _ROOT.match(head) is not None
+
+    def language(self) -> str:
+        """`xml:lang` of the root element."""
+        names = [entry.name for entry in self._own()] if self.path.is_dir() else []
+        match = _LANGUAGE.search(utf8_head(read_head(self.path / names[0] if names else self.path)))
+        return match[1].decode() if match else ""
 
     def read_file(self, name: str, stream: BinaryIO) -> Iterator[Record]:
         """One record a page. Raises `InputError` where the XML is cut off or broken."""

@@ -91,6 +91,13 @@ class Reader(ABC):
     def parse(self, record: Record) -> Iterable[Outcome]:
         """What a record holds. Raises `InputError` (without place: the caller adds it)."""
 
+    def language(self) -> str:
+        """The language that the corpus as a whole names, as it writes it; empty if it names none.
+
+        Single documents name theirs in their metadata, as "language".
+        """
+        return ""
+
     def read_records(self, stream: BinaryIO) -> Iterator[Record]:
         """Raw records in file order, streaming; here one a line. Raises `InputError` for a damaged file."""
         for number, line in read_lines(stream):

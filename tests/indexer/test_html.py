@@ -37,7 +37,10 @@ def site(folder: Path, page: str | bytes, name: str = "a/page.html", others: lis
 def outcome(folder: Path, page: str | bytes, name: str = "a/page.html") -> Outcome:
     """What a page of the site becomes."""
     reader = HTML(site(folder, page, name))
-    (found,) = [one for record in reader.records() if record.place == name for one in reader.parse(record)]
+    found, *dropped = [
+        one for record in reader.records() if record.place == name for one in reader.parse(record)
+    ]
+    assert all(isinstance(one, Ignored) for one in dropped)
     return found
 
 
