@@ -37,6 +37,7 @@ from linkseek.indexer.encoding.encode import Encoder
 from linkseek.indexer.encoding.on_ray import on_ray
 from linkseek.indexer.files.object_store import ObjectStore
 from linkseek.indexer.index import Index
+from linkseek.indexer.readers.choices import ReadingOptions
 from linkseek.indexer.readers.formats import all_readers
 from linkseek.indexer.readers.reader import Reader
 from linkseek.indexer.search.faiss_index import AUTO
@@ -49,7 +50,7 @@ _SLACK = 1.25  # an estimate is not exact
 _LONG = 3600  # seconds of encoding after which a faster encoder is named
 
 
-class BuildOptions(Options):
+class BuildOptions(ReadingOptions):
     """Build an index from a linked corpus: documents, passages, link graph, BM25, vectors.
 
     Without arguments it builds the bundled sample into index/sample. Run again after an interruption,
@@ -174,6 +175,7 @@ def _plan(options: BuildOptions, corpus: Path, command: str) -> Plan:
     return Plan(
         corpus,
         **options.model_dump(include=_SAME),
+        reading=options.choices,
         encoders=options.encoder if options.dense else (),
         choose_encoder=choose_encoder,
         command=command,

@@ -58,7 +58,7 @@ _FORMATS = (
         lambda: zstandard.ZstdDecompressor().decompressobj(),
         1 << 8,
     ),
-    _Format(re.compile(rb"\xfd7zXZ\0"), lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, _XZ_MEMORY), 1 << 12),
+    _Format(re.compile(rb"\xfd7zX"), lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, _XZ_MEMORY), 1 << 12),
 )
 _XZ_MEMORY = 1 << 27  # bytes: the strongest preset takes 65 MB
 

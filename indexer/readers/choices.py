@@ -42,7 +42,13 @@ class Choices:
         """Those that are not the default, for a fingerprint."""
         plain = Choices()
         names = [field.name for field in fields(self)]
-        return {name: getattr(self, name) for name in names if getattr(self, name) != getattr(plain, name)}
+        changed = {name: getattr(self, name) for name in names if getattr(self, name) != getattr(plain, name)}
+        return {name: _listed(value) for name, value in changed.items()}
+
+
+def _listed(value: Any) -> Any:
+    """Tuples as lists, as JSON gives them back."""
+    return [_listed(one) for one in value] if isinstance(value, tuple) else value
 
 
 DEFAULT = Choices()
@@ -50,10 +56,6 @@ DEFAULT = Choices()
 
 class ReadingOptions(Options):
     """The options of commands that read a corpus."""
-
-    not_keywords = Options.not_keywords | {
-        *("exclude", "site", "markdown", "namespace", "skip_disambiguation", "templates")
-    }
 
     exclude: list[str] = Field([])
     """files of a folder that are not read, by pattern, such as drafts/* or _*.md; may be repeated"""

@@ -65,7 +65,7 @@ class FolderReader(Reader):
         return 0 < own == max(reader._count(path, names) for reader in formats)
 
     @classmethod
-    def _count(cls, path: Path, names: Sequence[str]) -> int:
+    def _count(cls, path: Path, names: Sequence[str]) -> float:
         """How many files are of this format, if the first of them looks so."""
         own = [name for name in names if cls.reads(name)]
         try:
@@ -180,6 +180,8 @@ class PageReader(FolderReader):
     """
 
     decodes = True
+    family: type[PageReader] | None = None
+    """The reader whose pages links may lead to, if not this one's own."""
     indexes: ClassVar[tuple[str, ...]]
     """The pages that a link to a folder may mean, most likely first."""
     max_bytes: ClassVar[int] = MAX_RECORD
@@ -202,7 +204,7 @@ class PageReader(FolderReader):
 
     def targets(self) -> Targets:
         """Resolves links between the pages."""
-        return _targets(type(self), self.path, self.reading, self.choices)
+        return _targets(self.family or type(self), self.path, self.reading, self.choices)
 
     def alias(self, entry: Entry) -> Outcome:
         """Another name of the same page."""

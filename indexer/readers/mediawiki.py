@@ -26,6 +26,7 @@ from typing import BinaryIO
 from xml.parsers import expat
 
 from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.base.text import escaped
 from linkseek.indexer.documents import Document, Redirect
 from linkseek.indexer.files.encodings import as_utf8, utf8_head
 from linkseek.indexer.files.sources import AGAIN, open_source, read_head
@@ -93,7 +94,7 @@ class MediawikiReader(FolderReader):
         pages = _PageParser(self._prefixes, self.choices.namespaces)
         read = getattr(stream, "read1", stream.read)  # returns available bytes before it raises
         last = "before the first page"
-        inside = f"{name}, " if self.path.is_dir() else ""
+        inside = f"{escaped(name)}, " if self.path.is_dir() else ""
         while True:
             problem = None
             chunk = read(1 << 18)
