@@ -23,7 +23,7 @@ from linkseek.indexer.wikitext.layout import lay_out
 from linkseek.indexer.wikitext.lines import drop_tables, mark_lines
 from linkseek.indexer.wikitext.render import render
 from linkseek.indexer.wikitext.tags import replace_tags, take_out_extensions
-from linkseek.indexer.wikitext.magic import replace_variables
+from linkseek.indexer.wikitext.magic import replace_variables, separate_functions
 from linkseek.indexer.wikitext.targets import Page, Resolve
 
 
@@ -33,7 +33,7 @@ def read_wikitext(
     """Text, links and sections of a page; what is dropped is counted in `page`."""
     page = page or Page()
     source, kept = take_out_extensions(without_controls(source))
-    source = replace_variables(replace_tags(source), page)
+    source = separate_functions(replace_variables(replace_tags(source), page))
     source = balance_brackets(source, resolve, page)
     source = source.replace("<", literal("<"))  # the remaining ones open nothing
     source = drop_tables(source)

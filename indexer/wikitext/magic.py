@@ -19,6 +19,7 @@ from linkseek.indexer.wikitext.targets import Page
 
 _VARIABLE = re.compile(r"\{\{[ \t\n]*([^{}|\[\]<>\n]{1,200}?)[ \t\n]*\}\}")
 _FUNCTION = re.compile(r"\s*([#\w][\w \-]{0,30}?)\s*[:：]")
+_CALL = re.compile(r"\{\{[ \t\n]*([#\w][\w \-]{0,30}?)[ \t]*[:：](?!\|)")
 _SIGNS = {"!": "|", "(!": "{|", "!)": "|}", "!-": "|-", "!!": "||"}
 
 _NAMES: dict[str, Callable[[str, str], str]] = {
@@ -50,6 +51,13 @@ def replace_variables(source: str, page: Page) -> str:
     return _VARIABLE.sub(replaced, source)
 
 
+def separate_functions(source: str) -> str:
+    """The source with the first argument of each function behind a bar: a template's name can hold no link."""
+    if "{{" not in source:
+        return source
+    return _CALL.sub(lambda match: f"{match[0]}|" if function_of(match[1] + ":") else match[0], source)
+
+
 def function_of(name: str) -> str:
     """The function that the start of a template calls: "formatnum", "#if"; empty if it is none that is shown."""
     match = _FUNCTION.match(name)
@@ -60,48 +68,45 @@ def function_of(name: str) -> str:
     return word if word in _FUNCTIONS else ""
 
 
-def call(name: Wikicode, arguments: Sequence[Wikicode]) -> Sequence[str | Wikicode]:
-    """What a function shows. name: "formatnum:25000", the function with its first argument."""
-    match = _FUNCTION.match(str(name))
-    first = Wikicode(list(name.nodes))
-    if match is None or not first.nodes:
-        return []
-    start = str(first.nodes[0])[match.end() :]
-    first.nodes[0:1] = Wikicode([]).nodes
-    return _FUNCTIONS[function_of(str(name))]([start.lstrip(), first] if first.nodes else [start.strip()], arguments)
+def call(name: str, arguments: Sequence[str | Wikicode]) -> Sequence[str | Wikicode]:
+    """What a function shows."""
+    return _FUNCTIONS[function_of(name)](arguments[:1], arguments[1:])
 
 
 _First = Sequence[str | Wikicode]
 
 
-def _changed(change: Callable[[str], str]) -> Callable[[_First, Sequence[Wikicode]], _First]:
+def _changed(change: Callable[[str], str]) -> Callable[[_First, _First], _First]:
     """Changes text without markup; with markup it is shown as it is written."""
-    return lambda first, rest: [change(first[0])] if len(first) == 1 and isinstance(first[0], str) else first
+    return lambda first, rest: [argument if _MARKUP.search(str(argument)) else change(str(argument)) for argument in first]
 
 
-def _if(first: _First, rest: Sequence[Wikicode]) -> _First:
+_MARKUP = re.compile(r"[\[\]{}<>]")
+
+
+def _if(first: _First, rest: _First) -> _First:
     return rest[:1] if "".join(map(str, first)).strip() else rest[1:2]
 
 
-def _if_equal(first: _First, rest: Sequence[Wikicode]) -> _First:
+def _if_equal(first: _First, rest: _First) -> _First:
     if not rest:
         return []
     same = "".join(map(str, first)).strip() == str(rest[0]).strip()
     return rest[1:2] if same else rest[2:3]
 
 
-def _plural(first: _First, rest: Sequence[Wikicode]) -> _First:
+def _plural(first: _First, rest: _First) -> _First:
     one = "".join(map(str, first)).strip() == "1"
     return rest[:1] if one else rest[-1:]
 
 
-def _tag(first: _First, rest: Sequence[Wikicode]) -> _First:
+def _tag(first: _First, rest: _First) -> _First:
     """{{#tag:ref|...}}: notes, formulas and pictures are dropped like their tags."""
     shown = "".join(map(str, first)).strip().lower() in ("nowiki", "poem", "pre", "span", "div")
     return rest[:1] if shown else []
 
 
-_FUNCTIONS: dict[str, Callable[[_First, Sequence[Wikicode]], _First]] = {
+_FUNCTIONS: dict[str, Callable[[_First, _First], _First]] = {
     "formatnum": _changed(str),
     "#formatnum": _changed(str),
     "lc": _changed(str.lower),

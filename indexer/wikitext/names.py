@@ -29,11 +29,20 @@ def _data() -> dict[str, Any]:
     return data
 
 
+_CODES = {
+    "no": "nb", "als": "gsw", "bat-smg": "sgs", "be-x-old": "be-tarask", "fiu-vro": "vro", "roa-rup": "rup",
+    "zh-classical": "lzh", "zh-min-nan": "nan", "zh-yue": "yue", "simple": "en", "sh": "sh-latn",
+    "roa-tara": "it", "map-bms": "jv", "nds-nl": "nds-nl", "eml": "egl", "crh": "crh-latn",
+}  # fmt: skip
+"""Codes of wikis that are not those of their languages."""
+
+
 @lru_cache(maxsize=16)
 def namespace_names(language: str) -> dict[str, int]:
     """Folded names of namespaces in a language and in those that it falls back to; its own ones win."""
     languages = _data()["languages"]
-    order = [language.lower()]
+    code = language.lower()
+    order = list(dict.fromkeys([_CODES.get(code, code), code, code.partition("-")[0]]))
     for code in order:  # grows meanwhile
         order += [code for code in languages.get(code, {}).get("fallback", ()) if code not in order]
     names: dict[str, int] = {}

@@ -151,7 +151,7 @@ class _Walk:
             if shape is not None:
                 self.show(shape({str(p.name).strip(): p.value for p in node.params}))
             elif function_of(name):
-                self.show(call(node.name, [p.value for p in node.params]))
+                self.show(call(name, [str(p) if p.showkey else p.value for p in node.params]))
         elif isinstance(node, Heading):
             heading = _Walk(self.resolve, self.kept, self.page)
             heading.code(node.title.nodes)
