@@ -87,7 +87,10 @@ class Skipped:
     def to_json(self) -> dict[str, Any]:
         """For a manifest."""
         return {
-            reason: {"count": count, "examples": [*self._most_frequent(reason), *self.examples.get(reason, [])]}
+            reason: {
+                "count": count,
+                "examples": [*self._most_frequent(reason), *self.examples.get(reason, [])],
+            }
             for reason, count in sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
         }
 

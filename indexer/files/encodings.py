@@ -30,7 +30,12 @@ def utf8_head(head: bytes) -> bytes:
     encoding = encoding_of(head)
     if encoding == "utf-8":
         return head.removeprefix(codecs.BOM_UTF8)
-    return head[: len(head) // 2 * 2].decode(encoding, "ignore").removeprefix("\ufeff").encode("utf-8", "replace")
+    return (
+        head[: len(head) // 2 * 2]
+        .decode(encoding, "ignore")
+        .removeprefix("\ufeff")
+        .encode("utf-8", "replace")
+    )
 
 
 def as_utf8(stream: BinaryIO) -> BinaryIO:
@@ -65,7 +70,9 @@ class _Transcoded(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         """Fill `buffer`."""
         while not self._ready and not self._ended:
-            piece = self._stream.read1(_CHUNK) if hasattr(self._stream, "read1") else self._stream.read(_CHUNK)
+            piece = (
+                self._stream.read1(_CHUNK) if hasattr(self._stream, "read1") else self._stream.read(_CHUNK)
+            )
             self._ended = not piece
             try:
                 text = self._decoder.decode(piece, final=not piece)

@@ -181,7 +181,14 @@ class Source(io.RawIOBase):
                         done = read / max(member.file_size, read)
                         self.position = max(1, int(done * member.compress_size))
                         yield piece
-        except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, RuntimeError) as error:
+        except (
+            zipfile.BadZipFile,
+            zlib.error,
+            lzma.LZMAError,
+            EOFError,
+            NotImplementedError,
+            RuntimeError,
+        ) as error:
             problem = f"damaged or encrypted zip archive ({error})"
             raise InputError(f"{self.path}: {problem}", AGAIN) from error
         self._file.seek(0)
@@ -226,7 +233,7 @@ class Source(io.RawIOBase):
             raise InputError(f"{self.path}: the file is cut off ({problem})", AGAIN)
 
 
-_HIDDEN = re.compile(r"(?:^|/)(?:\.|__MACOSX/)")
+_HIDDEN = re.compile(r"(?:^|/)(?:\.[^./]|__MACOSX/)")
 _CORPUS = re.compile(r"(?:^|/)corpus\.jsonl$")
 
 

@@ -51,7 +51,11 @@ class FolderReader(Reader):
         self._excluded = [
             form
             for pattern in patterns
-            for form in (pattern, f"{pattern}/*", *((f"*/{pattern}", f"*/{pattern}/*") if "/" not in pattern else ()))
+            for form in (
+                pattern,
+                f"{pattern}/*",
+                *((f"*/{pattern}", f"*/{pattern}/*") if "/" not in pattern else ()),
+            )
         ]
 
     @classmethod
@@ -234,10 +238,10 @@ def _targets(reader: type[PageReader], path: Path, reading: str, choices: Choice
     names = [entry.name for entry in _entries(path, reading)]
     pages = [name for name in names if reader.is_page(name)]
     above = path.absolute().parts
-    site = parse_site(choices.site) if choices.site else guess_site(path, pages, reader.suffixes, reader.indexes)
+    site = (
+        parse_site(choices.site) if choices.site else guess_site(path, pages, reader.suffixes, reader.indexes)
+    )
     facts = reader.facts(path, names, choices)
     site = site if choices.site or not facts.site else parse_site(facts.site)
     others = set(names) - set(pages)
-    return Targets(
-        pages, others, reader.suffixes, reader.indexes, above=above, site=site, facts=facts
-    )
+    return Targets(pages, others, reader.suffixes, reader.indexes, above=above, site=site, facts=facts)

@@ -64,7 +64,9 @@ def read_yaml(written: str) -> dict[Any, Any] | None:
 def metadata_of(front: dict[Any, Any]) -> dict[str, str]:
     """`title`, `date`, `tags` and `language` as texts: dates as in ISO 8601, tags with commas."""
     texts = {name: as_text(front.get(name)) for name in ("title", "date", "tags")}
-    texts["language"] = as_text(next((front[name] for name in ("language", "lang", "locale") if name in front), ""))
+    texts["language"] = as_text(
+        next((front[name] for name in ("language", "lang", "locale") if name in front), "")
+    )
     return {name: text for name, text in texts.items() if text}
 
 
@@ -80,7 +82,17 @@ def as_text(value: Any) -> str:
     return text.encode("utf-8", "replace").decode()  # YAML can write half of a surrogate pair
 
 
-_OTHER_NAMES = ("slug", "permalink", "url", "aliases", "alias", "redirect_from", "redirects", "redirect_to_this", "id")
+_OTHER_NAMES = (
+    "slug",
+    "permalink",
+    "url",
+    "aliases",
+    "alias",
+    "redirect_from",
+    "redirects",
+    "redirect_to_this",
+    "id",
+)
 _ORDER = re.compile(r"(?:^|(?<=/))\d+[-_.]\s*(?=\D)")  # 01-intro/02-guide.md
 _POST = re.compile(r"(?:^|/)_(?:posts|drafts)/(?:.*/)?(\d{4})-(\d\d?)-(\d\d?)-([^/]+)$")
 

@@ -23,6 +23,8 @@ _BOMS = [(codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs
 _CHARSET = re.compile(
     rb"""<(?:meta\b[^>]*?\bcharset|\?xml\b[^>]*?\bencoding)\s*=\s*["']?\s*([\w.:-]+)""", re.I
 )
+
+
 def decode(content: bytes) -> str:
     """A page as text: by its byte order mark, by what it declares, as UTF-8, or as windows-1252.
 

@@ -70,7 +70,10 @@ def linked_page(row: dict[str, Any], field: str = "text") -> Iterator[Outcome]:
     text, links, lost = cut_anchors(field_text(row, field))
     if title and text.startswith(f"{title}\n"):
         shift = len(title) + len(text[len(title) :]) - len(text[len(title) :].lstrip())
-        text, links = text[shift:], [Link(x.start - shift, x.end - shift, x.target) for x in links if x.start >= shift]
+        text, links = (
+            text[shift:],
+            [Link(x.start - shift, x.end - shift, x.target) for x in links if x.start >= shift],
+        )
     id_ = field_text(row, "id")
     yield Document(id_, title, text, tuple(links), (), field_text(row, "url", default=""))
     if title and title_key(title) != id_:

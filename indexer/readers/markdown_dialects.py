@@ -102,15 +102,17 @@ def _blocks(lines: list[str], dialect: str, dropped: Dropped, depth: int = 0) ->
         elif match := _SLASHES.match(line):
             out += ["", match[1] + (match[3] or ""), ""]
         elif (match := _CONTAINER.match(line)) and (line.strip().strip(":") == "" or match[2]):
-            title = match[3].strip("[]") if not _ATTRIBUTES.fullmatch(match[3]) else ""
+            title = match[3].strip("[]") if not _NO_TITLE.fullmatch(match[3]) else ""
             out += ["", match[1] + title, ""]
+            while match[2] and match[2][0] == "{" and at < len(lines) and _OPTION.match(lines[at]):
+                at += 1
         else:
             out.append(line)
     return out
 
 
 _DEEPEST = 20
-_ATTRIBUTES = re.compile(r"\{[^{}]*\}|")
+_NO_TITLE = re.compile(r"\{[^{}]*\}|[\d ]*")
 
 
 def _end_of_fence(lines: list[str], at: int, mark: str) -> int:
@@ -208,7 +210,10 @@ LABEL = "#label:"
 
 _LABEL = re.compile(r"^\([\w:. /-]+\)=[ \t]*$", re.MULTILINE)
 _COMMENT = re.compile(r"%%(?!%).*?%%", re.DOTALL)
-_TOC = re.compile(r"^[ \t]*(?:\[TOC\]|\[\[_?TOC_?\]\]|\$\{toc\}|(?:[-*][ \t]+TOC\n)?\{:[ \t]*toc[ \t]*\})[ \t]*$", re.M | re.I)
+_TOC = re.compile(
+    r"^[ \t]*(?:\[TOC\]|\[\[_?TOC_?\]\]|\$\{toc\}|(?:[-*][ \t]+TOC\n)?\{:[ \t]*toc[ \t]*\})[ \t]*$",
+    re.M | re.I,
+)
 _PAGE_IN_LINK = re.compile(r"\[([^\[\]\n]+)\]\(\[\[([^\[\]\n]+)\]\]\)")
 
 _IMPORT = re.compile(
@@ -224,7 +229,9 @@ _EXPRESSION = re.compile(r"(?<![\\\w$])\{[\w$][\w.$]*(?:\([^{}\n]*\))?\}")
 
 
 def _text(text: str, dialect: str, dropped: Dropped) -> str:
-    def count(pattern: re.Pattern[str], replacement: str | Callable[[re.Match[str]], str], reason: str) -> None:
+    def count(
+        pattern: re.Pattern[str], replacement: str | Callable[[re.Match[str]], str], reason: str
+    ) -> None:
         nonlocal text
         text, number = pattern.subn(replacement, text)
         if number:
@@ -252,14 +259,20 @@ def _text(text: str, dialect: str, dropped: Dropped) -> str:
 def _jsx(tag: re.Match[str]) -> str:
     """A component on a line of its own: its title, as a link if it leads somewhere."""
     values = dict(_ATTRIBUTE.findall(tag[3]))
-    title = next((values[name] for name in ("title", "label", "header", "heading", "summary") if name in values), "")
+    title = next(
+        (values[name] for name in ("title", "label", "header", "heading", "summary") if name in values), ""
+    )
     href = values.get("href") or values.get("to") or values.get("link")
     return f"\n[{title}](<{href}>)\n" if title and href else f"\n{title}\n"
 
 
 _PROPERTY = re.compile(r"^[ \t]*(?:[-*][ \t]+)?[\w.?/-]+::(?:[ \t].*)?$", re.MULTILINE)
-_LOGBOOK = re.compile(r"^[ \t]*:LOGBOOK:.*?:END:[ \t]*$|^[ \t]*(?:SCHEDULED|DEADLINE): <[^>\n]*>[ \t]*$", re.M | re.S)
-_MACRO = re.compile(r"\{\{(?:embed|query|renderer|video|youtube|tweet|cards?|cloze)\b[^{}]*\}\}|\(\([0-9a-f-]{36}\)\)")
+_LOGBOOK = re.compile(
+    r"^[ \t]*:LOGBOOK:.*?:END:[ \t]*$|^[ \t]*(?:SCHEDULED|DEADLINE): <[^>\n]*>[ \t]*$", re.M | re.S
+)
+_MACRO = re.compile(
+    r"\{\{(?:embed|query|renderer|video|youtube|tweet|cards?|cloze)\b[^{}]*\}\}|\(\([0-9a-f-]{36}\)\)"
+)
 
 
 def _logseq(text: str) -> str:
@@ -282,7 +295,7 @@ _HIDDEN = re.compile(
     r"\{\{[<%]\s*comment\s*[>%]\}\}.*?\{\{[<%]\s*/\s*comment\s*[>%]\}\}|\{%-?\s*comment\s*-?%\}.*?\{%-?\s*endcomment\s*-?%\}",
     re.DOTALL,
 )
-_SHORTCODE = re.compile(r"\{\{[<%]-?\s*(/?)\s*([\w./-]+)((?:[^{}]|\{(?!\{))*?)/?\s*-?[>%]\}\}")
+_SHORTCODE = re.compile(r"\{\{[<%]-?\s*(/?)\s*(\w[\w./-]*)((?:[^{}]|\{(?!\{))*?)/?\s*-?[>%]\}\}")
 _SHORTCODE_TEXT = re.compile(r"""\btext=(["'])(.*?)\1""")
 
 
@@ -311,8 +324,12 @@ def _shortcodes(text: str, dropped: Dropped) -> str:
 
 _LINK_TAG = re.compile(r"\{%-?\s*link\s+([^%]+?)\s*-?%\}")
 _POST_TAG = re.compile(r"\{%-?\s*post_url\s+([^%]+?)\s*-?%\}")
-_FILTERED = re.compile(r"""\{\{-?\s*(["'])([^"'{}]*)\1\s*\|\s*(?:relative_url|absolute_url|prepend)[^{}]*\}\}""")
-_SITE_URL = re.compile(r"\{\{-?\s*(?:site\.(?:baseurl|url|github\.url)|base_url|base_path)\s*(?:\|[^{}]*)?-?\}\}")
+_FILTERED = re.compile(
+    r"""\{\{-?\s*(["'])([^"'{}]*)\1\s*\|\s*(?:relative_url|absolute_url|prepend)[^{}]*\}\}"""
+)
+_SITE_URL = re.compile(
+    r"\{\{-?\s*(?:site\.(?:baseurl|url|github\.url)|base_url|base_path)\s*(?:\|[^{}]*)?-?\}\}"
+)
 _LIQUID = re.compile(r"\{%-?\s*([\w-]*)[^%]*?(?:%(?!\})[^%]*?)*-?%\}")
 _RAW = re.compile(r"\{%-?\s*raw\s*-?%\}(.*?)\{%-?\s*endraw\s*-?%\}", re.DOTALL)
 _VALUE = re.compile(r"\{\{-?\s*(\$?[\w.\[\]'\"-]+)\s*(?:\|[^{}]*)?-?\}\}")

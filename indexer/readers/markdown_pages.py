@@ -93,10 +93,16 @@ class MarkdownReader(PageReader):
         links = PageLinks(name, targets)
         render_markdown(tokens, layout, title, links)
         text = layout.text()
-        notes = [*outcomes, *dropped(lost + links.dropped + Counter({(WITHOUT_TEXT, ""): layout.without_text}))]
+        notes = [
+            *outcomes,
+            *dropped(lost + links.dropped + Counter({(WITHOUT_TEXT, ""): layout.without_text})),
+        ]
         if not text:
             return [*notes, Ignored("empty page")]
-        return [Document(name, title, text, tuple(layout.links), tuple(layout.sections), name, metadata), *notes]
+        return [
+            Document(name, title, text, tuple(layout.links), tuple(layout.sections), name, metadata),
+            *notes,
+        ]
 
 
 _START = 1 << 17  # characters: more than front matter may have
@@ -143,7 +149,8 @@ def _facts(content: bytes, name: str) -> tuple[str, list[str], list[str]]:
 
 
 _ADDRESS_IN_CONFIG = re.compile(
-    r"""^\s*["']?(site_url|baseurl|baseURL|base_url|url|baseUrl)["']?\s*[:=]\s*["']?([^"'\s,#]+)""", re.MULTILINE
+    r"""^\s*["']?(site_url|baseurl|baseURL|base_url|url|baseUrl)["']?\s*[:=]\s*["']?([^"'\s,#]+)""",
+    re.MULTILINE,
 )
 
 

@@ -55,7 +55,8 @@ class PageLinks:
         if _NOTE.match(right) and not _NOTE.match(left):
             left, right = right, left
         shown_left = _NOTE.sub("", left)
-        for name, anchor in ((left, right or shown_left), (right, shown_left)):
+        both = ((left, right or shown_left), (right, shown_left))
+        for name, anchor in both[: 1 if shown_left != left else 2]:  # an address is never the text
             page = self._named(_NOTE.sub("", name).partition("#")[0].strip())
             if page:
                 return self._kept(Led(page) if page != self._page else Led(None, SAME_PAGE)), anchor
@@ -75,7 +76,11 @@ class PageLinks:
         if not path:
             label = self._targets.facts.labels.get(unquote(href.lstrip("#")), self._page)  # [text](#label)
             return Led(label) if label != self._page else Led(None, SAME_PAGE)
-        return self._targets.resolve(self._page, path)
+        led = self._targets.resolve(self._page, path)
+        labelled = self._targets.facts.labels.get(path)  # [text](label), of MyST
+        if labelled and led.target is not None and self._targets.find(led.target) != led.target:
+            return Led(labelled) if labelled != self._page else Led(None, SAME_PAGE)
+        return led
 
     def _kept(self, led: Led) -> str | None:
         self.dropped[led.reason, ""] += led.target is None
@@ -176,7 +181,9 @@ def render_markdown(tokens: Sequence[Token], layout: Layout, title: str, resolve
             blocks.close(token.tag)
 
 
-_MARK = re.compile(r"\A\[(?:[ xX](?=\]\s)|![\w|-]+(?=\][+\s-]|\]$))\][+-]?")  # "[x]" of a task, "[!note]-" of an alert
+_MARK = re.compile(
+    r"\A\[(?:[ xX](?=\]\s)|![\w|-]+(?=\][+\s-]|\]$))\][+-]?"
+)  # "[x]" of a task, "[!note]-" of an alert
 
 
 def _drop_mark(children: Sequence[Token]) -> None:

@@ -67,7 +67,9 @@ class MediawikiReader(FolderReader):
     """Articles of a wiki with their links and redirects."""
 
     name = "mediawiki"
-    description = "a MediaWiki XML export, such as `enwiki-latest-pages-articles.xml.bz2`, or a folder of its parts"
+    description = (
+        "a MediaWiki XML export, such as `enwiki-latest-pages-articles.xml.bz2`, or a folder of its parts"
+    )
     costly = True
     decodes = True
     file = "part of an export"

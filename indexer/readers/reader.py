@@ -51,7 +51,9 @@ class Ignored:
 
 def dropped(counts: Mapping[tuple[str, str], int]) -> list[Ignored]:
     """What was dropped of a document, from the numbers by (reason, name)."""
-    return [Ignored(reason, count, name) for (reason, name), count in sorted(counts.items()) if reason and count]
+    return [
+        Ignored(reason, count, name) for (reason, name), count in sorted(counts.items()) if reason and count
+    ]
 
 
 Outcome = Document | Redirect | Ignored

@@ -35,11 +35,15 @@ def common_lines(pages: Sequence[Sequence[str]]) -> frozenset[str]:
     return frozenset(line for line, count in counts.items() if 2 * count > len(pages))
 
 
-def trim(text: str, links: tuple[Link, ...], sections: tuple[Section, ...], common: frozenset[str]) -> _Trimmed:
+def trim(
+    text: str, links: tuple[Link, ...], sections: tuple[Section, ...], common: frozenset[str]
+) -> _Trimmed:
     """(text, links, sections, lines cut off): without common lines at its ends; a page of them alone stays."""
     lines = text.split("\n")
     first, last = 0, len(lines)
-    while first < last and (not lines[first].strip() or lines[first].strip() in common) and first < 2 * _LINES:
+    while (
+        first < last and (not lines[first].strip() or lines[first].strip() in common) and first < 2 * _LINES
+    ):
         first += 1
     while last > first and (not lines[last - 1].strip() or lines[last - 1].strip() in common):
         last -= 1

@@ -163,8 +163,11 @@ class Targets:
     def _from_another_root(self, page: str, path: str) -> str | None:
         """The page that a path from the site's root means, if that root is not the folder's."""
         folders = page.split("/")[:-1]
-        for depth in range(1, len(folders) + 1):
-            if found := self.find("/".join(folders[:depth]) + path):
+        starts = ["/".join(folders[:depth]) for depth in range(1, len(folders) + 1)]
+        if folders and _LANGUAGE.fullmatch(folders[0]):
+            starts.append("en")  # for a page that is not translated
+        for start in starts:
+            if found := self.find(start + path):
                 return found
         parts = path.strip("/").split("/")
         for depth in range(1, min(len(parts), len(self._above)) + 1):

@@ -61,7 +61,9 @@ class WikiextractorReader(FolderReader):
                 page.append(line)
                 size += len(line)
                 if size > MAX_RECORD:
-                    problem = f"{self.path_of(name)}, line {begun:,}: a <doc> of more than {MAX_RECORD:,} bytes"
+                    problem = (
+                        f"{self.path_of(name)}, line {begun:,}: a <doc> of more than {MAX_RECORD:,} bytes"
+                    )
                     raise InputError(problem, "Its </doc> is missing.")
                 if line == b"</doc>":
                     yield Record(f"{inside}line {begun:,}", b"\n".join(page[:-1]))
@@ -81,7 +83,7 @@ class WikiextractorReader(FolderReader):
         return linked_page(row)
 
 
-_HEAD = re.compile(r'<doc\b([^>]*)>\n?')
+_HEAD = re.compile(r"<doc\b([^>]*)>\n?")
 _FIELD = re.compile(r'(\w+)="([^"]*)"')
 
 
@@ -142,7 +144,9 @@ class KiltReader(Reader):
     def parse(self, record: Record) -> Iterable[Outcome]:
         """One document, and the redirect from its title."""
         row = load_object(record.payload)
-        id_ = field_text(row, "wikipedia_id", default=field_text(row, "_id", default="")) or field_text(row, "id")
+        id_ = field_text(row, "wikipedia_id", default=field_text(row, "_id", default="")) or field_text(
+            row, "id"
+        )
         title = field_text(row, "wikipedia_title", default="")
         paragraphs = row.get("text")
         if not isinstance(paragraphs, list):

@@ -30,7 +30,9 @@ _LINES = [
     ]
 ]  # fmt: skip
 _VARIANTS = re.compile(r"-\{(?!\{)([^{}]*+)\}-")
-_FLAGS = re.compile(r"\s*(?:[ATRDHN+-]|[a-z]{2,3}(?:-[a-z]+)*)?(?:\s*;\s*(?:[ATRDHN+-]|[a-z]{2,3}(?:-[a-z]+)*))*\s*\Z")
+_FLAGS = re.compile(
+    r"\s*(?:[ATRDHN+-]|[a-z]{2,3}(?:-[a-z]+)*)?(?:\s*;\s*(?:[ATRDHN+-]|[a-z]{2,3}(?:-[a-z]+)*))*\s*\Z"
+)
 _CODE = r"(?:zh|sr|sh|kk|ku|gan|wuu|iu|shi|tg|uz|crh|ban|tly|mni|zgh|en)(?:-[a-z]+)*"
 _PAIR = re.compile(rf"(?:\A|;)\s*(?:[^;:=]*=>\s*)?({_CODE})\s*:")
 _FIRST_VARIANTS = ("zh-hans", "zh-cn", "sr-ec", "kk-cyrl", "ku-latn")

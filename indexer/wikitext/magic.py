@@ -78,7 +78,9 @@ _First = Sequence[str | Wikicode]
 
 def _changed(change: Callable[[str], str]) -> Callable[[_First, _First], _First]:
     """Changes text without markup; with markup it is shown as it is written."""
-    return lambda first, rest: [argument if _MARKUP.search(str(argument)) else change(str(argument)) for argument in first]
+    return lambda first, rest: [
+        argument if _MARKUP.search(str(argument)) else change(str(argument)) for argument in first
+    ]
 
 
 _MARKUP = re.compile(r"[\[\]{}<>]")

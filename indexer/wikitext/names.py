@@ -89,7 +89,8 @@ def _picture_options() -> re.Pattern[str]:
 
 
 _MEDIA = re.compile(
-    r"\.(?:jpe?g|png|gif|svg|webp|tiff?|bmp|xcf|djvu|pdf|og[gva]|oga|opus|webm|mp[34]|wav|flac|midi?|stl)\s*\Z", re.I
+    r"\.(?:jpe?g|png|gif|svg|webp|tiff?|bmp|xcf|djvu|pdf|og[gva]|oga|opus|webm|mp[34]|wav|flac|midi?|stl)\s*\Z",
+    re.I,
 )
 
 

@@ -78,7 +78,14 @@ _NOTES = frozenset(
     """r rp sfn sfnp efn refn ref note notetag cite citation needed fact cn fn harv harvnb harvp clarify when who
     which whom dubious vague better source needed page needed full citation needed not in citation given dead link
     webarchive coord coordinates anchor ancre refbegin refend clear - main see also reflist references""".split()
-) | {"citation needed", "better source needed", "page needed", "dead link", "see also", "full citation needed"}
+) | {
+    "citation needed",
+    "better source needed",
+    "page needed",
+    "dead link",
+    "see also",
+    "full citation needed",
+}
 """Notes and marks of the editors, which are dropped like <ref> and not counted."""
 
 
@@ -86,7 +93,11 @@ def is_counted(name: str, rules: Mapping[str, str]) -> bool:
     """Whether the place of a dropped template may be a hole in a sentence."""
     name = " ".join(name.replace("_", " ").split()).lower()
     known = rules.get(name, _rules().get(name)) is not None
-    return not known and name not in _NOTES and not name.startswith(("cite ", "#invoke", "defaultsort", "displaytitle"))
+    return (
+        not known
+        and name not in _NOTES
+        and not name.startswith(("cite ", "#invoke", "defaultsort", "displaytitle"))
+    )
 
 
 @cache

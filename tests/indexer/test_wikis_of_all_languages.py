@@ -15,7 +15,16 @@ from linkseek.indexer.readers.formats import open_reader
 from linkseek.indexer.readers.reader import Ignored, Outcome
 from linkseek.indexer.wikitext.names import is_picture, magic_words, namespace_names
 
-NAMESPACES = {0: "", 1: "Talk", 2: "User", 4: "Project", 6: "File", 10: "Template", 12: "Help", 14: "Category"}
+NAMESPACES = {
+    0: "",
+    1: "Talk",
+    2: "User",
+    4: "Project",
+    6: "File",
+    10: "Template",
+    12: "Help",
+    14: "Category",
+}
 
 
 def export(
@@ -27,7 +36,9 @@ def export(
 ) -> str:
     """An export of pages by title; `ns`: whether it says their namespaces."""
     names = NAMESPACES | (more or {})
-    spaces = "".join(f'<namespace key="{n}" case="first-letter">{name}</namespace>' for n, name in names.items())
+    spaces = "".join(
+        f'<namespace key="{n}" case="first-letter">{name}</namespace>' for n, name in names.items()
+    )
     site = f"<siteinfo><sitename>A wiki</sitename><base>{base}</base><namespaces>{spaces}</namespaces></siteinfo>"
     numbers = {name: number for number, name in names.items()}
 
@@ -91,7 +102,9 @@ def test_pictures_and_categories_under_aliases(
     tmp_path: Path, language: str, picture: str, category: str, own: bool
 ) -> None:
     """In the wiki of that language, and in a company's wiki that says another."""
-    about = {"language": language} if own else {"language": "en", "base": "https://wiki.acme.example/index.php/X"}
+    about = (
+        {"language": language} if own else {"language": "en", "base": "https://wiki.acme.example/index.php/X"}
+    )
     source = f"[[{picture}:A.jpg|thumb|250px|a [[caption]]]]Text of the [[Page]].\n\n[[{category}:Things]]\n"
     assert text_of(tmp_path, source, **about) == ("Text of the Page.", [("Page", "Page")])
 
@@ -228,14 +241,24 @@ def test_prefixes_of_a_company_s_wiki(tmp_path: Path) -> None:
 
 
 def test_exports_without_namespaces_of_pages(tmp_path: Path) -> None:
-    pages = {"Apple": "A [[Pear]].", "Talk:Apple": "x", "File:A.jpg": "x", "Mission: Impossible": "x", "P": "#REDIRECT [[Pear]]"}
+    pages = {
+        "Apple": "A [[Pear]].",
+        "Talk:Apple": "x",
+        "File:A.jpg": "x",
+        "Mission: Impossible": "x",
+        "P": "#REDIRECT [[Pear]]",
+    }
     outcomes = read(tmp_path / "w.xml", export(pages, ns=False))
     assert list(documents(outcomes)) == ["Apple", "Mission:_Impossible"]
     assert dropped(outcomes) == {"other namespace": 2}
 
 
 def test_other_namespaces_can_be_read(tmp_path: Path) -> None:
-    pages = {"Main": "See [[manual:config]], [[Help:Links|links]], [[Talk:Main]].", "Manual:Config": "c", "Help:Links": "l"}
+    pages = {
+        "Main": "See [[manual:config]], [[Help:Links|links]], [[Talk:Main]].",
+        "Manual:Config": "c",
+        "Help:Links": "l",
+    }
     source = export(pages, more={100: "Manual"})
     alone = read(tmp_path / "w.xml", source)
     assert list(documents(alone)) == ["Main"] and links(documents(alone)["Main"]) == []
@@ -247,7 +270,12 @@ def test_other_namespaces_can_be_read(tmp_path: Path) -> None:
 
 
 def test_disambiguation_pages_can_be_skipped(tmp_path: Path) -> None:
-    pages = {"A": "A may be:\n* [[B]]\n{{disambiguation}}", "B": "{{Begriffsklärung}}", "C": "Text.", "D": "__DISAMBIG__ x"}
+    pages = {
+        "A": "A may be:\n* [[B]]\n{{disambiguation}}",
+        "B": "{{Begriffsklärung}}",
+        "C": "Text.",
+        "D": "__DISAMBIG__ x",
+    }
     outcomes = read(tmp_path / "w.xml", export(pages), Choices(skip_disambiguation=True))
     assert list(documents(outcomes)) == ["C"]
     assert dropped(outcomes)["disambiguation page"] == 3
@@ -259,7 +287,9 @@ def test_disambiguation_pages_can_be_skipped(tmp_path: Path) -> None:
 def test_a_folder_of_a_dump_s_parts(tmp_path: Path) -> None:
     folder = tmp_path / "dump"
     folder.mkdir()
-    (folder / "w-articles1.xml-p1p2.bz2").write_bytes(bz2.compress(export({"A": "[[B]] [[C]]", "B": "[[C]]"}).encode()))
+    (folder / "w-articles1.xml-p1p2.bz2").write_bytes(
+        bz2.compress(export({"A": "[[B]] [[C]]", "B": "[[C]]"}).encode())
+    )
     (folder / "w-articles2.xml-p3p4.bz2").write_bytes(bz2.compress(export({"C": "[[A]]"}).encode()))
     (folder / "md5sums.txt").write_text("x")
     reader = open_reader(folder)
