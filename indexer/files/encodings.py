@@ -1,8 +1,8 @@
 """Text files in UTF-16, or with a byte order mark, as UTF-8 without one.
 
-Programs on Windows write them (PowerShell's > writes UTF-16), and a mark would become part of the first field.
-UTF-16 is recognised by its mark, or by a first character of JSON, XML or a table whose other byte is zero.
-"""
+Programs on Windows write them (PowerShell's > writes UTF-16), and a mark would become part of the first
+field. UTF-16 is recognised by its mark, or by a first character of JSON, XML or a table whose other byte is
+zero."""
 
 from __future__ import annotations
 

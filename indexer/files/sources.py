@@ -80,8 +80,8 @@ class ArchiveError(InputError):
 
 
 class Source(io.RawIOBase):
-    """A file's content, decompressed (.gz, .bz2, .zst, .xz, also of several streams one after another; .zip of
-    one file, or with one corpus.jsonl).
+    """A file's content, decompressed (.gz, .bz2, .zst, .xz, also of several streams one after another; .zip
+    of one file, or with one corpus.jsonl).
 
     `position` and `size` are bytes of the file as it is on disk, for progress; `sha256()` is the
     hash of those bytes up to `position`.

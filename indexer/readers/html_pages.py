@@ -33,8 +33,8 @@ from linkseek.indexer.wikitext.targets import OTHER_SITES, SAME_PAGE, WITHOUT_TE
 
 # The main part of a page: the first of these selectors that matches one element.
 _MAIN = (
-    "main, [role='main']", "article", "div.body", "div.header ~ div.contents", "#mw-content-text", "#bodyContent", ".markdown-body",
-    "#content", "div.document", "body",
+    "main, [role='main']", "article", "div.body", "div.header ~ div.contents", "#mw-content-text",
+    "#bodyContent", ".markdown-body", "#content", "div.document", "body",
 )  # fmt: skip
 
 
@@ -252,7 +252,8 @@ _BACKSLASHES = re.compile(r"\A[^?#]*")  # browsers read \ as /, but not in a que
 
 
 def _root_by_base(name: str, base: str) -> str:
-    """The address of the folder, given an absolute base: its path ends in the page's own folder, or is the root."""
+    """The address of the folder, given an absolute base: its path ends in the page's own folder, or is the
+    root."""
     host, _, path = re.split("[?#]", _SCHEME.sub("", base), maxsplit=1)[0].partition("/")
     folder = f"/{path}".rpartition("/")[0] + "/"
     own = "/" + name.rpartition("/")[0] + "/"

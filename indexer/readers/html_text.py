@@ -133,8 +133,9 @@ _DROPPED = (
     ".skip-nav", ".fixedNav", ".legalCopy", ".legal-copy", "#navbar-top", "#navbar-bottom",
     # Others
     ".navigation", ".nav-links", ".navbar-nav", ".page-nav", ".prevnext", ".prev-next", ".site-footer",
-    ".site-header", ".cookie-banner", "#breadcrumbs", "#skip-link", "[accesskey='p'][href]", "[accesskey='n'][href]",
-    "[accesskey='u'][href]", "[accesskey='h'][href]", "a[rel~='prev']", "a[rel~='next']", "a[rel~='up']",
+    ".site-header", ".cookie-banner", "#breadcrumbs", "#skip-link", "[accesskey='p'][href]",
+    "[accesskey='n'][href]", "[accesskey='u'][href]", "[accesskey='h'][href]", "a[rel~='prev']",
+    "a[rel~='next']", "a[rel~='up']",
 )  # fmt: skip
 
 

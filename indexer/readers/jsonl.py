@@ -55,7 +55,8 @@ class JsonlReader(Reader):
 
 
 TITLE = "title:"
-"""Before the title of a page that links name while ids are numbers; a redirect leads from one to the other."""
+"""Before the title of a page that links name while ids are numbers; a redirect leads from one to the
+other."""
 
 
 def title_key(title: str) -> str:
@@ -65,7 +66,8 @@ def title_key(title: str) -> str:
 
 
 def linked_page(row: dict[str, Any], field: str = "text") -> Iterator[Outcome]:
-    """The document of a row whose text holds its links as <a href="Title">, and the redirect from its title."""
+    """The document of a row whose text holds its links as <a href="Title">, and the redirect from its
+    title."""
     title = field_text(row, "title", default="")
     text, links, lost = cut_anchors(field_text(row, field))
     if title and text.startswith(f"{title}\n"):

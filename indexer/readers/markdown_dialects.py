@@ -1,9 +1,9 @@
 """Dialects of Markdown as CommonMark: what site generators and note programs add to it.
 
-Blocks become their content (admonitions, tabs, containers, directives), links become links (shortcodes, Liquid
-tags, roles), and tags that a generator would fill in are dropped and counted by name. Code is never touched. What
-is unmistakable is read in every folder; the rest depends on the dialect, which config files show, or
-`--markdown`.
+Blocks become their content (admonitions, tabs, containers, directives), links become links (shortcodes,
+Liquid tags, roles), and tags that a generator would fill in are dropped and counted by name. Code is never
+touched. What is unmistakable is read in every folder; the rest depends on the dialect, which config files
+show, or `--markdown`.
 
 Source: the documentation of MkDocs with Material and pymdown, Hugo, Jekyll, MDX, Docusaurus, MyST, Obsidian,
 Logseq, Dendron, VitePress and MDN.
@@ -162,9 +162,11 @@ def _fence(
 # --- text ---
 
 _PROTECTED = re.compile(
-    r"^(?P<fence>(?:[ \t]*(?:[-*+>]\s+|\d+[.)]\s+)?)(?P<mark>`{3,}|~{3,})[^\n]*\n(?:.*?\n)??[ \t>]*(?P=mark)[`~]*[ \t]*$"
+    r"^(?P<fence>(?:[ \t]*(?:[-*+>]\s+|\d+[.)]\s+)?)(?P<mark>`{3,}|~{3,})[^\n]*\n"
+    r"(?:.*?\n)??[ \t>]*(?P=mark)[`~]*[ \t]*$"
     r"|(?:[ \t]*)(?:`{3,}|~{3,})[^\n`]*\n(?s:.)*\Z)"
-    r"|(?P<role>\{[\w:+-]+\}`[^`\n]+`)|(?P<ticks>(?<!`)(?P<tick>`+)(?!`)(?:(?!\n[ \t]*\n)(?s:.))*?(?<!`)(?P=tick)(?!`))",
+    r"|(?P<role>\{[\w:+-]+\}`[^`\n]+`)"
+    r"|(?P<ticks>(?<!`)(?P<tick>`+)(?!`)(?:(?!\n[ \t]*\n)(?s:.))*?(?<!`)(?P=tick)(?!`))",
     re.MULTILINE | re.DOTALL,
 )
 

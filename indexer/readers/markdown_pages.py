@@ -1,10 +1,9 @@
 """A folder of Markdown files: a project's documentation, a GitHub wiki, an Obsidian vault.
 
-A file is a document, and its id is its path in the folder ("guide/install.md"). The title is that of
-the front matter (YAML, TOML or JSON), else the first heading of level 1, else the file's name. `title`, `date`,
+A file is a document, and its id is its path in the folder ("guide/install.md"). The title is that of the
+front matter (YAML, TOML or JSON), else the first heading of level 1, else the file's name. `title`, `date`,
 `tags` and the language of the front matter become metadata; front matter that cannot be read is ignored and
-counted, and text between two lines "---" that is no mapping stays text.
-"""
+counted, and text between two lines "---" that is no mapping stays text."""
 
 from __future__ import annotations
 
@@ -135,17 +134,16 @@ def _facts(content: bytes, name: str) -> tuple[str, list[str], list[str]]:
         source = decode_markdown(content)
     except InputError:
         return "", [], []
-    front: dict[Any, Any] = {}
+    heading = _HEADING.search(source)
+    title = heading[1] if heading else ""
+    labels = [label.decode("utf-8", "replace") for label in _LABEL.findall(content)]
     try:
         match = _YAML.match(source)
         other = None if match else other_front_matter(source)
         front = (read_yaml(match[1]) or {}) if match else other[0] if other else {}
-    except ERRORS:
-        pass  # which is counted when the page is read
-    heading = _HEADING.search(source)
-    title = as_text(front.get("title")) or (heading[1] if heading else "")
-    labels = [label.decode("utf-8", "replace") for label in _LABEL.findall(content)]
-    return title, list(addresses_of(name, front)), labels
+        return as_text(front.get("title")) or title, list(addresses_of(name, front)), labels
+    except ERRORS:  # which are counted when the page is read
+        return title, [], labels
 
 
 _ADDRESS_IN_CONFIG = re.compile(

@@ -5,8 +5,8 @@ database key (`Mercury_(planet)`), so that links and redirects share one id spac
 latest counts. Not read, on purpose: logs, the history, uploads, and entities that a document type declares
 (no export has one, and they let a small file expand without limit).
 
-In wikis outside Wikimedia a title may begin with what is elsewhere a language ("HR:Leave policy"), so the titles
-are looked through before the first page is parsed.
+In wikis outside Wikimedia a title may begin with what is elsewhere a language ("HR:Leave policy"), so the
+titles are looked through before the first page is parsed.
 
 The XML is read by expat itself. The mwxml library keeps an element of every page that it has read,
 and takes ten times as long for a dump's many short pages (3 MB/s, expat 33).

@@ -1,8 +1,7 @@
 """Lines that stand at the start or the end of most pages of a folder: menus, footers, notices.
 
-Generators write them without any mark that tells them from text. They are found by comparing pages, and cut off
-only where nothing else comes before or after them.
-"""
+Generators write them without any mark that tells them from text. They are found by comparing pages, and cut
+off only where nothing else comes before or after them."""
 
 from __future__ import annotations
 
@@ -38,7 +37,8 @@ def common_lines(pages: Sequence[Sequence[str]]) -> frozenset[str]:
 def trim(
     text: str, links: tuple[Link, ...], sections: tuple[Section, ...], common: frozenset[str]
 ) -> _Trimmed:
-    """(text, links, sections, lines cut off): without common lines at its ends; a page of them alone stays."""
+    """(text, links, sections, lines cut off): without common lines at its ends; a page of them alone
+    stays."""
     lines = text.split("\n")
     first, last = 0, len(lines)
     while (

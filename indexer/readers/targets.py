@@ -108,7 +108,7 @@ class Targets:
         indexes: Sequence[str],
         *,
         above: Sequence[str] = (),
-        site: Site = Site(),
+        site: Site | None = None,
         facts: SiteFacts | None = None,
     ) -> None:
         """pages, others: names of files that are pages, and that are not.
@@ -122,7 +122,7 @@ class Targets:
         self._suffixes = suffixes
         self._indexes = indexes
         self._above = tuple(above)
-        self.site = site
+        self.site = site or Site()
         self.facts = facts or SiteFacts()
         self._folded = _unique((_fold(page), page) for page in self._pages)
         self._stems = _unique((_fold_title(PurePosixPath(page).stem), page) for page in self._pages)
@@ -142,7 +142,8 @@ class Targets:
         return Led(None, SAME_PAGE) if target == page else Led(target)
 
     def local(self, href: str) -> str | None:
-        """The path from the folder's root of an address with a host or from the site's root; None elsewhere."""
+        """The path from the folder's root of an address with a host or from the site's root; None
+        elsewhere."""
         path = href
         if is_external(href):
             host, _, path = _SCHEME.sub("", href, count=1).partition("/")

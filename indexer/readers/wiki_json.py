@@ -1,9 +1,10 @@
-"""Wikipedia as others have extracted it: WikiExtractor's output, HotpotQA's abstracts, KILT's knowledge source.
+"""Wikipedia as others have extracted it: WikiExtractor's output, HotpotQA's abstracts, KILT's knowledge
+source.
 
-WikiExtractor writes folders of files (AA/wiki_00), of JSON lines or of <doc> elements, with the links in the text
-(`--links`). HotpotQA's abstracts are such files whose texts are lists of sentences. In KILT's file a text is a
-list of paragraphs, and links have places in them. Ids are the numbers of the files; links name titles, so each
-page has its title as another name.
+WikiExtractor writes folders of files (AA/wiki_00), of JSON lines or of <doc> elements, with the links in the
+text (`--links`). HotpotQA's abstracts are such files whose texts are lists of sentences. In KILT's file a
+text is a list of paragraphs, and links have places in them. Ids are the numbers of the files; links name
+titles, so each page has its title as another name.
 
 Source: https://github.com/attardi/wikiextractor, https://hotpotqa.github.io/wiki-readme.html,
 https://github.com/facebookresearch/KILT.
@@ -44,7 +45,8 @@ class WikiextractorReader(FolderReader):
 
     @classmethod
     def recognises_file(cls, head: bytes) -> bool:
-        """The first object has id, url, title and text, and no links of its own; or the first line is <doc id=."""
+        """The first object has id, url, title and text, and no links of its own; or the first line is <doc
+        id=."""
         keys = first_keys(head.lstrip(BLANK))
         others = {b'"links"', b'"text_with_links"', b'"_id"', b'"contents"'}
         return head.startswith(b"<doc id=") or (

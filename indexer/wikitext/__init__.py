@@ -21,9 +21,9 @@ from linkseek.indexer.wikitext.brackets import balance_brackets, hide_loose_brac
 from linkseek.indexer.wikitext.characters import literal, without_controls
 from linkseek.indexer.wikitext.layout import lay_out
 from linkseek.indexer.wikitext.lines import drop_tables, mark_lines
+from linkseek.indexer.wikitext.magic import replace_variables, separate_functions
 from linkseek.indexer.wikitext.render import render
 from linkseek.indexer.wikitext.tags import replace_tags, take_out_extensions
-from linkseek.indexer.wikitext.magic import replace_variables, separate_functions
 from linkseek.indexer.wikitext.targets import Page, Resolve
 
 

@@ -70,7 +70,8 @@ def mark_lines(source: str) -> str:
 
 
 def _variant(markup: re.Match[str]) -> str:
-    """The text of -{flags|text}-: rules (H, T, D, N, -) show nothing, -{zh-hans:A; zh-hant:B}- one variant."""
+    """The text of -{flags|text}-: rules (H, T, D, N, -) show nothing, -{zh-hans:A; zh-hant:B}- one
+    variant."""
     flags, bar, text = markup[1].partition("|")
     if not bar or not _FLAGS.match(flags):
         flags, text = "", markup[1]

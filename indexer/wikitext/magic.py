@@ -52,14 +52,16 @@ def replace_variables(source: str, page: Page) -> str:
 
 
 def separate_functions(source: str) -> str:
-    """The source with the first argument of each function behind a bar: a template's name can hold no link."""
+    """The source with the first argument of each function behind a bar: a template's name can hold no
+    link."""
     if "{{" not in source:
         return source
     return _CALL.sub(lambda match: f"{match[0]}|" if function_of(match[1] + ":") else match[0], source)
 
 
 def function_of(name: str) -> str:
-    """The function that the start of a template calls: "formatnum", "#if"; empty if it is none that is shown."""
+    """The function that the start of a template calls: "formatnum", "#if"; empty if it is none that is
+    shown."""
     match = _FUNCTION.match(name)
     if match is None:
         return ""

@@ -19,10 +19,12 @@ RAW = ("nowiki", "pre", "source", "syntaxhighlight")  # their content is text an
 DROPPED = (
     "ref", "references", "math", "chem", "ce", "gallery", "timeline", "score", "imagemap", "hiero",
     "graph", "mapframe", "maplink", "templatestyles", "categorytree", "inputbox",
-    "section", "includeonly", "style", "table", "indicator", "languages", "dpl", "dynamicpagelist", "ask", "seo",
-    "youtube", "embedvideo", "rss", "infobox", "poll", "vote", "pages", "pagelist", "pagequality", "phonos",
+    "section", "includeonly", "style", "table", "indicator", "languages", "dpl", "dynamicpagelist",
+    "ask", "seo", "youtube", "embedvideo", "rss", "infobox", "poll", "vote", "pages", "pagelist",
+    "pagequality", "phonos",
     "templatedata", "charinsert", "randomimage", "listen", "widget", "googlemap", "display_map", "smw",
-    "forum", "comments", "rating", "mainpage-leftcolumn-start", "mainpage-rightcolumn-start", "mainpage-endcolumn",
+    "forum", "comments", "rating", "mainpage-leftcolumn-start", "mainpage-rightcolumn-start",
+    "mainpage-endcolumn",
 )  # fmt: skip
 _EXTENSION = re.compile(
     rf"(?=[< \t])(?:(?<=\n)[ \t]*+(?><!--.*?-->)[ \t]*+\n|<!--.*?(?:-->|\Z)"
@@ -39,12 +41,13 @@ _INLINE = frozenset([
 ])
 _BLOCK = frozenset([
     "blockquote", "caption", "center", "div", "dl", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "ol",
-    "p", "poem", "tbody", "td", "th", "thead", "tr", "ul", "translate", "tabber", "tabs", "tab", "tabview", "article",
-    "aside", "section", "details", "summary", "noautolink", "div-col",
+    "p", "poem", "tbody", "td", "th", "thead", "tr", "ul", "translate", "tabber", "tabs", "tab",
+    "tabview", "article", "aside", "section", "details", "summary", "noautolink", "div-col",
 ])
 # fmt: on
 _TAG = re.compile(r"</?([a-zA-Z][a-zA-Z0-9-]*)(?=[\s/>:])[^<>]*>|__[^\W\d_]{3,40}__")
-_UNIT = re.compile(r"<!--T:\d+-->[ \t]*\n?")  # of a page to translate
+_TABBER = re.compile(r"<tabber\b[^<>]*>(.*?)</tabber\s*>", re.IGNORECASE | re.DOTALL)
+_TAB_LABEL = re.compile(r"(?:\A|\|-\|)\s*([^=\n|{}\[\]]+)=")
 _SUPERSCRIPT = re.compile(r"<sup>\s*([-+−–]?\d{1,5}[-+−]?)\s*</sup>", re.IGNORECASE)
 
 
@@ -96,6 +99,7 @@ def _closing(source: str, name: str, position: int) -> re.Match[str] | None:
 def replace_tags(source: str) -> str:
     """Every tag by the white space it stands for, and numbers in `<sup>` by raised ones."""
     source = _SUPERSCRIPT.sub(lambda match: raised(match[1]), source)
+    source = _TABBER.sub(lambda match: "\n\n" + _TAB_LABEL.sub(r"\n\n\1\n\n", match[1]), source)
     return _TAG.sub(_replace_tag, source)
 
 

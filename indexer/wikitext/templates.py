@@ -75,9 +75,10 @@ _OWN_NAME = re.compile(r"(?:\d{1,3}|[ivxlcdm]{1,8})(?:ers?|res?|es?|ème|nde?)(?
 """Templates of the French Wikipedia that show their name: {{1er}}, {{XIXe siècle}}."""
 
 _NOTES = frozenset(
-    """r rp sfn sfnp efn refn ref note notetag cite citation needed fact cn fn harv harvnb harvp clarify when who
-    which whom dubious vague better source needed page needed full citation needed not in citation given dead link
-    webarchive coord coordinates anchor ancre refbegin refend clear - main see also reflist references""".split()
+    """r rp sfn sfnp efn refn ref note notetag cite citation needed fact cn fn harv harvnb harvp clarify when
+    who which whom dubious vague better source needed page needed full citation needed not in citation given
+    dead link webarchive coord coordinates anchor ancre refbegin refend clear - main see also reflist
+    references""".split()
 ) | {
     "citation needed",
     "better source needed",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from linkseek.indexer.documents import Document
-from linkseek.indexer.readers.choices import Choices
+from linkseek.indexer.readers.choices import DEFAULT, Choices
 from linkseek.indexer.readers.formats import open_reader
 from linkseek.indexer.readers.reader import Ignored
 
@@ -18,7 +18,7 @@ PAGES = {"guide.md": "# The guide\n\nx\n", "install.md": "# Install\n\nx\n", "su
 class Corpus:
     """A folder of files, read."""
 
-    def __init__(self, folder: Path, files: dict[str, str | bytes], choices: Choices = Choices()) -> None:
+    def __init__(self, folder: Path, files: dict[str, str | bytes], choices: Choices = DEFAULT) -> None:
         for name, content in files.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -52,29 +52,39 @@ DIALECTS = {
     "/// note | Title\nSee [a](guide.md).\n///\n\n::: package.module\n    options: x\n\nEnd.": (
         "Title\n\nSee a.\n\nEnd.", ["guide.md"]),
     # Hugo
-    'See [the guide]({{< ref "guide.md" >}}), [i]({{< relref "/install#x" >}}).\n\n{{% notice note %}}\nCare.\n{{% /notice %}}': (
+    'See [the guide]({{< ref "guide.md" >}}), [i]({{< relref "/install#x" >}}).\n\n{{% notice '
+    'note %}}\nCare.\n{{% /notice %}}': (
         "See the guide, i.\n\nCare.", ["guide.md", "install.md"]),
-    'A {{< glossary_tooltip text="pod" term_id="pod" >}}. `{{< kept >}}` {{</* shown */>}} {{< comment >}}no{{< /comment >}}': (
+    'A {{< glossary_tooltip text="pod" term_id="pod" >}}. `{{< kept >}}` {{</* shown */>}} {{< '
+    'comment >}}no{{< /comment >}}': (
         "A pod. {{< kept >}} {{< shown >}}", []),
     '{{< highlight go "linenos=true" >}}\nx := [y](guide.md)\n{{< /highlight >}}': ("x := [y](guide.md)", []),
     # Jekyll
-    "[a]({% link guide.md %}) [b]({{ site.baseurl }}/install) [c]({{ '/sub/page' | relative_url }})\n\n{% include n.html x=1 %}{% raw %}{{ y }}{% endraw %} {{ page.z }}": (
+    "[a]({% link guide.md %}) [b]({{ site.baseurl }}/install) [c]({{ '/sub/page' | relative_url "
+    "}})\n\n{% include n.html x=1 %}{% raw %}{{ y }}{% endraw %} {{ page.z }}": (
         "a b c\n\n{{ y }}", ["guide.md", "install.md", "sub/page.md"]),
     "{% comment %}no{% endcomment %}a\n\n* TOC\n{:toc}\n": ("a", []),
     # MDX, Docusaurus
-    "import Tabs from '@theme/Tabs';\nimport {\n  A,\n  B\n} from 'x'\n\nexport const X = () => <b>x</b>;\n\n:::note Careful\n\nSee [guide](./guide.md).\n\n:::\n\n{/* no */}\n\n<Tabs>\n\nText A.\n\n</Tabs>": (
+    "import Tabs from '@theme/Tabs';\nimport {\n  A,\n  B\n} from 'x'\n\nexport const X = () => "
+    "<b>x</b>;\n\n:::note Careful\n\nSee [guide](./guide.md).\n\n:::\n\n{/* no */}\n\n<Tabs>\n\n"
+    "Text A.\n\n</Tabs>": (
         "Careful\n\nSee guide.\n\nText A.", ["guide.md"]),
-    '<Note>\nSee [guide](guide.md).\n</Note>\n\n<Card\n  title="Install it"\n  href="/install"\n>\nNow.\n</Card>': (
+    '<Note>\nSee [guide](guide.md).\n</Note>\n\n<Card\n  title="Install it"\n  href="/install"\n'
+    '>\nNow.\n</Card>': (
         "See guide.\n\nInstall it\n\nNow.", ["guide.md", "install.md"]),
     "::: tip\nA [b](guide.md)\n:::\n\n::: {.note}\nC\n:::": ("A b\n\nC", ["guide.md"]),
     # MyST
-    "(home)=\n# Home\n\n```{note}\n:class: x\nRead the [guide](guide.md).\n```\n\nSee {doc}`guide`, {doc}`it <install>`, [](guide.md), {term}`x`.": (
-        "Read the guide.\n\nSee The guide, it, The guide, x.", ["guide.md", "guide.md", "install.md", "guide.md"]),
-    "```{toctree}\nguide\n```\n\n````{admonition} T\n```python\nx = {y}\n```\n````\n\n```{code-block} py\n:linenos:\nz\n```": (
+    "(home)=\n# Home\n\n```{note}\n:class: x\nRead the [guide](guide.md).\n```\n\nSee "
+    "{doc}`guide`, {doc}`it <install>`, [](guide.md), {term}`x`.": (
+        "Read the guide.\n\nSee The guide, it, The guide, x.", ["guide.md", "guide.md", "install.md",
+        "guide.md"]),
+    "```{toctree}\nguide\n```\n\n````{admonition} T\n```python\nx = {y}\n```\n````\n\n"
+    "```{code-block} py\n:linenos:\nz\n```": (
         "T\n\nx = {y}\n\nz", []),
     ":::{tip}\n:class: y\nA [b](guide.md)\n:::": ("A b", ["guide.md"]),
     # Obsidian, GitHub
-    "Public %%my [[guide]] salary%%\n\n%%\nsecret [[guide]]\n%%\n\nEnd `100%% %%`.": ("Public\n\nEnd 100%% %%.", []),
+    "Public %%my [[guide]] salary%%\n\n%%\nsecret [[guide]]\n%%\n\nEnd `100%% %%`.": ("Public\n\n"
+    "End 100%% %%.", []),
     "> [!note]- Folded\n> a [[guide]]\n\n> [!custom-kind]+\n> b": ("Folded a guide\n\nb", ["guide.md"]),
     "[TOC]\n\na\n\n[[_TOC_]]\n\n[[toc]]": ("a", []),
     # Dendron, Logseq
@@ -82,7 +92,8 @@ DIALECTS = {
         "See the guide, docs, install.", ["sub.page", "guide.md", "install.md"]),
     "A [label]([[guide]]).": ("A label.", ["guide.md"]),
     # MDN, VitePress
-    '{{APIRef("DOM")}}\n\nThe {{cssxref("color")}} of {{Glossary("DOM", "the DOM")}}, {{ $frontmatter.title }}x': (
+    '{{APIRef("DOM")}}\n\nThe {{cssxref("color")}} of {{Glossary("DOM", "the DOM")}}, {{ '
+    '$frontmatter.title }}x': (
         "The color of the DOM, x", []),
 }  # fmt: skip
 
@@ -97,7 +108,8 @@ def test_a_dialect_can_be_named_and_is_known_by_its_config(tmp_path: Path) -> No
     assert page(tmp_path / "a", logseq, "logseq") == ("TODO a guide", ["guide.md"])
     assert page(tmp_path / "b", "!!! note\n    x {{ y }}", "plain")[0] == "!!! note x {{ y }}"
     assert page(tmp_path / "c", "a {{ y }} b")[0] == "a {{ y }} b"
-    for name, dialect in (("_config.yml", "jekyll"), ("mkdocs.yml", "mkdocs"), ("logseq/config.edn", "logseq"),
+    for name, dialect in (("_config.yml", "jekyll"), ("mkdocs.yml", "mkdocs"), ("logseq/config.edn",
+    "logseq"),
                           ("docusaurus.config.js", "docusaurus"), ("dendron.yml", "dendron")):  # fmt: skip
         corpus = Corpus(tmp_path / dialect, {"a.md": "a {{ y }} b", name: "x"})
         assert corpus.reader.targets().facts.dialect == dialect
@@ -106,7 +118,8 @@ def test_a_dialect_can_be_named_and_is_known_by_its_config(tmp_path: Path) -> No
 
 def test_what_is_dropped_is_counted(tmp_path: Path) -> None:
     source = (
-        "[a](https://other.example/x) [b](#part) [c](../../up.md) [d](picture.png) [](guide.md)[]( home.md) %%no%%\n\n"
+        "[a](https://other.example/x) [b](#part) [c](../../up.md) [d](picture.png) "
+        "[](guide.md)[]( home.md) %%no%%\n\n"
         "{{< figure >}} {% include x %}\n\nimport A from 'a'\n\n[e](nothing.md)"
     )
     corpus = Corpus(tmp_path / "docs", {**PAGES, "home.md": source, "picture.png": ""})
@@ -158,11 +171,13 @@ def test_braces_and_rulers_at_the_start_are_text(tmp_path: Path) -> None:
 
 def test_pages_under_the_addresses_that_they_give_themselves(tmp_path: Path) -> None:
     files = {
-        "guide.md": "---\nslug: /how-to/guide\naliases:\n  - /old-guide\n  - The Manual\npermalink: /perma/guide/\n"
+        "guide.md": "---\nslug: /how-to/guide\naliases:\n  - /old-guide\n  - The Manual\n"
+        "permalink: /perma/guide/\n"
         "redirect_from: /older/\nid: own\n---\nGuide.",
         "01-intro/02-start.md": "Start.",
         "_posts/2024-03-01-news.md": "News.",
-        "index.md": "[1](/how-to/guide) [2](/old-guide) [3](/perma/guide/) [4](/older/) [5](own) [6](intro/start)"
+        "index.md": "[1](/how-to/guide) [2](/old-guide) [3](/perma/guide/) [4](/older/) [5](own) "
+        "[6](intro/start)"
         " [7](/2024/03/01/news.html) [[The Manual]] [8]({% post_url 2024-03-01-news %})",
     }
     targets = [target for _, target in Corpus(tmp_path / "v", files).links("index.md")]
@@ -174,7 +189,8 @@ def test_the_root_of_a_site_need_not_be_the_folder_s(tmp_path: Path) -> None:
     files = {
         "guide.md": "x", "en/_index.md": "[guide](/docs/a/) [g](/docs/guide)", "en/docs/a.md": "x",
         "fr/docs/a.md": "[a](/docs/a/) [b](/docs/b)", "en/docs/b.md": "x",
-        "index.md": "[a](/docs/guide) [b](https://docs.acme.example/docs/guide) [c](https://x.example/guide) [d](../docs/guide.md)",
+        "index.md": "[a](/docs/guide) [b](https://docs.acme.example/docs/guide) "
+        "[c](https://x.example/guide) [d](../docs/guide.md)",
     }  # fmt: skip
     corpus = Corpus(tmp_path / "docs", files)
     assert [target for _, target in corpus.links("index.md")] == ["guide.md"] * 3
@@ -206,7 +222,8 @@ def test_the_address_of_a_site_by_its_config(tmp_path: Path) -> None:
 
 
 def test_mdx_and_excluded_files(tmp_path: Path) -> None:
-    files = {"a.mdx": "import X from 'x'\n\n# A\n\nText {props.x} of [b](b.md).", "b.md": "[a](a.mdx) [c](drafts/c.md)",
+    files = {"a.mdx": "import X from 'x'\n\n# A\n\nText {props.x} of [b](b.md).",
+    "b.md": "[a](a.mdx) [c](drafts/c.md)",
              "drafts/c.md": "x", "sub/_part.md": "x"}  # fmt: skip
     corpus = Corpus(tmp_path / "v", files, Choices(exclude=("drafts", "_*.md")))
     assert list(corpus.documents) == ["a.mdx", "b.md"]
@@ -215,7 +232,8 @@ def test_mdx_and_excluded_files(tmp_path: Path) -> None:
 
 
 def test_markdown_and_web_pages_in_one_folder(tmp_path: Path) -> None:
-    files = {"a.md": "[b](b.html) [c](c)", "b.html": "<title>B</title><p><a href='a.md'>a</a>", "c.html": "<p>c",
+    files = {"a.md": "[b](b.html) [c](c)", "b.html": "<title>B</title><p><a "
+    "href='a.md'>a</a>", "c.html": "<p>c",
              "_layout.html": "<p>{{ content }}"}  # fmt: skip
     corpus = Corpus(tmp_path / "v", files)
     assert (corpus.reader.name, list(corpus.documents)) == ("pages", ["a.md", "b.html", "c.html"])
@@ -243,7 +261,8 @@ def web(tmp_path: Path, content: str | bytes, name: str = "sub/page.html") -> Co
         ("<base href='https://x.example/water/sub/'>", "b.html", "sub/b.html"),
         ("<base href='https://x.example/water/sub/page.html'>", "../a.html", "a.html"),
         ("<base href='../../'>", "site/a.html", "a.html"),
-        ("", "..\\a.html", "a.html"), ("", ".\\b.html?x=\\y", "sub/b.html"), ("", "../../site/a.html", "a.html"),
+        ("", "..\\a.html", "a.html"), ("", ".\\b.html?x=\\y", "sub/b.html"), ("", "../../site/a.html",
+        "a.html"),
     ],
 )  # fmt: skip
 def test_bases_and_backslashes(tmp_path: Path, head: str, href: str, target: str) -> None:
@@ -261,11 +280,15 @@ def test_a_refresh_for_browsers_without_scripts_is_no_redirect(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("label", "codec", "text"),
     [
-        ("gb2312", "gbk", "朱镕基与囍字"), ("GBK", "gb18030", "朱镕基€"), ("Shift_JIS", "cp932", "日本語①～髙㈱"),
+        ("gb2312", "gbk", "朱镕基与囍字"), ("GBK", "gb18030", "朱镕基€"), ("Shift_JIS", "cp932",
+        "日本語①～髙㈱"),
         ("x-sjis", "cp932", "日本語①"), ("euc-kr", "cp949", "똠방각하"), ("ks_c_5601-1987", "cp949", "뷁"),
-        ("latin2", "iso8859-2", "Zażółć gęślą"), ("iso-8859-9", "cp1254", "“Işık”"), ("latin5", "cp1254", "ğ"),
-        ("x-cp1251", "cp1251", "Привет мир"), ("cyrillic", "iso8859-5", "Привет"), ("koi8", "koi8-r", "Привет"),
-        ("iso-8859-8-i", "iso8859-8", "שלום"), ("greek", "iso8859-7", "γλώσσα"), ("windows-874", "cp874", "น้ำ"),
+        ("latin2", "iso8859-2", "Zażółć gęślą"), ("iso-8859-9", "cp1254", "“Işık”"), ("latin5",
+        "cp1254", "ğ"),
+        ("x-cp1251", "cp1251", "Привет мир"), ("cyrillic", "iso8859-5", "Привет"), ("koi8", "koi8-r",
+        "Привет"),
+        ("iso-8859-8-i", "iso8859-8", "שלום"), ("greek", "iso8859-7", "γλώσσα"), ("windows-874",
+        "cp874", "น้ำ"),
         ("tis-620", "cp874", "น้ำ"), ("iso-8859-11", "cp874", "น้ำ"), ("big5", "big5hkscs", "水泵啫"),
         ("iso-8859-1", "cp1252", "“quoted” €"), ("ascii", "cp1252", "é"), ("mac", "mac-roman", "“é”"),
         ("x-mac-cyrillic", "mac-cyrillic", "Привет"), ("866", "cp866", "Привет"), ("koi8-u", "koi8-u", "Ґ"),
@@ -311,7 +334,8 @@ def test_lines_that_stand_on_most_pages(tmp_path: Path) -> None:
     def content(n: int) -> str:
         around = ("<p><a href=0.html>Home</a> | Index</p>", "<p>Made by a program.</p>")
         return html(
-            f"{around[0]}<p>Text {n}, see <a href={n + 1}.html>next</a>.</p><p>Index</p><p>End {n}.</p>{around[1]}"
+            f"{around[0]}<p>Text {n}, see <a href={n + 1}.html>next</a>.</p><p>Index</p><p>End "
+            f"{n}.</p>{around[1]}"
         )
 
     few = Corpus(tmp_path / "few", {f"{n}.html": content(n) for n in range(5)})

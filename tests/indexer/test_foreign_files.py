@@ -1,4 +1,5 @@
-"""Files as other programs write them: UTF-16 and byte order marks, archives, and others' extractions of Wikipedia."""
+"""Files as other programs write them: UTF-16 and byte order marks, archives, and others' extractions of
+Wikipedia."""
 
 from __future__ import annotations
 
@@ -72,8 +73,10 @@ def zipped(*members: tuple[str, str]) -> bytes:
 @pytest.mark.parametrize(
     "content",
     [
-        lzma.compress(ROW.encode()), zipped(("c.jsonl", ROW)), zipped(("a/c.jsonl", ROW), ("__MACOSX/x", "y")),
-        zipped(("scifact/corpus.jsonl", ROW), ("scifact/queries.jsonl", "{}"), ("scifact/qrels/test.tsv", "x")),
+        lzma.compress(ROW.encode()), zipped(("c.jsonl", ROW)), zipped(("a/c.jsonl", ROW), ("__MACOSX/x",
+        "y")),
+        zipped(("scifact/corpus.jsonl", ROW), ("scifact/queries.jsonl", "{}"),
+        ("scifact/qrels/test.tsv", "x")),
         zipped(("../../outside.jsonl", ROW)),
     ],
 )  # fmt: skip
@@ -169,7 +172,8 @@ def test_wikiextractor_s_folders_and_docs(tmp_path: Path) -> None:
 
 def test_hotpotqa(tmp_path: Path) -> None:
     row = {"id": "12", "url": "u", "title": "Pump", "text": ["A pump moves water.", " Old."],
-           "text_with_links": ['A pump moves <a href="Water">water</a>.', ' <a href="http://x">Old</a>.']}  # fmt: skip
+           "text_with_links": ['A pump moves <a href="Water">water</a>.',
+           ' <a href="http://x">Old</a>.']}  # fmt: skip
     write(tmp_path / "abstracts" / "AA" / "wiki_00.bz2", row, row | {"id": "13", "title": "Water"})
     pages, redirects = read(tmp_path / "abstracts")
     assert pages[0] == ("12", "A pump moves water. Old.", [("water", "title:Water")])

@@ -1,4 +1,5 @@
-"""Wikis as people have them: aliases, magic words, templates, subpages, prefixes, old exports, parts of dumps."""
+"""Wikis as people have them: aliases, magic words, templates, subpages, prefixes, old exports, parts of
+dumps."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ import pytest
 
 from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.documents import Document, Redirect
-from linkseek.indexer.readers.choices import Choices, ReadingOptions, read_rules
+from linkseek.indexer.readers.choices import DEFAULT, Choices, ReadingOptions, read_rules
 from linkseek.indexer.readers.formats import open_reader
 from linkseek.indexer.readers.reader import Ignored, Outcome
 from linkseek.indexer.wikitext.names import is_picture, magic_words, namespace_names
@@ -39,19 +40,21 @@ def export(
     spaces = "".join(
         f'<namespace key="{n}" case="first-letter">{name}</namespace>' for n, name in names.items()
     )
-    site = f"<siteinfo><sitename>A wiki</sitename><base>{base}</base><namespaces>{spaces}</namespaces></siteinfo>"
+    site = "<siteinfo><sitename>A "
+    f"wiki</sitename><base>{base}</base><namespaces>{spaces}</namespaces></siteinfo>"
     numbers = {name: number for number, name in names.items()}
 
     def page(at: int, title: str) -> str:
         number = f"<ns>{numbers.get(title.partition(':')[0], 0) if ':' in title else 0}</ns>" if ns else ""
         text = pages[title].replace("&", "&amp;").replace("<", "&lt;")
-        return f"<page><title>{title}</title>{number}<id>{at}</id><revision><text>{text}</text></revision></page>"
+        revision = f"<revision><text>{text}</text></revision>"
+        return f"<page><title>{title}</title>{number}<id>{at}</id>{revision}</page>"
 
     body = "".join(page(at, title) for at, title in enumerate(pages, start=1))
     return f'<mediawiki xml:lang="{language}">{site}{body}</mediawiki>'
 
 
-def read(path: Path, content: str | bytes, choices: Choices = Choices()) -> list[Outcome]:
+def read(path: Path, content: str | bytes, choices: Choices = DEFAULT) -> list[Outcome]:
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
     return list(open_reader(path, None, choices).documents())
 
@@ -87,7 +90,8 @@ def text_of(tmp_path: Path, source: str, **about: str) -> tuple[str, list[tuple[
         ("zh", "檔案", "分類"), ("zh", "图像", "分类"), ("zh-tw", "文件", "分类"), ("ja", "画像", "カテゴリ"),
         ("ko", "그림", "분류"), ("pt", "Ficheiro", "Categoria"), ("pt-br", "Imagem", "Categoria"),
         ("he", "תמונה", "קטגוריה"), ("ar", "صورة", "تصنيف"), ("fa", "تصویر", "رده"),
-        ("uk", "Зображення", "Категорія"), ("bg", "Картинка", "Категория"), ("ru", "Изображение", "Категория"),
+        ("uk", "Зображення", "Категорія"), ("bg", "Картинка", "Категория"), ("ru", "Изображение",
+        "Категория"),
         ("sr", "Слика", "Категорија"), ("fi", "Kuva", "Luokka"), ("hu", "Kép", "Kategória"),
         ("ca", "Imatge", "Categoria"), ("ro", "Imagine", "Categorie"), ("tr", "Resim", "Kategori"),
         ("vi", "Hình", "Thể loại"), ("el", "Εικόνα", "Κατηγορία"), ("no", "Bilde", "Kategori"),
@@ -126,8 +130,10 @@ def test_titles_that_are_aliases_elsewhere_stay(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "word",
-    ["REDIRECT", "redirect", "WEITERLEITUNG", "REDIRECCIÓN", "転送", "重定向", "перенаправление", "виж", "OHJAUS",
-     "넘겨주기", "הפניה", "تحويل", "ÁTIRÁNYÍTÁS", "đổi", "YÖNLENDİRME".lower(), "STIVREN", "RINVIA", "เปลี่ยนทาง",
+    ["REDIRECT", "redirect", "WEITERLEITUNG", "REDIRECCIÓN", "転送", "重定向", "перенаправление", "виж",
+    "OHJAUS",
+     "넘겨주기", "הפניה", "تحويل", "ÁTIRÁNYÍTÁS", "đổi", "YÖNLENDİRME".lower(), "STIVREN", "RINVIA",
+     "เปลี่ยนทาง",
      "تغییر مسیر", "ΑΝΑΚΑΤΕΥΘΥΝΣΗ"],
 )  # fmt: skip
 def test_redirects_in_all_languages(tmp_path: Path, word: str) -> None:
@@ -169,7 +175,8 @@ def test_links_made_of_the_page_s_name(tmp_path: Path) -> None:
 
 
 def test_dropped_templates_in_sentences_are_counted_by_name(tmp_path: Path) -> None:
-    page = "{{Infobox|a=b}}\n'''X''' took {{Dauer|5}} in {{Dauer|6}} or {{Foo}}.{{sfn|a}}{{citation needed}}\n{{Navi}}\n"
+    page = "{{Infobox|a=b}}\n'''X''' took {{Dauer|5}} in {{Dauer|6}} or {{Foo}}.{{sfn|a}}{{citation "
+    "needed}}\n{{Navi}}\n"
     outcomes = read(tmp_path / "w.xml", export({"A": page}))
     names = {one.name: one.count for one in outcomes if isinstance(one, Ignored)}
     assert names == {"Dauer": 2, "Foo": 1}
@@ -192,13 +199,15 @@ def test_rules_for_templates_from_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "text"),
     [
-        ("-{T|zh-hans:水泵;zh-hant:泵浦}-水泵是机器。-{H|zh-cn:电脑;zh-tw:電腦}--{A|zh-cn:电脑; zh-tw:電腦;}-好。",
+        ("-{T|zh-hans:水泵;zh-hant:泵浦}-水泵是机器。-{H|zh-cn:电脑;zh-tw:電腦}--{A|zh-cn:电脑; "
+        "zh-tw:電腦;}-好。",
          "水泵是机器。电脑好。"),
         ("-{D|zh-cn:a;zh-tw:b}--{-|zh-cn:c;zh-tw:d}-x-{zh-tw:軟體; zh-hans:软件}-", "x软件"),
         ("-{R|原文}- -{原文}- -{zh-hans;zh-hant|字}- -{sr-ec:а; sr-el:a}-", "原文 原文 字 а"),
         ("a -{b; c}- -{x:y}- d", "a b; c x:y d"),
         ("<languages/>\n<translate><!--T:1--> A <tvar name=1>[[pump]]</tvar> moves.</translate>\n"
-         '<indicator name="s">[[File:S.png]]</indicator><foo bar="x" /> a <foo> b', "A pump moves.\n\na <foo> b"),
+         '<indicator name="s">[[File:S.png]]</indicator><foo bar="x" /> a <foo> b', "A pump moves.\n"
+         "\na <foo> b"),
         ("<seo title=x>no</seo><dpl>category=no</dpl>a<youtube>no</youtube>", "a"),
     ],
 )  # fmt: skip
@@ -226,7 +235,8 @@ def test_subpages(tmp_path: Path, written: str, anchor: str, target: str) -> Non
 
 
 def test_prefixes_of_a_company_s_wiki(tmp_path: Path) -> None:
-    """it, hr and id are languages; here they are departments. [[de:Seite]] on its own line is the sidebar's."""
+    """it, hr and id are languages; here they are departments. [[de:Seite]] on its own line is the
+    sidebar's."""
     pages = {
         "HR:Start": "Ask in [[IT:VPN]] and see [[HR:Leave policy]].\n\n[[IT:VPN]]\n",
         "IT:VPN": "The VPN. In [[fr:Mot]] text.\n\n[[de:Seite]]\n[[ja:頁]]\n",
