@@ -2,7 +2,8 @@
 
 Programs on Windows write them (PowerShell's > writes UTF-16), and a mark would become part of the first
 field. UTF-16 is recognised by its mark, or by a first character of JSON, XML or a table whose other byte is
-zero."""
+zero.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
 The file is written by Python's csv module: a field with a quotation mark is quoted and its quotation marks
 are doubled. Rows that were printed instead, without quoting, are taken as they are. No field holds a line
 break (21,015,324 rows are as many lines), so lines can be split without a CSV parser's state and a damaged
-row cannot swallow its neighbours."""
+row cannot swallow its neighbours.
+"""
 
 from __future__ import annotations
 

@@ -28,7 +28,8 @@ class Site:
     """What an export says about its wiki. Namespaces: (number, name, whether case-sensitive).
 
     prefixes: of a wiki outside Wikimedia, what stands before a colon in titles of the main namespace and
-    would elsewhere be another language, another site or a namespace (`may_be_prefix`), folded."""
+    would elsewhere be another language, another site or a namespace (`may_be_prefix`), folded.
+    """
 
     name: str = ""
     base: str = ""

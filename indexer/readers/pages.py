@@ -1,7 +1,8 @@
 """A folder that holds both Markdown files and web pages, with links between them.
 
 Each file is read as in a folder of its own kind. Templates, from which a generator makes web pages, are no
-pages."""
+pages.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Lines that stand at the start or the end of most pages of a folder: menus, footers, notices.
 
 Generators write them without any mark that tells them from text. They are found by comparing pages, and cut
-off only where nothing else comes before or after them."""
+off only where nothing else comes before or after them.
+"""
 
 from __future__ import annotations
 

@@ -293,7 +293,7 @@ def test_links(href: str, target: str | None, tmp_path: Path) -> None:
         ("../", "a/b.html", "a/b.html"),
         ("/", "a/b", "a/b.html"),
         ("/a/index.html", "b.html", "a/b.html"),
-        ("https://example.org/", "b.html", None),
+        ("https://example.org/", "b.html", "b.html"),  # a dangling link
         ("https://example.org/", "/a/b.html", "a/b.html"),
         ("../", "#x", None),
     ],

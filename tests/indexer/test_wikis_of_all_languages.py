@@ -40,8 +40,8 @@ def export(
     spaces = "".join(
         f'<namespace key="{n}" case="first-letter">{name}</namespace>' for n, name in names.items()
     )
-    site = "<siteinfo><sitename>A "
-    f"wiki</sitename><base>{base}</base><namespaces>{spaces}</namespaces></siteinfo>"
+    about = f"<sitename>A wiki</sitename><base>{base}</base><namespaces>{spaces}</namespaces>"
+    site = f"<siteinfo>{about}</siteinfo>"
     numbers = {name: number for number, name in names.items()}
 
     def page(at: int, title: str) -> str:
