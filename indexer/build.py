@@ -39,6 +39,7 @@ from linkseek.indexer.encoding.on_ray import on_ray
 from linkseek.indexer.files.object_store import ObjectStore
 from linkseek.indexer.index import Index
 from linkseek.indexer.language.codes import language_code
+from linkseek.indexer.readers.choices import ReadingOptions
 from linkseek.indexer.readers.formats import all_readers
 from linkseek.indexer.readers.reader import Reader
 from linkseek.indexer.search.faiss_index import AUTO
@@ -51,7 +52,7 @@ _SLACK = 1.25  # an estimate is not exact
 _LONG = 3600  # seconds of encoding after which a faster encoder is named
 
 
-class BuildOptions(Options):
+class BuildOptions(ReadingOptions):
     """Build an index from a linked corpus: documents, passages, link graph, BM25, vectors.
 
     Without arguments it builds the bundled sample into index/sample. Run again after an interruption,
@@ -195,6 +196,7 @@ def _plan(options: BuildOptions, corpus: Path, command: str) -> Plan:
         **options.model_dump(include=_SAME),
         language=language_code(options.language) or AUTO_LANGUAGE,
         headings="off" if corpus == SAMPLE and options.headings == "auto" else options.headings,
+        reading=options.choices,
         encoders=options.encoder if options.dense else (),
         choose_encoder=choose_encoder,
         command=command,

@@ -164,7 +164,7 @@ def open_corpus(index: Path, plan: Plan, reader: Reader | None = None) -> tuple[
     """
     index = index.resolve()
     if reader is None:
-        reader = open_reader(plan.corpus, plan.format)
+        reader = open_reader(plan.corpus, plan.format, plan.reading)
         _check_apart(plan.corpus.resolve(), index)
     words = reader.passage_words if plan.passage_words is None else plan.passage_words
     min_words = words // 5 if plan.min_words is None else plan.min_words

@@ -65,6 +65,8 @@ class Skipped:
 
     counts: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[str]] = field(default_factory=dict)
+    names: dict[str, Counter[str]] = field(default_factory=dict)
+    """By reason, what was dropped how often: the most frequent ones are its examples."""
 
     def add(self, reason: str, example: str = "") -> None:
         """Count one record."""
@@ -73,12 +75,28 @@ class Skipped:
         if example and len(examples) < _EXAMPLES:
             examples.append(example)
 
+    def count(self, ignored: Ignored, place: str) -> None:
+        """Count a record that is ignored, or what was dropped of one."""
+        if not ignored.name:
+            self.add(ignored.reason, place)
+            self.counts[ignored.reason] += ignored.count - 1
+            return
+        self.counts[ignored.reason] += ignored.count
+        self.names.setdefault(ignored.reason, Counter())[ignored.name] += ignored.count
+
     def to_json(self) -> dict[str, Any]:
         """For a manifest."""
         return {
-            reason: {"count": count, "examples": self.examples.get(reason, [])}
+            reason: {
+                "count": count,
+                "examples": [*self._most_frequent(reason), *self.examples.get(reason, [])],
+            }
             for reason, count in sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
         }
+
+    def _most_frequent(self, reason: str) -> list[str]:
+        names = sorted(self.names.get(reason, {}).items(), key=lambda item: (-item[1], item[0]))
+        return [f"{name} ({count:,})" for name, count in names[:_EXAMPLES]]
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Skipped:
@@ -248,7 +266,7 @@ class _Writer:
             return
         for outcome in parsed:
             if isinstance(outcome, Ignored):
-                self.skipped.add(outcome.reason, record.place)
+                self.skipped.count(outcome, record.place)
             elif not outcome.is_document:
                 yield outcome
             elif len(outcome.row["title"].strip()) < self._min_title:
@@ -284,6 +302,7 @@ class _Writer:
                 "hashes": self.hashes,
                 "ended": self.ended,
                 "skipped": self.skipped.to_json(),
+                "skipped_names": self.skipped.names,
             },
         )
 
@@ -292,6 +311,8 @@ class _Writer:
         try:
             state = read_json(self._folder / _PROGRESS)
             skipped = Skipped.from_json(state["skipped"])
+            for reason, counts in state.get("skipped_names", {}).items():
+                skipped.names[reason], skipped.examples[reason] = Counter(counts), []
             count = state["segments"]
             table = Table(segment_paths(self._folder)[:count], DOCUMENT_SCHEMA)
             redirects = Table(segment_paths(self._folder, "redirects-")[:count], REDIRECT_SCHEMA)

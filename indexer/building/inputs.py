@@ -28,6 +28,7 @@ def documents_inputs(plan: Plan, reader: Reader) -> Inputs:
         **reader.state(),
         "limit": plan.limit,
         "on_error": plan.on_error,
+        **reader.choices.to_json(),
     } | ({"min_title": plan.min_title} if plan.min_title else {})  # 0: as of before there was a minimum
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from linkseek.indexer.encoding.encode import Encoder
+from linkseek.indexer.readers.choices import DEFAULT, Choices
 from linkseek.indexer.search.faiss_index import AUTO
 from linkseek.indexer.store.artifacts import dense_part
 from linkseek.indexer.store.manifests import IndexManifest
@@ -40,6 +41,7 @@ class Plan:
 
     corpus: Path
     format: str | None = None
+    reading: Choices = DEFAULT
     passage_words: int | None = None
     min_words: int | None = None
     min_title: int = 0

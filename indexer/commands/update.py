@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from linkseek.indexer.base.errors import InputError, UsageError
-from linkseek.indexer.base.options import MoreHelp, Options, parse_options
+from linkseek.indexer.base.options import MoreHelp, parse_options
 from linkseek.indexer.base.text import printable
 from linkseek.indexer.building.changes import Changes
 from linkseek.indexer.building.growth import update_index
@@ -22,13 +22,14 @@ from linkseek.indexer.building.plan import Plan
 from linkseek.indexer.encoding.encode import Encoder
 from linkseek.indexer.files.sources import open_source, read_lines
 from linkseek.indexer.index import Index
+from linkseek.indexer.readers.choices import ReadingOptions
 from linkseek.indexer.readers.formats import all_readers, open_reader
 from linkseek.indexer.search.faiss_index import AUTO
 
 PROGRAM = "linkseek update"
 
 
-class UpdateOptions(Options):
+class UpdateOptions(ReadingOptions):
     """Add documents to an index and remove some, without encoding the others again.
 
     Documents, passages, links, BM25 and all vectors follow; rankings are those of an index that was built
@@ -73,7 +74,7 @@ def main(argv: Sequence[str]) -> None:
         return open_biencoder(name, title=title, device=options.device, **_prompts(index, name))
 
     changes = Changes(
-        open_reader(options.add, options.format) if options.add else None,
+        open_reader(options.add, options.format, options.choices) if options.add else None,
         sorted(_ids(options.remove, index)),
     )
     plan = Plan(

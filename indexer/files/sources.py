@@ -10,9 +10,12 @@ from __future__ import annotations
 import bz2
 import hashlib
 import io
+import lzma
 import os
 import re
+import zipfile
 import zlib
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -55,15 +58,30 @@ _FORMATS = (
         lambda: zstandard.ZstdDecompressor().decompressobj(),
         1 << 8,
     ),
+    _Format(re.compile(rb"\xfd7zX"), lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, _XZ_MEMORY), 1 << 12),
 )
+_XZ_MEMORY = 1 << 27  # bytes: the strongest preset takes 65 MB
+
+_ZIP = b"PK\x03\x04"
+_ARCHIVES = {
+    b"7z\xbc\xaf\x27\x1c": ("a 7z archive", "7z x"),
+    b"Rar!": ("a RAR archive", "unrar x"),
+    b"PK\x05\x06": ("an empty zip archive", "unzip"),
+}
+_TAR_MARK = slice(257, 262)
 
 
 AGAIN = "Download or copy it again, or use --on-error skip to keep the intact part."
 """The hint of errors in the middle of a file."""
 
 
+class ArchiveError(InputError):
+    """The file is an archive that has to be unpacked first."""
+
+
 class Source(io.RawIOBase):
-    """A file's content, decompressed (.gz, .bz2, .zst, also of several streams one after another).
+    """A file's content, decompressed (.gz, .bz2, .zst, .xz, also of several streams one after another; .zip
+    of one file, or with one corpus.jsonl).
 
     `position` and `size` are bytes of the file as it is on disk, for progress; `sha256()` is the
     hash of those bytes up to `position`.
@@ -79,7 +97,7 @@ class Source(io.RawIOBase):
         self._status = self._stat()
         self.size = self._status[0]
         self._hash = hashlib.sha256()
-        self._pieces = self._decompressed(self._file.read(4))
+        self._pieces = self._decompressed(self._file.read(_TAR_MARK.stop))
         self._file.seek(0)
         self._ready = memoryview(b"")
 
@@ -124,18 +142,68 @@ class Source(io.RawIOBase):
         return status.st_size, status.st_mtime_ns
 
     def _decompressed(self, head: bytes) -> Generator[bytes, None, None]:
+        for start, (kind, command) in _ARCHIVES.items():
+            if head.startswith(start):
+                raise self._archive(kind, command)
         packed = next((packed for packed in _FORMATS if packed.start.match(head)), None)
-        if packed is None:
+        if packed is None and not head.startswith(_ZIP):
+            self._refuse_tar(head)
             yield from self._chunks()
             return
         content = 0
-        for piece in self._unpacked(packed):
+        for piece in self._unzipped() if packed is None else self._unpacked(packed):
+            if not content:
+                self._refuse_tar(piece)
             content += len(piece)
             if content > _FREE_GROWTH and content > _MAX_GROWTH * self.position:
                 problem = f"{self.position:,} bytes of it grow to more than {content:,} bytes"
                 hint = "No text is so repetitive. Decompress it yourself if you trust it."
                 raise InputError(f"{self.path}: {problem}", hint)
             yield piece
+
+    def _refuse_tar(self, head: bytes) -> None:
+        if head[_TAR_MARK] == b"ustar":
+            raise self._archive("a tar archive", "tar -xf")
+
+    def _archive(self, kind: str, command: str) -> ArchiveError:
+        hint = f"Unpack it ({command} {self.path.name}) and give the file or folder that comes out."
+        return ArchiveError(f"{self.path}: {kind}", hint)
+
+    def _unzipped(self) -> Iterator[bytes]:
+        """The only file of a zip archive, or its corpus.jsonl. Raises `InputError` if it is another one."""
+        read = 0
+        try:
+            with zipfile.ZipFile(self._file) as archive:
+                member = self._member(archive.infolist())
+                with archive.open(member) as stream:
+                    while piece := stream.read(_CHUNK):
+                        read += len(piece)
+                        done = read / max(member.file_size, read)
+                        self.position = max(1, int(done * member.compress_size))
+                        yield piece
+        except (
+            zipfile.BadZipFile,
+            zlib.error,
+            lzma.LZMAError,
+            EOFError,
+            NotImplementedError,
+            RuntimeError,
+        ) as error:
+            problem = f"damaged or encrypted zip archive ({error})"
+            raise InputError(f"{self.path}: {problem}", AGAIN) from error
+        self._file.seek(0)
+        self.position = 0
+        deque(self._chunks(), maxlen=0)  # the hash is over the file, as of all others
+
+    def _member(self, members: Sequence[zipfile.ZipInfo]) -> zipfile.ZipInfo:
+        files = [info for info in members if not info.is_dir() and not _HIDDEN.search(info.filename)]
+        if len(files) > 1:
+            files = [info for info in files if _CORPUS.search(info.filename)] or files
+        if len(files) != 1:
+            names = ", ".join(escaped(info.filename) for info in files[:3])
+            count = f"{len(files):,} files" + (f": {names}, ..." if files else "")
+            raise self._archive(f"a zip archive of {count}", "unzip")
+        return files[0]
 
     def _unpacked(self, packed: _Format) -> Iterator[bytes]:
         pieces: Iterable[tuple[bytes, bytes | None]] = ((data, None) for data in self._chunks())
@@ -156,7 +224,7 @@ class Source(io.RawIOBase):
                             stream = packed.new()
                         yield from _decompress(stream, piece)
                         piece = stream.unused_data if stream.eof else b""
-        except (OSError, zlib.error, zstandard.ZstdError, ValueError) as error:
+        except (OSError, zlib.error, lzma.LZMAError, zstandard.ZstdError, ValueError) as error:
             raise_of_machine(error)
             problem = f"damaged compressed data before byte {self.position:,} ({error})"
             raise InputError(f"{self.path}: {problem}", AGAIN) from error
@@ -165,8 +233,12 @@ class Source(io.RawIOBase):
             raise InputError(f"{self.path}: the file is cut off ({problem})", AGAIN)
 
 
+_HIDDEN = re.compile(r"(?:^|/)(?:\.[^./]|__MACOSX/)")
+_CORPUS = re.compile(r"(?:^|/)corpus\.jsonl$")
+
+
 def _decompress(stream: Any, piece: bytes) -> Iterator[bytes]:
-    if not isinstance(stream, bz2.BZ2Decompressor):
+    if not isinstance(stream, bz2.BZ2Decompressor | lzma.LZMADecompressor):
         yield stream.decompress(piece)
         return
     yield stream.decompress(piece, _MAX_PIECE)
@@ -254,6 +326,8 @@ def read_head(path: Path, size: int = 1 << 16) -> bytes:
             while size > 0 and (piece := source.read(size)):
                 pieces.append(piece)
                 size -= len(piece)
+        except ArchiveError:
+            raise
         except InputError as error:
             if not pieces:
                 raise InputError(error.message, "Nothing of it can be read. Get it again.") from None

@@ -20,8 +20,8 @@ class BeirReader(Reader):
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> bool:
-        """The first line is an object with `_id` and `text`."""
-        return first_object_has(head, b'"_id"', b'"text"')
+        """The first line is an object with `_id` and `text`, and not one of KILT's."""
+        return first_object_has(head, b'"_id"', b'"text"') and not first_object_has(head, b'"wikipedia_id"')
 
     def parse(self, record: Record) -> Iterable[Outcome]:
         """One document."""

@@ -1,8 +1,9 @@
 """DPR's `psgs_w100.tsv`: id, text, title, tab-separated; its rows are passages of 100 words.
 
-The file is written by Python's csv module: a field with a quotation mark is quoted and its quotation
-marks are doubled. No field holds a line break (21,015,324 rows are as many lines), so lines can be
-split without a CSV parser's state and a damaged row cannot swallow its neighbours.
+The file is written by Python's csv module: a field with a quotation mark is quoted and its quotation marks
+are doubled. Rows that were printed instead, without quoting, are taken as they are. No field holds a line
+break (21,015,324 rows are as many lines), so lines can be split without a CSV parser's state and a damaged
+row cannot swallow its neighbours.
 """
 
 from __future__ import annotations
@@ -35,8 +36,12 @@ class DprReader(Reader):
         try:
             line = record.payload.decode("utf-8")
             row = next(csv.reader([line], delimiter="\t", strict=True))
-        except (UnicodeDecodeError, csv.Error) as error:
+        except UnicodeDecodeError as error:
             raise damaged(f"not a row of tab-separated UTF-8 ({error})") from None
+        except csv.Error as error:
+            row = line.split("\t")
+            if len(row) != 3:
+                raise damaged(f"not a row of tab-separated UTF-8 ({error})") from None
         if row == _HEADER and record.place == "line 1":
             return
         if len(row) != 3:

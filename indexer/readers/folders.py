@@ -12,6 +12,7 @@ from __future__ import annotations
 import uuid
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -20,11 +21,14 @@ from typing import Any, BinaryIO, ClassVar
 from linkseek.indexer.base.errors import InputError, raise_of_machine
 from linkseek.indexer.base.text import escaped
 from linkseek.indexer.documents import Redirect
+from linkseek.indexer.files.encodings import as_utf8, utf8_head
 from linkseek.indexer.files.listing import Entry, list_folder, suffix_of
 from linkseek.indexer.files.sources import MAX_RECORD, FolderSource, Reading, read_head
+from linkseek.indexer.readers.choices import DEFAULT, Choices
 from linkseek.indexer.readers.formats import all_readers
 from linkseek.indexer.readers.reader import Ignored, Outcome, Reader, Record, named_errors
-from linkseek.indexer.readers.targets import Targets
+from linkseek.indexer.readers.sites import guess_site
+from linkseek.indexer.readers.targets import SiteFacts, Targets, parse_site
 
 
 class FolderReader(Reader):
@@ -39,9 +43,20 @@ class FolderReader(Reader):
     file: ClassVar[str]
     """The name of such a file in messages: "Markdown file"."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
+    def __init__(self, path: Path, choices: Choices = DEFAULT) -> None:
+        super().__init__(path, choices)
         self.reading = uuid.uuid4().hex
+        # A pattern without folders is for names in any folder; one of a folder, for all that is in it.
+        patterns = [pattern.removeprefix("./").rstrip("/") for pattern in choices.exclude]
+        self._excluded = [
+            form
+            for pattern in patterns
+            for form in (
+                pattern,
+                f"{pattern}/*",
+                *((f"*/{pattern}", f"*/{pattern}/*") if "/" not in pattern else ()),
+            )
+        ]
 
     @classmethod
     def recognises(cls, path: Path, head: bytes) -> bool:
@@ -54,11 +69,11 @@ class FolderReader(Reader):
         return 0 < own == max(reader._count(path, names) for reader in formats)
 
     @classmethod
-    def _count(cls, path: Path, names: Sequence[str]) -> int:
+    def _count(cls, path: Path, names: Sequence[str]) -> float:
         """How many files are of this format, if the first of them looks so."""
         own = [name for name in names if cls.reads(name)]
         try:
-            return len(own) if own and cls.recognises_file(read_head(path / own[0])) else 0
+            return len(own) if own and cls.recognises_file(utf8_head(read_head(path / own[0]))) else 0
         except (InputError, OSError):
             return len(own)  # the reader will name the problem
 
@@ -130,6 +145,8 @@ class FolderReader(Reader):
 
     def _instead(self, entry: Entry) -> Outcome | InputError | None:
         """What a file's record holds if the file is not read, else None."""
+        if any(fnmatchcase(entry.name, pattern) for pattern in self._excluded):
+            return Ignored("excluded by --exclude")
         if entry.problem:
             return InputError(f"{self.path_of(entry.name)}: {entry.problem}", _UNREADABLE)
         if not self.reads(entry.name):
@@ -141,7 +158,7 @@ class FolderReader(Reader):
     def _records_of(self, source: FolderSource, name: str) -> Iterator[Record]:
         try:
             with source.open(name) as stream, named_errors(self.path_of(name), _UNREADABLE):
-                yield from self.read_file(name, stream)
+                yield from self.read_file(name, stream if self.decodes else as_utf8(stream))
         except InputError as error:
             yield Record(escaped(name), error)
         except OSError as error:
@@ -166,6 +183,9 @@ class PageReader(FolderReader):
     A record's place is the path, its payload the file's bytes. A single file is read by --format only.
     """
 
+    decodes = True
+    family: type[PageReader] | None = None
+    """The reader whose pages links may lead to, if not this one's own."""
     indexes: ClassVar[tuple[str, ...]]
     """The pages that a link to a folder may mean, most likely first."""
     max_bytes: ClassVar[int] = MAX_RECORD
@@ -181,9 +201,14 @@ class PageReader(FolderReader):
         """Whether a file of this name becomes a document."""
         return cls.reads(name)
 
+    @classmethod
+    def facts(cls, path: Path, names: Sequence[str], choices: Choices) -> SiteFacts:
+        """What the files of a folder say about their addresses; nothing by default."""
+        return SiteFacts()
+
     def targets(self) -> Targets:
         """Resolves links between the pages."""
-        return _targets(type(self), self.path, self.reading)
+        return _targets(self.family or type(self), self.path, self.reading, self.choices)
 
     def alias(self, entry: Entry) -> Outcome:
         """Another name of the same page."""
@@ -207,7 +232,16 @@ class PageReader(FolderReader):
 
 
 @lru_cache(maxsize=4)
-def _targets(reader: type[PageReader], path: Path, reading: str) -> Targets:
-    names = [entry.name for entry in _entries(path, reading)] if path.is_dir() else [path.name]
+def _targets(reader: type[PageReader], path: Path, reading: str, choices: Choices) -> Targets:
+    if not path.is_dir():
+        return Targets([path.name], (), reader.suffixes, reader.indexes)
+    names = [entry.name for entry in _entries(path, reading)]
     pages = [name for name in names if reader.is_page(name)]
-    return Targets(pages, set(names) - set(pages), reader.suffixes, reader.indexes)
+    above = path.absolute().parts
+    site = (
+        parse_site(choices.site) if choices.site else guess_site(path, pages, reader.suffixes, reader.indexes)
+    )
+    facts = reader.facts(path, names, choices)
+    site = site if choices.site or not facts.site else parse_site(facts.site)
+    others = set(names) - set(pages)
+    return Targets(pages, others, reader.suffixes, reader.indexes, above=above, site=site, facts=facts)

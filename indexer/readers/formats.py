@@ -11,8 +11,10 @@ from types import ModuleType
 import linkseek.indexer.readers
 from linkseek.indexer.base.errors import InputError, UsageError
 from linkseek.indexer.base.plugins import load_plugins
+from linkseek.indexer.files.encodings import utf8_head
 from linkseek.indexer.files.listing import describe_folder
 from linkseek.indexer.files.sources import read_head
+from linkseek.indexer.readers.choices import DEFAULT, Choices
 from linkseek.indexer.readers.reader import Reader
 
 _LONG_LINE = 1 << 24
@@ -38,7 +40,7 @@ def all_readers() -> dict[str, type[Reader]]:
     return readers
 
 
-def open_reader(path: Path, format_name: str | None = None) -> Reader:
+def open_reader(path: Path, format_name: str | None = None, choices: Choices = DEFAULT) -> Reader:
     """The reader for a file or a folder: by name, or by looking at it.
 
     Raises `UsageError` for an unknown name, `InputError` for a corpus that no or several formats claim.
@@ -54,14 +56,14 @@ def open_reader(path: Path, format_name: str | None = None) -> Reader:
             raise UsageError(f"--format {format_name}: no such format", f"There are: {', '.join(readers)}.")
         if format_name not in names:
             raise InputError(f"{path}: a folder, but {format_name} is read from a file", hint)
-        return readers[format_name](path)
-    head = b"" if path.is_dir() else read_head(path)
+        return readers[format_name](path, choices)
+    head = b"" if path.is_dir() else utf8_head(read_head(path))
     claims = [reader for reader in readers.values() if reader.recognises(path, head)]
     if not claims and head and b"\n" not in head:  # a first line whose last fields are further on
-        head = read_head(path, _LONG_LINE)
+        head = utf8_head(read_head(path, _LONG_LINE))
         claims = [reader for reader in readers.values() if reader.recognises(path, head)]
     if len(claims) == 1:
-        return claims[0](path)
+        return claims[0](path, choices)
     if path.is_file() and not head:
         raise InputError(f"{path}: the file is empty", "Check --corpus.")
     if claims:

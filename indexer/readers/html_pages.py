@@ -12,21 +12,29 @@ the address of the folder. Ignored: frames, and content that scripts would load.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.documents import Document, Redirect
+from linkseek.indexer.readers.choices import Choices
 from linkseek.indexer.readers.folders import PageReader
 from linkseek.indexer.readers.html_text import check_cost, decode, heading_text, render, without
 from linkseek.indexer.readers.layout import Blocks, Layout
-from linkseek.indexer.readers.reader import Ignored, Outcome, Record
-from linkseek.indexer.readers.targets import Targets, is_external, join, path_in
+from linkseek.indexer.readers.reader import Ignored, Outcome, Record, dropped
+from linkseek.indexer.readers.repeated import REPEATED, SAMPLE, common_lines, ends_of, trim
+from linkseek.indexer.readers.sites import read_start, sample
+from linkseek.indexer.readers.targets import Led, Targets, climb, is_external, join, path_in
+from linkseek.indexer.wikitext.targets import OTHER_SITES, SAME_PAGE, WITHOUT_TEXT
 
 # The main part of a page: the first of these selectors that matches one element.
 _MAIN = (
-    "main, [role='main']", "article", "div.body", "#mw-content-text", "#bodyContent", ".markdown-body",
-    "#content", "div.document", "body",
+    "main, [role='main']", "article", "div.body", "div.header ~ div.contents", "#mw-content-text",
+    "#bodyContent", ".markdown-body", "#content", "div.document", "body",
 )  # fmt: skip
 
 
@@ -64,12 +72,42 @@ class HtmlReader(PageReader):
         if not text:
             return [Ignored("empty page")]
         title = title or name.rpartition("/")[2].rpartition(".")[0]
+        lost = address.dropped + Counter({(WITHOUT_TEXT, ""): layout.without_text})
+        lost[UNREADABLE, ""] = source.count("\ufffd") - record.payload.count("\ufffd".encode())
         links, sections = tuple(layout.links), tuple(layout.sections)
-        language = _attribute(tree, "html[lang]", "lang")
+        text, links, sections, lines = trim(text, links, sections, self._common())
+        lost[REPEATED, ""] = lines
+        language = _attribute(tree, "html[lang], body[lang]", "lang") or _attribute(tree, "html", "xml:lang")
         metadata = {"language": language} if language else {}
-        return [Document(name, title, text, links, sections, address.url or name, metadata)]
+        return [Document(name, title, text, links, sections, address.url or name, metadata), *dropped(lost)]
+
+    def _common(self) -> frozenset[str]:
+        """The lines that stand at the start or end of most pages."""
+        return _common(self.path, self.reading, self.choices) if self.path.is_dir() else frozenset()
+
+    def lines(self, name: str, content: bytes) -> list[str]:
+        """The lines at both ends of a page; none of one that cannot be read."""
+        try:
+            source = decode(content)
+            check_cost(source)
+            tree = LexborHTMLParser(source)
+            address = _Address(name, self.targets(), tree)
+            _, layout = _read(tree, address)
+        except InputError:
+            return []
+        return ends_of(layout.text())
 
 
+@lru_cache(maxsize=4)
+def _common(path: Path, reading: str, choices: Choices) -> frozenset[str]:
+    reader = HtmlReader(path, choices)
+    reader.reading = reading
+    names = [entry.name for entry in reader.entries() if reader.is_page(entry.name) and not entry.ignored]
+    pages = read_start(path, sample(names, SAMPLE), reader.max_bytes)
+    return common_lines([reader.lines(name, content) for name, content in pages])
+
+
+UNREADABLE = "characters that the encoding of a page does not have"
 _INDEX_OF_TERMS = re.compile(r"(?:^|/)(?:genindex(?:-[^/]*)?|py-modindex)\.html$")
 
 
@@ -83,6 +121,7 @@ def _read(tree: LexborHTMLParser, address: _Address) -> tuple[str, Layout]:
         dropped = without(main, everything=everything)
         title, is_heading = _title(tree, main, dropped)
         layout = Layout()
+        address.dropped.clear()
         render(main, Blocks(layout, title if is_heading else ""), dropped, address.resolve)
         if layout.text() or (selector != "body" and main.css_first("h1, h2")):
             return title, layout
@@ -135,20 +174,27 @@ class _Address:
         self._targets = targets
         self._root = ""  # the address of the folder, without its scheme
         self._base: str | None = name
+        self.dropped: Counter[tuple[str, str]] = Counter()
         self.elsewhere: str | None = None
         canonical = _attribute(tree, "link[rel~='canonical' i][href]", "href")
         self.url = canonical if canonical.lower().startswith(("http://", "https://")) else ""
         if self.url:
             self._find_root(self.url)
         elif canonical:
-            self.elsewhere = self._page(targets.resolve(name, path_in(canonical)))
+            self.elsewhere = self._page(targets.resolve(name, path_in(canonical)).target)
         base = _attribute(tree, "base[href]", "href")
         if base:
+            if is_external(base) and self._from_root(base) is None:
+                self._root = _root_by_base(name, base)
             path = self._from_root(base)
-            self._base = None if path is None else join(name, path)
-        match = _REFRESH.match(_attribute(tree, "meta[http-equiv='refresh' i][content]", "content"))
-        led_to = match[2].strip() if match and int(match[1] or 0) <= _SOON else ""
-        self.refresh = self._page(self.resolve(led_to))
+            self._base = None if path is None else climb(name, path)
+        led_to = ""
+        for node in tree.css("meta[http-equiv='refresh' i][content]"):
+            match = _REFRESH.match(node.attrs.get("content") or "")
+            if match and int(match[1] or 0) <= _SOON and not _in_noscript(node):
+                led_to = match[2].strip()
+                break
+        self.refresh = self._page(self.resolve(led_to)) if led_to else None
         self.leaves = bool(led_to) and self.refresh is None and not self._is_self(led_to)
 
     def _page(self, target: str | None) -> str | None:
@@ -156,11 +202,17 @@ class _Address:
         return target if target and self._targets.find(target) == target else None
 
     def resolve(self, href: str) -> str | None:
-        """The target of a link; None if it is dropped."""
-        path = self._from_root(href.strip())
-        if not path or (self._base is None and not path.startswith("/")):
-            return None
-        return self._targets.resolve(self._name, path, base=self._base)
+        """The target of a link; None if it is dropped, which is counted."""
+        href = _BACKSLASHES.sub(lambda match: match[0].replace("\\", "/"), href.strip())
+        path = self._from_root(href)
+        if path is None or (self._base is None and not path.startswith("/")):
+            led = Led(None, OTHER_SITES)
+        elif not path:
+            led = Led(None, SAME_PAGE)
+        else:
+            led = self._targets.resolve(self._name, path, base=self._base)
+        self.dropped[led.reason, ""] += led.target is None
+        return led.target
 
     def _is_self(self, href: str) -> bool:
         path = self._from_root(href)
@@ -173,12 +225,13 @@ class _Address:
         if is_external(href):
             rest = _SCHEME.sub("", href)
             if not self._root or not rest.startswith(self._root):
-                return None
+                local = self._targets.local(href)
+                return None if local is None else path_in(local)
             return "/" + path_in(rest[len(self._root) :])
         if href.startswith("/") and self._root:
             root = "/" + self._root.partition("/")[2]
             return "/" + path_in(href[len(root) :]) if href.startswith(root) else None
-        return path_in(href)
+        return path_in(self._targets.local(href) or href) if href.startswith("/") else path_in(href)
 
     def _find_root(self, url: str) -> None:
         """Find the end of the canonical address that names a page: this one, or another."""
@@ -196,6 +249,25 @@ class _Address:
 
 
 _SCHEME = re.compile("(?:https?:)?//", re.I)
+_BACKSLASHES = re.compile(r"\A[^?#]*")  # browsers read \ as /, but not in a query
+
+
+def _root_by_base(name: str, base: str) -> str:
+    """The address of the folder, given an absolute base: its path ends in the page's own folder, or is the
+    root."""
+    host, _, path = re.split("[?#]", _SCHEME.sub("", base), maxsplit=1)[0].partition("/")
+    folder = f"/{path}".rpartition("/")[0] + "/"
+    own = "/" + name.rpartition("/")[0] + "/"
+    return host + (folder[: 1 - len(own)] if own != "//" and folder.endswith(own) else folder)
+
+
+def _in_noscript(node: LexborNode) -> bool:
+    above = node.parent
+    while above is not None:
+        if above.tag == "noscript":
+            return True
+        above = above.parent
+    return False
 
 
 def _attribute(tree: LexborHTMLParser, selector: str, name: str) -> str:

@@ -12,40 +12,31 @@ import codecs
 import re
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 
 from selectolax.lexbor import LexborNode
 
 from linkseek.indexer.readers.layout import HEADINGS, Blocks, Layout
 from linkseek.indexer.readers.reader import damaged
+from linkseek.indexer.readers.web_encodings import codec_of
 
 _BOMS = [(codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be")]
 _CHARSET = re.compile(
     rb"""<(?:meta\b[^>]*?\bcharset|\?xml\b[^>]*?\bencoding)\s*=\s*["']?\s*([\w.:-]+)""", re.I
 )
-_ENCODINGS = re.compile(
-    r"utf-?8|windows-125\d|cp125\d|cp866|iso-?8859-\d+|koi8-[ru]|mac(?:intosh|-?roman)|gbk|gb2312|gb18030|"
-    r"big5(?:-hkscs)?|euc-(?:jp|kr)|shift[_-]jis|sjis|iso-2022-jp"
-)
-_LATIN = re.compile("iso-?8859-1|latin-?1|us-ascii|ascii")
 
 
 def decode(content: bytes) -> str:
     """A page as text: by its byte order mark, by what it declares, as UTF-8, or as windows-1252.
 
-    Never fails: bytes that the encoding does not have become U+FFFD. iso-8859-1 means windows-1252, as in
-    the encoding standard.
+    Never fails: bytes that the encoding does not have become U+FFFD.
     """
     for mark, encoding in _BOMS:
         if content.startswith(mark):
             return content[len(mark) :].decode(encoding, "replace")
     match = _CHARSET.search(content[:4096])
-    declared = match[1].decode("ascii", "replace").lower() if match else ""
-    if _LATIN.fullmatch(declared):
-        return content.decode("windows-1252", "replace")
-    if _ENCODINGS.fullmatch(declared):
-        with suppress(LookupError):
-            return content.decode(declared, "replace")
+    declared = codec_of(match[1].decode("ascii", "replace")) if match else None
+    if declared is not None:
+        return content.decode(declared, "replace")
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError:
@@ -130,6 +121,21 @@ _DROPPED = (
     ".contents.topic", ".contents.local", ".table-of-contents", ".pagination", ".prev-next-area",
     ".sr-only", ".visually-hidden", ".skip-link", ".linenos", ".lineno", ".linenodiv", ".menu", ".nav",
     ".navbar", "#toc", "#header", "#footer", "#sidebar", "#nav", "#navigation", "#menu",
+    # DocBook, Texinfo
+    ".navheader", ".navfooter", ".nav-panel", "div.node", "div.header > p:has(a[rel])",
+    # Doxygen
+    "#titlearea", "#main-nav", "#main-menu", "#MSearchBox", "#MSearchSelectWindow",
+    "#MSearchResultsWindow", "#nav-path", ".navpath", "#side-nav", "#nav-tree", "#navrow1", "#navrow2",
+    "#navrow3", "#navrow4", "div.header > .summary", ".ttc", ".mlabels",
+    "address.footer", "hr.footer",
+    # Javadoc, JSDoc
+    ".topNav", ".top-nav", ".bottomNav", ".subNav", ".sub-nav", ".subNavList", "ul.navList", ".skipNav",
+    ".skip-nav", ".fixedNav", ".legalCopy", ".legal-copy", "#navbar-top", "#navbar-bottom",
+    # Others
+    ".navigation", ".nav-links", ".navbar-nav", ".page-nav", ".prevnext", ".prev-next", ".site-footer",
+    ".site-header", ".cookie-banner", "#breadcrumbs", "#skip-link", "[accesskey='p'][href]",
+    "[accesskey='n'][href]", "[accesskey='u'][href]", "[accesskey='h'][href]", "a[rel~='prev']",
+    "a[rel~='next']", "a[rel~='up']",
 )  # fmt: skip
 
 

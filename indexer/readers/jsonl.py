@@ -7,16 +7,20 @@ characters (Unicode code points) into `text`. Other fields are ignored.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import html
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import orjson
 
 from linkseek.indexer.base.errors import InputError
-from linkseek.indexer.documents import Document, Link, Section
+from linkseek.indexer.documents import Document, Link, Redirect, Section
 from linkseek.indexer.files.json_stream import BLANK, first_keys
-from linkseek.indexer.readers.reader import Outcome, Reader, Record, damaged
+from linkseek.indexer.readers.reader import Ignored, Outcome, Reader, Record, damaged
+from linkseek.indexer.wikitext.targets import WITHOUT_TEXT
 
 
 class JsonlReader(Reader):
@@ -33,6 +37,9 @@ class JsonlReader(Reader):
     def parse(self, record: Record) -> Iterable[Outcome]:
         """One document."""
         row = load_object(record.payload)
+        if "links" not in row and row.keys() >= {"id", "url", "title", "text"}:  # links may be in the text
+            yield from linked_page(row)
+            return
         text, metadata = field_text(row, "text"), row.get("metadata")
         if not isinstance(metadata, dict | None):
             raise damaged(f'"metadata" is {type(metadata).__name__}, expected an object', "record")
@@ -45,6 +52,68 @@ class JsonlReader(Reader):
             url=field_text(row, "url", default=""),
             metadata={name: str(value) for name, value in (metadata or {}).items() if value is not None},
         )
+
+
+TITLE = "title:"
+"""Before the title of a page that links name while ids are numbers; a redirect leads from one to the
+other."""
+
+
+def title_key(title: str) -> str:
+    """The name under which links find a page by its title."""
+    title = " ".join(title.replace("_", " ").split())
+    return f"{TITLE}{title[:1].upper()}{title[1:]}"
+
+
+def linked_page(row: dict[str, Any], field: str = "text") -> Iterator[Outcome]:
+    """The document of a row whose text holds its links as <a href="Title">, and the redirect from its
+    title."""
+    title = field_text(row, "title", default="")
+    text, links, lost = cut_anchors(field_text(row, field))
+    if title and text.startswith(f"{title}\n"):
+        shift = len(title) + len(text[len(title) :]) - len(text[len(title) :].lstrip())
+        text, links = (
+            text[shift:],
+            [Link(x.start - shift, x.end - shift, x.target) for x in links if x.start >= shift],
+        )
+    id_ = field_text(row, "id")
+    yield Document(id_, title, text, tuple(links), (), field_text(row, "url", default=""))
+    if title and title_key(title) != id_:
+        yield Redirect(title_key(title), id_)
+    if lost:
+        yield Ignored(WITHOUT_TEXT, lost)
+
+
+_ANCHOR = re.compile(r"""<a\s+href=["']?([^"'>]*)["']?[^>]*>|</a>""", re.IGNORECASE)
+_ESCAPED_ANCHOR = re.compile(r"&lt;a\s+href=", re.IGNORECASE)
+
+
+def cut_anchors(text: str) -> tuple[str, list[Link], int]:
+    """(text, its links, the number without text) of a text with links as <a href="Title">, also escaped."""
+    if _ESCAPED_ANCHOR.search(text):
+        text = html.unescape(text)
+    pieces: list[str] = []
+    links: list[Link] = []
+    length = position = lost = 0
+    opened: tuple[int, str] | None = None
+    for match in _ANCHOR.finditer(text):
+        pieces.append(text[position : match.start()])
+        length += match.start() - position
+        position = match.end()
+        if match[1] is not None:
+            target = unquote(html.unescape(match[1]), errors="replace").partition("#")[0]
+            opened = (length, target)
+            continue
+        if opened and opened[0] < length and opened[1] and not _ADDRESS.match(opened[1]):
+            links.append(Link(opened[0], length, title_key(opened[1])))
+        elif opened and opened[0] == length:
+            lost += 1
+        opened = None
+    pieces.append(text[position:])
+    return "".join(pieces), links, lost
+
+
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://|mailto:", re.IGNORECASE)
 
 
 def first_object_has(head: bytes, *keys: bytes) -> bool:

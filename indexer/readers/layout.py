@@ -30,6 +30,8 @@ class Layout:
 
     links: list[Link] = field(default_factory=list)
     sections: list[Section] = field(default_factory=list)
+    without_text: int = 0
+    """How many links had no text and were dropped."""
     _pieces: list[str] = field(default_factory=list)
     _length: int = 0
     _between: str = ""
@@ -91,8 +93,11 @@ class Layout:
 
     def close_link(self) -> None:
         """End the anchor; a link without text is dropped."""
-        if self._target is not None and self._anchor is not None:
-            self.links.append(Link(*self._anchor, self._target))
+        if self._target is not None:
+            if self._anchor is not None:
+                self.links.append(Link(*self._anchor, self._target))
+            else:
+                self.without_text += 1
         self._target = self._anchor = None
 
     def open_heading(self) -> None:

@@ -1,66 +1,118 @@
 """A folder of Markdown files: a project's documentation, a GitHub wiki, an Obsidian vault.
 
-A file is a document, and its id is its path in the folder ("guide/install.md"). The title is that of
-the front matter (YAML), else the first heading of level 1, else the file's name. `title`, `date`, `tags`
-and the language of the front matter become metadata; front matter that is not YAML is ignored and counted,
-and text between two lines "---" that is no mapping stays text.
+A file is a document, and its id is its path in the folder ("guide/install.md"). The title is that of the
+front matter (YAML, TOML or JSON), else the first heading of level 1, else the file's name. `title`, `date`,
+`tags` and the language of the front matter become metadata; front matter that cannot be read is ignored and
+counted, and text between two lines "---" that is no mapping stays text.
 """
 
 from __future__ import annotations
 
 import codecs
-import datetime
-from collections.abc import Iterable
-from pathlib import PurePosixPath
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path, PurePosixPath
 from typing import Any
-
-import yaml
 
 from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.documents import Document
+from linkseek.indexer.readers.choices import Choices
 from linkseek.indexer.readers.folders import PageReader
+from linkseek.indexer.readers.front_matter import (
+    ERRORS,
+    addresses_of,
+    as_text,
+    metadata_of,
+    other_front_matter,
+    read_yaml,
+)
 from linkseek.indexer.readers.layout import Layout
+from linkseek.indexer.readers.markdown_dialects import dialect_of, to_commonmark
 from linkseek.indexer.readers.markdown_text import PageLinks, first_heading, parse_markdown, render_markdown
-from linkseek.indexer.readers.reader import Ignored, Outcome, Record
+from linkseek.indexer.readers.reader import Ignored, Outcome, Record, dropped
+from linkseek.indexer.readers.sites import read_start
+from linkseek.indexer.readers.targets import SiteFacts
+from linkseek.indexer.wikitext.targets import WITHOUT_TEXT
 
 
 class MarkdownReader(PageReader):
     """Markdown files and the links between them."""
 
     name = "markdown"
-    description = "a folder of Markdown files (.md, .markdown): documentation, a GitHub wiki, a vault"
+    description = "a folder of Markdown files (.md, .mdx, ...): documentation, a GitHub wiki, a vault"
     costly = True
     headings = True
     file = "Markdown file"
-    suffixes = (".md", ".markdown")
-    indexes = ("index.md", "README.md", "_index.md", "index.markdown")
+    suffixes = (".md", ".mdx", ".markdown", ".mdown", ".mkd", ".qmd", ".rmd")
+    indexes = ("index.md", "README.md", "_index.md", "index.mdx", "index.markdown", "index.qmd")
     max_bytes = 1 << 22  # the parser takes up to a tenth of a millisecond for a character
 
+    @classmethod
+    def facts(cls, path: Path, names: Sequence[str], choices: Choices) -> SiteFacts:
+        """The dialect, the site's address, and what the pages call themselves."""
+        pages = [name for name in names if cls.is_page(name)]
+        addresses: dict[str, str] = {}
+        titles: dict[str, str] = {}
+        labels: dict[str, str] = {}
+        for name, content in read_start(path, pages, cls.max_bytes):
+            titles[name], further, own_labels = _facts(content, name)
+            for address in further:
+                addresses.setdefault(address.casefold(), name)
+            labels.update(dict.fromkeys(own_labels, name))
+        site = ""
+        for name, content in read_start(path, [name for name in _CONFIG_FILES if name in names]):
+            site = site or _site_of_config(name, content.decode("utf-8", "replace"))
+        return SiteFacts(site, addresses, titles, labels, choices.markdown or dialect_of(path, names))
+
     def parse(self, record: Record) -> Iterable[Outcome]:
-        """One document, and a note if its front matter is not YAML."""
+        """One document, and notes on what was dropped of it."""
         name = record.place
-        source = _decode(record.payload)
+        source = decode_markdown(record.payload)
         outcomes: list[Outcome] = []
-        written, tokens = parse_markdown(source)
-        metadata: dict[str, str] = {}
+        lost: Counter[tuple[str, str]] = Counter()
+        targets = self.targets()
+        dialect = targets.facts.dialect or ("mdx" if name.lower().endswith(".mdx") else "")
+        front: dict[Any, Any] | None = {}
         try:
-            front = _front_matter(written)
-            if front is None:
-                tokens = [*parse_markdown(written)[1], *tokens]
-            metadata = _metadata(front or {})
-        except _YAML_ERRORS:
-            outcomes.append(Ignored("front matter that is not YAML (the page itself is kept)"))
+            other = other_front_matter(source)
+            if other is not None:
+                front, source = other
+            else:
+                written, _ = parse_markdown(source[:_START])
+                front = read_yaml(written)
+                if written:
+                    text = "" if front is not None else f"{written}\n\n"
+                    source = _YAML_BLOCK.sub(lambda _: text, source, count=1)
+            metadata = metadata_of(front or {})
+        except ERRORS:
+            outcomes.append(Ignored("front matter that cannot be read (the page itself is kept)"))
+            source, metadata = _ANY_BLOCK.sub("", source, count=1), {}
+        _, tokens = parse_markdown(to_commonmark(_AT_START + source, dialect, lost))
         title = metadata.get("title") or first_heading(tokens) or PurePosixPath(name).stem
         layout = Layout()
-        render_markdown(tokens, layout, title, PageLinks(name, self.targets()))
+        links = PageLinks(name, targets)
+        render_markdown(tokens, layout, title, links)
         text = layout.text()
+        notes = [
+            *outcomes,
+            *dropped(lost + links.dropped + Counter({(WITHOUT_TEXT, ""): layout.without_text})),
+        ]
         if not text:
-            return [*outcomes, Ignored("empty page")]
-        links, sections = tuple(layout.links), tuple(layout.sections)
-        return [Document(name, title, text, links, sections, name, metadata), *outcomes]
+            return [*notes, Ignored("empty page")]
+        return [
+            Document(name, title, text, tuple(layout.links), tuple(layout.sections), name, metadata),
+            *notes,
+        ]
 
 
-def _decode(content: bytes) -> str:
+_START = 1 << 17  # characters: more than front matter may have
+_AT_START = "\n"  # so that text between two lines "---" is no front matter
+_YAML_BLOCK = re.compile(r"\A\s*?---[ \t]*\r?\n.*?^---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
+_ANY_BLOCK = re.compile(r"\A\s*?(---|\+\+\+)[ \t]*\r?\n.*?^\1[ \t]*\r?$", re.DOTALL | re.MULTILINE)
+
+
+def decode_markdown(content: bytes) -> str:
     """A page as text: UTF-8, or UTF-16 with a byte order mark. Raises `InputError` for anything else."""
     encoding = "utf-16" if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
     try:
@@ -71,40 +123,43 @@ def _decode(content: bytes) -> str:
         raise InputError(problem, "Save the file as UTF-8, or use --on-error skip to skip it.") from None
 
 
-_MAX_FRONT_MATTER = 1 << 16
-_MAX_ALIASES = 20
-_YAML_ERRORS = (
-    yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, ArithmeticError, RecursionError,
-)  # fmt: skip
-"""PyYAML's own errors, and those it raises for values that do not fit their tags."""
+_CONFIG_FILES = ("mkdocs.yml", "_config.yml", "hugo.toml", "config.toml", "hugo.yaml", "docusaurus.config.js",
+                 "docusaurus.config.ts", "CNAME")  # fmt: skip
+_LABEL = re.compile(rb"^[ \t]*\(([\w:. /-]+)\)=[ \t]*\r?$", re.MULTILINE)
+_HEADING = re.compile(r"^#[ \t]+(.+?)[ \t#]*$", re.MULTILINE)
+_YAML = re.compile(r"---[ \t]*\r?\n(.*?)^---[ \t]*\r?$", re.DOTALL | re.MULTILINE)
 
 
-def _front_matter(written: str) -> dict[Any, Any] | None:
-    """The values by name; None if it is not a mapping. Raises one of `_YAML_ERRORS`."""
-    if len(written) > _MAX_FRONT_MATTER:
-        raise ValueError("too long")
-    # Merge keys (<<, !!merge) copy the mappings that they name: those of 13 lines could fill any memory.
-    merges = "<<" in written or "merge" in written
-    if merges and sum(isinstance(event, yaml.AliasEvent) for event in yaml.parse(written)) > _MAX_ALIASES:
-        raise ValueError("too many aliases")
-    values = yaml.safe_load(written)
-    return (values or {}) if isinstance(values, dict | None) else None
+def _facts(content: bytes, name: str) -> tuple[str, list[str], list[str]]:
+    """(title, further addresses, labels) of a page, found without parsing it."""
+    try:
+        source = decode_markdown(content)
+    except InputError:
+        return "", [], []
+    heading = _HEADING.search(source)
+    title = heading[1] if heading else ""
+    labels = [label.decode("utf-8", "replace") for label in _LABEL.findall(content)]
+    try:
+        match = _YAML.match(source)
+        other = None if match else other_front_matter(source)
+        front = (read_yaml(match[1]) or {}) if match else other[0] if other else {}
+        return as_text(front.get("title")) or title, list(addresses_of(name, front)), labels
+    except ERRORS:  # which are counted when the page is read
+        return title, [], labels
 
 
-def _metadata(front: dict[Any, Any]) -> dict[str, str]:
-    """`title`, `date`, `tags` and `lang` or `language` as texts: dates as in ISO 8601, tags with commas."""
-    texts = {name: _as_text(front.get(name)) for name in ("title", "date", "tags")}
-    texts["language"] = _as_text(front.get("lang")) or _as_text(front.get("language"))
-    return {name: text for name, text in texts.items() if text}
+_ADDRESS_IN_CONFIG = re.compile(
+    r"""^\s*["']?(site_url|baseurl|baseURL|base_url|url|baseUrl)["']?\s*[:=]\s*["']?([^"'\s,#]+)""",
+    re.MULTILINE,
+)
 
 
-def _as_text(value: Any) -> str:
-    """A value as text on one line; nothing for values within values."""
-    if isinstance(value, list):
-        return ", ".join(filter(None, (_as_text(one) for one in value if not isinstance(one, list))))
-    if isinstance(value, datetime.date):
-        return value.isoformat()
-    if not isinstance(value, str | int | float):
-        return ""
-    text = " ".join(str(value).split())
-    return text.encode("utf-8", "replace").decode()  # YAML can write half of a surrogate pair
+def _site_of_config(name: str, content: str) -> str:
+    """The address of a site that its config file names; empty if it names none."""
+    if name == "CNAME":
+        return f"https://{content.strip()}/" if content.strip() else ""
+    values = {key.lower(): value for key, value in _ADDRESS_IN_CONFIG.findall(content)}
+    address = values.get("site_url") or values.get("url") or values.get("baseurl", "")
+    path = values.get("baseurl", "") if address.startswith(("http:", "https:")) else ""
+    path = "" if path.startswith(("http:", "https:")) else path.strip("/")
+    return f"{address.rstrip('/')}/{path}" if address.startswith(("http:", "https:")) else ""

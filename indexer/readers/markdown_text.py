@@ -14,6 +14,8 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache
+from pathlib import PurePosixPath
+from urllib.parse import unquote
 
 from markdown_it import MarkdownIt
 from markdown_it.rules_inline import StateInline
@@ -24,42 +26,81 @@ from selectolax.lexbor import LexborHTMLParser
 
 from linkseek.indexer.readers.html_text import check_cost, render, without
 from linkseek.indexer.readers.layout import Blocks, Layout
+from linkseek.indexer.readers.markdown_dialects import LABEL
 from linkseek.indexer.readers.reader import damaged
-from linkseek.indexer.readers.targets import Targets, is_external, join, path_in
+from linkseek.indexer.readers.targets import Led, Targets, is_external, join, path_in
+from linkseek.indexer.wikitext.targets import OTHER_SITES, SAME_PAGE
 
 _DEEPEST = 100  # a level takes several calls, and Python allows a thousand
 
 
 class PageLinks:
-    """Resolves the links of one page."""
+    """Resolves the links of one page, and counts those that are dropped."""
 
     def __init__(self, page: str, targets: Targets) -> None:
         self._page = page
         self._targets = targets
+        self.dropped: Counter[tuple[str, str]] = Counter()
 
     def address(self, href: str) -> str | None:
         """The target of a link by its address."""
-        path = path_in(href)
-        if is_external(href) or not path:
-            return None
-        return self._targets.resolve(self._page, path)
+        return self._kept(self._led(href.strip()))
+
+    def title(self, target: str) -> str:
+        """What a link without text shows: the title of its page."""
+        return self._targets.facts.titles.get(target) or PurePosixPath(target).stem
 
     def wiki(self, left: str, right: str) -> tuple[str | None, str]:
         """Target and anchor of [[left|right]]: a page and a text, unless only the text is a page."""
-        for name, anchor in ((left, right or left), (right, left)):
-            page = self._named(name.partition("#")[0].strip())
+        if _NOTE.match(right) and not _NOTE.match(left):
+            left, right = right, left
+        shown_left = _NOTE.sub("", left)
+        both = ((left, right or shown_left), (right, shown_left))
+        for name, anchor in both[: 1 if shown_left != left else 2]:  # an address is never the text
+            page = self._named(_NOTE.sub("", name).partition("#")[0].strip())
             if page:
-                return (page if page != self._page else None), anchor
-        name = left.partition("#")[0].strip()
-        return name or None, right or left
+                return self._kept(Led(page) if page != self._page else Led(None, SAME_PAGE)), anchor
+        name = shown_left.partition("#")[0].strip()
+        return self._kept(Led(name) if name else Led(None, SAME_PAGE)), right or shown_left
+
+    def _led(self, href: str) -> Led:
+        if href.startswith(_LABEL_START):
+            page = self._targets.facts.labels.get(unquote(href[len(_LABEL_START) :]))
+            return Led(page) if page != self._page else Led(None, SAME_PAGE)
+        if is_external(href) or href.startswith("/"):
+            local = self._targets.local(href)
+            if local is None:
+                return Led(None, OTHER_SITES)
+            href = local
+        path = path_in(href)
+        if not path:
+            label = self._targets.facts.labels.get(unquote(href.lstrip("#")), self._page)  # [text](#label)
+            return Led(label) if label != self._page else Led(None, SAME_PAGE)
+        led = self._targets.resolve(self._page, path)
+        labelled = self._targets.facts.labels.get(path)  # [text](label), of MyST
+        if labelled and led.target is not None and self._targets.find(led.target) != led.target:
+            return Led(labelled) if labelled != self._page else Led(None, SAME_PAGE)
+        return led
+
+    def _kept(self, led: Led) -> str | None:
+        self.dropped[led.reason, ""] += led.target is None
+        return led.target
 
     def _named(self, name: str) -> str | None:
         if not name:
             return None
         near = join(self._page, name)
         page = self._targets.find(near) if near else None
-        return page or self._targets.find(name.lstrip("/")) or self._targets.find_stem(name)
+        page = page or self._targets.find(name.lstrip("/")) or self._targets.find_stem(name)
+        if page is None and "/" in name:  # a page of Logseq within another
+            page = self._targets.find_stem(name.replace("/", "___")) or self._targets.find_stem(
+                name.replace("/", "%2F")
+            )
+        return page
 
+
+_NOTE = re.compile(r"dendron://[^/]*/", re.IGNORECASE)
+_LABEL_START = LABEL
 
 _NO_PAGES = PageLinks("", Targets((), (), (), ()))
 
@@ -157,7 +198,9 @@ def _anchor(heading: str, before: Counter[str]) -> str:
     return slug if before[slug] == 1 else f"{slug}-{before[slug] - 1}"
 
 
-_MARK = re.compile(r"\A\[(?:[ xX]|![A-Za-z]+)\](?=\s|$)")  # "[x]" of a task, "[!NOTE]" of an alert
+_MARK = re.compile(
+    r"\A\[(?:[ xX](?=\]\s)|![\w|-]+(?=\][+\s-]|\]$))\][+-]?"
+)  # "[x]" of a task, "[!note]-" of an alert
 
 
 def _drop_mark(children: Sequence[Token]) -> None:
@@ -167,9 +210,12 @@ def _drop_mark(children: Sequence[Token]) -> None:
 
 def _inline(tokens: Sequence[Token], blocks: Blocks, resolve: PageLinks) -> None:
     layout = blocks.layout
-    for token in tokens:
+    for at, token in enumerate(tokens):
         if token.type == "link_open":
-            _open_link(layout, resolve.address(str(token.attrs.get("href", ""))))
+            target = resolve.address(str(token.attrs.get("href", "")))
+            _open_link(layout, target)
+            if target is not None and tokens[at + 1].type == "link_close":
+                layout.words(resolve.title(target))
         elif token.type == "link_close":
             layout.close_link()
         elif token.type == "wiki_link":

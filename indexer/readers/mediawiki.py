@@ -1,9 +1,12 @@
-"""MediaWiki's XML export (versions 0.10 and 0.11), as in Wikipedia's dumps.
+"""MediaWiki's XML export (versions 0.3 to 0.11), as in Wikipedia's dumps; also a folder of a dump's parts.
 
-Pages of the main namespace become documents whose id is the title as a database key
-(`Mercury_(planet)`), so that links and redirects share one id space. Of several revisions the
-latest counts. Not read, on purpose: other namespaces, logs, the history, uploads, and entities that
-a document type declares (no export has one, and they let a small file expand without limit).
+Pages of the main namespace, or of those that `--namespace` names, become documents whose id is the title as a
+database key (`Mercury_(planet)`), so that links and redirects share one id space. Of several revisions the
+latest counts. Not read, on purpose: logs, the history, uploads, and entities that a document type declares
+(no export has one, and they let a small file expand without limit).
+
+In wikis outside Wikimedia a title may begin with what is elsewhere a language ("HR:Leave policy"), so the
+titles are looked through before the first page is parsed.
 
 The XML is read by expat itself. The mwxml library keeps an element of every page that it has read,
 and takes ten times as long for a dump's many short pages (3 MB/s, expat 33).
@@ -14,18 +17,26 @@ Source: https://www.mediawiki.org/xml/export-0.11.xsd.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from html import unescape
 from pathlib import Path
 from typing import BinaryIO
 from xml.parsers import expat
 
 from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.base.text import escaped
 from linkseek.indexer.documents import Document, Redirect
-from linkseek.indexer.files.sources import AGAIN, read_head
-from linkseek.indexer.readers.mediawiki_titles import Site, titles_of
-from linkseek.indexer.readers.reader import Ignored, Outcome, Reader, Record, damaged
+from linkseek.indexer.files.encodings import as_utf8, utf8_head
+from linkseek.indexer.files.sources import AGAIN, open_source, read_head
+from linkseek.indexer.readers.disambiguation import is_disambiguation
+from linkseek.indexer.readers.folders import FolderReader
+from linkseek.indexer.readers.mediawiki_titles import Site, may_be_prefix, titles_of
+from linkseek.indexer.readers.reader import Ignored, Outcome, Record, damaged, dropped
 from linkseek.indexer.wikitext import read_wikitext
+from linkseek.indexer.wikitext.names import fold, redirect_pattern
+from linkseek.indexer.wikitext.targets import Page as Markup
 
 MAX_PAGE_CHARACTERS = 10_000_000
 """Five times what MediaWiki allows by default. So much markup without text takes a minute and 2 GB."""
@@ -49,38 +60,44 @@ _ROOT = re.compile(
     rb"(?>\xef\xbb\xbf|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^<>\[]*+(?:\[.*?\]\s*+)?>|\s++)*+<mediawiki[\s>]", re.S
 )
 _LANGUAGE = re.compile(rb"<mediawiki\b[^>]*?\sxml:lang=[\"']([\w-]+)")
-_REDIRECT = re.compile(
-    r"\s*#\s*(?:redirect|weiterleitung|redirecci[oó]n|redirection|rinvia|doorverwijzing|patrz|tam|"
-    r"przekieruj|redirecionamento|omdirigering|перенаправление|перенапр|"
-    r"تحويل|转址|重定向|転送|リダイレクト)"
-    r"\s*:?\s*\[\[([^\[\]|\n]+)",
-    re.IGNORECASE,
-)
+_PART = re.compile(r"\.xml(?:-p\d+-?p\d+)?(?:\.(?:gz|bz2|zst|xz|zip))?$", re.IGNORECASE)
 
 
-class MediawikiReader(Reader):
+class MediawikiReader(FolderReader):
     """Articles of a wiki with their links and redirects."""
 
     name = "mediawiki"
-    description = "a MediaWiki XML export, such as `enwiki-latest-pages-articles.xml.bz2`"
+    description = (
+        "a MediaWiki XML export, such as `enwiki-latest-pages-articles.xml.bz2`, or a folder of its parts"
+    )
     costly = True
     headings = True
+    decodes = True
+    file = "part of an export"
+    suffixes = (".xml",)
 
     @classmethod
-    def recognises(cls, path: Path, head: bytes) -> bool:
+    def reads(cls, name: str) -> bool:
+        """Files named as exports are: .xml, .xml-p1p100, compressed or not."""
+        return _PART.search(name) is not None
+
+    @classmethod
+    def recognises_file(cls, head: bytes) -> bool:
         """The root element is <mediawiki>."""
         return _ROOT.match(head) is not None
 
     def language(self) -> str:
         """`xml:lang` of the root element."""
-        match = _LANGUAGE.search(read_head(self.path))
+        names = [entry.name for entry in self._own()] if self.path.is_dir() else []
+        match = _LANGUAGE.search(utf8_head(read_head(self.path / names[0] if names else self.path)))
         return match[1].decode() if match else ""
 
-    def read_records(self, stream: BinaryIO) -> Iterator[Record]:
+    def read_file(self, name: str, stream: BinaryIO) -> Iterator[Record]:
         """One record a page. Raises `InputError` where the XML is cut off or broken."""
-        pages = _PageParser()
+        pages = _PageParser(self._prefixes, self.choices.namespaces)
         read = getattr(stream, "read1", stream.read)  # returns available bytes before it raises
         last = "before the first page"
+        inside = f"{escaped(name)}, " if self.path.is_dir() else ""
         while True:
             problem = None
             chunk = read(1 << 18)
@@ -90,27 +107,33 @@ class MediawikiReader(Reader):
                 problem = error
             for page in pages.take():
                 place = f"page {page.page_id:.20} ({page.title:.255})"
-                yield Record(place, page, len(page.text))
+                yield Record(inside + place, page, len(page.text))
                 last = f"after {place}"
             if problem:
-                raise InputError(f"{self.path}, {last}: {problem.message}", problem.hint)
+                raise InputError(f"{self.path_of(name)}, {last}: {problem.message}", problem.hint)
             if not chunk:
                 return
+
+    def _prefixes(self) -> frozenset[str]:
+        names = [entry.name for entry in self._own()] if self.path.is_dir() else [""]
+        return _prefixes(tuple(self.path / name if name else self.path for name in names), self.reading)
 
     def parse(self, record: Record) -> Iterable[Outcome]:
         """One document, one redirect, or the reason for neither."""
         page: Page = record.payload
-        titles = titles_of(page.site)
-        if page.namespace != "0":
-            if _number(page.namespace) is None:
-                raise damaged(f"its namespace {page.namespace[:60]!r} is not a number", "page")
+        titles = titles_of(page.site, self.choices.namespaces)
+        number = _number(page.namespace)
+        if number is None:
+            raise damaged(f"its namespace {page.namespace[:60]!r} is not a number", "page")
+        if number not in self.choices.namespaces:
             return [Ignored("other namespace")]
-        id_ = titles.key(page.title)
+        id_ = titles.key_in(page.title, number)
         if not id_:
             raise damaged("the page has no title", "page")
-        written = _REDIRECT.match(page.text)  # older exports have no element <redirect>
+        resolve = titles.resolver(page.title)
+        written = redirect_pattern().match(page.text)  # older exports have no element <redirect>
         if redirect := page.redirect or (written[1] if written else ""):
-            target = titles.resolve(redirect).id
+            target = (titles.resolve if page.redirect else resolve)(redirect).id
             return [Redirect(id_, target) if target else Ignored("redirect to another namespace")]
         if page.model not in ("", "wikitext"):
             return [Ignored("not wikitext")]
@@ -119,9 +142,38 @@ class MediawikiReader(Reader):
         if len(page.text) > MAX_PAGE_CHARACTERS:
             problem = f"more than {MAX_PAGE_CHARACTERS:,} characters, which no wiki allows"
             raise InputError(f"the page has {problem}", "Split it, or use --on-error skip to skip it.")
-        text, links, sections = read_wikitext(page.text, titles.resolve)
+        if self.choices.skip_disambiguation and is_disambiguation(page.text):
+            return [Ignored("disambiguation page")]
         title = page.title.replace("_", " ").strip()
-        return [Document(id_, title, text, links, sections, titles.url(id_), {"page_id": page.page_id})]
+        markup = Markup(title, page.site.name, dict(self.choices.templates))
+        text, links, sections = read_wikitext(page.text, resolve, markup)
+        metadata = {"page_id": page.page_id}
+        return [
+            Document(id_, title, text, links, sections, titles.url(id_), metadata),
+            *dropped(markup.dropped),
+        ]
+
+
+_TITLE = re.compile(rb"<title>\s*([^<:]{1,60}):")
+_OVERLAP = 200
+
+
+@lru_cache(maxsize=4)
+def _prefixes(paths: tuple[Path, ...], reading: str) -> frozenset[str]:
+    """What stands before a colon in titles and could mean something else; see `Site.prefixes`."""
+    prefixes: set[str] = set()
+    for path in paths:
+        try:
+            source, stream = open_source(path)
+            with source, as_utf8(stream) as text:
+                rest = b""
+                while chunk := text.read(1 << 18):
+                    for match in _TITLE.finditer(rest + chunk):
+                        prefixes.add(fold(unescape(match[1].decode("utf-8", "replace"))))
+                    rest = chunk[-_OVERLAP:]
+        except (InputError, OSError):
+            continue  # which reading the file will report
+    return frozenset(filter(may_be_prefix, prefixes))
 
 
 def _number(written: str) -> int | None:
@@ -143,7 +195,10 @@ _LONGEST_TAG = 1 << 23
 class _PageParser:
     """Bytes of an export in, pages out; holds one page at a time, and of its text no more than is read."""
 
-    def __init__(self) -> None:
+    def __init__(self, prefixes: Callable[[], frozenset[str]], namespaces: tuple[int, ...]) -> None:
+        """prefixes: of the titles of the export. namespaces: those whose texts are kept."""
+        self._prefixes = prefixes
+        self._namespaces_read = namespaces
         self._expat = expat.ParserCreate()
         self._expat.buffer_text = True
         self._expat.StartElementHandler = self._start
@@ -237,24 +292,35 @@ class _PageParser:
 
     def _finish_page(self) -> None:
         if self._built is None:
-            self._built = Site(
-                self._site.get("sitename", ""),
-                self._site.get("base", ""),
-                self._language,
-                self._site.get("case") == "case-sensitive",
-                tuple(self._namespaces),
-            )
+            self._built = self._site_of_export()
         page, revision = self._page, self._latest
-        number = page.get("ns", "0")
+        title = page.get("title", "")
+        number = page.get("ns", "")
+        if not number:  # exports before 0.6
+            number = str(titles_of(self._built, self._namespaces_read).namespace_of(title))
         redirect = page.get("redirect", "")
+        read = _number(number) in self._namespaces_read and not redirect
         self._pages.append(
             Page(
                 self._built,
-                page.get("title", ""),
+                title,
                 number,
                 page.get("id", "without id"),
                 redirect,
                 revision.get("model", ""),
-                "" if redirect or number != "0" else revision.get("text", ""),
+                revision.get("text", "") if read else "",
             )
         )
+
+    def _site_of_export(self) -> Site:
+        site = Site(
+            self._site.get("sitename", ""),
+            self._site.get("base", ""),
+            self._language,
+            self._site.get("case") == "case-sensitive",
+            tuple(self._namespaces),
+        )
+        if site.is_wikimedia:
+            return site
+        own = {fold(name) for _, name, _ in site.namespaces}
+        return replace(site, prefixes=self._prefixes() - own)

@@ -12,34 +12,57 @@ from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import quote, unquote
 
-from linkseek.indexer.wikitext.targets import Target
+from linkseek.indexer.wikitext.names import fold, hidden_names, namespace_names
+from linkseek.indexer.wikitext.targets import (
+    NO_TITLE,
+    OTHER_NAMESPACES,
+    OTHER_WIKIS,
+    SAME_PAGE,
+    Resolve,
+    Target,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What an export says about its wiki. Namespaces: (number, name, whether case-sensitive)."""
+    """What an export says about its wiki. Namespaces: (number, name, whether case-sensitive).
+
+    prefixes: of a wiki outside Wikimedia, what stands before a colon in titles of the main namespace and
+    would elsewhere be another language, another site or a namespace (`may_be_prefix`), folded.
+    """
 
     name: str = ""
     base: str = ""
     language: str = ""
     case_sensitive: bool = False
     namespaces: tuple[tuple[int, str, bool], ...] = ()
+    prefixes: frozenset[str] = frozenset()
+
+    @property
+    def is_wikimedia(self) -> bool:
+        """Whether links to other languages and sites are those of Wikimedia's wikis."""
+        return _WIKIMEDIA.search(self.base) is not None
+
+    @property
+    def has_subpages(self) -> bool:
+        """Whether `[[/Sub]]` is a page below this one: all wikis but those that read it as a title."""
+        return _WITHOUT_SUBPAGES.search(self.base) is None
 
 
-# MediaWiki knows these in every language; the site's own names come from its export.
-_NAMESPACES = {
-    "media": -2, "special": -1, "talk": 1, "user": 2, "user talk": 3, "project": 4,
-    "project talk": 5, "file": 6, "file talk": 7, "image": 6, "image talk": 7, "mediawiki": 8,
-    "mediawiki talk": 9, "template": 10, "template talk": 11, "help": 12, "help talk": 13,
-    "category": 14, "category talk": 15,
-}  # fmt: skip
+_WIKIMEDIA = re.compile(
+    r"//[^/]*\b(?:wiki(?:pedia|books|news|quote|source|versity|voyage|data|media|mediafoundation)|wiktionary|"
+    r"mediawiki)\.org(?:[:/]|$)"
+)
+_WITHOUT_SUBPAGES = re.compile(r"//[^/]*\bwik(?:ipedia|tionary|inews|iquote)\.org")
+
+
+def may_be_prefix(folded: str) -> bool:
+    """Whether the start of a title could be taken for another language, another site or a namespace."""
+    return folded in _LANGUAGES or folded in _OTHER_SITES or folded in hidden_names()
+
+
+_PROJECT = {"project": 4, "project talk": 5}
 _WIKIPEDIA = {"wp": 4, "wt": 5, "portal": 100, "portal talk": 101, "module": 828, "draft": 118}
-_FORMER_NAMES = {
-    "de": {"bild": 6}, "es": {"imagen": 6}, "it": {"immagine": 6}, "nl": {"afbeelding": 6},
-    "pl": {"grafika": 6}, "pt": {"imagem": 6, "ficheiro": 6}, "ru": {"изображение": 6},
-    "sv": {"bild": 6},
-}  # fmt: skip
-"""Old names of the file namespace, which pages still use and exports do not list."""
 
 _LANGUAGES = frozenset(
     """
@@ -76,15 +99,35 @@ _LONGEST = 255  # bytes of a title
 class Titles:
     """The rules of a site for the text between `[[` and `]]`."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, read: tuple[int, ...] = (0,)) -> None:
+        """read: the namespaces whose pages are documents."""
+        self._read = frozenset(read)
+        self._wikimedia = site.is_wikimedia
+        self._own = site.prefixes
+        own = {fold(name): number for number, name, _ in site.namespaces if name}
         aliases = _WIKIPEDIA if "wikipedia" in f"{site.name} {site.base}".lower() else {}
-        self.namespaces = {**_NAMESPACES, **aliases, **_FORMER_NAMES.get(site.language, {})}
-        self.namespaces |= {_fold(name): number for number, name, _ in site.namespaces if name}
+        names = namespace_names(site.language) | _PROJECT | aliases
+        self.namespaces = {name: names[name] for name in names.keys() - site.prefixes} | own
+        self._names = {number: name for number, name, _ in site.namespaces}
         self.case_sensitive = next(
             (sensitive for number, _, sensitive in site.namespaces if number == 0), site.case_sensitive
         )
+        self._subpages = site.has_subpages
         start, equals, _ = site.base.rpartition("?title=")
         self.url_start = start + equals if equals else site.base[: site.base.rfind("/") + 1]
+
+    def namespace_of(self, title: str) -> int:
+        """The namespace of a page's title, for exports that do not say it."""
+        prefix, colon, rest = title.partition(":")
+        return self.namespaces.get(fold(prefix), 0) if colon and rest.strip() else 0
+
+    def key_in(self, title: str, number: int) -> str:
+        """A title of any namespace as an id, with the namespace's current name."""
+        prefix, colon, rest = title.partition(":")
+        if not number or not colon:
+            return self.key(title)
+        name = self._names.get(number, _spaced(prefix))
+        return f"{name.replace(' ', '_')}:{self.key(rest)}"
 
     def key(self, title: str) -> str:
         """A title of the main namespace as an id."""
@@ -103,7 +146,7 @@ class Titles:
     def resolve(self, written: str) -> Target:
         """The target of a link; its label is the title as it is written."""
         if len(written) > _LONGEST * 10:
-            return Target(None, written)
+            return Target(None, written, reason=NO_TITLE)
         title = html.unescape(written) if "&" in written else written
         if _PERCENT.search(title):
             title = unquote(title, errors="replace")
@@ -111,22 +154,60 @@ class Titles:
         colon = title.startswith(":")
         title = title.lstrip(": ") if colon else title
         label = title if title[:1] != "#" else title[1:]
+        if title[:1] == "#":
+            return Target(None, label, reason=SAME_PAGE)
         prefix, found, rest = title.partition(":")
+        number = 0
+        unknown, foreign = False, 0
         if found:
-            prefix = _fold(prefix)
+            prefix = fold(prefix)
             if prefix in self.namespaces:
                 number = self.namespaces[prefix]
-                if number:
-                    return Target(None, label, not colon and number in (-2, 6, 14))
-                title = rest
-            elif prefix in _LANGUAGES:
-                return Target(None, label, not colon)
-            elif prefix in _OTHER_SITES:
-                return Target(None, label)
-        key = self.key(title.partition("#")[0])
+                if number and number not in self._read:
+                    hidden = not colon and number in (-2, 6, 14)
+                    return Target(None, label, hidden, reason=OTHER_NAMESPACES)
+                title = rest if not number else title
+            elif prefix not in self._own and (prefix in _LANGUAGES or prefix in _OTHER_SITES):
+                language = prefix in _LANGUAGES and not colon
+                return Target(
+                    None, label, language and self._wikimedia, language and not self._wikimedia, OTHER_WIKIS
+                )
+            elif not colon and prefix not in self._own:
+                unknown = True
+                foreign = 0 if self._wikimedia else hidden_names().get(prefix, 0)
+        key = self.key_in(title.partition("#")[0], number)
         if not key or _ILLEGAL.search(key) or len(key.encode(errors="replace")) > _LONGEST:
-            return Target(None, label)
-        return Target(key, label)
+            return Target(None, label, reason=NO_TITLE)
+        return Target(key, label, aside=foreign == 14, unknown=unknown, media=foreign in (-2, 6))
+
+    def resolver(self, page: str) -> Resolve:
+        """`resolve` on a page: `[[/Sub]]` is below it, `[[../Sister]]` next to it."""
+        if not self._subpages:
+            return self.resolve
+        page = _spaced(page)
+
+        def resolve(written: str) -> Target:
+            link = written.strip()
+            if not link.startswith(("/", "../")) and link != "..":
+                return self.resolve(written)
+            path, hash_, section = link.partition("#")
+            parts, label = page.split("/"), ""
+            if path.startswith("/"):
+                label = path.strip("/ ") if path.endswith("/") else path
+                below = path.strip("/ ")
+            else:
+                while path.startswith("../") or path == "..":
+                    parts.pop()
+                    path = path[3:]
+                below = path.strip("/ ")
+                label = below if path.endswith("/") else ""
+            if not parts or not (below or parts):
+                return self.resolve(written)
+            title = "/".join([*parts, below] if below else parts)
+            target = self.resolve(f":{title}{hash_}{section}")
+            return Target(target.id, label or title, reason=target.reason)
+
+        return resolve
 
 
 def _spaced(title: str) -> str:
@@ -134,11 +215,7 @@ def _spaced(title: str) -> str:
     return " ".join(title.replace("_", " ").split())
 
 
-def _fold(name: str) -> str:
-    return _spaced(name).casefold()
-
-
 @lru_cache(maxsize=8)
-def titles_of(site: Site) -> Titles:
-    """The rules of a site, made once."""
-    return Titles(site)
+def titles_of(site: Site, read: tuple[int, ...] = (0,)) -> Titles:
+    """The rules of a site, made once. read: see `Titles`."""
+    return Titles(site, read)

@@ -10,7 +10,7 @@ and a resumed build can pass over finished records without parsing them:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,9 @@ from typing import Any, BinaryIO, ClassVar
 
 from linkseek.indexer.base.errors import InputError, LinkseekError
 from linkseek.indexer.documents import Document, Redirect
+from linkseek.indexer.files.encodings import as_utf8
 from linkseek.indexer.files.sources import Reading, open_source, read_lines
+from linkseek.indexer.readers.choices import DEFAULT, Choices
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +38,22 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """A record that the rules of its format exclude; `reason` is counted in the summary."""
+    """A record that the rules of its format exclude, or parts of a document that are dropped.
+
+    reason: counted in the summary. count: how many. name: of what, such as a template's; counted by name
+    instead of being listed by place.
+    """
 
     reason: str
+    count: int = 1
+    name: str = ""
+
+
+def dropped(counts: Mapping[tuple[str, str], int]) -> list[Ignored]:
+    """What was dropped of a document, from the numbers by (reason, name)."""
+    return [
+        Ignored(reason, count, name) for (reason, name), count in sorted(counts.items()) if reason and count
+    ]
 
 
 Outcome = Document | Redirect | Ignored
@@ -59,11 +74,14 @@ class Reader(ABC):
     """Default of --headings: whether passages begin at sections, with their headings."""
     costly: ClassVar[bool] = False
     """Whether parsing a record takes long enough to pay for several processes."""
+    decodes: ClassVar[bool] = False
+    """Whether the reader finds out the encoding of a file itself; else it gets UTF-8."""
     folders: ClassVar[bool] = False
     """Whether a corpus of this format may be a folder."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, choices: Choices = DEFAULT) -> None:
         self.path = path
+        self.choices = choices
 
     @classmethod
     @abstractmethod
@@ -95,7 +113,7 @@ class Reader(ABC):
         if on_open:
             on_open(source)
         with stream, named_errors(str(self.path), _CHECK):
-            yield from self.read_records(stream)
+            yield from self.read_records(stream if self.decodes else as_utf8(stream))
 
     def state(self) -> dict[str, Any]:
         """`bytes`, and what else shows, without reading, that the source has changed."""

@@ -11,11 +11,17 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
+from typing import NamedTuple
 from urllib.parse import unquote
 
-_SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:|//|\\\\")
+from linkseek.indexer.wikitext.targets import SAME_PAGE
+
+_SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:(?://)?|//|\\\\")
+_WEB = re.compile(r"(?:https?:)?//", re.I)
+_LANGUAGE = re.compile(r"[a-z]{2,3}(?:[-_][A-Za-z]{2,4})?")
 
 
 def is_external(href: str) -> bool:
@@ -33,52 +39,149 @@ def join(page: str, path: str) -> str | None:
 
     join("a/b.html", "../c/") = "c/"; join("a/b.html", "/d") = "d".
     """
+    joined = climb(page, path)
+    return None if joined.startswith("../") else joined
+
+
+def climb(page: str, path: str) -> str:
+    """As `join`, but a path that leads out of the folder begins with "../"."""
     parts = [] if path.startswith("/") else page.split("/")[:-1]
     written = path.split("/")
     for part in written:
         if part == "..":
-            if not parts:
-                return None
-            parts.pop()
+            if parts and parts[-1] != "..":
+                parts.pop()
+            else:
+                parts.append("..")
         elif part not in ("", "."):
             parts.append(part)
     folder = written[-1] in ("", ".", "..") and parts
     return "/".join(parts) + ("/" if folder else "")
 
 
+OUT_OF_FOLDER = "links out of the folder"
+NO_PAGE = "links to files that are not pages"
+
+
+class Led(NamedTuple):
+    """Where a link leads: the target (which may be no page's: a dangling link), or why it is dropped."""
+
+    target: str | None
+    reason: str = ""
+
+
+class Site(NamedTuple):
+    """The address of a folder's root: hosts that are its own, and the path, "/" or "/guide/"."""
+
+    hosts: frozenset[str] = frozenset()
+    path: str = "/"
+
+
+@dataclass(frozen=True)
+class SiteFacts:
+    """What pages and config files say: the site's address, pages by the addresses that they give themselves
+    (see `Targets`) and by their labels, titles by page, and the dialect of Markdown."""
+
+    site: str = ""
+    addresses: Mapping[str, str] = field(default_factory=dict)
+    titles: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    dialect: str = ""
+
+
+def parse_site(address: str) -> Site:
+    """`--site`: an address with a host, or a path alone."""
+    rest = _SCHEME.sub("", address, count=1) if is_external(address) else ""
+    host, _, path = rest.partition("/") if rest else ("", "", address)
+    path = "/" + path.strip("/") + "/"
+    return Site(frozenset([host.lower()] if host else ()), path if path != "//" else "/")
+
+
 class Targets:
     """The pages of a folder by every name that a link may use."""
 
     def __init__(
-        self, pages: Iterable[str], others: Iterable[str], suffixes: Sequence[str], indexes: Sequence[str]
+        self,
+        pages: Iterable[str],
+        others: Iterable[str],
+        suffixes: Sequence[str],
+        indexes: Sequence[str],
+        *,
+        above: Sequence[str] = (),
+        site: Site | None = None,
+        facts: SiteFacts | None = None,
     ) -> None:
         """pages, others: names of files that are pages, and that are not.
 
         suffixes: those that links may omit, most likely first. indexes: the pages that a folder's name
-        may mean, most likely first.
+        may mean, most likely first. above: the parts of the folder's own path. facts: what the pages say;
+        addresses are paths from the root without slashes at the ends, without case.
         """
         self._pages = frozenset(pages)
         self._others = frozenset(others)
         self._suffixes = suffixes
         self._indexes = indexes
+        self._above = tuple(above)
+        self.site = site or Site()
+        self.facts = facts or SiteFacts()
         self._folded = _unique((_fold(page), page) for page in self._pages)
         self._stems = _unique((_fold_title(PurePosixPath(page).stem), page) for page in self._pages)
 
-    def resolve(self, page: str, path: str, base: str | None = None) -> str | None:
-        """The target of a link from `page`; None for one that is dropped.
-
-        base: the start of relative paths, if not the page.
-        """
-        joined = join(page if base is None else base, path)
-        if joined is None:
-            return None
-        target = self.find(joined)
+    def resolve(self, page: str, path: str, base: str | None = None) -> Led:
+        """Where a link from `page` leads. base: the start of relative paths, if not the page."""
+        joined = self._inside(climb(page if base is None else base, path))
+        target = None if joined is None else self.find(joined)
+        if target is None and "\\" in path:  # as browsers read it
+            return self.resolve(page, path.replace("\\", "/"), base)
+        if target is None and path.startswith("/"):
+            target = self._from_another_root(page, path)
         if target is None:
-            return None if joined in self._others else joined or None
-        return None if target == page else target
+            if joined is None:
+                return Led(None, OUT_OF_FOLDER)
+            return Led(None, NO_PAGE) if joined in self._others or not joined else Led(joined)
+        return Led(None, SAME_PAGE) if target == page else Led(target)
+
+    def local(self, href: str) -> str | None:
+        """The path from the folder's root of an address with a host or from the site's root; None
+        elsewhere."""
+        path = href
+        if is_external(href):
+            host, _, path = _SCHEME.sub("", href, count=1).partition("/")
+            if not _WEB.match(href) or host.lower() not in self.site.hosts:
+                return None
+            path = "/" + path
+        return "/" + path[len(self.site.path) :] if path.startswith(self.site.path) else path
+
+    def _inside(self, path: str) -> str | None:
+        """A path that leaves the folder and comes back under the folder's own name; None if it stays out."""
+        parts = path.split("/")
+        climbed = parts.count("..")
+        if not climbed:
+            return path
+        names = parts[climbed : 2 * climbed]
+        return "/".join(parts[2 * climbed :]) if tuple(names) == self._above[-climbed:] else None
+
+    def _from_another_root(self, page: str, path: str) -> str | None:
+        """The page that a path from the site's root means, if that root is not the folder's."""
+        folders = page.split("/")[:-1]
+        starts = ["/".join(folders[:depth]) for depth in range(1, len(folders) + 1)]
+        if folders and _LANGUAGE.fullmatch(folders[0]):
+            starts.append("en")  # for a page that is not translated
+        for start in starts:
+            if found := self.find(start + path):
+                return found
+        parts = path.strip("/").split("/")
+        for depth in range(1, min(len(parts), len(self._above)) + 1):
+            if tuple(parts[:depth]) == self._above[-depth:] and (found := self.find("/".join(parts[depth:]))):
+                return found
+        if len(parts) > 1 and _LANGUAGE.fullmatch(parts[0]):  # of the default language, which has no folder
+            return self.find("/".join(parts[1:]))
+        return None
 
     def find(self, path: str) -> str | None:
         """The page that a path from the root means; None if there is none."""
+        if path not in self._pages and (addressed := self.facts.addresses.get(path.strip("/").casefold())):
+            return addressed
         candidates = list(self._candidates(path))
         for candidate in candidates:
             if candidate in self._pages:

@@ -21,17 +21,21 @@ from linkseek.indexer.wikitext.brackets import balance_brackets, hide_loose_brac
 from linkseek.indexer.wikitext.characters import literal, without_controls
 from linkseek.indexer.wikitext.layout import lay_out
 from linkseek.indexer.wikitext.lines import drop_tables, mark_lines
+from linkseek.indexer.wikitext.magic import replace_variables, separate_functions
 from linkseek.indexer.wikitext.render import render
 from linkseek.indexer.wikitext.tags import replace_tags, take_out_extensions
-from linkseek.indexer.wikitext.targets import Resolve
+from linkseek.indexer.wikitext.targets import Page, Resolve
 
 
-def read_wikitext(source: str, resolve: Resolve) -> tuple[str, tuple[Link, ...], tuple[Section, ...]]:
-    """Text, links and sections of a page."""
+def read_wikitext(
+    source: str, resolve: Resolve, page: Page | None = None
+) -> tuple[str, tuple[Link, ...], tuple[Section, ...]]:
+    """Text, links and sections of a page; what is dropped is counted in `page`."""
+    page = page or Page()
     source, kept = take_out_extensions(without_controls(source))
-    source = replace_tags(source)
-    source = balance_brackets(source, resolve)
+    source = separate_functions(replace_variables(replace_tags(source), page))
+    source = balance_brackets(source, resolve, page)
     source = source.replace("<", literal("<"))  # the remaining ones open nothing
     source = drop_tables(source)
     source = hide_loose_brackets(mark_lines(source))
-    return lay_out(*render(source, resolve, kept), kept)
+    return lay_out(*render(source, resolve, kept, page), kept)

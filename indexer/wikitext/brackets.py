@@ -12,8 +12,10 @@ import re
 
 from linkseek.indexer.wikitext.characters import GAP, literal, literal_brackets
 from linkseek.indexer.wikitext.edits import Span, cut
-from linkseek.indexer.wikitext.targets import Resolve
-from linkseek.indexer.wikitext.templates import shape_of
+from linkseek.indexer.wikitext.magic import function_of
+from linkseek.indexer.wikitext.names import is_picture
+from linkseek.indexer.wikitext.targets import OTHER_SITES, TEMPLATES, Page, Resolve, Target
+from linkseek.indexer.wikitext.templates import is_counted, shape_of
 
 _DEEPEST = 20  # templates and links nested deeper are dropped: nobody reads them
 _EXTERNAL_LINK = re.compile(
@@ -29,15 +31,17 @@ _LINK_TITLE = re.compile(r"[^|\[\]{}\n]*")
 _UNCLOSED = re.compile(r"\{\{+[^\n|\[\]{}]*(?:\n[ \t]*\|[^\n]*)+")
 
 
-def balance_brackets(source: str, resolve: Resolve) -> str:
+def balance_brackets(source: str, resolve: Resolve, page: Page) -> str:
     """The source with its visible links and templates, and every other bracket as text or dropped."""
-    source = _EXTERNAL_LINK.sub(lambda match: match[1] + GAP, source)
+    source, external = _EXTERNAL_LINK.subn(lambda match: match[1] + GAP, source)
+    if external:
+        page.dropped[OTHER_SITES, ""] += external
     source = _BRACKETED.sub(lambda match: literal(match[0]), source)
-    source = _drop_brackets(source, resolve)
+    source = _drop_brackets(source, resolve, page)
     return _BRACKET.sub(literal("["), source)
 
 
-def _drop_brackets(source: str, resolve: Resolve) -> str:
+def _drop_brackets(source: str, resolve: Resolve, page: Page) -> str:
     """Drop templates that are not running text, hidden links, and brackets without a partner."""
     cuts: list[Span] = []
     stack: list[tuple[int, int]] = []  # (start, length), length 0 for a link
@@ -54,7 +58,8 @@ def _drop_brackets(source: str, resolve: Resolve) -> str:
                 opening, _ = stack.pop()
                 title = _LINK_TITLE.match(source, opening + 2)
                 assert title is not None
-                if len(stack) > _DEEPEST or (":" in title[0] and resolve(title[0]).hidden):
+                deep = len(stack) > _DEEPEST
+                if deep or (":" in title[0] and _is_hidden(source, opening, end, resolve(title[0]))):
                     cuts.append((opening, end))
         else:
             while end - start >= 2 and templates:
@@ -64,8 +69,10 @@ def _drop_brackets(source: str, resolve: Resolve) -> str:
                     continue
                 used = 3 if min(length, end - start) >= 3 else 2
                 inner = opening + length - used
-                if used == 3 or len(stack) > _DEEPEST or not _is_running_text(source, inner):
+                if used == 3 or len(stack) > _DEEPEST or not _is_running_text(source, inner, page):
                     cuts.append((inner, start + used))
+                    if used == 2 and templates == 1:
+                        _count(source, inner, start + used, page)
                 start += used
                 if length - used >= 2:
                     stack.append((opening, length - used))
@@ -121,6 +128,44 @@ def hide_loose_brackets(source: str) -> str:
     return "".join(pieces)
 
 
-def _is_running_text(source: str, opening: int) -> bool:
+def _is_running_text(source: str, opening: int, page: Page) -> bool:
     match = _NAME.match(source, opening + 2)
-    return match is not None and shape_of(match[1]) is not None
+    if match is not None and shape_of(match[1], page.rules) is not None:
+        return True
+    return bool(function_of(source[opening + 2 : opening + 42]))
+
+
+def _is_hidden(source: str, opening: int, end: int, target: Target) -> bool:
+    if target.hidden or (target.unknown and is_picture(source[opening:end], named=target.media)):
+        return True
+    return target.aside and not _ALONE.sub("", _line_around(source, opening, end)).strip()
+
+
+_ALONE = re.compile(r"\[\[[^\[\]|\n]*\]\]|<!--.*?-->")
+
+
+def _line_around(source: str, start: int, end: int) -> str:
+    """The line that a piece is on, of a long one the piece and what is near it."""
+    after = source.find("\n", end, end + _NEAR)
+    return source[_line_start(source, start) : end + _NEAR if after < 0 else after]
+
+
+def _line_start(source: str, at: int) -> int:
+    return max(source.rfind("\n", max(at - _NEAR, 0), at) + 1, at - _NEAR, 0)
+
+
+_NEAR = 200
+_DROPPED_NAME = re.compile(r"\s*([^|{}\[\]<>\n]{1,60})")
+_IN_BRACKETS = re.compile(r"\{\{[^{}]*+\}\}|\A[^{}]*+\}\}|\{\{[^{}]*+\Z|\[\[[^\[\]|]{1,20}:[^\[\]]*+\]\]")
+_WORD = re.compile(r"\w")
+
+
+def _count(source: str, start: int, end: int, page: Page) -> None:
+    """Count a dropped template if there is other text on its line."""
+    name = _DROPPED_NAME.match(source, start + 2)
+    if name is None or not is_counted(name[1], page.rules):
+        return
+    before = source[_line_start(source, start) : start]
+    after = source[end : end + _NEAR].partition("\n")[0]
+    if any(_WORD.search(_IN_BRACKETS.sub("", piece)) for piece in (before, after)):
+        page.dropped[TEMPLATES, name[1].partition(":")[0].strip()] += 1

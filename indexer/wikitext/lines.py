@@ -27,10 +27,15 @@ _LINES = [
         # "; term : explanation"
         (r"^([*#:]*;(?:[^\n:\[\]{}]*|[^\n]*? )):(?!//)[ \t]*(?=\S)", rf"\1\n{ITEM}"),
         (r"^[*#:;]+[ \t]*", ITEM),
-        # Language variants: -{zh-hans:A; zh-hant:B}- shows one of them.
-        (r"-\{(?!\{)(?:[-A-Za-z;]*+[|:])?([^{};]*+)[^{}]*+\}-", r"\1"),
     ]
 ]  # fmt: skip
+_VARIANTS = re.compile(r"-\{(?!\{)([^{}]*+)\}-")
+_FLAGS = re.compile(
+    r"\s*(?:[ATRDHN+-]|[a-z]{2,3}(?:-[a-z]+)*)?(?:\s*;\s*(?:[ATRDHN+-]|[a-z]{2,3}(?:-[a-z]+)*))*\s*\Z"
+)
+_CODE = r"(?:zh|sr|sh|kk|ku|gan|wuu|iu|shi|tg|uz|crh|ban|tly|mni|zgh|en)(?:-[a-z]+)*"
+_PAIR = re.compile(rf"(?:\A|;)\s*(?:[^;:=]*=>\s*)?({_CODE})\s*:")
+_FIRST_VARIANTS = ("zh-hans", "zh-cn", "sr-ec", "kk-cyrl", "ku-latn")
 _HEADING = re.compile(r"^=[^\n]*", re.MULTILINE)
 _HEADING_PARTS = re.compile(r"(={1,6})(.*?)(\1[ \t]*)", re.DOTALL)
 
@@ -57,7 +62,31 @@ def mark_lines(source: str) -> str:
     source = _GAPS.sub(_drop_gaps, source)
     for pattern, replacement in _LINES:
         source = pattern.sub(replacement, source)
+    for _ in range(3):  # one inside another
+        source, count = _VARIANTS.subn(_variant, source)
+        if not count:
+            break
     return _HEADING.sub(_keep_heading, source)
+
+
+def _variant(markup: re.Match[str]) -> str:
+    """The text of -{flags|text}-: rules (H, T, D, N, -) show nothing, -{zh-hans:A; zh-hant:B}- one
+    variant."""
+    flags, bar, text = markup[1].partition("|")
+    if not bar or not _FLAGS.match(flags):
+        flags, text = "", markup[1]
+    wanted = {flag.strip() for flag in flags.split(";")}
+    if "R" in wanted:
+        return text
+    if wanted & {"H", "D", "N", "-"} or wanted == {"T"}:
+        return ""
+    pairs = list(_PAIR.finditer(text))
+    if not pairs or text[: pairs[0].start()].strip():
+        return text
+    ends = [pair.start() for pair in pairs[1:]] + [len(text)]
+    variants = {pair[1]: text[pair.end() : end].strip(" ;\n") for pair, end in zip(pairs, ends, strict=True)}
+    chosen = [code for code in _FIRST_VARIANTS if code in variants]
+    return variants[chosen[0] if chosen else pairs[0][1]]
 
 
 def _drop_gaps(run: re.Match[str]) -> str:

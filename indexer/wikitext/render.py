@@ -29,7 +29,8 @@ except ImportError:  # where it was installed without a compiler
 from linkseek.indexer.documents import Link, Section
 from linkseek.indexer.wikitext.characters import GAP, plain
 from linkseek.indexer.wikitext.layout import lay_out
-from linkseek.indexer.wikitext.targets import Resolve
+from linkseek.indexer.wikitext.magic import call, function_of
+from linkseek.indexer.wikitext.targets import WITHOUT_TEXT, Page, Resolve
 from linkseek.indexer.wikitext.templates import shape_of
 
 # Letters after a link belong to it: [[planet]]s. MediaWiki lists them for each language; scripts
@@ -38,9 +39,11 @@ _TRAIL = regex.compile(r"\p{Ll}+")
 _BREAK = f"\n{GAP}\n"  # in place of a heading
 
 
-def render(source: str, resolve: Resolve, kept: Sequence[str]) -> tuple[str, list[Link], list[Section]]:
+def render(
+    source: str, resolve: Resolve, kept: Sequence[str], page: Page | None = None
+) -> tuple[str, list[Link], list[Section]]:
     """The text of the page with its marks, before it is laid out. `kept`: see `lay_out`."""
-    walk = _Walk(resolve, kept)
+    walk = _Walk(resolve, kept, page or Page())
     walk.code(_nodes(Tokenizer().tokenize(source, 0, True)))  # no context, no tags for '' and '''
     return "".join(walk.pieces), walk.links, walk.sections
 
@@ -98,6 +101,7 @@ class _Walk:
 
     resolve: Resolve
     kept: Sequence[str]
+    page: Page = field(default_factory=Page)
     pieces: list[str] = field(default_factory=list)
     length: int = 0
     links: list[Link] = field(default_factory=list)
@@ -144,11 +148,14 @@ class _Walk:
         elif isinstance(node, ExternalLink):
             self.text(str(node))  # a bare address; those in brackets have been replaced
         elif isinstance(node, Template):
-            shape = shape_of(str(node.name))
+            name = str(node.name)
+            shape = shape_of(name, self.page.rules)
             if shape is not None:
                 self.show(shape({str(p.name).strip(): p.value for p in node.params}))
+            elif function_of(name):
+                self.show(call(name, [str(p) if p.showkey else p.value for p in node.params]))
         elif isinstance(node, Heading):
-            heading = _Walk(self.resolve, self.kept)
+            heading = _Walk(self.resolve, self.kept, self.page)
             heading.code(node.title.nodes)
             self.pieces.append(_BREAK)
             self.length += len(_BREAK)
@@ -178,8 +185,12 @@ class _Walk:
             self.text(target.label if shown is None else _without_qualifier(target.label))
         if outermost:
             self.inside_link = False
-            if target.id is not None and self.length > start:
+            if target.id is None:
+                self.page.dropped[target.reason, ""] += bool(target.reason)
+            elif self.length > start:
                 self.links.append(Link(start, self.length, target.id))
+            else:
+                self.page.dropped[WITHOUT_TEXT, ""] += 1
         return target.id or "" if outermost else None
 
     def _extend_link(self, trail: str, target: str) -> None:

@@ -18,8 +18,13 @@ from linkseek.indexer.wikitext.characters import GAP, ITEM, KEPT, KEPT_END, rais
 RAW = ("nowiki", "pre", "source", "syntaxhighlight")  # their content is text and not markup
 DROPPED = (
     "ref", "references", "math", "chem", "ce", "gallery", "timeline", "score", "imagemap", "hiero",
-    "graph", "mapframe", "maplink", "templatedata", "templatestyles", "categorytree", "inputbox",
-    "section", "includeonly", "style", "table",
+    "graph", "mapframe", "maplink", "templatestyles", "categorytree", "inputbox",
+    "section", "includeonly", "style", "table", "indicator", "languages", "dpl", "dynamicpagelist",
+    "ask", "seo", "youtube", "embedvideo", "rss", "infobox", "poll", "vote", "pages", "pagelist",
+    "pagequality", "phonos",
+    "templatedata", "charinsert", "randomimage", "listen", "widget", "googlemap", "display_map", "smw",
+    "forum", "comments", "rating", "mainpage-leftcolumn-start", "mainpage-rightcolumn-start",
+    "mainpage-endcolumn",
 )  # fmt: skip
 _EXTENSION = re.compile(
     rf"(?=[< \t])(?:(?<=\n)[ \t]*+(?><!--.*?-->)[ \t]*+\n|<!--.*?(?:-->|\Z)"
@@ -30,15 +35,19 @@ _EXTENSION = re.compile(
 _INLINE = frozenset([
     "abbr", "b", "bdi", "bdo", "big", "cite", "code", "data", "del", "dfn", "em", "font", "i",
     "ins", "kbd", "mark", "noinclude", "onlyinclude", "q", "rb", "rp", "rt", "ruby", "s", "samp",
-    "small", "span", "strike", "strong", "sub", "sup", "time", "tt", "u", "var", "wbr",
+    "small", "span", "strike", "strong", "sub", "sup", "time", "tt", "tvar", "u", "var", "wbr",
+    "langconvert", "nobr", "spoiler", "acronym", "math-inline", "ruby",
     *RAW, *DROPPED,
 ])
 _BLOCK = frozenset([
     "blockquote", "caption", "center", "div", "dl", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "ol",
-    "p", "poem", "tbody", "td", "th", "thead", "tr", "ul",
+    "p", "poem", "tbody", "td", "th", "thead", "tr", "ul", "translate", "tabber", "tabs", "tab",
+    "tabview", "article", "aside", "section", "details", "summary", "noautolink", "div-col",
 ])
 # fmt: on
-_TAG = re.compile(r"</?([a-zA-Z][a-zA-Z0-9]*)(?=[\s/>])[^<>]*>|__[^\W\d_]{3,40}__")
+_TAG = re.compile(r"</?([a-zA-Z][a-zA-Z0-9-]*)(?=[\s/>:])[^<>]*>|__[^\W\d_]{3,40}__")
+_TABBER = re.compile(r"<tabber\b[^<>]*>(.*?)</tabber\s*>", re.IGNORECASE | re.DOTALL)
+_TAB_LABEL = re.compile(r"(?:\A|\|-\|)\s*([^=\n|{}\[\]]+)=")
 _SUPERSCRIPT = re.compile(r"<sup>\s*([-+−–]?\d{1,5}[-+−]?)\s*</sup>", re.IGNORECASE)
 
 
@@ -90,6 +99,7 @@ def _closing(source: str, name: str, position: int) -> re.Match[str] | None:
 def replace_tags(source: str) -> str:
     """Every tag by the white space it stands for, and numbers in `<sup>` by raised ones."""
     source = _SUPERSCRIPT.sub(lambda match: raised(match[1]), source)
+    source = _TABBER.sub(lambda match: "\n\n" + _TAB_LABEL.sub(r"\n\n\1\n\n", match[1]), source)
     return _TAG.sub(_replace_tag, source)
 
 
@@ -103,4 +113,6 @@ def _replace_tag(match: re.Match[str]) -> str:
         return f"\n{ITEM}"
     if name in _BLOCK:
         return "\n\n"
-    return GAP if name in _INLINE else match[0]
+    if name in _INLINE or match[0].endswith("/>"):  # <name/> is an extension's: nothing of it is text
+        return GAP
+    return match[0]

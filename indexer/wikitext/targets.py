@@ -1,4 +1,4 @@
-"""The target of a link.
+"""The target of a link, and the page that it is on.
 
 Whether `[[Foo:Bar]]` is a page, a picture or a link to another language depends on the wiki. The reader of a
 format supplies one function with the rules of its wiki.
@@ -6,8 +6,9 @@ format supplies one function with the rules of its wiki.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,37 @@ class Target:
     """The text of a link without a text of its own."""
     hidden: bool = False
     """Not shown: files, categories, the sidebar's links to other languages."""
+    aside: bool = False
+    """Not shown if it has a line of its own: perhaps a category, or a link to another language."""
+    reason: str = ""
+    """Why there is no document, for the count of links that are dropped."""
+    unknown: bool = False
+    """Whether the part before a colon is no namespace that the wiki is known to have."""
+    media: bool = False
+    """Whether that part means files in another language."""
 
 
 Resolve = Callable[[str], Target]
 """From the source between `[[` and `|` to the target."""
+
+OTHER_SITES = "links to other sites"
+OTHER_WIKIS = "links to other wikis"
+OTHER_NAMESPACES = "links to other namespaces"
+SAME_PAGE = "links within a page"
+WITHOUT_TEXT = "links without text"
+NO_TITLE = "links whose target is no title"
+TEMPLATES = "templates in running text"
+"""Reasons under which dropped parts of a page are counted; templates with their names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What the markup of a page can name, the rules for its templates, and what of it was dropped.
+
+    rules: see `templates.shape_by_rule`. dropped: the number of dropped parts by (reason, name).
+    """
+
+    title: str = ""
+    site: str = ""
+    rules: Mapping[str, str] = field(default_factory=dict)
+    dropped: Counter[tuple[str, str]] = field(default_factory=Counter)

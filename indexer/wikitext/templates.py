@@ -3,7 +3,8 @@
 A template is a program of its wiki, and none is run. The few here, by name, are those without which
 sentences have holes: a character, one of their arguments, or a measure, a date, a number as the English
 Wikipedia writes it. All others (boxes, notes, navigation) are dropped, and so is the second unit of
-{{convert}}, which would have to be computed.
+{{convert}}, which would have to be computed. Other templates, also of other languages, follow rules: those of
+`rules.toml`, and those that a wiki's owner writes (`--templates`), which win.
 
 Source: the templates' documentation, https://en.wikipedia.org/wiki/Template:Convert and so on.
 """
@@ -11,7 +12,11 @@ Source: the templates' documentation, https://en.wikipedia.org/wiki/Template:Con
 from __future__ import annotations
 
 import html
-from collections.abc import Callable, Sequence
+import re
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Final
 
 from mwparserfromhell.wikicode import Wikicode
@@ -49,14 +54,107 @@ Arguments = dict[str, Wikicode]
 Shape = Callable[[Arguments], Sequence[str | Wikicode]]
 
 
-def shape_of(name: str) -> Shape | None:
-    """How a template is shown, or None if it is dropped."""
-    name = name.replace("_", " ").strip().lower()
+def shape_of(written: str, rules: Mapping[str, str]) -> Shape | None:
+    """How a template is shown, or None if it is dropped. rules: as of `rules.toml`, which win."""
+    name = " ".join(written.replace("_", " ").split()).lower()
+    if name in rules:
+        return shape_by_rule(rules[name])
     if name in _SHAPES:
         return _SHAPES[name]
     if name in _ARGUMENT or name.startswith("lang-"):
         return lambda arguments: _argument(name, arguments)
-    return (lambda _: [_SYMBOLS[name]]) if name in _SYMBOLS else None
+    if name in _SYMBOLS:
+        return lambda _: [_SYMBOLS[name]]
+    if _OWN_NAME.fullmatch(name):
+        return lambda _: [written.strip()]
+    rule = _rules().get(name)
+    return None if rule is None else shape_by_rule(rule)
+
+
+_OWN_NAME = re.compile(r"(?:\d{1,3}|[ivxlcdm]{1,8})(?:ers?|res?|es?|ème|nde?)(?: siècle)?")
+"""Templates of the French Wikipedia that show their name: {{1er}}, {{XIXe siècle}}."""
+
+_NOTES = frozenset(
+    """r rp sfn sfnp efn refn ref note notetag cite citation needed fact cn fn harv harvnb harvp clarify when
+    who which whom dubious vague better source needed page needed full citation needed not in citation given
+    dead link webarchive coord coordinates anchor ancre refbegin refend clear - main see also reflist
+    references""".split()
+) | {
+    "citation needed",
+    "better source needed",
+    "page needed",
+    "dead link",
+    "see also",
+    "full citation needed",
+}
+"""Notes and marks of the editors, which are dropped like <ref> and not counted."""
+
+
+def is_counted(name: str, rules: Mapping[str, str]) -> bool:
+    """Whether the place of a dropped template may be a hole in a sentence."""
+    name = " ".join(name.replace("_", " ").split()).lower()
+    known = rules.get(name, _rules().get(name)) is not None
+    return (
+        not known
+        and name not in _NOTES
+        and not name.startswith(("cite ", "#invoke", "defaultsort", "displaytitle"))
+    )
+
+
+@cache
+def _rules() -> dict[str, str]:
+    return tomllib.loads(Path(__file__).with_name("rules.toml").read_text("utf-8"))
+
+
+_PLACE = re.compile(r"\{([^{}]*)\}")
+
+
+def shape_by_rule(rule: str) -> Shape | None:
+    """The shape that a rule describes; None for an empty rule, which drops the template.
+
+    "1": that argument; "-1": the last; "*": all, ", *": with commas; else a text with places for arguments,
+    "{1} {unit}", "{lt|1}" for the first that is given. Nothing is shown where no argument is given.
+    """
+    rule = rule.strip("\n")
+    if not rule:
+        return None
+    if rule.lstrip("-").isdecimal():
+        rule = rule if rule.startswith("-") else f"{{{rule}}}"
+    if rule == "-1":
+        return lambda arguments: _positional(arguments)[-1:]
+    if rule.endswith("*"):
+        return lambda arguments: _joined(_positional(arguments), rule[:-1])
+    pieces = _PLACE.split(rule)
+    if len(pieces) == 1:
+        return lambda _: [rule]
+    return lambda arguments: _filled(pieces, arguments)
+
+
+def _joined(values: Sequence[Wikicode], between: str) -> Sequence[str | Wikicode]:
+    shown: list[str | Wikicode] = []
+    for value in values:
+        if not str(value).strip(MARKS):
+            continue
+        shown += [between, value] if shown else [value]
+    return shown
+
+
+def _filled(pieces: Sequence[str], arguments: Arguments) -> Sequence[str | Wikicode]:
+    """The texts of a rule (even) and what is in its places (odd), with single spaces between."""
+    shown: list[str | Wikicode] = []
+    given = False
+    for at, piece in enumerate(pieces):
+        if at % 2 == 0:
+            shown.append(piece.lstrip() if shown and shown[-1] == "" else piece)
+            continue
+        value = next((arguments[n] for n in piece.split("|") if str(arguments.get(n, "")).strip()), None)
+        given = given or value is not None
+        shown.append("" if value is None else value)
+    if not given:
+        return []
+    while shown and isinstance(shown[-1], str) and not shown[-1].strip(" -–,.:/"):
+        shown.pop()  # of places without arguments at the end: "5 ", "1950--"
+    return shown
 
 
 def _argument(name: str, arguments: Arguments) -> Sequence[str | Wikicode]:

@@ -22,7 +22,7 @@ from linkseek.indexer.building.corpus import Skipped, write_documents
 from linkseek.indexer.documents import REDIRECT_SCHEMA, DocumentStore
 from linkseek.indexer.readers.formats import open_reader
 from linkseek.indexer.readers.jsonl import JsonlReader
-from linkseek.indexer.readers.reader import Reader, Record
+from linkseek.indexer.readers.reader import Ignored, Reader, Record
 from linkseek.indexer.store.artifacts import segment_paths
 from linkseek.indexer.store.ids import IdTable
 from linkseek.indexer.store.tables import Table
@@ -363,3 +363,15 @@ def test_damage_read_ahead_by_several_processes_is_counted_once_after_resuming(t
     interrupted(path, tmp_path / "resumed", 12, **options)
     assert write(path, tmp_path / "resumed", **options) == whole
     assert whole["skipped"]["rest of a damaged file"]["count"] == 1
+
+
+def test_what_was_dropped_of_documents_is_counted_by_name() -> None:
+    skipped = Skipped()
+    for name, count in (("Datum", 3), ("Einheit", 5), ("Datum", 4)):
+        skipped.count(Ignored("templates", count, name), "page 1")
+    skipped.count(Ignored("links", 4), "page 1")
+    skipped.count(Ignored("links", 2), "page 2")
+    assert skipped.to_json() == {
+        "templates": {"count": 12, "examples": ["Datum (7)", "Einheit (5)"]},
+        "links": {"count": 6, "examples": ["page 1", "page 2"]},
+    }

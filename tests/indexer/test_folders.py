@@ -28,9 +28,25 @@ from linkseek.indexer.readers.reader import Ignored, Record, parse_at
 # How a file is written that holds one document with this text, and its suffix.
 FILES: dict[str, tuple[str, Callable[[str], str]]] = {
     "hlp": (".json", lambda text: json.dumps({f"{text}_0": {"text": text, "mentions": [], "linkouts": []}})),
+    "hotpotqa": (
+        ".json",
+        lambda text: json.dumps({"id": text, "title": "", "text_with_links": [text]}) + "\n",
+    ),
     "html": (".html", lambda text: f"<!DOCTYPE html><title>T</title><p>{text}"),
     "markdown": (".md", lambda text: f"# T\n\n{text}\n"),
+    "mediawiki": (
+        ".xml",
+        lambda text: (
+            "<mediawiki><page><title>T</title><ns>0</ns><id>1</id><revision><text>"
+            f"{text.replace('&', '&amp;')}</text></revision></page></mediawiki>"
+        ),
+    ),
+    "pages": (".md", lambda text: f"# T\n\n{text}\n"),
     "pyserini": (".jsonl", lambda text: json.dumps({"id": text, "contents": text}) + "\n"),
+    "wikiextractor": (
+        ".json",
+        lambda text: json.dumps({"id": text, "url": "", "title": "", "text": text}) + "\n",
+    ),
 }
 
 
@@ -91,19 +107,19 @@ def test_recognised_by_what_most_of_its_files_are(name: str, folder: Path) -> No
     (folder / "c.png").write_bytes(b"\x89PNG")
     for n in range(9):
         (folder / f"{n}.unknown").write_bytes(b"")
-        if name not in ("hlp", "pyserini"):
+        if FILES[name][0] not in (".json", ".jsonl"):
             (folder / f"{n}.json").write_text('{"name": "of a package"}')
-    assert open_reader(folder).name == name
+    assert open_reader(folder).name == ("pages" if name in ("html", "markdown") else name)
 
 
 def test_as_many_files_of_two_formats(folder: Path) -> None:
     put("html", folder, "a", "b")
-    put("markdown", folder, "a", "b")
-    with pytest.raises(InputError, match="looks like html and markdown") as caught:
+    put("mediawiki", folder, "a", "b")
+    with pytest.raises(InputError, match="looks like html and mediawiki") as caught:
         open_reader(folder)
     assert "--format: " in caught.value.hint
     assert open_reader(folder, "html").name == "html"
-    assert open_reader(folder, "markdown").name == "markdown"
+    assert open_reader(folder, "mediawiki").name == "mediawiki"
 
 
 def test_hidden_files_and_folders_are_left_out(name: str, folder: Path) -> None:
@@ -167,7 +183,7 @@ def test_pipes_and_sockets_are_never_opened(name: str, folder: Path) -> None:
     os.mkfifo(folder / f"b{suffix}")  # opening it would wait for ever
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(folder / f"c{suffix}"))
-    assert open_reader(folder).name == name
+    assert open_reader(folder).name == ("markdown" if name == "pages" else name)
     assert read_all(name, folder) == (["a"], Counter({"not a regular file": 2}), [])
 
 

@@ -11,6 +11,7 @@ import gzip
 import hashlib
 import itertools
 import json
+import lzma
 import pickle
 import tracemalloc
 from collections.abc import Callable
@@ -103,8 +104,16 @@ EXAMPLES = {
     "dpr": Example(lambda n: f'{n}\t"Über ""x"""\tT\n', "1\ttoo few\n", before="id\ttext\ttitle\n"),
     "harp": Example(harp_record, '{"sentence": "a", "anchors": [{"text": "a"}]}\n'),
     "hlp": Example(hlp_record, ',\n"P 2_0": {"text": 1}', before="{", after="}\n"),
+    "hotpotqa": Example(
+        lambda n: f'{{"id": {n}, "title": "T {n}", "text_with_links": ["Über <a href=\\"T\\">x</a>"]}}\n',
+        '{"id": 1, "text_with_links": 1}\n',
+    ),
     "html": Example(html_page, "<div>" * 1001, file="{}.html".format),
     "jsonl": Example(jsonl_record, '{"id": "x", "text": "a", "links": [{"start": 0, "end": 9}]}\n'),
+    "kilt": Example(
+        lambda n: f'{{"wikipedia_id": {n}, "wikipedia_title": "T {n}", "text": ["T {n}", "Über x"]}}\n',
+        '{"wikipedia_id": 1, "text": "x"}\n',
+    ),
     "markdown": Example(markdown_page, "\udcff is no UTF-8", file="{}.md".format),
     "mediawiki": Example(
         mediawiki_record,
@@ -116,14 +125,24 @@ EXAMPLES = {
         lambda n: f'D{n}\thttps://a.b/{n}\t.\tÜber "x\n', "D1\thttps://a.b\ttoo few\n"
     ),
     "msmarco-passages": Example(lambda n: f"{n}\tÜber {'x ' * 99}\n", "1\ttoo\tmany\n"),
+    "pages": Example(
+        lambda n: html_page(n) if n % 2 else markdown_page(n),
+        "\udcff is no UTF-8",
+        file=lambda n: f"{n}.html" if n % 2 else f"{n}.md",
+    ),
     "pyserini": Example(
         lambda n: f'{{"id": {n}, "contents": "\\"T\\"\\nÜber x"}}\n', '{"id": 1}\n'
+    ),
+    "wikiextractor": Example(
+        lambda n: f'{{"id": {n}, "url": "u", "title": "T {n}", "text": "Über <a href=\\"T\\">x</a>"}}\n',
+        '{"id": 1\n',
     ),
 }  # fmt: skip
 COMPRESS: dict[str, Callable[[bytes], bytes]] = {
     ".gz": gzip.compress,
     ".bz2": bz2.compress,
     ".zst": zstandard.ZstdCompressor().compress,
+    ".xz": lzma.compress,
 }
 COUNT = 5
 
@@ -183,7 +202,8 @@ def test_class_attributes(name: str) -> None:
 def test_documents(name: str, tmp_path: Path) -> None:
     outcomes = read(make_corpus(name, tmp_path / "corpus"))
     ids = [outcome.id for outcome in outcomes if isinstance(outcome, Document | Redirect)]
-    assert len(ids) == len(set(ids)) == COUNT
+    assert len(ids) == len(set(ids))
+    assert len([id_ for id_ in ids if not id_.startswith("title:")]) == COUNT
     documents = [outcome for outcome in outcomes if isinstance(outcome, Document)]
     assert documents
     for document in documents:

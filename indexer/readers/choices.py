@@ -1,0 +1,99 @@
+"""What a build chooses about the reading of its corpus, and the options for it.
+
+Each format uses the choices that concern it and ignores the others. They are part of the fingerprint of the
+documents, so another choice reads the corpus again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.base.options import Options
+from linkseek.indexer.base.settings import read_toml
+
+DIALECTS = ("mkdocs", "hugo", "jekyll", "mdx", "docusaurus", "myst", "obsidian", "logseq", "dendron", "plain")
+"""The values of --markdown."""
+
+_RULES = 'Write NAME = "1" (the argument that is shown), or NAME = "{1} {unit}", one a line.'
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """The choices; their defaults read what a corpus says itself."""
+
+    namespaces: tuple[int, ...] = (0,)
+    """of a wiki: the namespaces whose pages are documents"""
+    skip_disambiguation: bool = False
+    templates: tuple[tuple[str, str], ...] = ()
+    """rules for templates, by name in lower case; see `wikitext.templates`"""
+    exclude: tuple[str, ...] = ()
+    """patterns of files that are not read"""
+    site: str = ""
+    """the address or the path of a folder's root"""
+    markdown: str = ""
+    """one of `DIALECTS`; empty: recognised by its config files"""
+
+    def to_json(self) -> dict[str, Any]:
+        """Those that are not the default, for a fingerprint."""
+        plain = Choices()
+        names = [field.name for field in fields(self)]
+        changed = {name: getattr(self, name) for name in names if getattr(self, name) != getattr(plain, name)}
+        return {name: _listed(value) for name, value in changed.items()}
+
+
+def _listed(value: Any) -> Any:
+    """Tuples as lists, as JSON gives them back."""
+    return [_listed(one) for one in value] if isinstance(value, tuple) else value
+
+
+DEFAULT = Choices()
+
+
+class ReadingOptions(Options):
+    """The options of commands that read a corpus."""
+
+    exclude: list[str] = Field([])
+    """files of a folder that are not read, by pattern, such as drafts/* or _*.md; may be repeated"""
+    site: str = ""
+    """the address of the folder's root, https://docs.example.org/guide/, or its path, /guide/: for links from
+    the root of the site and by full address; else guessed from the links themselves"""
+    markdown: Literal["", "mkdocs", "hugo", "jekyll", "mdx", "docusaurus", "myst", "obsidian", "logseq",
+                      "dendron", "plain"] = ""  # fmt: skip
+    """the dialect of Markdown: mkdocs, hugo, jekyll, mdx, docusaurus, myst, obsidian, logseq, dendron or
+    plain; recognised by config files and by its marks if not given"""
+    namespace: list[Annotated[int, Field(ge=0, le=9_999)]] = Field([0])
+    """of a wiki: the namespaces to read, by number, such as 0,12,100"""
+    skip_disambiguation: bool = False
+    """skip pages that only list the meanings of a title, and count them"""
+    templates: Path | None = None
+    """of a wiki: a TOML file of templates that are shown, a line NAME = "1" (an argument) or
+    NAME = "{1} {unit}" each"""
+
+    @property
+    def choices(self) -> Choices:
+        """Raises `UsageError` for a file of templates that cannot be read, or is not as it should be."""
+        return Choices(
+            tuple(sorted({*self.namespace})) or (0,),
+            self.skip_disambiguation,
+            read_rules(self.templates) if self.templates else (),
+            tuple(self.exclude),
+            self.site.strip(),
+            self.markdown,
+        )
+
+
+def read_rules(path: Path) -> tuple[tuple[str, str], ...]:
+    """The rules of a file of templates. Raises `UsageError` naming the file and the rule."""
+    rules = []
+    for name, rule in read_toml(path, _RULES).items():
+        if isinstance(rule, int) and not isinstance(rule, bool):
+            rule = str(rule)
+        if not isinstance(rule, str):
+            raise UsageError(f"{path}: {name} is {type(rule).__name__}, expected text", _RULES)
+        rules.append((" ".join(name.replace("_", " ").split()).lower(), rule))
+    return tuple(sorted(rules))

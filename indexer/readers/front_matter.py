@@ -1,0 +1,118 @@
+"""Front matter of Markdown: YAML between lines of ---, TOML between lines of +++, or a JSON object.
+
+`title`, `date`, `tags` and the language become metadata; slugs, permalinks, aliases and the like are further
+addresses of the page.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+from typing import Any
+
+import yaml
+
+from linkseek.indexer.readers.targets import climb
+
+_MAX_CHARACTERS = 1 << 16
+_MAX_ALIASES = 20
+ERRORS = (
+    yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError, ArithmeticError, RecursionError,
+)  # fmt: skip
+"""The parsers' own errors, and those that PyYAML raises for values that do not fit their tags."""
+
+_TOML = re.compile(r"\s*\+\+\+[ \t]*\r?\n(.*?)^\+\+\+[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
+_JSON = re.compile(r'\s*\{\s*"')
+
+
+def other_front_matter(source: str) -> tuple[dict[Any, Any], str] | None:
+    """(values, rest of the page) of TOML or JSON at the start of a page; None if there is neither.
+
+    Raises one of `ERRORS` for TOML that is damaged.
+    """
+    if match := _TOML.match(source):
+        if match.end() > _MAX_CHARACTERS:
+            raise ValueError("too long")
+        return tomllib.loads(match[1].replace("\r\n", "\n")), source[match.end() :]
+    if _JSON.match(source):
+        start = len(source) - len(source.lstrip())
+        try:
+            values, end = json.JSONDecoder().raw_decode(source[: start + _MAX_CHARACTERS], start)
+        except (ValueError, RecursionError):
+            return None  # a page that begins with a brace
+        if isinstance(values, dict) and source[end : end + 1] in ("", "\n", "\r"):
+            return values, source[end:]
+    return None
+
+
+def read_yaml(written: str) -> dict[Any, Any] | None:
+    """The values by name; None if it is not a mapping. Raises one of `ERRORS`."""
+    if len(written) > _MAX_CHARACTERS:
+        raise ValueError("too long")
+    # Merge keys (<<, !!merge) copy the mappings that they name: those of 13 lines could fill any memory.
+    merges = "<<" in written or "merge" in written
+    if merges and sum(isinstance(event, yaml.AliasEvent) for event in yaml.parse(written)) > _MAX_ALIASES:
+        raise ValueError("too many aliases")
+    values = yaml.safe_load(written)
+    return (values or {}) if isinstance(values, dict | None) else None
+
+
+def metadata_of(front: dict[Any, Any]) -> dict[str, str]:
+    """`title`, `date`, `tags` and `language` as texts: dates as in ISO 8601, tags with commas."""
+    texts = {name: as_text(front.get(name)) for name in ("title", "date", "tags")}
+    texts["language"] = as_text(
+        next((front[name] for name in ("language", "lang", "locale") if name in front), "")
+    )
+    return {name: text for name, text in texts.items() if text}
+
+
+def as_text(value: Any) -> str:
+    """A value as text on one line; nothing for values within values."""
+    if isinstance(value, list):
+        return ", ".join(filter(None, (as_text(one) for one in value if not isinstance(one, list))))
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    if not isinstance(value, str | int | float):
+        return ""
+    text = " ".join(str(value).split())
+    return text.encode("utf-8", "replace").decode()  # YAML can write half of a surrogate pair
+
+
+_OTHER_NAMES = (
+    "slug",
+    "permalink",
+    "url",
+    "aliases",
+    "alias",
+    "redirect_from",
+    "redirects",
+    "redirect_to_this",
+    "id",
+)
+_ORDER = re.compile(r"(?:^|(?<=/))\d+[-_.]\s*(?=\D)")  # 01-intro/02-guide.md
+_POST = re.compile(r"(?:^|/)_(?:posts|drafts)/(?:.*/)?(\d{4})-(\d\d?)-(\d\d?)-([^/]+)$")
+
+
+def addresses_of(page: str, front: dict[Any, Any]) -> Iterator[str]:
+    """Further addresses of a page: paths from the root of the site without slashes at their ends."""
+    bare = page.rpartition(".")[0]
+    for name in _OTHER_NAMES:
+        values = front.get(name)
+        for value in values if isinstance(values, list) else [values]:
+            written = as_text(value).partition("#")[0].strip()
+            if written and "://" not in written and ":" not in written:
+                yield climb(page, written).strip("/")
+    if post := _POST.search(bare):
+        yield f"{post[1]}/{post[2]:0>2}/{post[3]:0>2}/{post[4]}"
+        yield f"{post[1]}/{post[2]:0>2}/{post[3]:0>2}/{post[4]}.html"
+    without_order = _ORDER.sub("", bare)
+    if without_order != bare:
+        yield without_order
+        yield without_order + PurePosixPath(page).suffix
+    if bare.startswith("_") and "/" in bare and not bare.startswith("_posts/"):  # a collection of Jekyll
+        yield bare[1:]
+        yield bare[1:] + ".html"

@@ -1,0 +1,377 @@
+"""Dialects of Markdown as CommonMark: what site generators and note programs add to it.
+
+Blocks become their content (admonitions, tabs, containers, directives), links become links (shortcodes,
+Liquid tags, roles), and tags that a generator would fill in are dropped and counted by name. Code is never
+touched. What is unmistakable is read in every folder; the rest depends on the dialect, which config files
+show, or `--markdown`.
+
+Source: the documentation of MkDocs with Material and pymdown, Hugo, Jekyll, MDX, Docusaurus, MyST, Obsidian,
+Logseq, Dendron, VitePress and MDN.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+TAGS = "tags of site generators"
+COMMENTS = "comments of authors"
+IMPORTS = "imports and exports of MDX"
+
+Dropped = Counter[tuple[str, str]]
+
+_CONFIGS = {
+    "mkdocs.yml": "mkdocs", "mkdocs.yaml": "mkdocs", "properdocs.yml": "mkdocs",
+    "hugo.toml": "hugo", "hugo.yaml": "hugo", "hugo.yml": "hugo", "hugo.json": "hugo", "config.toml": "hugo",
+    "_config.yml": "jekyll", "_config.yaml": "jekyll", "_config.toml": "jekyll",
+    "docusaurus.config.js": "docusaurus", "docusaurus.config.ts": "docusaurus",
+    "docusaurus.config.mjs": "docusaurus", "docusaurus.config.cjs": "docusaurus",
+    "sidebars.js": "docusaurus", "sidebars.ts": "docusaurus",
+    "mint.json": "mdx", "docs.json": "mdx", "next.config.js": "mdx", "next.config.mjs": "mdx",
+    "astro.config.mjs": "mdx", "astro.config.ts": "mdx",
+    "conf.py": "myst", "myst.yml": "myst", "_toc.yml": "myst",
+    "dendron.yml": "dendron", "dendron.code-workspace": "dendron", "logseq/config.edn": "logseq",
+}  # fmt: skip
+
+
+def dialect_of(folder: Path, names: Iterable[str]) -> str:
+    """The dialect that the config files of a folder show; empty if there are none."""
+    listed = set(names)
+    found = [dialect for name, dialect in _CONFIGS.items() if name in listed or f"docs/{name}" in listed]
+    if found:
+        return found[0]
+    if (folder / ".obsidian").is_dir():
+        return "obsidian"
+    tops = {name.partition("/")[0] for name in listed}
+    return "logseq" if {"pages", "journals"} <= tops else ""
+
+
+def to_commonmark(source: str, dialect: str, dropped: Dropped) -> str:
+    """The source of a page without its front matter; what is dropped is counted."""
+    if dialect == "plain":
+        return source
+    source = "\n".join(_blocks(source.replace("\r\n", "\n").split("\n"), dialect, dropped))
+    return _outside_code(source, lambda text: _text(text, dialect, dropped))
+
+
+# --- blocks ---
+
+_FENCE = re.compile(r"^([ \t]*(?:[-*+>]\s+|\d+[.)]\s+)?)(`{3,}|~{3,})[ \t]*(.*)$")
+_ADMONITION = re.compile(r'^(\s*)(?:!!!|\?\?\?\+?)[ \t]+([\w -]*?)[ \t]*(?:"(.*)")?[ \t]*$')
+_TAB = re.compile(r'^(\s*)={3}[!+]*[ \t]+"(.*)"[ \t]*$')
+_CONTAINER = re.compile(r"^(\s*):{3,}[ \t]*(\{[^{}]*\}|[\w-]+)?[ \t]*(.*?)[ \t]*:*$")
+_GENERATED = re.compile(r"^\s*:{3}[ \t]+[\w-]+(?:\.[\w-]+)+[ \t]*$")  # mkdocstrings: ::: package.module
+_SLASHES = re.compile(r"^(\s*)/{3,}(?:[ \t]+([\w-]+)[ \t]*(?:\|[ \t]*(.*?))?)?[ \t]*$")
+_DIRECTIVE = re.compile(r"\{([\w:.-]+)\}[ \t]*(.*)$")
+_OPTION = re.compile(r"^\s*:[\w-]+:(?:\s.*)?$")
+_SHOWN = frozenset(
+    """note warning tip important caution danger hint attention error seealso admonition versionadded
+    versionchanged versionremoved deprecated tab-set tab-item card grid grid-item grid-item-card card-carousel
+    dropdown margin sidebar topic epigraph highlights pull-quote container div figure tab tabbed aside
+    details cssclass rubric only ifconfig centered exercise solution prf:theorem prf:definition prf:lemma
+    prf:proof prf:example prf:remark proof theorem definition lemma""".split()
+)
+_UNSHOWN = frozenset(
+    """toctree contents tableofcontents image math eval-rst include literalinclude bibliography index
+    raw mermaid autoclass automodule autofunction autosummary autodoc2-object iframe video glue""".split()
+)
+_CODE = frozenset("code code-block code-cell sourcecode parsed-literal doctest".split())
+
+
+def _blocks(lines: list[str], dialect: str, dropped: Dropped, depth: int = 0) -> list[str]:
+    out: list[str] = []
+    at = 0
+    while at < len(lines):
+        line = lines[at]
+        at += 1
+        if fence := _FENCE.match(line):
+            end = _end_of_fence(lines, at, fence[2])
+            out += _fence(fence, lines[at:end], lines[end : end + 1], dialect, dropped, depth)
+            at = end + 1
+        elif (match := _ADMONITION.match(line) or _TAB.match(line)) and depth < _DEEPEST:
+            end = _end_of_indented(lines, at, len(match[1]) + 4)
+            title = match[match.lastindex or 1] if match.re is _TAB or match[3] else ""
+            inner = [content[4:] if content.strip() else "" for content in lines[at:end]]
+            out += ["", match[1] + title, "", *_blocks(inner, dialect, dropped, depth + 1), ""]
+            at = end
+        elif _GENERATED.match(line):
+            dropped[TAGS, ":::"] += 1
+            at = _end_of_indented(lines, at, 4)
+        elif match := _SLASHES.match(line):
+            out += ["", match[1] + (match[3] or ""), ""]
+        elif (match := _CONTAINER.match(line)) and (line.strip().strip(":") == "" or match[2]):
+            title = match[3].strip("[]") if not _NO_TITLE.fullmatch(match[3]) else ""
+            out += ["", match[1] + title, ""]
+            while match[2] and match[2][0] == "{" and at < len(lines) and _OPTION.match(lines[at]):
+                at += 1
+        else:
+            out.append(line)
+    return out
+
+
+_DEEPEST = 20
+_NO_TITLE = re.compile(r"\{[^{}]*\}|[\d ]*")
+
+
+def _end_of_fence(lines: list[str], at: int, mark: str) -> int:
+    for end in range(at, len(lines)):
+        closing = lines[end].strip().lstrip("> ")
+        if len(closing) >= len(mark) and not closing.strip(mark[0]):
+            return end
+    return len(lines)
+
+
+def _end_of_indented(lines: list[str], at: int, indent: int) -> int:
+    end = at
+    for place in range(at, len(lines)):
+        if not lines[place].strip():
+            continue
+        if len(lines[place].expandtabs(4)) - len(lines[place].expandtabs(4).lstrip()) < indent:
+            break
+        end = place + 1
+    for place in range(at, end):
+        lines[place] = lines[place].expandtabs(4) if lines[place].startswith("\t") else lines[place]
+    return end
+
+
+def _fence(
+    fence: re.Match[str], body: list[str], closing: list[str], dialect: str, dropped: Dropped, depth: int
+) -> list[str]:
+    """A block of code as it is; a directive as its content."""
+    directive = _DIRECTIVE.match(fence[3])
+    name = directive[1] if directive else ""
+    if directive is None or (name not in _SHOWN and name not in _UNSHOWN) or depth >= _DEEPEST:
+        if name in _CODE:
+            while body and _OPTION.match(body[0]):
+                body = body[1:]
+            return [f"{fence[1]}{fence[2]}", *body, *closing]
+        return [fence[0], *body, *closing]
+    if name in _UNSHOWN:
+        dropped[TAGS, f"{{{name}}}"] += 1
+        return [""]
+    while body and _OPTION.match(body[0]):
+        body = body[1:]
+    if body and body[0].strip() == "---" and "---" in [line.strip() for line in body[1:]]:
+        body = body[[line.strip() for line in body].index("---", 1) + 1 :]
+    title = "" if name in ("figure", "container", "div", "only", "ifconfig", "cssclass") else directive[2]
+    return ["", fence[1] + title, "", *_blocks(body, dialect, dropped, depth + 1), ""]
+
+
+# --- text ---
+
+_PROTECTED = re.compile(
+    r"^(?P<fence>(?:[ \t]*(?:[-*+>]\s+|\d+[.)]\s+)?)(?P<mark>`{3,}|~{3,})[^\n]*\n"
+    r"(?:.*?\n)??[ \t>]*(?P=mark)[`~]*[ \t]*$"
+    r"|(?:[ \t]*)(?:`{3,}|~{3,})[^\n`]*\n(?s:.)*\Z)"
+    r"|(?P<role>\{[\w:+-]+\}`[^`\n]+`)"
+    r"|(?P<ticks>(?<!`)(?P<tick>`+)(?!`)(?:(?!\n[ \t]*\n)(?s:.))*?(?<!`)(?P=tick)(?!`))",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+def _outside_code(source: str, change: Callable[[str], str]) -> str:
+    """Apply a change to the text between blocks and spans of code, which hold their place meanwhile."""
+    kept: list[str] = []
+
+    def keep(match: re.Match[str]) -> str:
+        if match["role"]:
+            return _role(match["role"])
+        kept.append(match[0])
+        return f"{_PLACE}{len(kept) - 1}{_PLACE}"
+
+    source = change(_PROTECTED.sub(keep, source.replace(_PLACE, "")))
+    return re.sub(f"{_PLACE}(\\d+){_PLACE}", lambda match: kept[int(match[1])], source)
+
+
+_PLACE = "\ufdd0"  # no character
+
+
+_ROLE = re.compile(r"\{([\w:+-]+)\}`(.*)`$", re.DOTALL)
+_TEXT_AND_TARGET = re.compile(r"(.*?)\s*<([^<>]+)>$", re.DOTALL)
+
+
+def _role(role: str) -> str:
+    """{doc}`text <guide>` as a link; of other roles the text."""
+    match = _ROLE.match(role)
+    assert match is not None
+    name, content = match[1].rpartition(":")[2], match[2]
+    pair = _TEXT_AND_TARGET.match(content)
+    text, target = (pair[1], pair[2]) if pair else ("", content)
+    if name in ("doc", "download", "any") or (name == "external" and "/" in target):
+        return f"[{text}](<{target}>)"
+    if name in ("ref", "numref", "eq", "std:ref"):
+        return f"[{text}](<{LABEL}{target.strip()}>)"
+    shown = text if pair else content.lstrip("!~")
+    return f"`{shown}`" if name in ("code", "literal", "samp", "command", "file") else shown
+
+
+LABEL = "#label:"
+"""Before the name of a label in the address of a link."""
+
+_LABEL = re.compile(r"^\([\w:. /-]+\)=[ \t]*$", re.MULTILINE)
+_COMMENT = re.compile(r"%%(?!%).*?%%", re.DOTALL)
+_TOC = re.compile(
+    r"^[ \t]*(?:\[TOC\]|\[\[_?TOC_?\]\]|\$\{toc\}|(?:[-*][ \t]+TOC\n)?\{:[ \t]*toc[ \t]*\})[ \t]*$",
+    re.M | re.I,
+)
+_PAGE_IN_LINK = re.compile(r"\[([^\[\]\n]+)\]\(\[\[([^\[\]\n]+)\]\]\)")
+
+_IMPORT = re.compile(
+    r"^import[ \t]+(?:[\w*{$][\w*{}$,\s]*?[ \t\n}]from[ \t]*)?(['\"])[^'\"\n]+\1[ \t]*;?[ \t]*$", re.M
+)
+_EXPORT = re.compile(
+    r"^export[ \t]+(?:const|let|var|function|class|default|async|\{|\*)(?:(?!\n[ \t]*\n)[^\ufdd0])*", re.M
+)
+_JSX_COMMENT = re.compile(r"\{/\*.*?\*/\}", re.DOTALL)
+_JSX_LINE = re.compile(r"^[ \t]*<(/?)([A-Z][\w.]*)((?:\s[^<>]*?)?)/?>[ \t]*$", re.MULTILINE)
+_ATTRIBUTE = re.compile(r"""\b(title|label|header|heading|summary|href|to|link)=\{?["'`]([^"'`]*)["'`]""")
+_EXPRESSION = re.compile(r"(?<![\\\w$])\{[\w$][\w.$]*(?:\([^{}\n]*\))?\}")
+
+
+def _text(text: str, dialect: str, dropped: Dropped) -> str:
+    def count(
+        pattern: re.Pattern[str], replacement: str | Callable[[re.Match[str]], str], reason: str
+    ) -> None:
+        nonlocal text
+        text, number = pattern.subn(replacement, text)
+        if number:
+            dropped[reason, ""] += number
+
+    if dialect in ("", "obsidian", "logseq", "dendron"):
+        count(_COMMENT, "", COMMENTS)
+    if dialect == "logseq":
+        text = _logseq(text)
+    if dialect == "myst":
+        count(re.compile(r"^%.*$", re.M), "", COMMENTS)
+        text = re.sub(r"^\+\+\+.*$", "", text, flags=re.M)
+    count(_JSX_COMMENT, "", COMMENTS)
+    count(_IMPORT, "", IMPORTS)
+    count(_EXPORT, "", IMPORTS)
+    text = _JSX_LINE.sub(_jsx, text)
+    if dialect in ("mdx", "docusaurus"):
+        count(_EXPRESSION, "", TAGS)
+    text = _LABEL.sub("", text)
+    text = _TOC.sub("", text)
+    text = _PAGE_IN_LINK.sub(r"[[\2|\1]]", text)
+    return _liquid(_shortcodes(text, dropped), dialect, dropped)
+
+
+def _jsx(tag: re.Match[str]) -> str:
+    """A component on a line of its own: its title, as a link if it leads somewhere."""
+    values = dict(_ATTRIBUTE.findall(tag[3]))
+    title = next(
+        (values[name] for name in ("title", "label", "header", "heading", "summary") if name in values), ""
+    )
+    href = values.get("href") or values.get("to") or values.get("link")
+    return f"\n[{title}](<{href}>)\n" if title and href else f"\n{title}\n"
+
+
+_PROPERTY = re.compile(r"^[ \t]*(?:[-*][ \t]+)?[\w.?/-]+::(?:[ \t].*)?$", re.MULTILINE)
+_LOGBOOK = re.compile(
+    r"^[ \t]*:LOGBOOK:.*?:END:[ \t]*$|^[ \t]*(?:SCHEDULED|DEADLINE): <[^>\n]*>[ \t]*$", re.M | re.S
+)
+_MACRO = re.compile(
+    r"\{\{(?:embed|query|renderer|video|youtube|tweet|cards?|cloze)\b[^{}]*\}\}|\(\([0-9a-f-]{36}\)\)"
+)
+
+
+def _logseq(text: str) -> str:
+    """Without properties, logbooks, macros and references to blocks."""
+    return _MACRO.sub("", _LOGBOOK.sub("", _PROPERTY.sub("", text)))
+
+
+# --- shortcodes and Liquid ---
+
+_REFERENCE = re.compile(
+    r"""\{\{[<%]-?\s*(?:rel)?ref\s+(?:path=)?(["'`]?)([^"'`\s]+?)\1(?:\s[^{}]*?)?\s*-?[>%]\}\}"""
+)
+_ESCAPED = re.compile(r"\{\{([<%])/\*(.*?)\*/([>%])\}\}", re.DOTALL)
+_HIGHLIGHT = re.compile(
+    r"(?:\{\{[<%]\s*highlight\b[^{}]*?[>%]\}\}(.*?)\{\{[<%]\s*/\s*highlight\s*[>%]\}\}"
+    r"|\{%-?\s*highlight\b[^%]*%\}(.*?)\{%-?\s*endhighlight\s*-?%\})",
+    re.DOTALL,
+)
+_HIDDEN = re.compile(
+    r"\{\{[<%]\s*comment\s*[>%]\}\}.*?\{\{[<%]\s*/\s*comment\s*[>%]\}\}|\{%-?\s*comment\s*-?%\}.*?\{%-?\s*endcomment\s*-?%\}",
+    re.DOTALL,
+)
+_SHORTCODE = re.compile(r"\{\{[<%]-?\s*(/?)\s*(\w[\w./-]*)((?:[^{}]|\{(?!\{))*?)/?\s*-?[>%]\}\}")
+_SHORTCODE_TEXT = re.compile(r"""\btext=(["'])(.*?)\1""")
+
+
+def _shortcodes(text: str, dropped: Dropped) -> str:
+    if "{{" not in text and "{%" not in text:
+        return text
+    text = _HIDDEN.sub("", text)
+    text = _HIGHLIGHT.sub(lambda match: f"\n```\n{(match[1] or match[2] or '').strip()}\n```\n", text)
+
+    def reference(match: re.Match[str]) -> str:
+        before = text[max(0, match.start() - 8) : match.start()].rstrip("<\"'")
+        return match[2] if before.endswith(("](", "]:", "]: ", "href=", "src=")) else ""
+
+    text = _REFERENCE.sub(reference, text)
+
+    def shortcode(match: re.Match[str]) -> str:
+        if shown := _SHORTCODE_TEXT.search(match[3]):
+            return shown[2]
+        if not match[1]:
+            dropped[TAGS, match[2]] += 1
+        return ""
+
+    text = _SHORTCODE.sub(shortcode, text)
+    return _ESCAPED.sub(r"{{\1\2\3}}", text)
+
+
+_LINK_TAG = re.compile(r"\{%-?\s*link\s+([^%]+?)\s*-?%\}")
+_POST_TAG = re.compile(r"\{%-?\s*post_url\s+([^%]+?)\s*-?%\}")
+_FILTERED = re.compile(
+    r"""\{\{-?\s*(["'])([^"'{}]*)\1\s*\|\s*(?:relative_url|absolute_url|prepend)[^{}]*\}\}"""
+)
+_SITE_URL = re.compile(
+    r"\{\{-?\s*(?:site\.(?:baseurl|url|github\.url)|base_url|base_path)\s*(?:\|[^{}]*)?-?\}\}"
+)
+_LIQUID = re.compile(r"\{%-?\s*([\w-]*)[^%]*?(?:%(?!\})[^%]*?)*-?%\}")
+_RAW = re.compile(r"\{%-?\s*raw\s*-?%\}(.*?)\{%-?\s*endraw\s*-?%\}", re.DOTALL)
+_VALUE = re.compile(r"\{\{-?\s*(\$?[\w.\[\]'\"-]+)\s*(?:\|[^{}]*)?-?\}\}")
+_OF_SITE = re.compile(r"(?:site|page|include|layout|config|extra|book|\$?frontmatter|\$\w+|theme)\b", re.I)
+_CALL_ALONE = re.compile(r"^[ \t]*\{\{\s*([A-Za-z]\w*)\s*(?:\([^{}]*\))?\s*\}\}[ \t]*$", re.MULTILINE)
+_CALL = re.compile(r"\{\{\s*([A-Za-z]\w*)\(([^{}]*)\)\s*\}\}")
+_STRING = re.compile(r"""(["'])(.*?)\1""")
+
+
+def _liquid(text: str, dialect: str, dropped: Dropped) -> str:
+    if "{{" not in text and "{%" not in text:
+        return text
+    text = _LINK_TAG.sub(lambda match: "/" + match[1].strip("\"' /"), text)
+    text = _POST_TAG.sub(lambda match: f"/_posts/{match[1].strip()}.md", text)
+    text = _SITE_URL.sub("", _FILTERED.sub(r"\2", text))
+
+    def tag(match: re.Match[str]) -> str:
+        if match[1] == "raw":  # without its end
+            return match[0]
+        if match[1] and not match[1].startswith("end"):
+            dropped[TAGS, match[1]] += 1
+        return ""
+
+    def value(match: re.Match[str]) -> str:
+        if dialect not in ("jekyll", "hugo", "mkdocs", "mdx") and not _OF_SITE.match(match[1]):
+            return match[0]
+        dropped[TAGS, match[1]] += 1
+        return ""
+
+    def call(match: re.Match[str]) -> str:
+        values = [written for _, written in _STRING.findall(match[2])]
+        dropped[TAGS, match[1]] += 1
+        return values[1] if len(values) > 1 and values[1] else "".join(values[:1])
+
+    def alone(match: re.Match[str]) -> str:
+        if "(" not in match[0] and dialect not in ("jekyll", "hugo", "mkdocs", "mdx", ""):
+            return match[0]
+        dropped[TAGS, match[1]] += 1
+        return ""
+
+    text = _LIQUID.sub(tag, _RAW.sub(r"\1", text))
+    text = _CALL.sub(call, _CALL_ALONE.sub(alone, text))
+    return _VALUE.sub(value, text)

@@ -1,0 +1,228 @@
+"""Wikipedia as others have extracted it: WikiExtractor's output, HotpotQA's abstracts, KILT's knowledge
+source.
+
+WikiExtractor writes folders of files (AA/wiki_00), of JSON lines or of <doc> elements, with the links in the
+text (`--links`). HotpotQA's abstracts are such files whose texts are lists of sentences. In KILT's file a
+text is a list of paragraphs, and links have places in them. Ids are the numbers of the files; links name
+titles, so each page has its title as another name.
+
+Source: https://github.com/attardi/wikiextractor, https://hotpotqa.github.io/wiki-readme.html,
+https://github.com/facebookresearch/KILT.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+from urllib.parse import unquote
+
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.base.text import escaped
+from linkseek.indexer.documents import Document, Link, Redirect, Section
+from linkseek.indexer.files.json_stream import BLANK, first_keys
+from linkseek.indexer.files.sources import MAX_RECORD, read_lines
+from linkseek.indexer.readers.folders import FolderReader
+from linkseek.indexer.readers.jsonl import field_text, first_object_has, linked_page, load_object, title_key
+from linkseek.indexer.readers.reader import Ignored, Outcome, Reader, Record, damaged
+
+_FILE = re.compile(r"(?:(?:^|/)wiki_\d+|\.jsonl?)(?:\.(?:gz|bz2|zst|xz))?$", re.IGNORECASE)
+
+
+class WikiextractorReader(FolderReader):
+    """One page an object or a <doc>, with links in its text."""
+
+    name = "wikiextractor"
+    description = "WikiExtractor's output, a file or a folder: JSON lines or `<doc>`, links with `--links`"
+    file = "file of WikiExtractor"
+    suffixes = ("wiki_00",)
+
+    @classmethod
+    def reads(cls, name: str) -> bool:
+        """Files called wiki_00, and JSON."""
+        return _FILE.search(name) is not None
+
+    @classmethod
+    def recognises_file(cls, head: bytes) -> bool:
+        """The first object has id, url, title and text, and no links of its own; or the first line is <doc
+        id=."""
+        keys = first_keys(head.lstrip(BLANK))
+        others = {b'"links"', b'"text_with_links"', b'"_id"', b'"contents"'}
+        return head.startswith(b"<doc id=") or (
+            keys >= {b'"id"', b'"url"', b'"title"', b'"text"'} and not keys & others
+        )
+
+    def read_file(self, name: str, stream: BinaryIO) -> Iterator[Record]:
+        """One record a line, or a <doc>."""
+        inside = f"{escaped(name)}, " if self.path.is_dir() else ""
+        page: list[bytes] = []
+        begun, size = 0, 0
+        for number, line in read_lines(stream):
+            if page:
+                page.append(line)
+                size += len(line)
+                if size > MAX_RECORD:
+                    problem = (
+                        f"{self.path_of(name)}, line {begun:,}: a <doc> of more than {MAX_RECORD:,} bytes"
+                    )
+                    raise InputError(problem, "Its </doc> is missing.")
+                if line == b"</doc>":
+                    yield Record(f"{inside}line {begun:,}", b"\n".join(page[:-1]))
+                    page = []
+            elif line.startswith(b"<doc "):
+                page, begun, size = [line], number, len(line)
+            else:
+                yield Record(f"{inside}line {number:,}", line)
+        if page:
+            yield Record(f"{inside}line {begun:,}", damaged("its </doc> is missing", "file"))
+
+    def parse(self, record: Record) -> Iterable[Outcome]:
+        """One document, and the redirect from its title."""
+        row = _doc(record.payload) if record.payload.startswith(b"<doc ") else load_object(record.payload)
+        if not field_text(row, "text", default="").strip():
+            return [Ignored("empty page")]
+        return linked_page(row)
+
+
+_HEAD = re.compile(r"<doc\b([^>]*)>\n?")
+_FIELD = re.compile(r'(\w+)="([^"]*)"')
+
+
+def _doc(source: bytes) -> dict[str, Any]:
+    try:
+        text = source.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise damaged(f"not UTF-8 ({error})", "file") from None
+    head = _HEAD.match(text)
+    if head is None:
+        raise damaged("its <doc ...> has no end", "file")
+    return dict(_FIELD.findall(head[1])) | {"text": text[head.end() :].strip()}
+
+
+class HotpotReader(WikiextractorReader):
+    """HotpotQA's abstracts: a text is a list of sentences."""
+
+    name = "hotpotqa"
+    description = "HotpotQA's Wikipedia abstracts, the unpacked folder: `text_with_links`"
+
+    @classmethod
+    def recognises_file(cls, head: bytes) -> bool:
+        """The first object has text_with_links."""
+        return first_object_has(head, b'"id"', b'"title"', b'"text_with_links"')
+
+    def parse(self, record: Record) -> Iterable[Outcome]:
+        """One document, and the redirect from its title."""
+        row = load_object(record.payload)
+        sentences = row.get("text_with_links", row.get("text"))
+        paragraphs = sentences if isinstance(sentences, list) else [sentences]
+        # Of abstracts a text is sentences, of whole articles paragraphs of sentences.
+        texts = ["".join(map(_text, p)) if isinstance(p, list) else _text(p) for p in paragraphs]
+        between = "\n\n" if any(isinstance(p, list) for p in paragraphs) else ""
+        text = between.join(filter(None, texts)).strip()
+        if not text:
+            return [Ignored("empty page")]
+        return linked_page({**row, "text": text})
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise damaged(f"a sentence is {type(value).__name__}, expected text", "record")
+    return value
+
+
+class KiltReader(Reader):
+    """KILT's knowledge source: a text is a list of paragraphs."""
+
+    name = "kilt"
+    description = "KILT's `kilt_knowledgesource.json`: `wikipedia_id`, `wikipedia_title`, `text`, `anchors`"
+    costly = True
+
+    @classmethod
+    def recognises(cls, path: Path, head: bytes) -> bool:
+        """The first line is an object with wikipedia_id, wikipedia_title and text."""
+        return first_object_has(head, b'"wikipedia_id"', b'"wikipedia_title"', b'"text"')
+
+    def parse(self, record: Record) -> Iterable[Outcome]:
+        """One document, and the redirect from its title."""
+        row = load_object(record.payload)
+        id_ = field_text(row, "wikipedia_id", default=field_text(row, "_id", default="")) or field_text(
+            row, "id"
+        )
+        title = field_text(row, "wikipedia_title", default="")
+        paragraphs = row.get("text")
+        if not isinstance(paragraphs, list):
+            raise damaged(f'"text" is {type(paragraphs).__name__}, expected a list of paragraphs', "record")
+        text, starts, sections = _join(list(map(_text, paragraphs)), title)
+        if not text:
+            yield Ignored("empty page")
+            return
+        links, lost = _anchors(row.get("anchors"), starts, text)
+        yield Document(id_, title, text, links, sections)
+        if title:
+            yield Redirect(title_key(title), id_)
+        if lost:
+            yield Ignored("links that are not at their place in the text", lost)
+
+
+_SECTION = re.compile(r"Section::::(.*?)\.?\s*$")
+_BULLET = re.compile(r"\s*BULLET::::-?\s*")
+
+
+def _join(paragraphs: list[str], title: str) -> tuple[str, dict[int, tuple[int, int]], tuple[Section, ...]]:
+    """(text, by paragraph the place in the text and the characters cut before it, sections)."""
+    pieces: list[str] = []
+    starts: dict[int, tuple[int, int]] = {}
+    sections: list[tuple[str, int]] = []
+    placed: list[Section] = []
+    length = 0
+    for number, paragraph in enumerate(paragraphs):
+        if heading := _SECTION.match(paragraph):
+            levels = heading[1].split(".:")
+            sections.append((levels[-1].strip(" .:"), min(len(levels) + 1, 6)))
+            continue
+        bullet = _BULLET.match(paragraph)
+        cut = bullet.end() if bullet else len(paragraph) - len(paragraph.lstrip())
+        shown = paragraph[cut:].rstrip()
+        if not shown or (not length and shown == title):
+            continue
+        between = ("\n" if bullet else "\n\n") if length else ""
+        length += len(between)
+        placed += [Section(length, name, level) for name, level in sections]
+        sections.clear()
+        starts[number] = (length, cut)
+        pieces += between, shown
+        length += len(shown)
+    return "".join(pieces), starts, tuple(placed)
+
+
+def _anchors(rows: Any, starts: dict[int, tuple[int, int]], text: str) -> tuple[tuple[Link, ...], int]:
+    """The links, and the number of those that are not at their place."""
+    links: list[Link] = []
+    lost = 0
+    for row in rows if isinstance(rows, list) else ():
+        target = row.get("wikipedia_id") or row.get("wikipedia_title") or row.get("href")
+        place = starts.get(row.get("paragraph_id"))
+        start, end = row.get("start"), row.get("end")
+        if place is None or not isinstance(start, int) or not isinstance(end, int) or not target:
+            lost += 1
+            continue
+        start, end = place[0] - place[1] + start, place[0] - place[1] + end
+        anchor = row.get("text", text[start:end])
+        if not place[0] <= start < end <= len(text) or text[start:end] != anchor:
+            near = text.find(anchor, place[0]) if isinstance(anchor, str) and anchor.strip() else -1
+            if near < 0 or abs(near - start) > _NEAR:
+                lost += 1
+                continue
+            start, end = near, near + len(anchor)
+        by_id = row.get("wikipedia_id")
+        links.append(Link(start, end, str(by_id) if by_id else title_key(_title(str(target)))))
+    links.sort(key=lambda link: (link.start, link.end))
+    return tuple(links), lost
+
+
+_NEAR = 5  # characters: where offsets count otherwise
+
+
+def _title(href: str) -> str:
+    return unquote(href, errors="replace").partition("#")[0]

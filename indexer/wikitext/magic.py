@@ -1,0 +1,130 @@
+"""Magic words: what `{{PAGENAME}}`, `{{!}}`, `{{formatnum:25000}}` stand for, in the words of every language.
+
+Variables are replaced in the source, before links are cut out of it. Functions that only change the form of
+their argument are shown like templates; #if and #ifeq are decided where their conditions are constant. All
+that would be computed (#expr, #invoke, the date) is dropped and counted.
+
+Source: https://www.mediawiki.org/wiki/Help:Magic_words and .../Help:Extension:ParserFunctions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from mwparserfromhell.wikicode import Wikicode
+
+from linkseek.indexer.wikitext.names import fold, magic_words
+from linkseek.indexer.wikitext.targets import Page
+
+_VARIABLE = re.compile(r"\{\{[ \t\n]*([^{}|\[\]<>\n]{1,200}?)[ \t\n]*\}\}")
+_FUNCTION = re.compile(r"\s*([#\w][\w \-]{0,30}?)\s*[:：]")
+_CALL = re.compile(r"\{\{[ \t\n]*([#\w][\w \-]{0,30}?)[ \t]*[:：](?!\|)")
+_SIGNS = {"!": "|", "(!": "{|", "!)": "|}", "!-": "|-", "!!": "||"}
+
+_NAMES: dict[str, Callable[[str, str], str]] = {
+    "pagename": lambda title, site: title,
+    "fullpagename": lambda title, site: title,
+    "basepagename": lambda title, site: title.rpartition("/")[0] or title,
+    "rootpagename": lambda title, site: title.partition("/")[0],
+    "subpagename": lambda title, site: title.rpartition("/")[2],
+    "sitename": lambda title, site: site,
+}
+
+
+def replace_variables(source: str, page: Page) -> str:
+    """The source with the names of the page and the site, and with `{{!}}` as a bar."""
+    if "{{" not in source:
+        return source
+
+    def replaced(match: re.Match[str]) -> str:
+        written = match[1]
+        if written in _SIGNS:
+            return _SIGNS[written]
+        name, colon, argument = written.partition(":")
+        if name.isascii() and not name.isupper():
+            return match[0]
+        value = _NAMES.get(magic_words().get(fold(name), ""))
+        title = argument.strip() if colon else page.title
+        return value(title, page.site) if value and (title or page.site) else match[0]
+
+    return _VARIABLE.sub(replaced, source)
+
+
+def separate_functions(source: str) -> str:
+    """The source with the first argument of each function behind a bar: a template's name can hold no
+    link."""
+    if "{{" not in source:
+        return source
+    return _CALL.sub(lambda match: f"{match[0]}|" if function_of(match[1] + ":") else match[0], source)
+
+
+def function_of(name: str) -> str:
+    """The function that the start of a template calls: "formatnum", "#if"; empty if it is none that is
+    shown."""
+    match = _FUNCTION.match(name)
+    if match is None:
+        return ""
+    word = fold(match[1])
+    word = magic_words().get(word, word)
+    return word if word in _FUNCTIONS else ""
+
+
+def call(name: str, arguments: Sequence[str | Wikicode]) -> Sequence[str | Wikicode]:
+    """What a function shows."""
+    return _FUNCTIONS[function_of(name)](arguments[:1], arguments[1:])
+
+
+_First = Sequence[str | Wikicode]
+
+
+def _changed(change: Callable[[str], str]) -> Callable[[_First, _First], _First]:
+    """Changes text without markup; with markup it is shown as it is written."""
+    return lambda first, rest: [
+        argument if _MARKUP.search(str(argument)) else change(str(argument)) for argument in first
+    ]
+
+
+_MARKUP = re.compile(r"[\[\]{}<>]")
+
+
+def _if(first: _First, rest: _First) -> _First:
+    return rest[:1] if "".join(map(str, first)).strip() else rest[1:2]
+
+
+def _if_equal(first: _First, rest: _First) -> _First:
+    if not rest:
+        return []
+    same = "".join(map(str, first)).strip() == str(rest[0]).strip()
+    return rest[1:2] if same else rest[2:3]
+
+
+def _plural(first: _First, rest: _First) -> _First:
+    one = "".join(map(str, first)).strip() == "1"
+    return rest[:1] if one else rest[-1:]
+
+
+def _tag(first: _First, rest: _First) -> _First:
+    """{{#tag:ref|...}}: notes, formulas and pictures are dropped like their tags."""
+    shown = "".join(map(str, first)).strip().lower() in ("nowiki", "poem", "pre", "span", "div")
+    return rest[:1] if shown else []
+
+
+_FUNCTIONS: dict[str, Callable[[_First, _First], _First]] = {
+    "formatnum": _changed(str),
+    "#formatnum": _changed(str),
+    "lc": _changed(str.lower),
+    "uc": _changed(str.upper),
+    "lcfirst": _changed(lambda text: text[:1].lower() + text[1:]),
+    "ucfirst": _changed(lambda text: text[:1].upper() + text[1:]),
+    "padleft": _changed(str),
+    "padright": _changed(str),
+    "plural": _plural,
+    "gender": lambda first, rest: rest[:1],
+    "grammar": lambda first, rest: rest[:1],
+    "#if": _if,
+    "#ifeq": _if_equal,
+    "#tag": _tag,
+    "#formatdate": _changed(str),
+    "#dateformat": _changed(str),
+}

@@ -1,0 +1,104 @@
+"""What MediaWiki calls things in each language: namespaces, redirects, magic words, options of pictures.
+
+An export names its namespaces once, in their current names, while pages go on to use aliases, older names and
+those of other languages. `names.json` has them all, of 400 languages. Everything is compared folded.
+
+Source: the files languages/messages/Messages*.php of MediaWiki 1.39 (`$namespaceNames`, `$namespaceAliases`,
+`$namespaceGenderAliases`, `$magicWords`, `$fallback`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
+
+_NAMES = Path(__file__).with_name("names.json")
+
+
+def fold(name: str) -> str:
+    """A name for comparing: no underscores, single spaces, without case."""
+    return " ".join(name.replace("_", " ").split()).casefold()
+
+
+@cache
+def _data() -> dict[str, Any]:
+    data: dict[str, Any] = json.loads(_NAMES.read_text("utf-8"))
+    return data
+
+
+_CODES = {
+    "no": "nb", "als": "gsw", "bat-smg": "sgs", "be-x-old": "be-tarask", "fiu-vro": "vro", "roa-rup": "rup",
+    "zh-classical": "lzh", "zh-min-nan": "nan", "zh-yue": "yue", "simple": "en", "sh": "sh-latn",
+    "roa-tara": "it", "map-bms": "jv", "nds-nl": "nds-nl", "eml": "egl", "crh": "crh-latn",
+}  # fmt: skip
+"""Codes of wikis that are not those of their languages."""
+
+
+@lru_cache(maxsize=16)
+def namespace_names(language: str) -> dict[str, int]:
+    """Folded names of namespaces in a language and in those that it falls back to; its own ones win."""
+    languages = _data()["languages"]
+    code = language.lower()
+    order = list(dict.fromkeys([_CODES.get(code, code), code, code.partition("-")[0]]))
+    for code in order:  # grows meanwhile
+        order += [code for code in languages.get(code, {}).get("fallback", ()) if code not in order]
+    names: dict[str, int] = {}
+    for code in [*order, "en"]:
+        for number, written in languages.get(code, {}).get("namespaces", {}).items():
+            for name in written:
+                names.setdefault(fold(name), int(number))
+    return names
+
+
+@cache
+def hidden_names() -> dict[str, int]:
+    """Folded names of files, media and categories in all languages; none that means anything else in one."""
+    meanings: dict[str, set[int]] = {}
+    for facts in _data()["languages"].values():
+        for number, written in facts.get("namespaces", {}).items():
+            for name in written:
+                meanings.setdefault(fold(name), set()).add(int(number))
+    return {name: min(found) for name, found in meanings.items() if found in ({-2}, {6}, {14})}
+
+
+@cache
+def redirect_pattern() -> re.Pattern[str]:
+    """The start of a page that is a redirect in any language; group 1 is the title it leads to."""
+    words = sorted(_data()["words"]["redirect"], key=len, reverse=True)
+    spelled = "|".join(re.escape(word).replace(r"\ ", "[ _]") for word in words)
+    return re.compile(rf"\s*[#＃]\s*(?:{spelled})\s*:?\s*\[\[([^\[\]|\n]+)", re.IGNORECASE)
+
+
+@cache
+def magic_words() -> dict[str, str]:
+    """Magic words of all languages, folded, and MediaWiki's names for them: "nompage" -> "pagename"."""
+    words = {alias: word for word, aliases in _data()["words"].items() for alias in aliases}
+    return {fold(alias.rstrip("：")): word for alias, word in words.items() if word != "redirect"}
+
+
+@cache
+def _picture_options() -> re.Pattern[str]:
+    words = sorted(_data()["image"], key=len, reverse=True)
+    spelled = "|".join(re.escape(word).replace(r"\ ", "[ _]") for word in words if len(word) > 1)
+    pixels = "|".join(map(re.escape, sorted(_data()["pixels"], key=len, reverse=True)))
+    width = rf"x?\d+(?:x\d+)?\s*(?:{pixels})"
+    return re.compile(rf"\|\s*(?:{width}\s*[|\]]|(?:{spelled})\s*(?:\||(\])))", re.IGNORECASE)
+
+
+_MEDIA = re.compile(
+    r"\.(?:jpe?g|png|gif|svg|webp|tiff?|bmp|xcf|djvu|pdf|og[gva]|oga|opus|webm|mp[34]|wav|flac|midi?|stl)\s*\Z",
+    re.I,
+)
+
+
+def is_picture(link: str, *, named: bool) -> bool:
+    """Whether the source of a link has what only a picture has: |250px|, |мини|, or A.jpg|thumb.
+
+    named: whether its namespace is that of files in some language: then A.jpg is enough.
+    """
+    file = _MEDIA.search(link.partition("|")[0].rstrip("]")) is not None
+    option = _picture_options().search(link)
+    return (named and file) or (option is not None and (file or not option[1]))
