@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from linkseek.indexer.base.errors import DamagedIndexError, raise_of_machine
 from linkseek.indexer.base.mapped import read_at_random, read_soon
 from linkseek.indexer.store.artifacts import link_or_copy, rebuild_hint
+from linkseek.indexer.store.earlier_tables import completed, is_earlier
 
 Row = dict[str, Any]
 
@@ -340,62 +341,15 @@ def _open_batches(path: Path, schema: pa.Schema) -> tuple[_MappedFile, list[pa.R
         reader = pa.ipc.open_file(file.buffer)
         batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
         if not reader.schema.equals(schema):
-            if not _is_earlier(reader.schema, schema):
+            if not is_earlier(reader.schema, schema):
                 raise DamagedIndexError(
                     f"{path}: columns {reader.schema.names}, expected {schema.names}",
                     "The file is of another version or was replaced; build the index again.",
                 )
-            batches = [_completed(batch, schema) for batch in batches]
+            batches = [completed(batch, schema) for batch in batches]
         return file, batches
     except (pa.ArrowException, ValueError, OSError) as error:
         raise_of_machine(error)
         raise DamagedIndexError(
             f"{path}: not an intact Arrow file ({error})", "Build the index again."
         ) from error
-
-
-def _is_earlier(old: pa.Schema, new: pa.Schema) -> bool:
-    """Whether only texts at the end of the structures in lists are missing."""
-    return old.names == new.names and all(
-        mine.type == other.type
-        or (
-            pa.types.is_list(mine.type)
-            and pa.types.is_list(other.type)
-            and pa.types.is_struct(mine.type.value_type)
-            and pa.types.is_struct(other.type.value_type)
-            and [*mine.type.value_type] == [*other.type.value_type][: mine.type.value_type.num_fields]
-            and all(pa.types.is_string(field.type) for field in _missing(mine.type, other.type))
-        )
-        for mine, other in zip(old, new, strict=True)
-    )
-
-
-def _missing(old: pa.ListType, new: pa.ListType) -> list[pa.Field]:
-    return [*new.value_type][old.value_type.num_fields :]
-
-
-def _completed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The same rows with empty texts for the missing ones."""
-    columns = []
-    for column, field in zip(batch.columns, schema, strict=True):
-        if column.type != field.type:
-            values = column.values
-            buffers = [None, _zeros(4 * (len(values) + 1)), pa.py_buffer(b"")]
-            empty = pa.Array.from_buffers(pa.string(), len(values), buffers)
-            fields = [values.field(number) for number in range(values.type.num_fields)]
-            fields += [empty] * len(_missing(column.type, field.type))
-            filled = pa.StructArray.from_arrays(fields, fields=[*field.type.value_type])
-            column = pa.ListArray.from_arrays(column.offsets, filled, type=field.type)
-        columns.append(column)
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-_zero_bytes = pa.py_buffer(b"")
-
-
-def _zeros(size: int) -> pa.Buffer:
-    """A buffer of zeros, shared by all batches."""
-    global _zero_bytes
-    if _zero_bytes.size < size:
-        _zero_bytes = pa.py_buffer(bytes(max(size, 1 << 16)))
-    return _zero_bytes.slice(0, size)
