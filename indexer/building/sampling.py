@@ -26,6 +26,7 @@ from linkseek.indexer.base.defaults import default_processes
 from linkseek.indexer.base.watch import Watch
 from linkseek.indexer.building.builder import open_corpus
 from linkseek.indexer.building.corpus import write_documents
+from linkseek.indexer.building.corpus_language import language_of_corpus
 from linkseek.indexer.building.estimate import BEFORE, Cost, Estimate
 from linkseek.indexer.building.measuring import FirstRecords, Meter, Used, line
 from linkseek.indexer.building.plan import AUTO_LANGUAGE, OpenEncoder, Plan, Vectors
@@ -34,7 +35,6 @@ from linkseek.indexer.building.stages import (
     bm25_inputs,
     dense_inputs,
     documents_inputs,
-    language_of_corpus,
     links_inputs,
     passages_inputs,
     vectors_inputs,
