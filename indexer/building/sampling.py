@@ -26,6 +26,7 @@ from linkseek.indexer.base.defaults import default_processes
 from linkseek.indexer.base.watch import Watch
 from linkseek.indexer.building.builder import open_corpus
 from linkseek.indexer.building.corpus import write_documents
+from linkseek.indexer.building.corpus_language import language_of_corpus
 from linkseek.indexer.building.estimate import BEFORE, Cost, Estimate
 from linkseek.indexer.building.inputs import (
     Inputs,
@@ -38,7 +39,6 @@ from linkseek.indexer.building.inputs import (
 )
 from linkseek.indexer.building.measuring import FirstRecords, Meter, Used, line
 from linkseek.indexer.building.plan import AUTO_LANGUAGE, OpenEncoder, Plan, Vectors
-from linkseek.indexer.building.stages import language_of_corpus
 from linkseek.indexer.building.workspace import finished_part
 from linkseek.indexer.documents import DocumentStore, redirect_table
 from linkseek.indexer.encoding.encode import Encoder, encode_passages

@@ -15,8 +15,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-
 from linkseek.indexer.base.cluster import worker_count
 from linkseek.indexer.base.defaults import default_processes
 from linkseek.indexer.base.devices import memory_bytes
@@ -26,6 +24,7 @@ from linkseek.indexer.base.progress import progress
 from linkseek.indexer.base.text import byte_size
 from linkseek.indexer.base.together import Stop, run_together
 from linkseek.indexer.building.corpus import write_documents
+from linkseek.indexer.building.corpus_language import language_of_corpus
 from linkseek.indexer.building.filling import Encoding, Fresh, Source
 from linkseek.indexer.building.inputs import (
     dense_inputs,
@@ -45,8 +44,6 @@ from linkseek.indexer.encoding.encode import (
 from linkseek.indexer.encoding.shards import Shard, open_shards
 from linkseek.indexer.files.sources import Reading
 from linkseek.indexer.index import open_passages
-from linkseek.indexer.language.codes import language_code
-from linkseek.indexer.language.detection import METADATA, SAMPLE, language_of
 from linkseek.indexer.links import build_links
 from linkseek.indexer.passages import Cutting, PassageStore, write_passages
 from linkseek.indexer.readers.reader import Reader
@@ -318,16 +315,6 @@ class Stages:
     def store(self, manifest: PassagesPart) -> PassageStore:
         """The passages of the new index."""
         return open_passages(self._folder, IdTable.open(self._folder / DOCUMENTS), manifest.words)
-
-
-def language_of_corpus(reader: Reader, documents: DocumentStore) -> tuple[str, str]:
-    """The code of the language of documents, and how it was decided, in words."""
-    if language := language_code(reader.language()):
-        return language, f"{reader.path.name} says so"
-    rows = np.unique(np.linspace(0, len(documents) - 1, SAMPLE).astype(np.int64))
-    sample = list(documents.table.chosen(rows))
-    said = [dict(row["metadata"]).get(METADATA, "") for row in sample]
-    return language_of([row["text"] for row in sample], said)
 
 
 def _check_memory(factory: str, rows: int, dimension: int) -> None:

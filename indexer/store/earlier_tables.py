@@ -27,17 +27,15 @@ def _missing(old: pa.ListType, new: pa.ListType) -> list[pa.Field]:
 
 def completed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """The same rows with empty texts for the missing ones."""
-    columns = []
-    for column, field in zip(batch.columns, schema, strict=True):
+    columns = list(batch.columns)
+    for number, (column, field) in enumerate(zip(columns, schema, strict=True)):
         if column.type != field.type:
             values = column.values
             buffers = [None, _zeros(4 * (len(values) + 1)), pa.py_buffer(b"")]
             empty = pa.Array.from_buffers(pa.string(), len(values), buffers)
-            fields = [values.field(number) for number in range(values.type.num_fields)]
-            fields += [empty] * len(_missing(column.type, field.type))
+            fields = [*values.flatten(), *[empty] * len(_missing(column.type, field.type))]
             filled = pa.StructArray.from_arrays(fields, fields=[*field.type.value_type])
-            column = pa.ListArray.from_arrays(column.offsets, filled, type=field.type)
-        columns.append(column)
+            columns[number] = pa.ListArray.from_arrays(column.offsets, filled, type=field.type)
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
