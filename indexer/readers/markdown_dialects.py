@@ -20,6 +20,11 @@ TAGS = "tags of site generators"
 COMMENTS = "comments of authors"
 IMPORTS = "imports and exports of MDX"
 
+TOO_MANY = "pages read as plain CommonMark: too many tags"
+
+_MAX_OPENINGS = 5_000  # each may be searched for its end through the rest of the page
+_OPENING = re.compile(r"\{%|\{\{|\{/\*|^import\b|^[ \t]*(?::LOGBOOK:|~~~|```)", re.MULTILINE)
+
 Dropped = Counter[tuple[str, str]]
 
 _CONFIGS = {
@@ -51,6 +56,9 @@ def dialect_of(folder: Path, names: Iterable[str]) -> str:
 def to_commonmark(source: str, dialect: str, dropped: Dropped) -> str:
     """The source of a page without its front matter; what is dropped is counted."""
     if dialect == "plain":
+        return source
+    if sum(1 for _ in _OPENING.finditer(source)) > _MAX_OPENINGS:
+        dropped[TOO_MANY, ""] += 1
         return source
     source = "\n".join(_blocks(source.replace("\r\n", "\n").split("\n"), dialect, dropped))
     return _outside_code(source, lambda text: _text(text, dialect, dropped))

@@ -47,6 +47,7 @@ _BLOCK = frozenset([
 # fmt: on
 _TAG = re.compile(r"</?([a-zA-Z][a-zA-Z0-9-]*)(?=[\s/>:])[^<>]*>|__[^\W\d_]{3,40}__")
 _TABBER = re.compile(r"<tabber\b[^<>]*>(.*?)</tabber\s*>", re.IGNORECASE | re.DOTALL)
+_MAX_TABBERS = 500  # each is searched for its end
 _TAB_LABEL = re.compile(r"(?:\A|\|-\|)\s*([^=\n|{}\[\]]+)=")
 _SUPERSCRIPT = re.compile(r"<sup>\s*([-+−–]?\d{1,5}[-+−]?)\s*</sup>", re.IGNORECASE)
 
@@ -99,7 +100,8 @@ def _closing(source: str, name: str, position: int) -> re.Match[str] | None:
 def replace_tags(source: str) -> str:
     """Every tag by the white space it stands for, and numbers in `<sup>` by raised ones."""
     source = _SUPERSCRIPT.sub(lambda match: raised(match[1]), source)
-    source = _TABBER.sub(lambda match: "\n\n" + _TAB_LABEL.sub(r"\n\n\1\n\n", match[1]), source)
+    if 0 < source.count("<tabber") <= _MAX_TABBERS:
+        source = _TABBER.sub(lambda match: "\n\n" + _TAB_LABEL.sub(r"\n\n\1\n\n", match[1]), source)
     return _TAG.sub(_replace_tag, source)
 
 

@@ -142,6 +142,14 @@ def test_nested_blocks_end(tmp_path: Path, depth: int) -> None:
     assert text
 
 
+@pytest.mark.parametrize(
+    "mark", ["{% a ", "{{ a ", "{/* ", "import a,\n", "~~~a `\n", "{{< comment >}}", "{% raw %}"]
+)
+def test_marks_without_ends_take_no_long_time(tmp_path: Path, mark: str) -> None:
+    corpus = Corpus(tmp_path / "docs", {"a.md": "x\n\n" + mark * 30_000})
+    assert corpus.dropped == {"pages read as plain CommonMark: too many tags": 1}
+
+
 # --- front matter and addresses ---
 
 
