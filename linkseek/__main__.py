@@ -46,6 +46,8 @@ COMMANDS = {
     "Search": {
         "search": Command("app.search", "ask an index a question, or all of a file for a run"),
         "app": Command("app.commands.app", "open the search pages in a browser"),
+        "serve": Command("app.commands.serve", "answer programs over HTTP"),
+        "mcp": Command("app.commands.mcp", "give language models search and links as tools"),
     },
     "Measure": {
         "evaluate": Command("app.evaluate", "measure pipelines on a test set and write a report"),
