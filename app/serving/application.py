@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 
 from linkseek.app.pipelines import Models
 from linkseek.app.serving.batches import Batches, OverloadedError
-from linkseek.app.serving.gate import Gate, Limits
+from linkseek.app.serving.gate import Gate, Limits, error_json
 from linkseek.app.serving.indexes import Cluster, NoSuchNameError, ServedIndexes
 from linkseek.app.serving.metrics import Metrics
 from linkseek.app.serving.models import ModelsAtHand
@@ -133,14 +133,14 @@ async def _error(metrics: Metrics, request: Request, error: Exception) -> Json:
     assert isinstance(error, LinkseekError)
     if isinstance(error, OverloadedError):
         metrics.add("linkseek_refused_total")
-        return Json({"error": sentence(error)}, 503, {"retry-after": "1"})
+        return Json(error_json(request.url.path, sentence(error)), 503, {"retry-after": "1"})
     if isinstance(error, NoSuchNameError):
-        return Json({"error": sentence(error)}, 404)
+        return Json(error_json(request.url.path, sentence(error)), 404)
     if isinstance(error, UsageError | InputError):
-        return Json({"error": sentence(error)}, 400)
+        return Json(error_json(request.url.path, sentence(error)), 400)
     request.state.notes["error"] = str(error)  # paths of this machine are for the log
     text = "The service cannot answer this now; its log says why."
-    return Json({"error": text}, 503, {"retry-after": "5"})
+    return Json(error_json(request.url.path, text), 503, {"retry-after": "5"})
 
 
 async def _invalid(request: Request, error: Exception) -> Json:
@@ -151,7 +151,7 @@ async def _invalid(request: Request, error: Exception) -> Json:
         place = ".".join(str(part) for part in one["loc"] if part != "body")[:200]
         problems.append(f"{place}: {one['msg']}" if place else str(one["msg"]))
     text = "; ".join(problems).encode("utf-8", "replace").decode()
-    return Json({"error": text}, 422)
+    return Json(error_json(request.url.path, text), 422)
 
 
 async def _refused(request: Request, error: Exception) -> Json:
@@ -163,4 +163,4 @@ async def _refused(request: Request, error: Exception) -> Json:
         text = "This address takes another method. The page / lists them."
     else:
         text = "The body cannot be read: JSON in UTF-8 is needed."
-    return Json({"error": text}, error.status_code, dict(error.headers or {}))
+    return Json(error_json(request.url.path, text), error.status_code, dict(error.headers or {}))

@@ -96,7 +96,7 @@ class Gate:
             async with asyncio.timeout(self._limits.seconds):
                 await self._answer(scope, receive, send_noting)
         except _RefusedError as refused:
-            await _send_error(send_noting, refused.status, refused.text, refused.headers)
+            await _send_error(scope["path"], send_noting, refused.status, refused.text, refused.headers)
         except _GoneError:
             status = 499  # as nginx logs it
         except TimeoutError:
@@ -104,13 +104,13 @@ class Gate:
                 f"The request took longer than {self._limits.seconds:g} seconds. Ask fewer questions at once."
             )
             if not status:
-                await _send_error(send_noting, 504, text, {"retry-after": "1"})
+                await _send_error(scope["path"], send_noting, 504, text, {"retry-after": "1"})
         except Exception:
             _log.exception("request %s failed", id_.decode())
             if status:
                 raise
             text = f"This is an internal error; the server's log has the details of request {id_.decode()}."
-            await _send_error(send_noting, 500, text)
+            await _send_error(scope["path"], send_noting, 500, text)
         finally:
             seconds = time.perf_counter() - began
             route = self._route_of(scope)
@@ -142,9 +142,8 @@ class Gate:
 
     async def _body(self, scope: Message, receive: Receive) -> bytes:
         limit = self._limits.body
-        too_large = _RefusedError(
-            413, f"The body is larger than {limit:,} bytes. Send several requests.", {"connection": "close"}
-        )
+        # the rest is read and dropped (`ImpatientProtocol` ends that), else the client may not see the answer
+        too_large = _RefusedError(413, f"The body is larger than {limit:,} bytes. Send several requests.")
         length = dict(scope["headers"]).get(b"content-length", b"")
         if length.isdigit() and int(length[:20]) > limit:
             raise too_large
@@ -165,8 +164,18 @@ class Gate:
 _HEADERS = [(name.encode(), value.encode()) for name, value in RESPONSE_HEADERS.items()]
 
 
-async def _send_error(send: Send, status: int, text: str, headers: dict[str, str] | None = None) -> None:
-    body = orjson.dumps({"error": text})
+_OPENAI_PATHS = ("/v1/embeddings", "/v1/rerank", "/v1/models")
+
+
+def error_json(path: str, text: str) -> dict[str, Any]:
+    """The body of an error: a sentence; where clients of OpenAI ask, in an object as they read it."""
+    return {"error": {"message": text, "type": "error"} if path in _OPENAI_PATHS else text}
+
+
+async def _send_error(
+    path: str, send: Send, status: int, text: str, headers: dict[str, str] | None = None
+) -> None:
+    body = orjson.dumps(error_json(path, text))
     own = {"content-type": "application/json", "content-length": str(len(body)), **(headers or {})}
     pairs: list[Any] = [(name.encode(), value.encode()) for name, value in own.items()]
     await send({"type": "http.response.start", "status": status, "headers": pairs})

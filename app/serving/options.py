@@ -69,8 +69,8 @@ class IndexOptions(Options):
 class ServeOptions(IndexOptions):
     """Answer search requests of programs over HTTP, in the forms of Search-R1, Anserini, OpenAI and others.
 
-    Each option may also come from the environment, --time-limit from LINKSEEK_TIME_LIMIT. The page / lists the
-    requests.
+    Each option may also come from the environment, --time-limit from LINKSEEK_TIME_LIMIT. The page / lists
+    the requests.
     """
 
     workers: Annotated[int, Field(ge=1, le=256)] = 1

@@ -13,6 +13,7 @@ from linkseek.app.serving.batches import Batches
 from linkseek.app.serving.indexes import ServedIndex, ServedIndexes
 from linkseek.app.serving.options import IndexOptions
 from linkseek.indexer.base.errors import LinkseekError, UsageError
+from linkseek.indexer.base.text import without_hidden
 from linkseek.indexer.passages import Passage
 from linkseek.retriever.queries import checked_question
 from linkseek.retriever.ranking import Query
@@ -85,7 +86,9 @@ class Searching:
                 f'the pipeline "{name}" does not re-rank, and topk_retrieval is for those that do',
                 'Leave it out, or start the service with a pipeline that re-ranks, such as "best".',
             )
-        asked = [(n, checked_question(text)) for n, text in enumerate(questions) if text.strip()]
+        asked = [
+            (n, checked_question(text)) for n, text in enumerate(questions) if without_hidden(text).strip()
+        ]
         if notes is not None:
             notes |= {"index": served.name, "pipeline": name, "questions": len(questions), "k": k}
             if self._options.log_questions:

@@ -152,7 +152,7 @@ async def flashrag(body: FlashRag, searches: Searches, notes: Noted) -> Json:
 
 @router.post("/flashrag/batch_search")
 async def flashrag_batch(body: FlashRagBatch, searches: Searches, notes: Noted) -> Json:
-    """The same for several questions: a list of these, or with scores [lists of documents, lists of scores]."""
+    """For several questions: a list of these; with scores [lists of documents, lists of scores]."""
     answers = [
         _flashrag(one, body.return_score) for one in await searches.ask(body.query, body.top_n, notes=notes)
     ]

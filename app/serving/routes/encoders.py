@@ -1,4 +1,4 @@
-"""Vectors and scores of the models at hand, in the forms of OpenAI, vLLM, Cohere and TEI; batched as searches."""
+"""Vectors and scores of the models at hand, in the forms of OpenAI, vLLM, Cohere and TEI."""
 
 from __future__ import annotations
 

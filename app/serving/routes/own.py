@@ -45,7 +45,7 @@ class Search(Body):
 
 @router.post("/search")
 async def search(body: Search, searches: Searches, notes: Noted) -> Json:
-    """The passages of each question, with the milliseconds of each stage, and partitions without an answer."""
+    """The passages of each question, the milliseconds of each stage, and partitions without an answer."""
     if body.evidence and (count := body.k * len(body.questions)) > _MAX_EXPLAINED:
         raise UsageError(f"evidence for {count:,} passages", f"At most {_MAX_EXPLAINED} in one request.")
     found = await searches.ask(body.questions, body.k, body.index, body.pipeline, notes=notes)

@@ -33,8 +33,8 @@ class Error(BaseModel):
 
     model_config = ConfigDict(use_attribute_docstrings=True)
 
-    error: str
-    """a sentence"""
+    error: str | dict[str, str]
+    """a sentence; where OpenAI's clients ask, an object with it as message"""
 
 
 def _searching(request: Request) -> Searching:
