@@ -64,8 +64,12 @@ def test_search_r1_without_scores_has_documents(service: Client, count: int) -> 
 def test_the_order_is_that_of_the_questions_and_an_empty_one_has_no_results(service: Client) -> None:
     lists = search_r1(service, ["number7", "", "number123", " \u200b ", "zzzz"], 1)
     assert [[text for _, text, _ in one] for one in lists] == [
-        ["The word number7 names it."], [], ["The word number123 names it."], [], []
-    ]  # fmt: skip
+        ["The word number7 names it."],
+        [],
+        ["The word number123 names it."],
+        [],
+        [],
+    ]
 
 
 def test_search_r1_with_a_re_ranker(service: Client) -> None:
@@ -88,8 +92,17 @@ def test_many_clients_at_once_get_their_own_answers(service: Client) -> None:
 
 
 def test_asearcher_reads_the_page_behind_a_link(service: Client) -> None:
-    urls = ["https://planets.example/wiki/Mars", "Phobos", "https://elsewhere.example/w/index.php?title=Earth",
-            "https://planets.example/wiki/a%2Fb%20%3F%23c", "https://planets.example/", "../../etc/passwd", "", "[", "\0"]  # fmt: skip
+    urls = [
+        "https://planets.example/wiki/Mars",
+        "Phobos",
+        "https://elsewhere.example/w/index.php?title=Earth",
+        "https://planets.example/wiki/a%2Fb%20%3F%23c",
+        "https://planets.example/",
+        "../../etc/passwd",
+        "",
+        "[",
+        "\0",
+    ]
     pages = service.post("/access", {"urls": urls}).json()["result"]
     assert [page and page["id"] for page in pages[:4]] == ["Mars", "Phobos", "Earth", "a/b ?#c"]
     assert pages[4:] == [None] * 5
@@ -134,8 +147,12 @@ def test_anserini(service: Client) -> None:
     assert plain.json()["candidates"][0]["doc"] == "Earth"
     assert service.get("/v1/planets/doc/Earth%230").json()["doc"]["contents"].startswith("Earth is")
     assert service.get("/v1/planets/doc/Earth").json()["docid"] == "Earth"
-    for path, status in (("/v1/stars/search?query=x", 404), ("/v1/planets/doc/none", 404),
-                         ("/v1/planets/search", 422), ("/v1/planets/search?query=x&hits=0", 422)):  # fmt: skip
+    for path, status in (
+        ("/v1/stars/search?query=x", 404),
+        ("/v1/planets/doc/none", 404),
+        ("/v1/planets/search", 422),
+        ("/v1/planets/search?query=x&hits=0", 422),
+    ):
         refused = service.get(path)
         assert refused.status_code == status and refused.json()["error"]
 

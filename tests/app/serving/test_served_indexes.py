@@ -17,7 +17,6 @@ import pytest
 import requests
 from command import ROOT, WITH_TESTS, free_port
 from served import Client, build_planets, planet_rows, running, wait_until, word_models
-from tiny_corpus import write_jsonl
 
 from linkseek.app.serving import indexes as module
 from linkseek.app.serving.indexes import NoSuchNameError, ServedIndexes
@@ -206,9 +205,14 @@ def test_sigterm_ends_it_with_success_after_what_it_took(planets: Path) -> None:
 
 @pytest.mark.parametrize(
     ("options", "code", "message"),
-    [(["--index", "none"], 4, "none"), (["--host", "0.0.0.0"], 2, "--token-file"), (["--pipelne", "x"], 2, "--pipeline"),
-     (["--token-file", "none"], 3, "no such file"), (["--max-k", "0"], 2, "max-k")],
-)  # fmt: skip
+    [
+        (["--index", "none"], 4, "none"),
+        (["--host", "0.0.0.0"], 2, "--token-file"),
+        (["--pipelne", "x"], 2, "--pipeline"),
+        (["--token-file", "none"], 3, "no such file"),
+        (["--max-k", "0"], 2, "max-k"),
+    ],
+)
 def test_what_cannot_be_served_is_an_error_of_the_command(
     options: list[str], code: int, message: str
 ) -> None:

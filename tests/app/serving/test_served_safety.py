@@ -33,9 +33,16 @@ def guarded(planets: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.mark.parametrize(
     "headers",
-    [{}, {"Authorization": "Bearer wrong"}, {"Authorization": f"Basic {TOKEN}"}, {"Authorization": "Bearer "},
-     {"Authorization": f"Bearer {TOKEN}x"}, {"X-API-Key": TOKEN[:-1]}, {"Authorization": "Bearer \xe9\xe9"}],
-)  # fmt: skip
+    [
+        {},
+        {"Authorization": "Bearer wrong"},
+        {"Authorization": f"Basic {TOKEN}"},
+        {"Authorization": "Bearer "},
+        {"Authorization": f"Bearer {TOKEN}x"},
+        {"X-API-Key": TOKEN[:-1]},
+        {"Authorization": "Bearer \xe9\xe9"},
+    ],
+)
 def test_without_its_token_a_request_learns_nothing(guarded: Client, headers: dict[str, str]) -> None:
     for path in ("/search", "/metrics", "/openapi.json", "/", "/none", "/v1/models"):
         refused = guarded.get(path, headers=headers)
@@ -57,9 +64,14 @@ def test_with_a_token_it_is_answered(guarded: Client, headers: dict[str, str]) -
 
 @pytest.mark.parametrize(
     ("headers", "status"),
-    [({"Host": "evil.example"}, 421), ({"Host": "169.254.1.1"}, 421), ({"Origin": "http://evil.example"}, 403),
-     ({"Host": "search.example.org"}, 200), ({"Origin": "https://search.example.org"}, 200)],
-)  # fmt: skip
+    [
+        ({"Host": "evil.example"}, 421),
+        ({"Host": "169.254.1.1"}, 421),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Host": "search.example.org"}, 200),
+        ({"Origin": "https://search.example.org"}, 200),
+    ],
+)
 def test_other_hosts_and_origins_are_refused(guarded: Client, headers: dict[str, str], status: int) -> None:
     answer = guarded.post("/retrieve", {"queries": ["red"]}, headers={"X-API-Key": TOKEN, **headers})
     assert answer.status_code == status
@@ -92,14 +104,30 @@ JSON = {"Content-Type": "application/json"}
 
 @pytest.mark.parametrize(
     "body",
-    [b"", b"{", b"[]", b"null", b'{"queries": "one"}', b'{"queries": [1]}', b'{"queries": [null]}', b"\xff\xfe",
-     b'{"queries": ["\\ud800"]}', b'{"queries": ["' + b"a" * 10_001 + b'"]}', b"[" * 100_000,
-     b'{"queries": ' + b"[" * 5000 + b"]" * 5000 + b"}", b'{"a":' * 5000 + b"1" + b"}" * 5000,
-     b'{"queries": ["a"], "topk": 0}', b'{"queries": ["a"], "topk": 1001}', b'{"queries": ["a"], "topk": 1e400}',
-     b'{"queries": ["a"], "topk": ' + b"9" * 5000 + b"}", b'{"queries": ["a"], "topk": NaN}',
-     b'{"queries": [' + b'"a",' * 1024 + b'"a"]}', b'{"queries": [' + b'"a",' * 500 + b'"a"], "topk": 1000}'],
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b'{"queries": "one"}',
+        b'{"queries": [1]}',
+        b'{"queries": [null]}',
+        b"\xff\xfe",
+        b'{"queries": ["\\ud800"]}',
+        b'{"queries": ["' + b"a" * 10_001 + b'"]}',
+        b"[" * 100_000,
+        b'{"queries": ' + b"[" * 5000 + b"]" * 5000 + b"}",
+        b'{"a":' * 5000 + b"1" + b"}" * 5000,
+        b'{"queries": ["a"], "topk": 0}',
+        b'{"queries": ["a"], "topk": 1001}',
+        b'{"queries": ["a"], "topk": 1e400}',
+        b'{"queries": ["a"], "topk": ' + b"9" * 5000 + b"}",
+        b'{"queries": ["a"], "topk": NaN}',
+        b'{"queries": [' + b'"a",' * 1024 + b'"a"]}',
+        b'{"queries": [' + b'"a",' * 500 + b'"a"], "topk": 1000}',
+    ],
     ids=lambda body: str(body[:40]),
-)  # fmt: skip
+)
 def test_a_bad_body_gets_a_sentence(service: Client, body: bytes) -> None:
     answer = service.session.post(f"{service.url}/retrieve", data=body, headers=JSON, timeout=30)
     if body == b'{"queries": ["\\ud800"]}' and answer.ok:
