@@ -7,6 +7,7 @@ TIRA calls `linkseek tira --input $inputDataset --output $outputDir`, where the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any
@@ -14,7 +15,6 @@ from typing import Annotated, Any
 import orjson
 from pydantic import Field
 
-import linkseek
 from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.base.options import Options, parse_options
 from linkseek.indexer.base.paths import inside
@@ -46,7 +46,7 @@ def main(argv: Sequence[str]) -> None:
     documents, queries = (_named(options.input, name) for name in ("documents", "queries"))
     questions = read_queries(queries)
     with TemporaryDirectory(prefix="linkseek-") as folder:
-        index = linkseek.build(
+        index = import_module("linkseek").build(
             _documents(documents), Path(folder) / "index", options.encoder, passage_words=0
         )
         hits = index.search(questions, options.k, options.pipeline)

@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 
 from linkseek.app.pipelines import Models
 from linkseek.app.serving.batches import Batches, OverloadedError
-from linkseek.app.serving.gate import Gate, Limits, error_json
+from linkseek.app.serving.gate import Gate, Limits, error_json, internal_error
 from linkseek.app.serving.indexes import Cluster, NoSuchNameError, ServedIndexes
 from linkseek.app.serving.metrics import Metrics
 from linkseek.app.serving.models import ModelsAtHand
@@ -92,6 +92,7 @@ def create(
     api.add_exception_handler(LinkseekError, partial(_error, metrics))
     api.add_exception_handler(RequestValidationError, _invalid)
     api.add_exception_handler(HTTPException, _refused)
+    api.add_exception_handler(Exception, _failed)
     hosts = Hosts.of_server(options.host, socket.gethostname(), options.allow_host)
     limits = Limits(options.max_body << 20, options.time_limit)
     return Gate(api, hosts, tokens, limits, log, metrics, _route)
@@ -141,6 +142,11 @@ async def _error(metrics: Metrics, request: Request, error: Exception) -> Json:
     request.state.notes["error"] = str(error)  # paths of this machine are for the log
     text = "The service cannot answer this now; its log says why."
     return Json(error_json(request.url.path, text), 503, {"retry-after": "5"})
+
+
+async def _failed(request: Request, error: Exception) -> Json:
+    """A mistake of ours, which the gate logs."""
+    return Json(error_json(request.url.path, internal_error(request.state.id)), 500)
 
 
 async def _invalid(request: Request, error: Exception) -> Json:

@@ -17,7 +17,7 @@ from typing import Any
 
 from linkseek.indexer.base.errors import LinkseekError
 
-Work = Callable[[list[Any]], Sequence[Any]]
+Work = Callable[[list[Any]], Any]
 """Items to as many results, in their order."""
 
 BATCH = 256

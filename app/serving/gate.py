@@ -79,17 +79,18 @@ class Gate:
         given = dict(scope["headers"]).get(b"x-request-id", b"")
         id_ = given if _ID.fullmatch(given) else uuid.uuid4().hex.encode()
         notes = Notes()
-        scope.setdefault("state", {})["notes"] = notes
-        status = 0
+        scope.setdefault("state", {}).update(notes=notes, id=id_.decode())
+        status, is_complete = 0, False
 
         async def send_noting(message: Message) -> None:
-            nonlocal status
+            nonlocal status, is_complete
             if message["type"] == "http.response.start":
                 status = message["status"]
                 message = {
                     **message,
                     "headers": [*message.get("headers", ()), *_HEADERS, (b"x-request-id", id_)],
                 }
+            is_complete = message["type"] == "http.response.body" and not message.get("more_body")
             await send(message)
 
         try:
@@ -107,10 +108,10 @@ class Gate:
                 await _send_error(scope["path"], send_noting, 504, text, {"retry-after": "1"})
         except Exception:
             _log.exception("request %s failed", id_.decode())
-            if status:
-                raise
-            text = f"This is an internal error; the server's log has the details of request {id_.decode()}."
-            await _send_error(scope["path"], send_noting, 500, text)
+            if status and not is_complete:
+                raise  # which ends the connection
+            if not status:
+                await _send_error(scope["path"], send_noting, 500, internal_error(id_.decode()))
         finally:
             seconds = time.perf_counter() - began
             route = self._route_of(scope)
@@ -170,6 +171,11 @@ _OPENAI_PATHS = ("/v1/embeddings", "/v1/rerank", "/v1/models")
 def error_json(path: str, text: str) -> dict[str, Any]:
     """The body of an error: a sentence; where clients of OpenAI ask, in an object as they read it."""
     return {"error": {"message": text, "type": "error"} if path in _OPENAI_PATHS else text}
+
+
+def internal_error(id_: str) -> str:
+    """The sentence for a mistake of ours, whose details are in the log alone."""
+    return f"This is an internal error; the server's log has the details of request {id_}."
 
 
 async def _send_error(

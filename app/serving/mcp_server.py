@@ -6,6 +6,7 @@ import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing, suppress
+from typing import Any
 
 from linkseek.app.pipelines import Models
 from linkseek.app.serving import server
@@ -17,7 +18,7 @@ from linkseek.app.serving.options import IndexOptions, Tokens
 from linkseek.app.serving.request_log import RequestLog
 from linkseek.app.serving.searching import Searching
 from linkseek.app.serving.tools import create_tools
-from linkseek.app.web.hosts import Application, Hosts, Message
+from linkseek.app.web.hosts import Application, Hosts
 
 
 def serve_streams(options: IndexOptions) -> None:
@@ -59,16 +60,16 @@ def create(options: IndexOptions, models: Models | None = None) -> Application:
     inner = api.router.lifespan_context
 
     @asynccontextmanager
-    async def lifespan(application: Message) -> AsyncIterator[None]:
+    async def lifespan(application: Any) -> AsyncIterator[None]:
         indexes.start()
         try:
-            async with inner(application):  # type: ignore[arg-type]
+            async with inner(application):
                 yield
         finally:
             batches.close()
             indexes.close()
             log.close()
 
-    api.router.lifespan_context = lifespan  # type: ignore[assignment]
+    api.router.lifespan_context = lifespan
     hosts = Hosts.of_server(options.host, socket.gethostname(), options.allow_host)
-    return Gate(api, hosts, tokens, Limits(options.max_body << 20, options.time_limit), log, metrics)  # type: ignore[arg-type]
+    return Gate(api, hosts, tokens, Limits(options.max_body << 20, options.time_limit), log, metrics)

@@ -74,7 +74,7 @@ class Metrics:
         for path in self._file.parent.glob("*.json") if self._file else ():
             if path != self._file:
                 total.update(orjson.loads(path.read_bytes()))
-        total.update({f"linkseek_{name}": value for name, value in gauges.items()})  # type: ignore[arg-type]
+        total.update({f"linkseek_{name}": value for name, value in gauges.items()})
         return "".join(_lines(total))
 
 

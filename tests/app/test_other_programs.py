@@ -16,8 +16,8 @@ from command import ROOT
 
 from linkseek.app import search
 from linkseek.app.commands import tira
-from linkseek.app.evaluation.mteb_search import MtebSearch
 from linkseek.indexer.base.errors import InputError, UsageError
+from linkseek.mteb import MtebSearch
 from linkseek.retriever.search.runs import read_run
 
 CORPUS = [

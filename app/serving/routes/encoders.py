@@ -84,13 +84,19 @@ async def _vectors(
     return name, await searches.batches.run(("embed", name, is_query), texts, work)
 
 
+class Document(Body):
+    """A document as Cohere's clients send it."""
+
+    text: _Text
+
+
 class Rerank(Body):
     """The request of vLLM, Cohere, Jina, infinity and LiteLLM."""
 
     model: Name | None = None
     """a re-ranker; by default that of the pipeline"""
     query: _Text
-    documents: list[_Text | dict[Literal["text"], _Text]]
+    documents: list[_Text | Document]
     """texts, or objects with a text"""
     top_n: Annotated[int, Field(ge=1)] | None = None
     """so many results, by default all"""
@@ -100,7 +106,7 @@ class Rerank(Body):
 @router.post("/v1/rerank")
 async def rerank(body: Rerank, searches: Searches, models: Models, notes: Noted) -> Json:
     """vLLM, Cohere, Jina, OpenVINO Model Server: documents by how well they answer the query, best first."""
-    texts = [text if isinstance(text, str) else text["text"] for text in body.documents]
+    texts = [text if isinstance(text, str) else text.text for text in body.documents]
     name, scores = await _scores(searches, models, notes, body.model, body.query, texts)
     results = [
         {"index": number, "relevance_score": scores[number]}

@@ -245,6 +245,8 @@ def test_vllm_and_tei_rerank(service: Client) -> None:
     results = service.post("/v1/rerank", body).json()["results"]
     assert [(one["index"], one["relevance_score"]) for one in results] == [(1, 1.0), (2, 0.5)]
     assert results[1]["document"] == {"text": "a red one"}
+    for wrong in ({}, {"text": 1}, {"title": "red"}, [], None, 1):
+        assert service.post("/v1/rerank", {"query": "red", "documents": [wrong]}).status_code == 422
     tei = service.post("/tei/rerank", {"query": "red planet", "texts": ["no", "red planet"]}).json()
     assert tei == [{"index": 1, "score": 1.0}, {"index": 0, "score": 0.0}]
     vectors = service.post("/tei/embed", {"inputs": ["blue", "red"]}).json()

@@ -87,6 +87,6 @@ class MtebSearch:
     @property
     def mteb_model_meta(self) -> Any:
         """MTEB's description of the model: its name is that of the pipeline."""
-        from mteb.models.model_meta import ModelMeta
+        from mteb.models.model_meta import ModelMeta  # type: ignore[import-not-found, unused-ignore]
 
         return ModelMeta.create_empty({"name": f"linkseek/{self.pipeline}"})
