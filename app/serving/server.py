@@ -68,7 +68,8 @@ class ImpatientProtocol(H11Protocol):
 def listen(options: IndexOptions) -> socket.socket:
     """The socket of the options. Raises `MachineError` if it cannot be opened."""
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
-    listening = socket.socket(family)
+    # asyncio sends at once (TCP_NODELAY) only where the protocol is named; else an answer waits 40 ms
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((options.host, options.port))

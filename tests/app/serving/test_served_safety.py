@@ -341,6 +341,16 @@ def test_options_that_do_not_go_together(options: dict[str, object]) -> None:
         check_options(ServeOptions(**options))
 
 
+def test_an_answer_is_sent_at_once(service: Client) -> None:
+    """Not after the client has acknowledged its headers, which takes 40 ms."""
+    taken = []
+    for _ in range(40):
+        began = time.perf_counter()
+        service.get("/health")
+        taken.append(time.perf_counter() - began)
+    assert sorted(taken)[10] < 0.03
+
+
 def test_a_port_that_is_taken(service: Client) -> None:
     with pytest.raises(MachineError, match="in use"):
         serving.listen(ServeOptions(port=service.address[1]))
