@@ -37,17 +37,20 @@ class Error(BaseModel):
     """a sentence; where OpenAI's clients ask, an object with it as message"""
 
 
-def _searching(request: Request) -> Searching:
+# FastAPI would run functions that are not async in a thread
+
+
+async def _searching(request: Request) -> Searching:
     searching: Searching = request.app.state.searching
     return searching
 
 
-def _models(request: Request) -> ModelsAtHand:
+async def _models(request: Request) -> ModelsAtHand:
     models: ModelsAtHand = request.app.state.models
     return models
 
 
-def _notes(request: Request) -> Notes:
+async def _notes(request: Request) -> Notes:
     notes: Notes = request.state.notes
     return notes
 
