@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-import re
+import runpy
 import sys
 import types
 from pathlib import Path
@@ -55,7 +55,7 @@ def test_mteb_searches_by_any_pipeline(tmp_path: Path, monkeypatch: pytest.Monke
     assert len(list((tmp_path / "a").iterdir())) == 1
 
 
-# --- the examples of docs/how-to/service.md, with the interfaces that they are written for ----------
+# --- the samples, with the interfaces that they are written for --------------------------------------
 
 
 class BaseRetriever:
@@ -76,10 +76,11 @@ class Record(types.SimpleNamespace):
     """`Document`, `TextNode` and `NodeWithScore`, which take keywords."""
 
 
-def examples() -> dict[str, str]:
-    page = (ROOT / "docs" / "how-to" / "service.md").read_text("utf-8")
-    blocks = re.findall(r"^```py\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    return {"langchain" if "langchain" in block else "llama_index": block for block in blocks}
+def example(name: str) -> type:
+    """The retriever of a sample, whose imports are those of the test."""
+    space = runpy.run_path(str(ROOT / "samples" / "clients" / f"{name}_retriever.py"))
+    retriever: type = space["LinkseekRetriever"]
+    return retriever
 
 
 @pytest.fixture
@@ -115,9 +116,7 @@ def test_langchain(monkeypatch: pytest.MonkeyPatch, served_answer: list[Any]) ->
         "langchain_core": {}, "langchain_core.documents": {"Document": Record},
         "langchain_core.retrievers": {"BaseRetriever": BaseRetriever},
     })  # fmt: skip
-    space: dict[str, Any] = {}
-    exec(examples()["langchain"], space)
-    [document] = space["LinkseekRetriever"]().invoke("red?")
+    [document] = example("langchain")().invoke("red?")
     assert (document.page_content, document.metadata["id"], document.metadata["score"]) == (
         '"Mars"\nThe red planet.', "Mars#0", 2.5
     )  # fmt: skip
@@ -130,9 +129,7 @@ def test_llama_index(monkeypatch: pytest.MonkeyPatch, served_answer: list[Any]) 
         "llama_index.core.retrievers": {"BaseRetriever": BaseRetriever},
         "llama_index.core.schema": {"NodeWithScore": Record, "TextNode": Record},
     })  # fmt: skip
-    space: dict[str, Any] = {}
-    exec(examples()["llama_index"], space)
-    [found] = space["LinkseekRetriever"]().retrieve("red?")
+    [found] = example("llama_index")().retrieve("red?")
     assert (found.score, found.node.id_, found.node.text) == (2.5, "Mars#0", '"Mars"\nThe red planet.')
 
 
