@@ -72,4 +72,5 @@ def create(options: IndexOptions, models: Models | None = None) -> Application:
 
     api.router.lifespan_context = lifespan
     hosts = Hosts.of_server(options.host, socket.gethostname(), options.allow_host)
-    return Gate(api, hosts, tokens, Limits(options.max_body << 20, options.time_limit), log, metrics)
+    limits = Limits(options.max_body << 20, options.time_limit)
+    return Gate(api, hosts, tokens, limits, log, metrics, lambda scope: "/mcp")

@@ -1,4 +1,4 @@
-"""The REST contract of Anserini and Pyserini, version 1 (docs/usage-rest.md of Anserini)."""
+"""The REST contract of Anserini and Pyserini, version 1 (usage-rest.md of Anserini)."""
 
 from __future__ import annotations
 

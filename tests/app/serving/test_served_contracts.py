@@ -7,11 +7,12 @@ import shutil
 import subprocess
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import openai
 import pytest
-from served import Client
+from served import PLANETS, Client, running
 from small_index import WordEncoder
 
 
@@ -76,6 +77,22 @@ def test_search_r1_with_a_re_ranker(service: Client) -> None:
     body = {"queries": ["red planet"], "topk_retrieval": 10, "topk_rerank": 2, "return_scores": True}
     refused = service.post("/retrieve", body)
     assert refused.status_code == 400 and "does not re-rank" in refused.json()["error"]
+
+
+def test_a_service_that_re_ranks_takes_both_depths(
+    planets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("linkseek.app.pipeline_kinds.scorer_is_here", lambda name: True)
+    (tmp_path / "pipelines.toml").write_text('[again]\nrerank = "words"\nof = "bm25"\ndepth = 20\n')
+    with running(index=[planets], pipelines_file=tmp_path / "pipelines.toml", pipeline="again") as client:
+        body = {"queries": ["has a moon", "planet"], "topk_retrieval": 4, "topk_rerank": 2}
+        scored = client.post("/retrieve", body | {"return_scores": True}).json()["result"]
+        assert [len(one) for one in scored] == [2, 2]
+        assert scored[0][0] == {"document": '"Venus in two lines"\n' + PLANETS["Venus"][1], "score": 1.0}
+        plain = client.post("/retrieve", body | {"return_scores": False}).json()["result"]
+        assert plain == [[hit["document"] for hit in one] for one in scored]
+        one = client.post("/retrieve", body | {"topk_retrieval": 1}).json()["result"]
+        assert [len(texts) for texts in one] == [2, 2]  # never fewer than are asked for
 
 
 def test_many_clients_at_once_get_their_own_answers(service: Client) -> None:
