@@ -127,6 +127,13 @@ async def rllm(body: Rllm, searches: Searches, notes: Noted) -> Json:
     )
 
 
+@router.get("/rllm/health")
+@router.get("/flashrag/health")
+async def health() -> Json:
+    """rllm, ReSearch: whether the service answers, below the address that these clients are given."""
+    return Json({"status": "healthy"})
+
+
 class FlashRag(Body):
     """The request of ReSearch, ReCall, SmartSearch and AutoTIR, which serve FlashRAG's retrievers."""
 

@@ -135,6 +135,8 @@ def test_the_other_agents(service: Client) -> None:
     rllm = service.post("/rllm/retrieve", {"query": "blue whales", "top_k": 5, "k": 1}).json()
     assert (rllm["query"], rllm["num_results"], rllm["method"]) == ("blue whales", 1, "bm25")
     assert rllm["results"][0]["id"] == "Earth#0" and rllm["results"][0]["score"] > 0
+    for prefix in ("rllm", "flashrag"):
+        assert service.get(f"/{prefix}/health").json() == {"status": "healthy"}
     one = service.post("/flashrag/search", {"query": "blue whales", "top_n": 1}).json()
     assert one == [{"id": "Earth#0", "contents": f'"Earth"\n{text}'}]
     [documents], [score] = service.post(
