@@ -22,7 +22,7 @@ from linkseek.indexer.base.limits import allow_open_files
 _BACKLOG = 2048
 _HEADER_SECONDS = 15.0
 _IDLE_SECONDS = 75  # longer than the pools of clients and proxies keep a connection that is idle
-_START_SECONDS = 120  # a process that opens Java and models answers late
+_START_SECONDS = 60  # a process that opens Java and models answers late
 
 
 class ImpatientProtocol(H11Protocol):

@@ -162,7 +162,7 @@ def process(*options: object, **environment: str) -> Iterator[tuple[subprocess.P
     finally:
         if started.poll() is None:
             started.terminate()
-        started.wait(60)
+        started.wait(150)  # a worker that has just been started ends when it has opened everything
 
 
 def test_a_worker_that_is_killed_is_replaced_and_none_gets_a_wrong_answer(planets: Path) -> None:
