@@ -13,6 +13,7 @@ if __name__ == "__main__":
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -30,9 +31,9 @@ from linkseek.indexer.base.options import Options, parse_options
 from linkseek.indexer.base.text import counted, printable
 from linkseek.indexer.index import Index
 from linkseek.indexer.partition_actors import searched_on_ray
-from linkseek.indexer.store.outputs import check_replaceable
+from linkseek.indexer.store.outputs import check_replaceable, write_output
 from linkseek.retriever.queries import read_queries
-from linkseek.retriever.search.runs import write_run
+from linkseek.retriever.search.runs import run_lines
 
 PROGRAM = "linkseek search"
 _DEPTH = 100
@@ -60,6 +61,9 @@ class SearchOptions(Options):
     """questions: JSONL, TSV (MS MARCO) or CSV (DPR), also compressed"""
     output: Path | None = None
     """with --queries: the run to write"""
+    ir_metadata: bool = False
+    """with --queries: begin the run with comments on its origin (ir-metadata.org), which trec_eval before
+    version 10 does not accept"""
     json_: bool = Field(False, alias="json")
     """print JSON for programs"""
     pipelines: bool = False
@@ -81,8 +85,10 @@ def main(argv: Sequence[str]) -> None:
         print("\n".join(Pipelines(index, options.pipelines_file).available()))
         return
     if options.queries or options.output:
-        _write_run(index, options)
+        _write_run(index, options, argv)
         return
+    if options.ir_metadata:
+        raise UsageError("--ir-metadata is for runs", "Add --queries and --output.")
     if not options.question:
         raise UsageError("the question is missing", f'For example: {PROGRAM} "Who named oxygen?"')
     with _searched(index, options) as searched:
@@ -99,8 +105,11 @@ def _searched(index: Index, options: SearchOptions) -> AbstractContextManager[In
     return searched_on_ray(index, options.ray, replicas=options.replicas, partial=options.partial)
 
 
-def _write_run(index: Index, options: SearchOptions) -> None:
+def _write_run(index: Index, options: SearchOptions, argv: Sequence[str]) -> None:
     """All questions of a file through one pipeline, and their results into a TREC run."""
+    from linkseek.app.evaluation.ir_metadata import metadata_lines
+    from linkseek.app.evaluation.provenance import provenance
+
     if not (options.queries and options.output):
         raise UsageError("--queries and --output need each other", "Name the questions, and the run.")
     if options.question or options.json_:
@@ -117,7 +126,11 @@ def _write_run(index: Index, options: SearchOptions) -> None:
             pipeline, queries, min(options.k or _DEPTH, len(index.passages)), _BATCH, name
         )
         missing = searched.searches.missing if searched.searches else []
-    write_run(options.output, ranking, index.passages.ids, tag=name)
+    lines = run_lines(ranking, index.passages.ids, tag=name)
+    if options.ir_metadata:
+        origin = provenance(PROGRAM, argv, index, {"queries": options.queries})
+        lines = chain(metadata_lines(origin, name, pipelines.describe(name), options.queries.name), lines)
+    write_output(options.output, lines)
     asked = f"{counted(len(queries), 'question')} in {seconds:,.1f} s ({len(queries) / seconds:,.0f}/s)"
     print(f"{options.output}: {asked}", file=sys.stderr)
     if missing:

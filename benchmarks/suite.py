@@ -9,8 +9,8 @@ from pathlib import Path
 from benchmarks.harness import Benchmark
 
 ON_CPU = (
-    "parsing", "encoding", "static", "scoring", "dense", "lucene", "question", "partitions", "sessions",
-    "mining", "training", "memory", "scale", "large",
+    "parsing", "encoding", "static", "scoring", "dense", "lucene", "question", "serving", "partitions",
+    "sessions", "mining", "training", "memory", "scale", "large",
 )  # fmt: skip
 ON_GPU = ("gpu_search", "gpu_encoding", "gpu_scoring", "gpu_training", "gpu_index")
 

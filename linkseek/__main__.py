@@ -46,9 +46,12 @@ COMMANDS = {
     "Search": {
         "search": Command("app.search", "ask an index a question, or all of a file for a run"),
         "app": Command("app.commands.app", "open the search pages in a browser"),
+        "serve": Command("app.commands.serve", "answer programs over HTTP"),
+        "mcp": Command("app.commands.mcp", "give language models search and links as tools"),
     },
     "Measure": {
         "evaluate": Command("app.evaluate", "measure pipelines on a test set and write a report"),
+        "tira": Command("app.commands.tira", "answer the queries of a TIRA data set with a run"),
         "rerank": Command("reranker.commands.rerank", "re-rank a run file of any system"),
     },
     "Train a retriever": {
@@ -60,6 +63,7 @@ COMMANDS = {
             "retriever.commands.negatives", "label questions, add hard negatives from a run"
         ),
         "convert": Command("retriever.commands.convert", "convert a checkpoint of DPR or HLP"),
+        "cache": Command("retriever.commands.cache", "list the converted models, or remove old ones"),
         "export": Command("retriever.commands.export", "merge adapters into a full model, or take one tower"),
     },
     "Train a fusion": {

@@ -64,8 +64,9 @@ SLOW_MODULES = (
     "subprocess",
     "tracemalloc",
     "transformers",
+    "uvicorn",
 )
-"""They start a process, a JVM, a page or a model, train, evaluate, draw examples, or measure memory."""
+"""They start a process, server, JVM, page or model, train, evaluate, draw examples, or measure memory."""
 
 SLOW_TESTS = {
     "test_a_great_many_of_anything",

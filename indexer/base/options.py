@@ -4,14 +4,16 @@
 (`--passage-words 100`) and a key of the file of `--config` (`passage_words = 100`). `parse_config` reads the
 settings of a training, a tree of tables: CONFIG.toml with any value replaced by `--table.key VALUE` or
 `--set table.key=VALUE`. The command line wins over the file in both. Configuration ends here: what is called
-gets plain keyword arguments.
+gets plain keyword arguments. A service also reads its options from the environment (`parse_service_options`).
 """
 
 from __future__ import annotations
 
 import argparse
 import inspect
+import os
 import re
+import shlex
 import shutil
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
@@ -68,11 +70,35 @@ def parse_options(options: type[T], argv: Sequence[str], program: str) -> T:
     Raises `UsageError` with the nearest known name for an unknown one. `--help` prints and exits.
     """
 
+    return _parse(options, argv, program, {})
+
+
+def parse_service_options(options: type[T], argv: Sequence[str], program: str) -> T:
+    """As `parse_options`, and options that the command line lacks from the environment, before the file's.
+
+    `--time-limit` is LINKSEEK_TIME_LIMIT. A list is split as the command line is; a switch is true or false.
+    """
+    values: Values = {}
+    for name, field in options.model_fields.items():
+        if (text := os.environ.get(_ENVIRONMENT + (field.alias or name).upper(), "")) == "":
+            continue
+        try:
+            values[name] = shlex.split(text) if get_origin(field.annotation) is list else text
+        except ValueError as error:
+            problem = f"{_ENVIRONMENT}{name.upper()}: {error}"
+            raise UsageError(problem, "Write it as on the command line.") from None
+    return _parse(options, argv, program, values)
+
+
+_ENVIRONMENT = "LINKSEEK_"
+
+
+def _parse(options: type[T], argv: Sequence[str], program: str, environment: Values) -> T:
     class Command(options, BaseSettings):  # type: ignore[valid-type, misc]
         __doc__ = inspect.cleandoc(options.__doc__ or "")
         model_config = SettingsConfigDict(cli_kebab_case=True, cli_implicit_flags="toggle")
 
-    given = _read_arguments(Command, argv, program)
+    given = environment | _read_arguments(Command, argv, program)
     hint = f"See {program} --help."
     file = Path(given["config"]) if "config" in given else None
     values = read_toml(file, "Write name = value, one a line.") if file else {}

@@ -125,7 +125,7 @@ def open_on_cpu(
 
     key: its name in the cache, of which the hash of the model's files is a part.
     """
-    cached = cache_folder() / f"{key}-{_CONVERSION}-openvino-{version('openvino')}"
+    cached = cache_folder() / f"{key}-{conversion_version()}"
     conversion = _read_conversion(cached)
     if conversion is None:
         with LIBRARIES:
@@ -137,6 +137,11 @@ def open_on_cpu(
                     _write_conversion(cached, *conversion)
     converted, facts = conversion
     return facts, OpenVinoForward(converted, precision, threads, streams)
+
+
+def conversion_version() -> str:
+    """The end of the names of conversions that are read."""
+    return f"{_CONVERSION}-openvino-{version('openvino')}"
 
 
 def _read_conversion(folder: Path) -> tuple[Any, ModelFacts] | None:

@@ -33,6 +33,9 @@ _ENCODED = re.compile(r"[%\s\x00-\x1f\x7f-\x9f]")
 # the UTF-8 of one character of one, two or three bytes: all white space is below U+10000
 _ESCAPES = re.compile("(?i)%[0-7][0-9A-F]|%[CD][0-9A-F]%[89AB][0-9A-F]|%E[0-9A-F](?:%[89AB][0-9A-F]){2}")
 
+METADATA_START, METADATA_END = b"# ir_metadata.start", b"# ir_metadata.end"
+"""The lines around `ir_metadata` at the head of a run, which is skipped."""
+
 Run = dict[str, dict[str, float]]
 """Query id -> passage (or document) id -> score; the ids of a query in order of rank, best first."""
 
@@ -219,10 +222,14 @@ def decode_id(column: str) -> str:
 def _rows(path: Path, width: int, names: str, beir: bool = False) -> Iterator[tuple[str, list[str]]]:
     """(place for errors, columns). Only ASCII white space ends a column, as in C."""
     separator: bytes | None = None
+    is_metadata = False
     _, stream = open_source(path)
     with stream:
         for number, line in read_lines(stream):
             line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+            if is_metadata or (number == 1 and line.rstrip() == METADATA_START):
+                is_metadata = line.rstrip() != METADATA_END
+                continue
             if beir and number == 1 and line.split() == [b"query-id", b"corpus-id", b"score"]:
                 separator, width, names = b"\t", 3, "query-id, corpus-id, score"
                 continue

@@ -143,6 +143,9 @@ def test_command(
 ) -> None:
     page = ALL_COMMANDS[command]
     words = shlex.split(command)
+    if words[:2] == ["linkseek", "serve"]:
+        assert_answers(words[2:], checkout)
+        return
     if words[:2] == ["linkseek", "app"]:
         words = ["streamlit", "run", "app/main.py", "--", *words[2:]]
     elif words[0] == "linkseek":
@@ -181,14 +184,22 @@ def run_small(words: list[str], small_index: Callable[[str], Path], output: Path
 def assert_serves(arguments: list[str], checkout: Path) -> None:
     port = str(free_port())
     options = ["--server.port", port, "--server.headless", "true", "--server.address", "127.0.0.1"]
+    command = ["-m", "streamlit", "run", *options, *arguments]
+    assert_healthy(command, f"http://127.0.0.1:{port}/_stcore/health", checkout)
+
+
+def assert_answers(arguments: list[str], checkout: Path) -> None:
+    port = str(free_port())
+    command = ["-m", "linkseek", "serve", "--port", port, *arguments]
+    assert_healthy(command, f"http://127.0.0.1:{port}/ready", checkout)
+
+
+def assert_healthy(command: list[str], url: str, checkout: Path) -> None:
     server = subprocess.Popen(
-        [sys.executable, "-m", "streamlit", "run", *options, *arguments],
-        cwd=checkout,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        [sys.executable, *command], cwd=checkout, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
-        assert "ok" in wait_for(f"http://127.0.0.1:{port}/_stcore/health", server)
+        assert wait_for(url, server)
     finally:
         server.terminate()
         server.wait(60)

@@ -93,11 +93,12 @@ IMPORT = "import linkseek; linkseek.build, linkseek.open\n"
 COMMANDS = {
     "evaluate": (["ir_measures"], ["evaluate", "--list-test-sets"]),
     "app": (["streamlit"], ["app"]),
+    "serve": (["fastapi", "uvicorn", "mcp"], ["serve"]),
     "ray": (["ray"], ["build", "--ray", "local", "--index", "index"]),
 }
 
 
-@pytest.mark.parametrize("extra", ["evaluate", "app", "ray"])
+@pytest.mark.parametrize("extra", ["evaluate", "app", "serve", "ray"])
 def test_a_command_that_lacks_a_package_says_how_to_install_its_extra(extra: str, tmp_path: Path) -> None:
     modules, words = COMMANDS[extra]
     code = f"import sys; sys.argv = ['linkseek', *{words}]; from linkseek.__main__ import run; run()"

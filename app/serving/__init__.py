@@ -1,0 +1,1 @@
+"""The service: indexes over HTTP for agents, trainers and other programs, and as tools of MCP."""

@@ -1,0 +1,172 @@
+"""The service as an ASGI application: routes behind the gate, and what lives as long as they do."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from functools import partial
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from linkseek.app.pipelines import Models
+from linkseek.app.serving.batches import Batches, OverloadedError
+from linkseek.app.serving.gate import Gate, Limits, error_json, internal_error
+from linkseek.app.serving.indexes import Cluster, NoSuchNameError, ServedIndexes
+from linkseek.app.serving.metrics import Metrics
+from linkseek.app.serving.models import ModelsAtHand
+from linkseek.app.serving.options import IndexOptions, ServeOptions, Tokens
+from linkseek.app.serving.request_log import RequestLog
+from linkseek.app.serving.routes import agents, anserini, encoders, own, watching
+from linkseek.app.serving.routes.shared import Error, Json
+from linkseek.app.serving.searching import Searching, sentence
+from linkseek.app.web.hosts import Application, Hosts, Message
+from linkseek.indexer.base.cluster import connected
+from linkseek.indexer.base.errors import InputError, LinkseekError, UsageError
+from linkseek.indexer.index import Index
+from linkseek.indexer.partition_actors import PartitionActors
+
+_DESCRIPTION = (
+    "Search over documents with links: passages for questions, documents, and the links around them."
+)
+_ERRORS: dict[int | str, dict[str, Any]] = {
+    "default": {"model": Error, "description": "A sentence on what went wrong."}
+}
+
+
+def open_indexes(
+    options: IndexOptions, cluster: Cluster | None = None, models: Models | None = None
+) -> ServedIndexes:
+    """The indexes of the options, as those of a service."""
+    return ServedIndexes(options.index, options.pipelines_file, options.pipeline, cluster, models)
+
+
+def create(
+    options: ServeOptions, metrics_folder: Path | None = None, models: Models | None = None
+) -> Application:
+    """The application of one process. models: opened in another way than by their names.
+
+    metrics_folder: shared by the processes of a service. Raises the errors of opening indexes, tokens, log.
+    """
+    metrics = Metrics(metrics_folder)
+    log = RequestLog(options.log_file, lambda: metrics.add("linkseek_log_lines_lost_total"))
+    tokens = Tokens.of(options)
+    stack = ExitStack()
+    indexes = open_indexes(options, stack.enter_context(_cluster(options)), models)
+    stack.callback(indexes.close)
+    batches = Batches(options.queue, lambda size: metrics.observe("linkseek_batch_size", size))
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        indexes.start()
+        saving = asyncio.create_task(_save(metrics))
+        try:
+            yield
+        finally:
+            saving.cancel()
+            batches.close()
+            await asyncio.to_thread(stack.close)
+            log.close()
+
+    api = FastAPI(
+        title="Linkseek",
+        description=_DESCRIPTION,
+        version=_version(),
+        docs_url=None,
+        redoc_url=None,
+        responses=_ERRORS,
+        lifespan=lifespan,
+        redirect_slashes=False,
+    )
+    api.state.searching = Searching(indexes, batches, options)
+    api.state.models = ModelsAtHand(indexes)
+    api.state.metrics = metrics
+    for routes in (own, agents, anserini, encoders, watching):
+        api.include_router(routes.router)
+    api.add_exception_handler(LinkseekError, partial(_error, metrics))
+    api.add_exception_handler(RequestValidationError, _invalid)
+    api.add_exception_handler(HTTPException, _refused)
+    api.add_exception_handler(Exception, _failed)
+    hosts = Hosts.of_server(options.host, socket.gethostname(), options.allow_host)
+    limits = Limits(options.max_body << 20, options.time_limit)
+    return Gate(api, hosts, tokens, limits, log, metrics, _route)
+
+
+@contextmanager
+def _cluster(options: ServeOptions) -> Iterator[Cluster | None]:
+    with connected(options.ray) as ray:
+
+        def actors(index: Index) -> PartitionActors:
+            return PartitionActors(ray, index, replicas=options.replicas, partial=options.partial)
+
+        yield actors if ray else None
+
+
+async def _save(metrics: Metrics) -> None:
+    while True:
+        await asyncio.sleep(1)
+        with suppress(OSError):  # a full disk
+            await asyncio.to_thread(metrics.save)
+
+
+def _route(scope: Message) -> str:
+    """The pattern of a route: ids are in no metric."""
+    return str(getattr(scope.get("route"), "path", "none"))
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("linkseek")
+    except PackageNotFoundError:
+        return "0"
+
+
+async def _error(metrics: Metrics, request: Request, error: Exception) -> Json:
+    """A problem that a request can cause, or the machine."""
+    assert isinstance(error, LinkseekError)
+    if isinstance(error, OverloadedError):
+        metrics.add("linkseek_refused_total")
+        return Json(error_json(request.url.path, sentence(error)), 503, {"retry-after": "1"})
+    if isinstance(error, NoSuchNameError):
+        return Json(error_json(request.url.path, sentence(error)), 404)
+    if isinstance(error, UsageError | InputError):
+        return Json(error_json(request.url.path, sentence(error)), 400)
+    request.state.notes["error"] = str(error)  # paths of this machine are for the log
+    text = "The service cannot answer this now; its log says why."
+    return Json(error_json(request.url.path, text), 503, {"retry-after": "5"})
+
+
+async def _failed(request: Request, error: Exception) -> Json:
+    """A mistake of ours, which the gate logs."""
+    return Json(error_json(request.url.path, internal_error(request.state.id)), 500)
+
+
+async def _invalid(request: Request, error: Exception) -> Json:
+    """A body or parameter that is no such thing; the values of the request are not repeated."""
+    assert isinstance(error, RequestValidationError)
+    problems = []
+    for one in error.errors()[:5]:
+        place = ".".join(str(part) for part in one["loc"] if part != "body")[:200]
+        problems.append(f"{place}: {one['msg']}" if place else str(one["msg"]))
+    text = "; ".join(problems).encode("utf-8", "replace").decode()
+    return Json(error_json(request.url.path, text), 422)
+
+
+async def _refused(request: Request, error: Exception) -> Json:
+    """An address or a method that is no route, and a body that cannot be read."""
+    assert isinstance(error, HTTPException)
+    if error.status_code == HTTPStatus.NOT_FOUND:
+        text = "There is nothing at this address. The page / lists what there is."
+    elif error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        text = "This address takes another method. The page / lists them."
+    else:
+        text = "The body cannot be read: JSON in UTF-8 is needed."
+    return Json(error_json(request.url.path, text), error.status_code, dict(error.headers or {}))

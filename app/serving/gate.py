@@ -1,0 +1,188 @@
+"""The gate before the routes: who is answered, how much is read, how long it may take, and the log.
+
+In this order: the id of the request; Host and Origin (`app.web.hosts`); the token; the body, which is read
+within its limit before a route sees the request, so that slow and cut bodies hold nothing but a connection.
+The time limit is that of all. Every refusal is JSON with a sentence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from linkseek.app.serving.metrics import Metrics
+from linkseek.app.serving.options import Tokens
+from linkseek.app.serving.request_log import RequestLog
+from linkseek.app.serving.searching import Notes
+from linkseek.app.web.hosts import RESPONSE_HEADERS, Application, Hosts, Message, Receive, Send
+
+_log = logging.getLogger(__name__)
+
+OPEN_PATHS = ("/health", "/ready")
+"""Answered without a token, for whatever watches the service."""
+
+_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """body: bytes. seconds: of the whole request."""
+
+    body: int
+    seconds: float
+
+
+class _RefusedError(Exception):
+    """The request ends here."""
+
+    def __init__(self, status: int, text: str, headers: dict[str, str] | None = None) -> None:
+        super().__init__(text)
+        self.status, self.text, self.headers = status, text, headers or {}
+
+
+class _GoneError(Exception):
+    """The client has closed the connection."""
+
+
+class Gate:
+    """The middleware. Routes find `Notes` for the log in the state of the request."""
+
+    def __init__(
+        self,
+        application: Application,
+        hosts: Hosts,
+        tokens: Tokens,
+        limits: Limits,
+        log: RequestLog,
+        metrics: Metrics,
+        route_of: Callable[[Message], str] = lambda scope: str(scope["path"]),
+    ) -> None:
+        """route_of: the name of a request's route in log and metrics, once the application has seen it."""
+        self._application = application
+        self._hosts, self._tokens, self._limits = hosts, tokens, limits
+        self._log, self._metrics, self._route_of = log, metrics, route_of
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Answer one request, as ASGI has it."""
+        if scope["type"] != "http":  # the server starts or stops; websockets are off
+            await self._application(scope, receive, send)
+            return
+        began = time.perf_counter()
+        given = dict(scope["headers"]).get(b"x-request-id", b"")
+        id_ = given if _ID.fullmatch(given) else uuid.uuid4().hex.encode()
+        notes = Notes()
+        scope.setdefault("state", {}).update(notes=notes, id=id_.decode())
+        status, is_complete = 0, False
+
+        async def send_noting(message: Message) -> None:
+            nonlocal status, is_complete
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message = {
+                    **message,
+                    "headers": [*message.get("headers", ()), *_HEADERS, (b"x-request-id", id_)],
+                }
+            is_complete = message["type"] == "http.response.body" and not message.get("more_body")
+            await send(message)
+
+        try:
+            async with asyncio.timeout(self._limits.seconds):
+                await self._answer(scope, receive, send_noting)
+        except _RefusedError as refused:
+            await _send_error(scope["path"], send_noting, refused.status, refused.text, refused.headers)
+        except _GoneError:
+            status = 499  # as nginx logs it
+        except TimeoutError:
+            text = (
+                f"The request took longer than {self._limits.seconds:g} seconds. Ask fewer questions at once."
+            )
+            if not status:
+                await _send_error(scope["path"], send_noting, 504, text, {"retry-after": "1"})
+        except Exception:
+            _log.exception("request %s failed", id_.decode())
+            if status and not is_complete:
+                raise  # which ends the connection
+            if not status:
+                await _send_error(scope["path"], send_noting, 500, internal_error(id_.decode()))
+        finally:
+            seconds = time.perf_counter() - began
+            route = self._route_of(scope)
+            self._metrics.add("linkseek_requests_total", route=route, status=status)
+            self._metrics.observe("linkseek_request_seconds", seconds, route=route)
+            if "pipeline" in notes:
+                labels = {"index": notes["index"], "pipeline": notes["pipeline"]}
+                self._metrics.add("linkseek_questions_total", notes["questions"], **labels)
+            facts = {"id": id_.decode(), "method": scope["method"], "route": route, "status": status}
+            self._log.write(facts | {"ms": round(1000 * seconds, 2)} | notes)
+
+    async def _answer(self, scope: Message, receive: Receive, send: Send) -> None:
+        if refusal := self._hosts.refusal(scope["headers"]):
+            raise _RefusedError(refusal.status, " ".join(refusal.text.split()))
+        if scope["path"] not in OPEN_PATHS and not self._tokens.accept(scope["headers"]):
+            text = "This service needs a token. Send it as Authorization: Bearer TOKEN."
+            raise _RefusedError(401, text, {"www-authenticate": "Bearer"})
+        body = await self._body(scope, receive)
+        is_read = False
+
+        async def receive_body() -> Message:
+            nonlocal is_read
+            if is_read:
+                return await receive()  # waits until the client goes
+            is_read = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        await self._application(scope, receive_body, send)
+
+    async def _body(self, scope: Message, receive: Receive) -> bytes:
+        limit = self._limits.body
+        # the rest is read and dropped (`ImpatientProtocol` ends that), else the client may not see the answer
+        too_large = _RefusedError(413, f"The body is larger than {limit:,} bytes. Send several requests.")
+        length = dict(scope["headers"]).get(b"content-length", b"")
+        if length.isdigit() and int(length[:20]) > limit:
+            raise too_large
+        parts: list[bytes] = []
+        size = 0
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise _GoneError
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+            if size > limit:
+                raise too_large
+            if not message.get("more_body"):
+                return b"".join(parts)
+
+
+_HEADERS = [(name.encode(), value.encode()) for name, value in RESPONSE_HEADERS.items()]
+
+
+_OPENAI_PATHS = ("/v1/embeddings", "/v1/rerank", "/v1/models")
+
+
+def error_json(path: str, text: str) -> dict[str, Any]:
+    """The body of an error: a sentence; where clients of OpenAI ask, in an object as they read it."""
+    return {"error": {"message": text, "type": "error"} if path in _OPENAI_PATHS else text}
+
+
+def internal_error(id_: str) -> str:
+    """The sentence for a mistake of ours, whose details are in the log alone."""
+    return f"This is an internal error; the server's log has the details of request {id_}."
+
+
+async def _send_error(
+    path: str, send: Send, status: int, text: str, headers: dict[str, str] | None = None
+) -> None:
+    body = orjson.dumps(error_json(path, text))
+    own = {"content-type": "application/json", "content-length": str(len(body)), **(headers or {})}
+    pairs: list[Any] = [(name.encode(), value.encode()) for name, value in own.items()]
+    await send({"type": "http.response.start", "status": status, "headers": pairs})
+    await send({"type": "http.response.body", "body": body})

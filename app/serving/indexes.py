@@ -1,0 +1,220 @@
+"""The indexes of a service. One that changes is opened next to its old version, then replaces it.
+
+Requests keep the version that they began with until they end; it is closed after the last of them. A version
+that cannot be opened is logged, and the old one goes on answering.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from linkseek.app.pipelines import Models
+from linkseek.app.service import SearchService
+from linkseek.indexer.base.errors import DamagedIndexError, InputError, LinkseekError, UsageError
+from linkseek.indexer.base.log import log_line
+from linkseek.indexer.base.settings import nearest
+from linkseek.indexer.index import Index
+from linkseek.indexer.partition_actors import PartitionActors
+from linkseek.indexer.store.artifacts import index_stamp
+
+Cluster = Callable[[Index], PartitionActors]
+"""Starts the actors that search an index."""
+
+_SECONDS = 0.5
+"""Between two looks at the indexes."""
+_AGAIN = 10.0
+"""Seconds until an index that could not be opened is tried again."""
+
+
+class NoSuchNameError(InputError):
+    """A request names an index, a document or a model that is not here."""
+
+
+@dataclass
+class _Version:
+    """An open index, with the number of requests that use it."""
+
+    service: SearchService
+    available: tuple[str, ...]
+    actors: PartitionActors | None = None
+    users: int = 0
+    replaced: bool = False
+
+
+@dataclass
+class ServedIndex:
+    """One index, in its newest version."""
+
+    name: str
+    path: Path
+    pipelines_file: Path | None
+    models: Models
+    pipeline: str | None
+    cluster: Cluster | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _refreshing: threading.Lock = field(default_factory=threading.Lock)
+    _failed: tuple[tuple[int, int, int], float] = ((0, 0, 0), 0.0)
+
+    def __post_init__(self) -> None:
+        self._version = self._open()
+        self._default = self.service.pipelines.recommended
+        self.pipeline_name(None)  # raises
+
+    @property
+    def service(self) -> SearchService:
+        """The newest version, for what reads its names alone; `using` for all else."""
+        return self._version.service
+
+    @property
+    def pipelines(self) -> tuple[str, ...]:
+        """The names of the pipelines that can answer."""
+        return self._version.available
+
+    @contextmanager
+    def using(self) -> Iterator[SearchService]:
+        """The newest version, which stays open for the block."""
+        with self._lock:
+            version = self._version
+            version.users += 1
+        try:
+            yield version.service
+        finally:
+            with self._lock:
+                version.users -= 1
+                is_over = version.replaced and not version.users
+            if is_over:
+                _close(version)
+
+    def pipeline_name(self, name: str | None) -> str:
+        """A pipeline that this index can run, or the default. Raises `UsageError` for any other."""
+        available = self.pipelines
+        chosen = name or self.pipeline or self._default
+        if chosen not in available:
+            raise UsageError(
+                f'the index {self.name} has no pipeline "{chosen[:100]}"', nearest(chosen, available)
+            )
+        return chosen
+
+    def with_newest(self, use: Callable[[SearchService], Any]) -> Any:
+        """What a function makes of the newest version, also if a part of an older one was replaced."""
+        try:
+            with self.using() as service:
+                return use(service)
+        except DamagedIndexError:
+            if service.stamp == index_stamp(self.path):
+                raise
+            self.refresh(now=True)
+        with self.using() as service:
+            return use(service)
+
+    def refresh(self, *, now: bool = False) -> None:
+        """Open the index again if it has changed, with the pipelines that were open; errors are logged."""
+        with self._refreshing:
+            stamp = index_stamp(self.path)
+            failed, when = self._failed
+            if stamp in ((0, 0, 0), self.service.stamp):
+                return
+            if stamp == failed and not now and time.monotonic() < when + _AGAIN:
+                return
+            try:
+                version = self._open()
+                ready = [n for n in self.service.pipelines.entries if self.service.is_ready(n)]
+                for name in ready:
+                    if name in version.available:
+                        version.service.pipelines.start(name).result()
+            except (LinkseekError, OSError) as error:
+                self._failed = (stamp, time.monotonic())
+                log_line(f"{self.path}: changed, and cannot be opened; the old one goes on ({error})")
+                return
+            with self._lock:
+                old, self._version = self._version, version
+                old.replaced = True
+                is_over = not old.users
+            log_line(f"{self.path}: changed, and opened again")
+            if is_over:
+                _close(old)
+
+    def _open(self) -> _Version:
+        index = Index.open(self.path)
+        actors = self.cluster(index) if self.cluster else None
+        searched = index.searched_by(actors) if actors else index
+        service = SearchService(searched, self.pipelines_file, self.models)
+        return _Version(service, tuple(service.pipelines.available()), actors)
+
+    def close(self) -> None:
+        """End the actors of the cluster."""
+        _close(self._version)
+
+
+def _close(version: _Version) -> None:
+    if version.actors:
+        version.actors.stop()
+
+
+class ServedIndexes:
+    """All indexes of a service, by the names of their folders."""
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        pipelines_file: Path | None = None,
+        pipeline: str | None = None,
+        cluster: Cluster | None = None,
+        models: Models | None = None,
+    ) -> None:
+        """Raises `UsageError` for two folders of one name and an unknown pipeline, and errors of opening."""
+        self.models = models or Models()
+        self._served: dict[str, ServedIndex] = {}
+        for path in paths:
+            name = path.resolve().name
+            if name in self._served:
+                raise UsageError(f"two indexes have the name {name}", "Requests name them by their folders.")
+            self._served[name] = ServedIndex(name, path, pipelines_file, self.models, pipeline, cluster)
+        self._over = threading.Event()
+        self._watcher = threading.Thread(target=self._watch, name="indexes", daemon=True)
+
+    @property
+    def all(self) -> Mapping[str, ServedIndex]:
+        """Name -> index, the default first."""
+        return self._served
+
+    def named(self, name: str | None = None) -> ServedIndex:
+        """An index by its name, by default the first. Raises `NoSuchNameError`."""
+        if name is None:
+            return next(iter(self._served.values()))
+        if name not in self._served:
+            raise NoSuchNameError(f'there is no index "{name[:100]}"', nearest(name, self._served))
+        return self._served[name]
+
+    def start(self) -> None:
+        """Open the pipelines of requests that name none, in threads, and begin to watch for changes."""
+        for served in self._served.values():
+            served.service.warm([served.pipeline_name(None)])
+        self._watcher.start()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether these pipelines are open."""
+        return all(s.service.is_ready(s.pipeline_name(None)) for s in self._served.values())
+
+    def _watch(self) -> None:
+        while not self._over.wait(_SECONDS):
+            for served in self._served.values():
+                try:
+                    served.refresh()
+                except Exception as error:  # the watcher has to go on
+                    log_line(f"{served.path}: {error}")
+
+    def close(self) -> None:
+        """End the watcher and the actors."""
+        self._over.set()
+        if self._watcher.is_alive():
+            self._watcher.join()
+        for served in self._served.values():
+            served.close()

@@ -1,0 +1,76 @@
+"""The tools of MCP over the standard streams or over HTTP, the latter behind the same gate as the service."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing, suppress
+from typing import Any
+
+from linkseek.app.pipelines import Models
+from linkseek.app.serving import server
+from linkseek.app.serving.application import open_indexes
+from linkseek.app.serving.batches import Batches
+from linkseek.app.serving.gate import Gate, Limits
+from linkseek.app.serving.metrics import Metrics
+from linkseek.app.serving.options import IndexOptions, Tokens
+from linkseek.app.serving.request_log import RequestLog
+from linkseek.app.serving.searching import Searching
+from linkseek.app.serving.tools import create_tools
+from linkseek.app.web.hosts import Application, Hosts
+
+
+def serve_streams(options: IndexOptions) -> None:
+    """Answer one program by the standard streams, until it closes them."""
+    with closing(open_indexes(options)) as indexes, closing(Batches(options.queue)) as batches:
+        indexes.start()
+        create_tools(Searching(indexes, batches, options)).run("stdio")
+
+
+def serve_http(options: IndexOptions) -> None:
+    """Answer over HTTP at /mcp until a signal."""
+    application = create(options)
+    listening = server.listen(options)
+    with suppress(OSError):
+        print(
+            f"Linkseek answers at {server.address(listening)}/mcp. Ctrl-C ends it.",
+            file=sys.stderr,
+            flush=True,
+        )
+    server.run(application, listening, options)
+
+
+def create(options: IndexOptions, models: Models | None = None) -> Application:
+    """The application over HTTP: no session is kept, so any process can answer any request."""
+    from mcp.server.transport_security import TransportSecuritySettings
+
+    metrics, tokens = Metrics(), Tokens.of(options)
+    log = RequestLog(options.log_file)
+    indexes = open_indexes(options, models=models)
+    batches = Batches(options.queue)
+    tools = create_tools(Searching(indexes, batches, options))
+    api = tools.streamable_http_app(
+        json_response=True,
+        stateless_http=True,
+        max_request_body_size=options.max_body << 20,
+        # the gate has checked the host, with the names that the options allow
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+    )
+    inner = api.router.lifespan_context
+
+    @asynccontextmanager
+    async def lifespan(application: Any) -> AsyncIterator[None]:
+        indexes.start()
+        try:
+            async with inner(application):
+                yield
+        finally:
+            batches.close()
+            indexes.close()
+            log.close()
+
+    api.router.lifespan_context = lifespan
+    hosts = Hosts.of_server(options.host, socket.gethostname(), options.allow_host)
+    limits = Limits(options.max_body << 20, options.time_limit)
+    return Gate(api, hosts, tokens, limits, log, metrics, lambda scope: "/mcp")

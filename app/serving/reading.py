@@ -1,0 +1,211 @@
+"""Documents and passages by id, the links around them, and titles while they are typed; for HTTP and MCP."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from threading import Lock
+from typing import Any
+from urllib.parse import unquote, urlsplit
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from linkseek.app.around.article import article_row, read_article
+from linkseek.app.around.titles import ArticleName, find_articles
+from linkseek.app.service import SearchService
+from linkseek.app.serving.indexes import NoSuchNameError
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.store.ids import IdTable, hash_ids
+
+MAX_CHARACTERS = 1_000_000
+"""Characters of a document in a response; the rest is omitted, and the response says so."""
+MAX_LINKS = 1_000
+"""Links that a response lists."""
+
+_BATCH = 65_536
+
+
+def passage(service: SearchService, id_: str) -> dict[str, Any]:
+    """A passage with its place in its document and its links. Raises `NoSuchNameError`."""
+    index = service.index
+    row = int(index.passages.rows_of([id_])[0])
+    if row < 0 or index.passages.table.value("id", row) != id_:
+        raise NoSuchNameError(f'there is no passage "{id_[:100]}" in this index', "Search for its id.")
+    stored, document = index.passages[row], int(index.passages.document_rows(np.array([row]))[0])
+    first, last = map(int, index.passages.offsets[document : document + 2])
+    links = [_link(service, link, stored.text) for link in index.links.from_passage(row)[:MAX_LINKS]]
+    return {
+        "id": stored.id,
+        "document_id": stored.document_id,
+        "title": stored.title,
+        "text": stored.text,
+        "url": index.document_url(row),
+        "number": row - first + 1,
+        "of": last - first,
+        "links": links,
+    }
+
+
+def document(service: SearchService, id_: str) -> dict[str, Any]:
+    """A document: its text, its passages, its links, and the documents that link to it.
+
+    Raises `NoSuchNameError`.
+    """
+    index, row = service.index, document_row(service, id_)
+    stored = index.documents.table.row(row)
+    begin, end = map(int, index.passages.offsets[row : row + 2])
+    text = str(stored["text"])
+    return {
+        "id": stored["id"],
+        "title": stored["title"],
+        "url": stored["url"],
+        "text": text[:MAX_CHARACTERS],
+        "is_cut": len(text) > MAX_CHARACTERS,
+        "passages": [
+            str(index.passages.table.value("id", n)) for n in range(begin, min(end, begin + MAX_LINKS))
+        ],
+        "links": links_out(service, row),
+        "backlinks": links_in(service, row),
+    }
+
+
+def document_row(service: SearchService, id_: str) -> int:
+    """The row of a document by its id, or by the id of one of its passages. Raises `NoSuchNameError`."""
+    try:
+        return article_row(service.index, id_)
+    except InputError as error:
+        row = int(service.index.passages.rows_of([id_])[0])
+        if row >= 0 and service.index.passages.table.value("id", row) == id_:
+            return int(service.index.passages.document_rows(np.array([row]))[0])
+        raise NoSuchNameError(error.message.replace("article", "document"), "Search for its id.") from None
+
+
+def links_out(service: SearchService, row: int) -> list[dict[str, Any]]:
+    """The links of a document to others, in reading order."""
+    index, graph = service.index, service.index.links
+    begin, end = map(int, index.passages.offsets[row : row + 2])
+    links = range(int(graph.offsets[begin]), int(graph.offsets[end]))
+    others = (link for link in links if int(graph.target[link]) != row)
+    return [_link(service, link) for link, _ in zip(others, range(MAX_LINKS), strict=False)]
+
+
+def links_in(service: SearchService, row: int) -> list[dict[str, Any]]:
+    """The passages of other documents that link to one, in reading order."""
+    index, graph = service.index, service.index.links
+    listed: list[dict[str, Any]] = []
+    for link in graph.to_document(row).tolist():
+        source = int(graph.passage[link])
+        stored = index.passages[source]
+        if int(index.passages.document_rows(np.array([source]))[0]) != row:
+            anchor = stored.text[int(graph.start[link]) : int(graph.end[link])]
+            names = {"id": stored.document_id, "title": stored.title or stored.document_id}
+            listed.append(names | {"passage_id": stored.id, "anchor": anchor})
+        if len(listed) == MAX_LINKS:
+            break
+    return listed
+
+
+def related(service: SearchService, row: int) -> list[dict[str, Any]]:
+    """Documents linked with one, in both directions first, then by the number of links."""
+    article = read_article(service.index, service.topology, row)
+    kinds = {"both": article.mutual, "incoming": article.incoming, "outgoing": article.outgoing}
+    return [
+        {
+            "id": one.target.id,
+            "title": one.target.title,
+            "direction": direction,
+            "links_to": one.links_to,
+            "links_from": one.links_from,
+        }
+        for direction, neighbours in kinds.items()
+        for one in neighbours.first
+    ]
+
+
+def _link(service: SearchService, link: int, text: str | None = None) -> dict[str, Any]:
+    index, graph = service.index, service.index.links
+    passage, target = int(graph.passage[link]), int(graph.target[link])
+    text = str(index.passages.table.value("text", passage)) if text is None else text
+    table, (start, end) = index.documents.table, (int(graph.start[link]), int(graph.end[link]))
+    id_ = str(table.value("id", target))
+    return {
+        "id": id_,
+        "title": str(table.value("title", target)) or id_,
+        "passage_id": str(index.passages.table.value("id", passage)),
+        "anchor": text[start:end],
+        "start": start,
+        "end": end,
+    }
+
+
+def suggest(service: SearchService, text: str, k: int) -> dict[str, Any]:
+    """Titles that match what was typed so far."""
+    names, total = find_articles(service.index, text, k)
+    return {"titles": [_name(name) for name in names], "total": total}
+
+
+def _name(name: ArticleName) -> dict[str, str]:
+    return {"id": name.id, "title": name.title}
+
+
+_PAGES: WeakKeyDictionary[SearchService, Pages] = WeakKeyDictionary()
+_MAKING = Lock()
+
+
+class Pages:
+    """The documents of one version of an index by their addresses."""
+
+    def __init__(self, service: SearchService) -> None:
+        """Reads the addresses of all documents once; 12 bytes of memory for each."""
+        addresses: list[np.ndarray[Any, Any]] = [np.empty(0, np.uint64)]
+        for (urls,) in service.index.documents.table.batches(["url"]):
+            addresses.append(hash_ids(urls.to_pylist()))
+        hashes = np.concatenate(addresses)
+        self._rows = IdTable.build(hashes, np.arange(len(hashes), dtype=np.int32))
+        self._index = service.index
+
+    @classmethod
+    def of(cls, service: SearchService) -> Pages:
+        """Those of an open index, made when they are first asked for."""
+        with _MAKING:
+            if service not in _PAGES:
+                _PAGES[service] = cls(service)
+            return _PAGES[service]
+
+    def get(self, address: str) -> dict[str, str] | None:
+        """The page behind a link: a document by its address, its id, or the title that ends its address."""
+        for row in self._candidates(address):
+            stored = self._index.documents.table.row(row)
+            return {
+                "id": str(stored["id"]),
+                "url": str(stored["url"]) or str(stored["id"]),
+                "title": str(stored["title"]),
+                "contents": str(stored["text"])[:MAX_CHARACTERS],
+            }
+        return None
+
+    def _candidates(self, address: str) -> Iterator[int]:
+        table = self._index.documents.table
+        if address:
+            row = self._rows.row(address)
+            if row >= 0 and table.value("url", row) == address:
+                yield row
+        for id_ in possible_ids(address):
+            try:
+                yield article_row(self._index, id_)
+            except InputError:
+                continue
+
+
+def possible_ids(address: str) -> Sequence[str]:
+    """Ids of documents that an address may stand for: itself, and what follows its last slash."""
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return [address]
+    name = unquote(parts.path.rpartition("/")[2])
+    titled = re.search(r"(?:^|&)title=([^&]+)", parts.query)
+    names = [address, name, unquote(titled[1]) if titled else ""]
+    spellings = [other for one in names for other in (one, one.replace("_", " "), one.replace(" ", "_"))]
+    return [one for one in dict.fromkeys(spellings) if one]

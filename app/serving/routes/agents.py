@@ -1,0 +1,210 @@
+"""The contracts of search agents and of those who train them: each project's own body and answer.
+
+Search-R1's is at the root, where verl, slime, SkyRL, NeMo RL and verl-agent expect it, and so is ASearcher's
+`/access`. `/retrieve` means different bodies elsewhere, so the others have a prefix: a client's base address
+is then `http://HOST:8000/PREFIX`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from typing import Annotated, Any
+
+from fastapi import APIRouter
+from pydantic import Field
+
+from linkseek.app.service import SearchService
+from linkseek.app.serving.reading import Pages
+from linkseek.app.serving.routes.shared import Body, Id, Json, K, Noted, Question, Searches
+from linkseek.app.serving.searching import Found, Hit
+
+router = APIRouter(tags=["agents"])
+
+_TOPK = 3
+_MAX_URLS = 256
+
+
+class Retrieve(Body):
+    """Search-R1's request."""
+
+    queries: list[Question]
+    """questions; an empty one has no results"""
+    topk: K | None = None
+    """passages of each, 3 by default"""
+    return_scores: bool | None = False
+    """answer {"document", "score"} rather than documents alone"""
+    topk_retrieval: K | None = None
+    """with a pipeline that re-ranks: so many results of its first stage are re-ranked"""
+    topk_rerank: K | None = None
+    """with topk_retrieval: passages of each question"""
+
+
+@router.post("/retrieve")
+async def retrieve(body: Retrieve, searches: Searches, notes: Noted) -> Json:
+    """Search-R1, verl, slime, SkyRL, NeMo RL, verl-agent, ASearcher: passages of each question.
+
+    A document is {"id", "contents", "url"}; contents is the title in double quotes, a line end, and the text.
+    With topk_retrieval, as of Search-R1's server with a re-ranker, a document is its contents alone.
+    """
+    if body.topk_retrieval is not None or body.topk_rerank is not None:
+        k = body.topk_rerank or _TOPK
+        found = await searches.ask(body.queries, k, candidates=max(body.topk_retrieval or 10, k), notes=notes)
+        return Json(
+            {
+                "result": [
+                    _scored(one, [hit.contents for hit in one.hits], body.return_scores) for one in found
+                ]
+            }
+        )
+    found = await searches.ask(body.queries, body.topk or _TOPK, notes=notes)
+    return Json(
+        {"result": [_scored(one, [_document(hit) for hit in one.hits], body.return_scores) for one in found]}
+    )
+
+
+def _scored(found: Found, documents: list[Any], scores: bool | None) -> list[Any]:
+    if not scores:
+        return documents
+    pairs = zip(documents, found.hits, strict=True)
+    return [{"document": document, "score": hit.score} for document, hit in pairs]
+
+
+def _document(hit: Hit) -> dict[str, str]:
+    return {"id": hit.passage.id, "contents": hit.contents, "url": hit.url or hit.passage.document_id}
+
+
+class Access(Body):
+    """ASearcher's request for pages."""
+
+    urls: Annotated[list[Id], Field(max_length=_MAX_URLS)]
+    """addresses, ids or titles of documents"""
+
+
+@router.post("/access")
+async def access(body: Access, searches: Searches) -> Json:
+    """ASearcher: the page behind each link, null for one that is not in the index."""
+    pages = await asyncio.to_thread(searches.indexes.named().with_newest, partial(_access, body.urls))
+    return Json({"result": pages})
+
+
+def _access(urls: Sequence[str], service: SearchService) -> list[dict[str, str] | None]:
+    pages = Pages.of(service)
+    return [pages.get(url) for url in urls]
+
+
+class ZeroSearch(Body):
+    """ZeroSearch's request in its wiki mode."""
+
+    query: Question
+    top_k: K = 5
+
+
+@router.post("/zerosearch/retrieve")
+async def zerosearch(body: ZeroSearch, searches: Searches, notes: Noted) -> Json:
+    """ZeroSearch: passages of one question."""
+    [found] = await searches.ask([body.query], body.top_k, notes=notes)
+    return Json([{"text": hit.contents} for hit in found.hits])
+
+
+class Rllm(Body):
+    """rllm's request."""
+
+    query: Question
+    top_k: K = 10
+    k: K | None = None
+    """the same, and wins"""
+
+
+@router.post("/rllm/retrieve")
+async def rllm(body: Rllm, searches: Searches, notes: Noted) -> Json:
+    """rllm: passages of one question."""
+    [found] = await searches.ask([body.query], body.k or body.top_k, notes=notes)
+    results = [{"id": hit.passage.id, "content": hit.contents, "score": hit.score} for hit in found.hits]
+    return Json(
+        {"query": body.query, "method": notes["pipeline"], "results": results, "num_results": len(results)}
+    )
+
+
+@router.get("/rllm/health")
+@router.get("/flashrag/health")
+async def health() -> Json:
+    """rllm, ReSearch: whether the service answers, below the address that these clients are given."""
+    return Json({"status": "healthy"})
+
+
+class FlashRag(Body):
+    """The request of ReSearch, ReCall, SmartSearch and AutoTIR, which serve FlashRAG's retrievers."""
+
+    query: Question
+    top_n: K = 10
+    return_score: bool = False
+
+
+class FlashRagBatch(Body):
+    """The same for several questions."""
+
+    query: list[Question]
+    top_n: K = 10
+    return_score: bool = False
+
+
+@router.post("/flashrag/search")
+async def flashrag(body: FlashRag, searches: Searches, notes: Noted) -> Json:
+    """ReSearch, ReCall, SmartSearch, AutoTIR: passages of one question; with scores [documents, scores]."""
+    [found] = await searches.ask([body.query], body.top_n, notes=notes)
+    return Json(_flashrag(found, body.return_score))
+
+
+@router.post("/flashrag/batch_search")
+async def flashrag_batch(body: FlashRagBatch, searches: Searches, notes: Noted) -> Json:
+    """For several questions: a list of these; with scores [lists of documents, lists of scores]."""
+    answers = [
+        _flashrag(one, body.return_score) for one in await searches.ask(body.query, body.top_n, notes=notes)
+    ]
+    return Json(
+        [list(part) for part in zip(*answers, strict=True)] or [[], []] if body.return_score else answers
+    )
+
+
+def _flashrag(found: Found, scores: bool) -> list[Any]:
+    documents = [{"id": hit.passage.id, "contents": hit.contents} for hit in found.hits]
+    return [documents, [hit.score for hit in found.hits]] if scores else documents
+
+
+class Queries(Body):
+    """R1-Searcher's request."""
+
+    queries: list[Question]
+    k: K = 5
+
+
+@router.post("/r1-searcher/queries")
+async def r1_searcher(body: Queries, searches: Searches, notes: Noted) -> Json:
+    """R1-Searcher: the texts of each question's passages."""
+    found = await searches.ask(body.queries, body.k, notes=notes)
+    return Json({"answers": [[hit.contents for hit in one.hits] for one in found]})
+
+
+class Scaling(Body):
+    """retrieval-scaling's request."""
+
+    query: Question | list[Question]
+    n_docs: K = 10
+    domains: str | None = None
+    """ignored: the index that is served is the domain"""
+
+
+@router.post("/retrieval-scaling/search")
+async def retrieval_scaling(body: Scaling, searches: Searches, notes: Noted) -> Json:
+    """retrieval-scaling (MassiveDS): ids, passages and scores in lists of a list for each question."""
+    questions = [body.query] if isinstance(body.query, str) else body.query
+    found = await searches.ask(questions, body.n_docs, notes=notes)
+    results = {
+        "IDs": [[hit.passage.id for hit in one.hits] for one in found],
+        "passages": [[hit.contents for hit in one.hits] for one in found],
+        "scores": [[hit.score for hit in one.hits] for one in found],
+    }
+    answer = {"message": "Search completed", "query": body.query, "n_docs": body.n_docs}
+    return Json(answer | {"results": {"results": results}})

@@ -1,0 +1,118 @@
+"""The tools of MCP: search and fetch as ChatGPT's connectors expect them, and the links of documents.
+
+Each answer is one item of JSON text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import orjson
+from mcp.server import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from pydantic import Field
+
+from linkseek.app.service import SearchService
+from linkseek.app.serving import reading
+from linkseek.app.serving.indexes import NoSuchNameError
+from linkseek.app.serving.searching import Searching, sentence
+from linkseek.indexer.base.errors import LinkseekError, UsageError
+
+_INSTRUCTIONS = (
+    "Search documents that link to each other. search gives passages; fetch gives the text of a passage or "
+    "of its whole document; links, backlinks and related lead from a document to its neighbours."
+)
+_MAX_LISTED = 100
+
+Id = Annotated[str, Field(max_length=2_000, description="the id of a passage or a document")]
+IndexName = Annotated[
+    str | None, Field(max_length=200, description="the name of an index, by default the first")
+]
+
+
+def create_tools(searching: Searching) -> MCPServer:
+    """The tools over the indexes of a service."""
+    server = MCPServer("Linkseek", instructions=_INSTRUCTIONS, log_level="WARNING")
+
+    def tool(function: Callable[..., Any]) -> None:
+        server.tool(structured_output=False)(function)
+
+    async def read(index: str | None, use: Callable[[SearchService], Any]) -> str:
+        try:
+            served = searching.indexes.named(index)
+            return _text(await asyncio.to_thread(served.with_newest, use))
+        except LinkseekError as error:
+            raise _told(error) from None
+
+    @tool
+    async def search(
+        query: Annotated[str, Field(max_length=10_000, description="a question or words")],
+        k: Annotated[int, Field(ge=1, le=100, description="how many results")] = 10,
+        index: IndexName = None,
+    ) -> str:
+        """Search for passages. Gives the id, title and address of each; fetch gives their texts."""
+        try:
+            [found] = await searching.ask([query], k, index)
+        except LinkseekError as error:
+            raise _told(error) from None
+        return _text({"results": [
+            {"id": hit.passage.id, "title": hit.title, "url": hit.url or hit.passage.document_id}
+            for hit in found.hits
+        ]})  # fmt: skip
+
+    @tool
+    async def fetch(id: Id, index: IndexName = None) -> str:
+        """The text of a passage or a document, with its title and address."""
+        return await read(index, lambda service: _fetched(service, id))
+
+    @tool
+    async def links(id: Id, index: IndexName = None) -> str:
+        """The documents that a document links to, with the words of each link."""
+        return await read(
+            index, lambda service: _listed(reading.links_out(service, reading.document_row(service, id)))
+        )
+
+    @tool
+    async def backlinks(id: Id, index: IndexName = None) -> str:
+        """The passages of other documents that link to a document."""
+        return await read(
+            index, lambda service: _listed(reading.links_in(service, reading.document_row(service, id)))
+        )
+
+    @tool
+    async def related(id: Id, index: IndexName = None) -> str:
+        """The documents around a document: linked in both directions first, then by the number of links."""
+        return await read(
+            index, lambda service: _listed(reading.related(service, reading.document_row(service, id)))
+        )
+
+    return server
+
+
+def _fetched(service: SearchService, id_: str) -> dict[str, Any]:
+    try:
+        found = reading.passage(service, id_)
+        metadata = {"document_id": found["document_id"], "passage": found["number"], "passages": found["of"]}
+    except NoSuchNameError:
+        found = reading.document(service, id_)
+        metadata = {"document_id": found["id"], "passages": len(found["passages"]), "is_cut": found["is_cut"]}
+    title, url = found["title"] or metadata["document_id"], found["url"] or metadata["document_id"]
+    return {"id": found["id"], "title": title, "text": found["text"], "url": url, "metadata": metadata}
+
+
+def _listed(entries: list[dict[str, Any]]) -> dict[str, Any]:
+    """The first entries; the number of all says whether some are omitted."""
+    return {"count": len(entries), "results": entries[:_MAX_LISTED]}
+
+
+def _text(value: Any) -> str:
+    return orjson.dumps(value).decode()
+
+
+def _told(error: LinkseekError) -> ToolError:
+    """An error for the model; those of this machine without its paths."""
+    if isinstance(error, UsageError | NoSuchNameError):
+        return ToolError(sentence(error))
+    return ToolError("The service cannot answer this now.")

@@ -1,0 +1,220 @@
+"""Questions a second of `linkseek serve`, next to a server as Search-R1's reference is, and the search alone.
+
+Clients ask one question after another over connections that stay open; every answer is compared with that of
+the search in this process. The peer has a flat FAISS index in memory and sentence-transformers, and works on
+one request at a time, with the vectors of the same encoder. Clients and servers share the machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import psutil
+
+from benchmarks.harness import Benchmark, Figure, run
+from linkseek.app.pipelines import Pipelines
+from linkseek.indexer.base.bundled import own_command
+from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.index import Index
+from linkseek.retriever.queries import read_queries
+from linkseek.retriever.ranking import Query
+
+_K = 3
+_WARM_UP = 20
+_PEER_PIPELINE = "dense"
+
+
+class Load(NamedTuple):
+    """Questions a second, milliseconds of a request, and answers that differ from the search alone."""
+
+    rate: float
+    p50: float
+    p95: float
+    p99: float
+    wrong: int
+
+
+def measure(options: argparse.Namespace) -> Iterator[Figure]:
+    """The search alone, then each number of clients; at the end the largest number, beside the peer."""
+    if not (options.index / "manifest.json").exists():
+        raise UsageError(f"{options.index}: no index here", "Run make demo first, or name one with --index.")
+    texts = [query.text for query in read_queries(options.queries, options.questions)]
+    index = Index.open(options.index)
+    yield Figure("passages in the index", "", len(index.passages))
+    expected: dict[str, list[list[str]]] = {}
+    for name in options.pipeline:
+        expected[name], alone = _alone(index, name, texts)
+        yield Figure(f"{name}: the search alone, p50", "ms", alone)
+        with _served(options.index, name, options.workers) as (port, seconds, process):
+            yield Figure(f"{name}: from start to the first answer", "s", seconds)
+            for clients in options.clients:
+                load = _load(port, texts, expected[name], clients, 1, options.seconds)
+                peer = None if clients > 1 else alone
+                yield from _figures(f"{name}, {clients} clients", load, peer)
+            load = _load(port, texts, expected[name], 1, len(texts), options.seconds)
+            yield from _figures(f"{name}, 1 client, {len(texts)} questions a request", load, None)
+            yield Figure(f"{name}: memory, mapped files not counted", "MB", _memory(process))
+    if _PEER_PIPELINE in expected:
+        most = max(options.clients)
+        with _served(options.index, _PEER_PIPELINE, options.workers) as (port, _, _):
+            ours = _load(port, texts, expected[_PEER_PIPELINE], most, 1, options.seconds)
+        with _peer(options.index) as (port, seconds, process):
+            peer = _load(port, texts, expected[_PEER_PIPELINE], most, 1, options.seconds)
+            yield Figure("the peer: from start to the first answer", "s", seconds)
+            yield Figure("the peer: memory, mapped files not counted", "MB", _memory(process))
+        name = f"{_PEER_PIPELINE}, {most} clients, next to the peer"
+        yield Figure(name, "questions/s", ours.rate, peer.rate, ours.rate / peer.rate)
+
+
+def _figures(name: str, load: Load, alone: float | None) -> Iterator[Figure]:
+    yield Figure(f"{name}", "questions/s", load.rate)
+    yield Figure(f"{name}, p50", "ms", load.p50, alone, load.p50 / alone if alone else None)
+    yield Figure(f"{name}, p95", "ms", load.p95)
+    yield Figure(f"{name}, p99", "ms", load.p99)
+    yield Figure(f"{name}, wrong or missing answers", "", load.wrong)
+
+
+def _alone(index: Index, name: str, texts: list[str]) -> tuple[list[list[str]], float]:
+    """The ids of the answers, and the median milliseconds of one question with its passages."""
+    pipeline = Pipelines(index).open(name)
+    ids, taken = [], []
+    for text in [*texts[:_WARM_UP], *texts]:
+        began = time.perf_counter()
+        ranking = pipeline([Query("q", text)], _K)
+        passages = [index.passages[row] for row, _ in ranking.results(0)[:_K]]
+        taken.append(1000 * (time.perf_counter() - began))
+        ids.append([passage.id for passage in passages])
+    return ids[_WARM_UP:], float(np.median(taken[_WARM_UP:]))
+
+
+def _load(
+    port: int, texts: list[str], expected: list[list[str]], clients: int, batch: int, seconds: float
+) -> Load:
+    """Clients that ask for so many seconds, each from another question on."""
+    taken: list[float] = []
+    wrong: list[int] = []
+    end = time.perf_counter() + seconds
+
+    def ask(number: int) -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+        at = number * 7
+        while time.perf_counter() < end:
+            places = [(at + n) % len(texts) for n in range(batch)]
+            at += batch
+            body = {"queries": [texts[place] for place in places], "topk": _K, "return_scores": True}
+            began = time.perf_counter()
+            connection.request("POST", "/retrieve", json.dumps(body), {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            content = answer.read()
+            taken.append(time.perf_counter() - began)
+            lists = json.loads(content).get("result", [])
+            for place, hits in zip(places, lists, strict=False):
+                # the best may change its place with the next, in a batch of another size
+                ids = [hit["document"]["id"] for hit in hits]
+                if not set(expected[place][:1]) <= set(ids):
+                    wrong.append(place)
+            wrong.extend([-1] * (len(places) - len(lists)))
+
+    began = time.perf_counter()
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(clients)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    p50, p95, p99 = 1000 * np.percentile(taken, [50, 95, 99])
+    rate = len(taken) * batch / (time.perf_counter() - began)
+    return Load(rate, float(p50), float(p95), float(p99), len(wrong))
+
+
+@contextmanager
+def _served(index: Path, pipeline: str, workers: int) -> Iterator[tuple[int, float, psutil.Process]]:
+    options = [
+        "--index",
+        str(index),
+        "--pipeline",
+        pipeline,
+        "--workers",
+        str(workers),
+        "--time-limit",
+        "120",
+    ]
+    with _server([*own_command("serve"), *options], "LINKSEEK_PORT") as started:
+        yield started
+
+
+@contextmanager
+def _peer(index: Path) -> Iterator[tuple[int, float, psutil.Process]]:
+    with _server([sys.executable, "-m", "benchmarks.serving_peer", str(index)], "PEER_PORT") as started:
+        yield started
+
+
+@contextmanager
+def _server(command: list[str], variable: str) -> Iterator[tuple[int, float, psutil.Process]]:
+    """A server that has answered: its port, the seconds until then, and its process."""
+    import socket
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = int(free.getsockname()[1])
+    began = time.perf_counter()
+    # -P of our command would hide this checkout from its process
+    command = [word for word in command if word != "-P"]
+    environment = os.environ | {variable: str(port), "HF_HUB_OFFLINE": "1"}
+    root = Path(__file__).parents[1]
+    process = subprocess.Popen(command, env=environment, cwd=root, stderr=subprocess.DEVNULL)
+    try:
+        while not _answers(port):
+            if process.poll() is not None:
+                raise UsageError(f"{' '.join(command)}: ended with {process.returncode}", "Run it alone.")
+            time.sleep(0.05)
+        yield port, time.perf_counter() - began, psutil.Process(process.pid)
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def _answers(port: int) -> bool:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    body = json.dumps({"queries": ["who wrote it"], "topk": 1, "return_scores": True})
+    try:
+        connection.request("POST", "/retrieve", body, {"Content-Type": "application/json"})
+        return connection.getresponse().status == 200
+    except OSError:
+        return False
+    finally:
+        connection.close()
+
+
+def _memory(process: psutil.Process) -> float:
+    """Of the process and its children, in MB."""
+    infos: list[Any] = [one.memory_info() for one in (process, *process.children(recursive=True))]
+    return sum(info.rss - info.shared for info in infos) / (1 << 20)
+
+
+def _options(parser: argparse.ArgumentParser) -> None:
+    root = Path(__file__).parents[1]
+    parser.add_argument("--index", type=Path, default=root / "index" / "sample")
+    parser.add_argument("--queries", type=Path, default=root / "samples" / "questions.jsonl")
+    parser.add_argument("--questions", type=int, default=200)
+    parser.add_argument("--pipeline", nargs="+", default=["bm25", _PEER_PIPELINE])
+    parser.add_argument("--clients", nargs="+", type=int, default=[1, 16, 64])
+    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--workers", type=int, default=1)
+
+
+BENCHMARK = Benchmark("serving", __doc__.partition("\n")[0], measure, _options)
+
+if __name__ == "__main__":
+    run(BENCHMARK)

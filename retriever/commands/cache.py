@@ -1,0 +1,79 @@
+"""linkseek cache: models that were converted for this processor, how large they are, and which can go.
+
+A conversion belongs to one version of OpenVINO and of our converter; those of others are never read again.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.base.options import Options, parse_options
+from linkseek.indexer.base.text import byte_size, counted, printable
+from linkseek.retriever.models.locations import cache_folder
+
+PROGRAM = "linkseek cache"
+
+_CONVERSION = re.compile(r"[0-9a-f]+-\w+-(?P<version>(?:\d+-)?openvino-[\w.+-]+)")
+_COPY = re.compile(r"safetensors-[0-9a-f]{16}")
+_SCRATCH = re.compile(r"tmp[a-z0-9_]{8}")
+_ABANDONED = 86_400  # seconds: no conversion takes a day
+
+
+class CacheOptions(Options):
+    """List the converted models of this account, or remove some. They are made again when they are needed."""
+
+    clean: bool = False
+    """remove conversions for other versions, and what interrupted conversions have left"""
+    all: bool = False
+    """with --clean: remove everything"""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A folder of the cache. kind: "in use", "of another version" or "left over"."""
+
+    path: Path
+    bytes: int
+    kind: str
+
+
+def main(argv: Sequence[str]) -> None:
+    """Run the command."""
+    options = parse_options(CacheOptions, argv, PROGRAM)
+    if options.all and not options.clean:
+        raise UsageError("--all is for --clean", "Add --clean to remove everything.")
+    entries = list(read_cache(cache_folder()))
+    removed = [entry for entry in entries if options.all or entry.kind != "in use"] if options.clean else []
+    for entry in removed:
+        shutil.rmtree(entry.path)
+    for entry in removed if options.clean else entries:
+        print(f"{byte_size(entry.bytes):>10}  {entry.kind:<18}  {printable(entry.path.name)}")
+    listed = removed if options.clean else entries
+    what = "removed from" if options.clean else "in"
+    total = byte_size(sum(entry.bytes for entry in listed))
+    print(f"{counted(len(listed), 'model')}, {total}, {what} {printable(str(cache_folder()))}")
+
+
+def read_cache(folder: Path) -> Iterator[Entry]:
+    """What we have written into the cache folder, by name; nothing else is listed or removed."""
+    from linkseek.retriever.models.openvino_engine import conversion_version
+
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if path.is_symlink() or not path.is_dir():
+            continue
+        conversion = _CONVERSION.fullmatch(path.name)
+        if conversion:
+            kind = "in use" if conversion["version"] == conversion_version() else "of another version"
+        elif _COPY.fullmatch(path.name):
+            kind = "in use"
+        elif _SCRATCH.fullmatch(path.name) and path.stat().st_mtime < time.time() - _ABANDONED:
+            kind = "left over"
+        else:
+            continue
+        yield Entry(path, sum(file.stat().st_size for file in path.rglob("*") if file.is_file()), kind)

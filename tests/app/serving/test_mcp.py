@@ -1,0 +1,130 @@
+"""The tools, asked by the official client: in this process, over HTTP, and by the standard streams."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+import uvicorn
+from command import ROOT, WITH_TESTS
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from served import wait_until, word_models
+
+from linkseek.app.commands.mcp import McpOptions
+from linkseek.app.serving import server as serving
+from linkseek.app.serving.application import open_indexes
+from linkseek.app.serving.batches import Batches
+from linkseek.app.serving.mcp_server import create
+from linkseek.app.serving.searching import Searching
+from linkseek.app.serving.tools import create_tools
+
+TOOLS = ["backlinks", "fetch", "links", "related", "search"]
+
+
+async def ask(client: Client, tool: str, **arguments: Any) -> Any:
+    result = await client.call_tool(tool, arguments)
+    [item] = result.content  # exactly one, of JSON text
+    assert item.type == "text" and result.structured_content is None
+    return {"error": item.text} if result.is_error else json.loads(item.text)
+
+
+async def conversation(client: Client) -> None:
+    """What a connector does: search, fetch, then follow links."""
+    listed = await client.list_tools()
+    assert sorted(tool.name for tool in listed.tools) == TOOLS
+    assert all(tool.description for tool in listed.tools)
+    found = await ask(client, "search", query="Which planet is red?")
+    assert set(found) == {"results"} and all(set(one) == {"id", "title", "url"} for one in found["results"])
+    first = found["results"][0]
+    assert first == {"id": "Mars#0", "title": "Mars", "url": "https://planets.example/wiki/Mars"}
+    passage = await ask(client, "fetch", id=first["id"])
+    assert set(passage) == {"id", "title", "text", "url", "metadata"}
+    assert passage["text"].startswith("Mars is the red planet.")
+    document = await ask(client, "fetch", id=passage["metadata"]["document_id"])
+    assert document["id"] == "Mars" and document["metadata"]["passages"] == 1
+    assert [one["id"] for one in (await ask(client, "links", id="Mars#0"))["results"]] == ["Phobos", "Earth"]
+    back = await ask(client, "backlinks", id="Earth")
+    assert [one["id"] for one in back["results"]] == ["Mars", "Venus"] and back["count"] == 2
+    around = await ask(client, "related", id="Mars")
+    assert [(one["id"], one["direction"]) for one in around["results"]] == [
+        ("Phobos", "both"),
+        ("Earth", "outgoing"),
+    ]
+    for tool, arguments in (
+        ("fetch", {"id": "../../etc/passwd"}),
+        ("search", {"query": "x", "index": "stars"}),
+        ("search", {"query": "x", "k": 1000}),
+        ("links", {}),
+    ):
+        error = (await ask(client, tool, **arguments))["error"]
+        assert len(error) > 10 and "Traceback" not in error and str(ROOT) not in error
+
+
+def test_in_this_process(planets: Path) -> None:
+    options = McpOptions(index=[planets], pipeline="bm25")
+    indexes, batches = open_indexes(options, models=word_models()), Batches(10)
+
+    async def talk() -> None:
+        async with Client(create_tools(Searching(indexes, batches, options))) as client:
+            await conversation(client)
+
+    asyncio.run(talk())
+    indexes.close()
+    batches.close()
+
+
+@contextmanager
+def over_http(options: McpOptions) -> Iterator[str]:
+    listening = serving.listen(options)
+    server = uvicorn.Server(serving.configuration(create(options, word_models()), options))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    thread.start()
+    wait_until(lambda: server.started)
+    yield serving.address(listening) + "/mcp"
+    server.should_exit = True
+    thread.join(20)
+    listening.close()
+    assert not thread.is_alive()
+
+
+def test_over_http(planets: Path, tmp_path: Path) -> None:
+    async def talk(url: str) -> None:
+        async with Client(url) as client:
+            await conversation(client)
+
+    with over_http(McpOptions(index=[planets], pipeline="bm25", port=0)) as url:
+        asyncio.run(talk(url))
+        asyncio.run(talk(url))
+        assert requests.post(url, json={}, headers={"Host": "evil.example"}, timeout=9).status_code == 421
+        assert (
+            requests.post(url, json={}, headers={"Origin": "http://evil.example"}, timeout=9).status_code
+            == 403
+        )
+    (tmp_path / "tokens").write_text("a-token-of-ours-1")
+    with over_http(McpOptions(index=[planets], port=0, token_file=tmp_path / "tokens")) as url:
+        assert requests.post(url, json={}, timeout=9).status_code == 401
+
+
+@pytest.mark.slow
+def test_by_the_standard_streams(planets: Path) -> None:
+    command = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "linkseek", "mcp", "--index", str(planets)],
+        env=dict(WITH_TESTS) | {"LINKSEEK_PIPELINE": "bm25"},
+        cwd=ROOT,
+    )
+
+    async def talk() -> None:
+        async with Client(stdio_client(command)) as client:
+            await conversation(client)
+
+    asyncio.run(asyncio.wait_for(talk(), 100))

@@ -1,0 +1,291 @@
+"""Clients as their projects have them: what each sends, and what each reads of the answer."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import openai
+import pytest
+from served import PLANETS, Client, running
+from small_index import WordEncoder
+
+
+def search_r1(client: Client, queries: list[str], topk: int | None = 3) -> list[list[tuple[str, str, float]]]:
+    """Title, text and score of each passage, as Search-R1's generation loop takes them apart."""
+    body = {"queries": queries, "topk": topk, "return_scores": True}
+    results = client.post("/retrieve", body).json()["result"]
+    parts = []
+    for one in results:
+        listed = []
+        for item in one:
+            content = item["document"]["contents"]
+            title, text = content.split("\n")[0], "\n".join(content.split("\n")[1:])
+            listed.append((title, text, item["score"]))
+        parts.append(listed)
+    return parts
+
+
+def test_search_r1_reads_titles_texts_and_scores(service: Client) -> None:
+    [first, second] = search_r1(service, ["Which planet is the hottest?", "whales and violins"])
+    assert first[0][:2] == (
+        '"Venus in two lines"',
+        "Venus is the hottest planet, and has no moon. Earth is next.",
+    )
+    assert second[0][0] == '"Earth"' and len(second) <= 3
+    assert [score for *_, score in first] == sorted((score for *_, score in first), reverse=True)
+
+
+def test_a_passage_without_a_title_has_its_id_there(service: Client) -> None:
+    assert search_r1(service, ["violin maple"])[0][0][0] == '"a/b ?#c"'
+
+
+@pytest.mark.parametrize("body", [{}, {"topk": None}, {"topk": 3}])
+def test_search_r1_has_three_by_default(service: Client, body: dict[str, int | None]) -> None:
+    answer = service.post(
+        "/retrieve", {"queries": ["the word names it"], **body, "return_scores": True}
+    ).json()
+    assert [len(one) for one in answer["result"]] == [3]
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3])
+def test_search_r1_without_scores_has_documents(service: Client, count: int) -> None:
+    for scores in (False, None):
+        body = {"queries": ["blue planet"] * count, "topk": 1, "return_scores": scores}
+        result = service.post("/retrieve", body).json()["result"]
+        assert [[one["id"] for one in passages] for passages in result] == [["Earth#0"]] * count
+        assert all({"id", "contents"} <= set(one) for passages in result for one in passages)
+
+
+def test_the_order_is_that_of_the_questions_and_an_empty_one_has_no_results(service: Client) -> None:
+    lists = search_r1(service, ["number7", "", "number123", " \u200b ", "zzzz"], 1)
+    assert [[text for _, text, _ in one] for one in lists] == [
+        ["The word number7 names it."],
+        [],
+        ["The word number123 names it."],
+        [],
+        [],
+    ]
+
+
+def test_search_r1_with_a_re_ranker(service: Client) -> None:
+    body = {"queries": ["red planet"], "topk_retrieval": 10, "topk_rerank": 2, "return_scores": True}
+    refused = service.post("/retrieve", body)
+    assert refused.status_code == 400 and "does not re-rank" in refused.json()["error"]
+
+
+def test_a_service_that_re_ranks_takes_both_depths(
+    planets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("linkseek.app.pipeline_kinds.scorer_is_here", lambda name: True)
+    (tmp_path / "pipelines.toml").write_text('[again]\nrerank = "words"\nof = "bm25"\ndepth = 20\n')
+    with running(index=[planets], pipelines_file=tmp_path / "pipelines.toml", pipeline="again") as client:
+        body = {"queries": ["has a moon", "planet"], "topk_retrieval": 4, "topk_rerank": 2}
+        scored = client.post("/retrieve", body | {"return_scores": True}).json()["result"]
+        assert [len(one) for one in scored] == [2, 2]
+        assert scored[0][0] == {"document": '"Venus in two lines"\n' + PLANETS["Venus"][1], "score": 1.0}
+        plain = client.post("/retrieve", body | {"return_scores": False}).json()["result"]
+        assert plain == [[hit["document"] for hit in one] for one in scored]
+        one = client.post("/retrieve", body | {"topk_retrieval": 1}).json()["result"]
+        assert [len(texts) for texts in one] == [2, 2]  # never fewer than are asked for
+
+
+def test_many_clients_at_once_get_their_own_answers(service: Client) -> None:
+    def ask(n: int) -> bool:
+        numbers = [(n * 7 + more) % 300 for more in range(1 + n % 5)]
+        lists = search_r1(Client(service.url), [f"number{number}" for number in numbers], 1)
+        return [one[0][1] for one in lists] == [f"The word number{number} names it." for number in numbers]
+
+    with ThreadPoolExecutor(32) as threads:
+        assert all(threads.map(ask, range(300)))
+    counts = service.get("/metrics").text
+    batches = float(counts.split("linkseek_batch_size_count")[1].split()[0])
+    assert batches < float(counts.split("linkseek_batch_size_sum")[1].split()[0])  # some were gathered
+
+
+def test_asearcher_reads_the_page_behind_a_link(service: Client) -> None:
+    urls = [
+        "https://planets.example/wiki/Mars",
+        "Phobos",
+        "https://elsewhere.example/w/index.php?title=Earth",
+        "https://planets.example/wiki/a%2Fb%20%3F%23c",
+        "https://planets.example/",
+        "../../etc/passwd",
+        "",
+        "[",
+        "\0",
+    ]
+    pages = service.post("/access", {"urls": urls}).json()["result"]
+    assert [page and page["id"] for page in pages[:4]] == ["Mars", "Phobos", "Earth", "a/b ?#c"]
+    assert pages[4:] == [None] * 5
+    assert pages[0]["contents"].startswith("Mars is the red planet.")
+    [found] = service.post("/retrieve", {"queries": ["red planet"], "topk": 1}).json()["result"]
+    assert found[0]["url"] == "https://planets.example/wiki/Mars"  # what ASearcher asks for next
+
+
+def test_the_other_agents(service: Client) -> None:
+    text = "Earth is the blue planet, the home of whales and violins."
+    zero = service.post("/zerosearch/retrieve", {"query": "blue whales", "top_k": 1}).json()
+    assert zero == [{"text": f'"Earth"\n{text}'}]
+    rllm = service.post("/rllm/retrieve", {"query": "blue whales", "top_k": 5, "k": 1}).json()
+    assert (rllm["query"], rllm["num_results"], rllm["method"]) == ("blue whales", 1, "bm25")
+    assert rllm["results"][0]["id"] == "Earth#0" and rllm["results"][0]["score"] > 0
+    for prefix in ("rllm", "flashrag"):
+        assert service.get(f"/{prefix}/health").json() == {"status": "healthy"}
+    one = service.post("/flashrag/search", {"query": "blue whales", "top_n": 1}).json()
+    assert one == [{"id": "Earth#0", "contents": f'"Earth"\n{text}'}]
+    [documents], [score] = service.post(
+        "/flashrag/search", {"query": "blue whales", "top_n": 1, "return_score": True}
+    ).json()
+    assert documents["id"] == "Earth#0" and score > 0
+    many = service.post("/flashrag/batch_search", {"query": ["blue whales", "red"], "top_n": 1}).json()
+    assert [[hit["id"] for hit in hits] for hits in many] == [["Earth#0"], ["Mars#0"]]
+    lists, scores = service.post(
+        "/flashrag/batch_search", {"query": ["blue whales", "red"], "top_n": 1, "return_score": True}
+    ).json()
+    assert [hits[0]["id"] for hits in lists] == ["Earth#0", "Mars#0"] and len(scores) == 2
+    searcher = service.post("/r1-searcher/queries", {"queries": ["blue whales", "red"], "k": 1}).json()
+    assert [len(texts) for texts in searcher["answers"]] == [1, 1] and text in searcher["answers"][0][0]
+    scaling = service.post("/retrieval-scaling/search", {"query": "red", "n_docs": 1, "domains": "x"}).json()
+    assert scaling["results"]["results"]["IDs"] == [["Mars#0"]] and scaling["n_docs"] == 1
+
+
+def test_anserini(service: Client) -> None:
+    answer = service.get("/v1/planets/search", params={"query": "blue whales", "hits": 1}).json()
+    assert (answer["api"], answer["index"], answer["query"]) == ("v1", "planets", {"text": "blue whales"})
+    [candidate] = answer["candidates"]
+    assert (candidate["docid"], candidate["rank"], candidate["doc"]["title"]) == ("Earth#0", 1, "Earth")
+    plain = service.get(
+        "/v1/planets/search", params={"query": "blue", "hits": 1, "parse": "false", "max_doc_length": 5}
+    )
+    assert plain.json()["candidates"][0]["doc"] == "Earth"
+    assert service.get("/v1/planets/doc/Earth%230").json()["doc"]["contents"].startswith("Earth is")
+    assert service.get("/v1/planets/doc/Earth").json()["docid"] == "Earth"
+    for path, status in (
+        ("/v1/stars/search?query=x", 404),
+        ("/v1/planets/doc/none", 404),
+        ("/v1/planets/search", 422),
+        ("/v1/planets/search?query=x&hits=0", 422),
+    ):
+        refused = service.get(path)
+        assert refused.status_code == status and refused.json()["error"]
+
+
+def test_our_own_search(service: Client) -> None:
+    body = {
+        "questions": ["Does Mars have a moon?"],
+        "k": 2,
+        "pipeline": "bm25",
+        "highlights": True,
+        "evidence": True,
+    }
+    answer = service.post("/search", body).json()
+    assert (answer["index"], answer["pipeline"]) == ("planets", "bm25")
+    [one] = answer["answers"]
+    assert one["partial"] == [] and "read passages" in one["milliseconds"]
+    hit = one["hits"][0]
+    assert {hit["text"][start:end].lower() for start, end in hit["highlights"]} >= {"mars", "moon"}
+    duals = {
+        hit["document_id"]: [dual["article"]["id"] for dual in hit["evidence"]["dual_links"]]
+        for hit in one["hits"]
+    }
+    assert duals["Mars"] == ["Phobos"]
+    assert service.post("/search", {"questions": ["x"] * 60, "k": 2, "evidence": True}).status_code == 400
+    unknown = service.post("/search", {"questions": ["x"], "pipeline": "bm52"})
+    assert unknown.status_code == 400 and "bm25" in unknown.json()["error"]
+
+
+@pytest.mark.parametrize("pipeline", ["bm25", "dense", "hybrid", "again"])
+def test_a_batch_answers_as_each_question_alone(service: Client, pipeline: str) -> None:
+    questions = ["red planet", "number9 names", "whales", "moon of Mars"]
+    for k in (1, 5):
+        ask = {"k": k, "pipeline": pipeline}
+        together = service.post("/search", {"questions": questions, **ask}).json()["answers"]
+        alone = [service.post("/search", {"questions": [q], **ask}).json()["answers"][0] for q in questions]
+        assert [one["hits"] for one in together] == [one["hits"] for one in alone]
+        assert all(one["hits"] for one in alone)
+
+
+def test_passages_documents_and_links(service: Client) -> None:
+    mars = service.get("/documents/Mars").json()
+    assert [link["id"] for link in mars["links"]] == ["Phobos", "Earth"]
+    assert [(link["id"], link["anchor"]) for link in mars["backlinks"]] == [("Phobos", "Mars")]
+    assert mars["passages"] == ["Mars#0"] and not mars["is_cut"]
+    passage = service.get("/passages/Mars%230").json()
+    assert (passage["document_id"], passage["number"], passage["of"]) == ("Mars", 1, 1)
+    assert [passage["text"][link["start"] : link["end"]] for link in passage["links"]] == ["Phobos", "Earth"]
+    assert service.get("/documents/a%2Fb%20%3F%23c").json()["id"] == "a/b ?#c"
+    assert service.get("/suggest", params={"text": "pho"}).json()["titles"] == [
+        {"id": "Phobos", "title": "Phobos"}
+    ]
+    assert next(iter(service.get("/pipelines").json()["indexes"]["planets"])) == "bm25"
+
+
+@pytest.mark.parametrize(
+    "id_", ["..%2F..%2Fetc%2Fpasswd", "%2Fetc%2Fpasswd", "Mars%2300", "Mars%23-1", "%00", "%ff"]
+)
+def test_an_id_is_looked_up_and_never_a_path(service: Client, id_: str) -> None:
+    for kind in ("passages", "documents", "v1/planets/doc"):
+        refused = service.get(f"/{kind}/{id_}")
+        assert refused.status_code == 404 and "there is no" in refused.json()["error"]
+
+
+def test_openai_reads_embeddings(service: Client) -> None:
+    client = openai.OpenAI(base_url=f"{service.url}/v1", api_key="none")
+    answer = client.embeddings.create(model="words", input=["red planet", "blue"])
+    expected = WordEncoder().encode_queries([" red planet", " blue"])
+    assert np.allclose([one.embedding for one in answer.data], expected)
+    floats = client.embeddings.create(model="words", input="blue", encoding_format="float")
+    assert np.allclose(floats.data[0].embedding, expected[1])
+    asked = client.embeddings.create(model="words", input="blue", extra_body={"input_type": "query"})
+    assert np.allclose(asked.data[0].embedding, WordEncoder().encode_queries(["blue"])[0])
+    assert "words" in [model.id for model in client.models.list().data]
+    for wrong in ("/etc/passwd", "../words", "gpt"):
+        with pytest.raises(openai.NotFoundError, match="there is no encoder"):
+            client.embeddings.create(model=wrong, input="x")
+    with pytest.raises(openai.BadRequestError, match="dimensions"):
+        client.embeddings.create(model="words", input="x", dimensions=3)
+
+
+def test_vllm_and_tei_rerank(service: Client) -> None:
+    documents = ["nothing of it", "the red planet Mars", {"text": "a red one"}]
+    body = {
+        "model": "words",
+        "query": "red planet",
+        "documents": documents,
+        "top_n": 2,
+        "return_documents": True,
+    }
+    results = service.post("/v1/rerank", body).json()["results"]
+    assert [(one["index"], one["relevance_score"]) for one in results] == [(1, 1.0), (2, 0.5)]
+    assert results[1]["document"] == {"text": "a red one"}
+    for wrong in ({}, {"text": 1}, {"title": "red"}, [], None, 1):
+        assert service.post("/v1/rerank", {"query": "red", "documents": [wrong]}).status_code == 422
+    tei = service.post("/tei/rerank", {"query": "red planet", "texts": ["no", "red planet"]}).json()
+    assert tei == [{"index": 1, "score": 1.0}, {"index": 0, "score": 0.0}]
+    vectors = service.post("/tei/embed", {"inputs": ["blue", "red"]}).json()
+    assert np.shape(vectors) == (2, WordEncoder.dimension)
+
+
+@pytest.mark.skipif(not shutil.which("curl"), reason="curl is not installed")
+def test_curl(service: Client) -> None:
+    body = json.dumps({"queries": ["hottest planet"], "topk": 1, "return_scores": True})
+    command = ["curl", "-s", f"{service.url}/retrieve", "-H", "Content-Type: application/json", "-d", body]
+    done = subprocess.run(command, capture_output=True, timeout=30, check=True)
+    assert json.loads(done.stdout)["result"][0][0]["document"]["id"] == "Venus#0"
+
+
+def test_the_page_and_the_description(service: Client) -> None:
+    page = service.get("/")
+    assert "openapi.json" in page.text and "http://" not in page.text and "https://" not in page.text
+    schema = service.get("/openapi.json").json()
+    assert {"/retrieve", "/search", "/v1/embeddings", "/v1/{index}/search"} <= set(schema["paths"])
+    for methods in schema["paths"].values():
+        for route in methods.values():
+            assert route["description"] and "default" in route["responses"]
+    assert threading.active_count() < 200

@@ -1,0 +1,87 @@
+"""The files of deploy/: what they name exists, and their options parse."""
+
+from __future__ import annotations
+
+import configparser
+import json
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from command import ROOT
+
+from linkseek.__main__ import ALL
+from linkseek.app.serving.options import ServeOptions
+from linkseek.indexer.base.options import parse_service_options
+
+DEPLOY = ROOT / "deploy"
+
+
+def instructions() -> list[tuple[str, str]]:
+    """The instructions of the Dockerfile: word, rest."""
+    text = "\n".join(
+        line for line in (DEPLOY / "Dockerfile").read_text().splitlines() if not line.startswith("#")
+    )
+    joined = re.sub(r"\\\n\s*", "", text)
+    pairs = (line.partition(" ") for line in joined.splitlines() if line.strip())
+    return [(word, rest.strip()) for word, _, rest in pairs]
+
+
+def test_the_image_copies_all_that_the_wheel_is_made_of() -> None:
+    copied = [name for word, rest in instructions() if word == "COPY" for name in rest.split()[:-1]]
+    copied = [name for name in copied if not name.startswith(("-", "/"))]
+    assert all((ROOT / name).exists() for name in copied)
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert {name.partition("/")[0] for name in wheel["only-include"]} <= set(copied)
+    assert {"pyproject.toml", "hatch_build.py", "README.md", "LICENSE"} <= set(copied)
+
+
+def test_the_image_runs_without_root_and_looks_after_itself() -> None:
+    words = [word for word, _ in instructions()]
+    of_word = dict(instructions())
+    assert of_word["USER"] == "linkseek" and words.index("USER") < words.index("ENTRYPOINT")
+    assert all(word not in words[words.index("USER") :] for word in ("COPY", "ADD"))
+    assert "/ready" in of_word["HEALTHCHECK"] and of_word["VOLUME"] == "/indexes"
+    assert json.loads(of_word["ENTRYPOINT"]) == ["linkseek"] and json.loads(of_word["CMD"])[0] in ALL
+    runs = " ".join(rest for word, rest in instructions() if word == "RUN")
+    extras = set(re.findall(r"\[([\w,$]+)\]", runs)[0].split(","))
+    known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert extras - {"$DEVICE"} <= set(known) and {"cpu", "gpu"} <= set(known)
+
+
+def test_the_options_of_the_image_parse(monkeypatch: pytest.MonkeyPatch) -> None:
+    variables = shlex.split(dict(instructions())["ENV"])
+    for name, _, value in (variable.partition("=") for variable in variables):
+        monkeypatch.setenv(name, value)
+    options = parse_service_options(ServeOptions, [], "linkseek serve")
+    assert (options.host, options.index, options.port) == ("0.0.0.0", [Path("/indexes/default")], 8000)
+    assert options.token_file == Path("/run/secrets/linkseek_token")
+
+
+def test_the_compose_file_has_the_page_and_the_service() -> None:
+    compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+    for service in compose["services"].values():
+        folder = (DEPLOY / service["build"]["context"]).resolve()
+        assert folder == ROOT and (folder / service["build"]["dockerfile"]).is_file()
+        assert all(port.startswith("127.0.0.1:") for port in service["ports"])
+    assert compose["services"]["page"]["command"][0] in ALL
+    assert set(compose["services"]["service"]["secrets"]) == set(compose["secrets"])
+
+
+def test_the_unit_is_confined() -> None:
+    unit = configparser.ConfigParser(strict=False)
+    unit.optionxform = str  # type: ignore[assignment, method-assign]
+    unit.read(DEPLOY / "linkseek.service")
+    service = unit["Service"]
+    assert service["ExecStart"].split()[1] in ALL and service["DynamicUser"] == "yes"
+    assert int(service["TimeoutStopSec"]) > ServeOptions().time_limit
+
+
+def test_nginx_waits_longer_than_the_service() -> None:
+    text = (DEPLOY / "nginx.conf").read_text()
+    assert text.count("{") == text.count("}")
+    assert int(re.findall(r"proxy_read_timeout (\d+)s", text)[0]) > ServeOptions().time_limit
+    assert f"client_max_body_size {ServeOptions().max_body}m;" in text

@@ -1,0 +1,64 @@
+"""The cache of conversions: what is listed, and what is removed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from linkseek.indexer.base.errors import UsageError
+from linkseek.retriever.commands.cache import main
+from linkseek.retriever.models.openvino_engine import conversion_version
+
+OURS = {
+    f"0a1b-CrossEncoder-{conversion_version()}": "in use",
+    "0a1b-SentenceTransformer-1-openvino-2020.1.0": "of another version",
+    "safetensors-0123456789abcdef": "in use",
+    "tmpabcd1234": "left over",
+}
+OTHERS = ["notes", "thesis-openvino-2020", "tmpabcd12345678", "tmpfresh_ab"]
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = tmp_path / "linkseek"
+    for name in (*OURS, *OTHERS):
+        (folder / name / "inner").mkdir(parents=True)
+        (folder / name / "inner" / "model.bin").write_bytes(b"x" * 1000)
+    os.utime(folder / "tmpabcd1234", (0, 0))
+    (folder / "a-file").write_text("of the user")
+    (folder / "0a1b-CrossEncoder-1-openvino-2020.2.0").symlink_to(tmp_path)
+    return folder
+
+
+def names(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+def test_what_is_ours_is_listed(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = names(cache)
+    main([])
+    *lines, total = capsys.readouterr().out.splitlines()
+    assert {line.split()[-1]: " ".join(line.split()[2:-1]) for line in lines} == OURS
+    assert total.startswith("4 models, 4") and names(cache) == before
+
+
+def test_only_what_is_never_read_again_is_removed(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = names(cache)
+    main(["--clean"])
+    assert before - names(cache) == {name for name, kind in OURS.items() if kind != "in use"}
+    main(["--clean", "--all"])
+    assert before - names(cache) == set(OURS)
+    assert "2 models" in capsys.readouterr().out
+
+
+def test_no_cache_is_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "none"))
+    main(["--clean"])
+    assert "0 models" in capsys.readouterr().out
+    with pytest.raises(UsageError):
+        main(["--all"])
