@@ -6,7 +6,7 @@ Entry script: reads options and questions, runs the first stage, calls `retrieve
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -20,16 +20,15 @@ from linkseek.app.pipelines import Pipelines
 from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.base.options import Options, parse_options
 from linkseek.indexer.base.progress import progress
-from linkseek.indexer.index import Index
+from linkseek.indexer.index import Index, Level
 from linkseek.indexer.store.outputs import check_replaceable, write_output
 from linkseek.retriever.queries import read_queries
-from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search.boosted_trees import trees_json
 from linkseek.retriever.search.fusion_training import Examples, random_folds, train
-from linkseek.retriever.search.hop_features import HopFeatures, hop_feature_names
-from linkseek.retriever.search.hop_graph import Articles, Similarity, open_edges
+from linkseek.retriever.search.hop_features import HopCandidates, HopFeatures, hop_feature_names
+from linkseek.retriever.search.hop_graph import Articles, Edges, open_edges
 from linkseek.retriever.search.hop_model import HopModel
-from linkseek.retriever.search.hop_training import CUTOFFS, NOISE, Noise, altered, recall
+from linkseek.retriever.search.hop_training import CUTOFFS, NOISE, AlteredEdges, recall
 from linkseek.retriever.search.neighbours import Neighbours
 from linkseek.retriever.search.runs import read_qrels
 
@@ -155,10 +154,16 @@ class _Collected:
         first = pipelines.open(options.pipeline)
         similarity = HopEntry(hop="rule", of=options.pipeline).similarity(pipelines.parts)
         articles = Articles(index, similarity)
-        graphs = {graph: open_edges(index, graph, options.edges) for graph in options.over}
-        readers = [HopFeatures(index, graphs, articles, similarity, options.sources)]
+        graphs: dict[str, Edges] = {over: open_edges(index, over, options.edges) for over in options.over}
+        reader = HopFeatures(index, graphs, articles, similarity, options.sources)
+        noisy: list[tuple[AlteredEdges, HopFeatures]] = []
         if options.noise and "links" in graphs:
-            readers += [self._noisy(index, graphs, articles, similarity, noise) for noise in NOISE]
+            for noise in NOISE:
+                edges = AlteredEdges(graphs["links"], noise, len(index.documents), options.seed)
+                on_edges = HopFeatures(
+                    index, graphs | {"links": edges}, articles, similarity, options.sources
+                )
+                noisy.append((edges, on_edges))
         queries = read_queries(queries_path)
         judged = Numbers(index).judgements(read_qrels(qrels_path), [q.id for q in queries], str(qrels_path))
         queries = [query for query in queries if query.id in judged.relevance]
@@ -170,40 +175,26 @@ class _Collected:
                 ranking = first(batch, options.depth)
                 for place, query in enumerate(batch):
                     row = start + place
-                    chosen = [readers[0], readers[1 + row % len(NOISE)]] if len(readers) > 1 else readers
                     wanted = [n for n, grade in judged.relevance[query.id].items() if grade > 0]
-                    for reader in chosen:
-                        self._add(reader, query, ranking.query(place), wanted, judged.level, index)
+                    of_query = ranking.query(place)
+                    self._add(reader.read([query], of_query)[0], wanted, judged.level, index)
+                    if noisy:
+                        edges, on_edges = noisy[row % len(noisy)]
+                        results = of_query.rows[of_query.rows >= 0]
+                        edges.near = np.unique(index.passages.document_rows(results)).tolist()
+                        self._add(on_edges.read([query], of_query)[0], wanted, judged.level, index)
                     added = len(self._parts) - len(self._question)
                     self._question += [before + row] * added
                     self._collection += [number] * added
                 advance(len(batch))
 
-    def _noisy(
-        self,
-        index: Index,
-        graphs: Mapping[str, object],
-        articles: Articles,
-        similarity: Similarity,
-        noise: Noise,
-    ) -> HopFeatures:
-        options, documents = self._options, len(index.documents)
-        similar = open_edges(index, "bm25", options.edges)
-        edges = {graph: open_edges(index, graph, options.edges) for graph in options.over}
-        edges["links"] = altered(edges["links"], noise, documents, similar, options.seed)
-        return HopFeatures(index, edges, articles, similarity, options.sources)
-
-    def _add(
-        self, reader: HopFeatures, query: Query, ranking: Ranking, wanted: list[int], level: str, index: Index
-    ) -> None:
-        [candidates] = reader.read([query], ranking)
-        rows: NDArray[np.int64] = candidates.rows
+    def _add(self, candidates: HopCandidates, wanted: list[int], level: Level, index: Index) -> None:
+        rows = candidates.rows
         numbers = document_numbers(rows, index.passages) if level == "documents" else rows
         relevant = np.isin(numbers, wanted)
         if relevant.any():
-            self._parts.append(
-                Examples(candidates.values.astype(np.float32), relevant, np.array([len(rows)]))
-            )
+            values = candidates.values.astype(np.float32)
+            self._parts.append(Examples(values, relevant, np.array([len(rows)])))
             self._relevant.append(len(wanted))
 
     def together(self) -> tuple[Examples, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:

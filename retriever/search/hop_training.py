@@ -2,7 +2,7 @@
 
 A corpus made for its questions has few links, and many of them lead to what is asked for. So each question is
 read twice: on the graph as it is, and on one where passages have lost links, and have got false ones, half of
-them to similar articles, which are the hardest. A model that has seen these does not depend on how many links
+them to other results of the first stage, which are the hardest. A model that has seen these does not depend on how many links
 a passage has.
 """
 
@@ -33,26 +33,24 @@ NOISE = (Noise(3, 0.9), Noise(10, 0.9), Noise(20, 0.8))
 """The altered graphs, to which questions are dealt in turn."""
 
 
-def altered(edges: Edges, noise: Noise, documents: int, similar: Edges, seed: int) -> Edges:
-    """The edges of passages on an altered graph, the same at every call.
+class AlteredEdges:
+    """The edges of passages on an altered graph, the same ones at every call for a question."""
 
-    documents: of the index. similar: edges to similar articles, half of the false ones as far as there are
-    any. False edges have no link, and stand among the others.
-    """
-    if noise == Noise():
-        return edges
+    def __init__(self, edges: Edges, noise: Noise, documents: int, seed: int) -> None:
+        """documents: of the index."""
+        self._edges, self._noise, self._documents, self._seed = edges, noise, documents, seed
+        self.near: Sequence[int] = ()
+        """The documents that the first stage returns for the question: half of the false edges lead there."""
 
-    def of_passage(row: int) -> Sequence[Edge]:
-        draw = np.random.default_rng((seed, row))
-        kept = [edge for edge in edges(row) if draw.random() < noise.kept]
-        near = [edge.document for edge in similar(row)]
-        draw.shuffle(near)
-        false = [*near[: noise.false // 2], *draw.integers(0, documents, noise.false).tolist()][: noise.false]
+    def __call__(self, row: int) -> Sequence[Edge]:
+        """The edges of a passage. False ones have no link, and stand among the others."""
+        draw, count = np.random.default_rng((self._seed, row)), self._noise.false
+        kept = [edge for edge in self._edges(row) if draw.random() < self._noise.kept]
+        near = draw.permutation(np.array(self.near, np.int64))[: count // 2].tolist()
+        false = dict.fromkeys([*near, *draw.integers(0, self._documents, count - len(near)).tolist()])
         known = {edge.document for edge in kept}
-        both = kept + [Edge(document, -1, -1) for document in dict.fromkeys(false) if document not in known]
+        both = kept + [Edge(document, -1, -1) for document in false if document not in known]
         return [both[place] for place in draw.permutation(len(both)).tolist()]
-
-    return of_passage
 
 
 def recall(
