@@ -1,9 +1,9 @@
 """HotpotQA's Wikipedia of October 2017 with the editors' own links (https://hotpotqa.github.io/wiki-readme.html).
 
-The archive of abstracts (.tar.bz2), or of whole articles, as it is published; or lines of its files. A line is
-an article: `{"id", "url", "title", "text", "charoffset"}`, of abstracts also `"text_with_links"`. A text is a
-list of sentences, or a list of paragraphs that are such lists; links are `<a href="TITLE">`. Titles are ids, as
-HotpotQA judges them.
+The archive of abstracts (.tar.bz2) or of whole articles as it is published, or lines of its files. A line is
+an article: `{"id", "url", "title", "text", "charoffset"}`, of abstracts also `"text_with_links"`. A text is
+a list of sentences, or a list of paragraphs that are such lists; links are `<a href="TITLE">`. Titles are
+ids, as HotpotQA judges them.
 """
 
 from __future__ import annotations

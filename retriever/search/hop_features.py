@@ -22,7 +22,7 @@ from linkseek.indexer.index import Index
 from linkseek.retriever.ranking import Paths, Query, Ranking, Step
 from linkseek.retriever.search.fusion import stretched
 from linkseek.retriever.search.hop_graph import Articles, Edges, Similarity
-from linkseek.retriever.search.query_words import terms
+from linkseek.retriever.search.query_words import common_terms, different_words, terms
 
 OF_PASSAGE = {
     "score": "the score of the first stage scaled to 0..1 for each question, -1 where it lacks the passage",
@@ -137,7 +137,10 @@ class HopFeatures:
         best = float(known[: len(first)].max())
         similarity = (known - best) / deviation  # [m]
         scores = np.append(own, np.full(len(rows) - len(first), -1.0))  # [m]
-        texts, titles = [self._words(row) for row in rows], [self._title(row) for row in rows]
+        texts, titles = (
+            [common_terms(words, self._words(row)) for row in rows],
+            [self._title(row) for row in rows],
+        )
         in_question = np.array([_share(title, words) for title in titles])  # [m]
         weights = _rarity(words, texts)
         columns = [
@@ -271,7 +274,8 @@ class HopFeatures:
         return [best, nearest]
 
     def _read_words(self, row: int) -> frozenset[str]:
-        return terms(str(self._index.passages.table.value("text", row))) | self._title(row)
+        text, title = (str(self._index.passages.table.value(name, row)) for name in ("text", "title"))
+        return different_words(f"{title} {text}")
 
     def _read_title(self, row: int) -> frozenset[str]:
         return terms(str(self._index.passages.table.value("title", row)))

@@ -1,9 +1,9 @@
 """Training data for hops: candidates with features, on graphs whose links were altered.
 
-A corpus made for its questions has few links, and many of them lead to what is asked for. So each question is
-read twice: on the graph as it is, and on one where passages have lost links, and have got false ones, half of
-them to other results of the first stage, which are the hardest. A model that has seen these does not depend on how many links
-a passage has.
+A corpus made for its questions has few links, and many of them lead to what is asked for. So each question
+is read twice: on the graph as it is, and on one where passages have lost links, and have got false ones,
+half of them to other results of the first stage, which are the hardest. A model that has seen these does
+not depend on how many links a passage has.
 """
 
 from __future__ import annotations

@@ -84,14 +84,14 @@ class Hops:
             new = dict.fromkeys(row for _, _, row in leads if row >= 0 and row not in own)
             own |= self._outside(list(own), list(new), question)
             scores |= {row: own[row] for row in new}
-            before = dict(scores)
+            before, paths_before = dict(scores), dict(paths)
             for source, link, row in leads:
                 if row < 0:
                     continue
                 score = self._share * before[source] + (1 - self._share) * own[row]
                 if score > scores[row]:
                     scores[row] = score
-                    paths[row] = (*paths.get(source, ()), Step(source, link))
+                    paths[row] = (*paths_before.get(source, ()), Step(source, link))
         return scores, paths
 
     def _outside(
