@@ -25,6 +25,8 @@ ENTRIES = [
     "hybrid",
     "hybrid-static",
     "hybrid-weighted",
+    "hybrid-hop",
+    "control-hop",
     "best",
     "best-static",
     "bm25-answers",
