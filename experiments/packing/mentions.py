@@ -1,8 +1,8 @@
 """Links by mention, for collections that are published without the links of their paragraphs.
 
 A paragraph links to another where it first mentions its title as whole words, the longest title first. A
-title of one word must be capitalised in the text, and be in few paragraphs; a title without its parenthesis counts
-where one paragraph alone has it; a mention of several paragraphs of one title leads to each.
+title of one word must be capitalised in the text, and be in few paragraphs; a title without its parenthesis
+counts where one paragraph alone has it; a mention of several paragraphs of one title leads to each.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Questions of several steps: HotpotQA's distractor setting, 2WikiMultihopQA and MuSiQue.
 
 Documents are the paragraphs that come with the questions; links are placed by mention (`mentions`). Judged
-are the supporting paragraphs, all of which are needed. Questions have their `type` and their number of `steps`.
+are the supporting paragraphs, all of which are needed. Questions have their `type` and their number of
+`steps`.
 """
 
 from __future__ import annotations
