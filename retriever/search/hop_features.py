@@ -84,12 +84,16 @@ def hop_meaning(feature: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class HopCandidates:
-    """The candidates of one question. rows: int64 [m]. values: float64 [m, F]. paths: of those that the first
-    stage did not return, or that a better source leads to."""
+    """The candidates of one question, the results of the first stage first.
+
+    rows: int64 [m]. values: float64 [m, F]. paths: of those that a better source leads to. leads: whether any
+    source leads to any of them.
+    """
 
     rows: NDArray[np.int64]
     values: NDArray[np.float64]
     paths: Paths
+    leads: bool
 
 
 class HopFeatures:
@@ -130,7 +134,9 @@ class HopFeatures:
         }
         rows = list(place)  # [m], which `_edges` has added to
         if not rows:
-            return HopCandidates(np.empty(0, np.int64), np.empty((0, len(hop_feature_names([*edges])))), {})
+            return HopCandidates(
+                np.empty(0, np.int64), np.empty((0, len(hop_feature_names([*edges])))), {}, False
+            )
         vectors = self._similarity.passages(rows)  # [m, d]
         known = vectors @ question  # [m]
         deviation = max(float(known[: len(first)].std()), 1e-6)
@@ -167,7 +173,9 @@ class HopFeatures:
             )
         if "links" in self._graphs:
             columns += self._lead_columns(rows, {row: place[row] for row in sources}, scores, similarity)
-        return HopCandidates(np.array(rows), np.stack([np.asarray(c, np.float64) for c in columns], 1), paths)
+        values = np.stack([np.asarray(column, np.float64) for column in columns], axis=1)
+        leads = any(len(of_graph.target) for of_graph in edges.values())
+        return HopCandidates(np.array(rows), values, paths, leads)
 
     def _edges(
         self,

@@ -1,6 +1,7 @@
 """Hops by a trained model: results of a first stage, and passages that they lead to, ranked by trees.
 
-For questions of several steps; `hops` is the rule that needs no training.
+For questions of several steps; `hops` is the rule that needs no training. Where nothing leads anywhere, as in
+a corpus without links, the ranking is that of the first stage.
 """
 
 from __future__ import annotations
@@ -59,7 +60,10 @@ class TreeHops:
             for number, of_query in enumerate(candidates):
                 held = slice(len(of_query.rows))
                 rows[number, held] = of_query.rows
-                scores[number, held] = self._trees.scores(of_query.values)
+                if of_query.leads:
+                    scores[number, held] = self._trees.scores(of_query.values)
+                else:
+                    scores[number, held] = first.scores[number, held]
             return Ranking.of(first.query_ids, rows, scores, k, tuple(of.paths for of in candidates))
 
     def explain(self, query: Query, row: int) -> list[Share]:

@@ -132,6 +132,16 @@ def test_trees_learn_to_follow_links(index, trained):
     assert json.loads((index.parent / "hops.json").read_text()) == trained
 
 
+def test_without_links_the_first_stage_decides(index, trained, tmp_path):
+    rows = [document(f"d{n}", f"Number{n} lies on the river of town {n % 5}.") for n in range(9)]
+    plan = Plan(write_jsonl(tmp_path / "c.jsonl", rows), passage_words=0, encoders=["words"])
+    build_index(tmp_path / "index", plan, lambda name, title: WordEncoder())
+    pipelines = Pipelines(Index.open(tmp_path / "index"), index.parent / "p.toml")
+    queries = [Query(str(n), f"the river of town {n}") for n in range(5)]
+    for name in ("hop", "trees"):
+        assert (pipelines.open(name)(queries, 5).rows == pipelines.open("bm25")(queries, 5).rows).all()
+
+
 def test_paths_are_part_of_an_answer(index):
     service = SearchService(index, index.parent / "p.toml")
     answer = service.search("the film Number3", "hop", 2)
