@@ -30,15 +30,13 @@ class HopBase(Entry):
 
     in_group = "Follows links"
     of: str
-    """the pipeline whose results are followed"""
+    """the first stage"""
     depth: Depth = 100
-    """how many of its results are candidates (more, if more are asked for)"""
+    """how many of its results are candidates"""
     edges: Annotated[int, Field(ge=1, le=10_000)] = 100
-    """how many articles a passage leads to, at most: the first in its text"""
+    """the largest number of articles that a passage leads to"""
     encoder: str | None = None
-    """the vectors that choose among the passages of a linked article, and order those that `of` does not
-    return: a folder's name under `dense/` in the index; by default the first encoder that the last build
-    named. Without vectors, the article's first passage"""
+    """the vectors that choose the passage of a linked article; without any, its first"""
 
     @property
     def members(self) -> Sequence[str]:
@@ -64,12 +62,11 @@ class HopEntry(HopBase):
     hop: Literal["rule"]
     """the kind of the table"""
     over: Graphs = Field(["links"])
-    """`links`, or as a control `bm25`, which leads to similar passages; or both"""
+    """`links`, `bm25` (similar passages, a control), or both"""
     sources: Annotated[int, Field(ge=1, le=1_000)] = 3
-    """how many of the best passages are followed, in each step"""
+    """how many passages are followed, in each step"""
     share: Annotated[float, Field(ge=0, le=1)] = 0.5
-    """a linked passage gets at least this share of the score of the one that links to it, and the rest of its
-    own"""
+    """of the linking passage's score"""
     steps: Annotated[int, Field(ge=1, le=4)] = 1
     """how many links in a row are followed"""
 
@@ -102,8 +99,7 @@ class HopTreesEntry(HopBase):
     hop: Literal["trees"]
     """the kind of the table"""
     model: Path
-    """the model's file, relative to the one that names it; it names the graphs, and how many passages are
-    followed"""
+    """its file, relative to this one"""
 
     def located(self, folder: Path) -> Self:
         return self.model_copy(update={"model": folder / self.model})

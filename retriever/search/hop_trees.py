@@ -1,7 +1,8 @@
 """Hops by a trained model: results of a first stage, and passages that they lead to, ranked by trees.
 
-For questions of several steps; `hops` is the rule that needs no training. Where nothing leads anywhere, as in
-a corpus without links, the ranking is that of the first stage.
+For questions of several steps; `hops` is the rule that needs no training. The first result of the first stage
+stays the first, as by the rule, so that questions of one step keep it. Where nothing leads anywhere, as in a
+corpus without links, the ranking is that of the first stage.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from linkseek.retriever.search.hop_graph import Articles, Edges, Similarity
 from linkseek.retriever.search.hop_model import HopModel
 from linkseek.retriever.search.learned import Share, shares
 from linkseek.retriever.search.stages import stage
+
+_AHEAD = 0.01
+"""How far the score of the first result is above the next one, at least."""
 
 
 class TreeHops:
@@ -61,7 +65,9 @@ class TreeHops:
                 held = slice(len(of_query.rows))
                 rows[number, held] = of_query.rows
                 if of_query.leads:
-                    scores[number, held] = self._trees.scores(of_query.values)
+                    by_trees = self._trees.scores(of_query.values)
+                    by_trees[0] = max(by_trees[0], by_trees[1:].max(initial=-np.inf) + _AHEAD)
+                    scores[number, held] = by_trees
                 else:
                     scores[number, held] = first.scores[number, held]
             return Ranking.of(first.query_ids, rows, scores, k, tuple(of.paths for of in candidates))

@@ -171,9 +171,11 @@ def test_partitions_rank_as_one_index(index, trained, tmp_path):
 
 def test_a_batch_ranks_as_single_questions(index, trained):
     queries = [Query(str(n), f"Where was the maker of the film Number{n} born?") for n in range(FILMS)]
+    first = opened(index).open("bm25")(queries, 1)
     for name in ("hop", "trees"):
         pipeline = opened(index).open(name)
         together = pipeline(queries, 8)
+        assert (together.rows[:, 0] == first.rows[:, 0]).all()  # the first result stays the first
         alone = [pipeline([query], 8) for query in queries]
         assert together.rows.tolist() == [one.rows[0].tolist() for one in alone]
         assert pipeline([], 8).rows.shape == (0, 8)
