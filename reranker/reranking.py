@@ -199,5 +199,5 @@ def _in_order(ranking: Ranking, scores: NDArray[np.float64]) -> Ranking:
         below = np.where(filled, below, 0.0) + shift
     joined = np.clip(np.concatenate([best, below], axis=1), -3e38, 3e38)  # [Q, k]
     decreasing = strictly_decreasing(joined.astype(np.float32))
-    scores = np.where(rows >= 0, decreasing, np.float32(-np.inf))
-    return Ranking(ranking.query_ids, rows, scores, ranking.paths)
+    kept = np.where(rows >= 0, decreasing, np.float32(-np.inf))  # [Q, k]
+    return Ranking(ranking.query_ids, rows, kept, ranking.paths)

@@ -152,7 +152,7 @@ class _Collected:
         options = self._options
         pipelines = Pipelines(index, options.pipelines_file)
         first = pipelines.open(options.pipeline)
-        similarity = HopEntry(hop="rule", of=options.pipeline).similarity(pipelines.parts)
+        similarity = HopEntry(hop="rule", of=options.pipeline, over=options.over).similarity(pipelines.parts)
         articles = Articles(index, similarity)
         graphs: dict[str, Edges] = {over: open_edges(index, over, options.edges) for over in options.over}
         reader = HopFeatures(index, graphs, articles, similarity, options.sources)
@@ -203,5 +203,5 @@ class _Collected:
             np.concatenate([getattr(part, n) for part in self._parts])
             for n in ("values", "relevant", "sizes")
         )
-        arrays = (np.array(values) for values in (self._relevant, self._question, self._collection))
-        return (Examples(*columns), *arrays)
+        relevant, question, collection = map(np.array, (self._relevant, self._question, self._collection))
+        return Examples(*columns), relevant, question, collection

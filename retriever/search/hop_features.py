@@ -241,7 +241,7 @@ class HopFeatures:
         return [
             of_first(scores[source], -1.0),
             of_first(source + 1, self._sources + 1),
-            np.bincount(target, np.maximum(scores[source], 0), m),
+            np.bincount(target, np.maximum(scores[source], 0), m).astype(np.float64),
             of_first(edges.count, 0),
             of_first(edges.position, -1),
             -largest(-rank, _NONE),

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from linkseek.retriever.ranking import Paths, Pipeline, Query, Ranking, Step
 from linkseek.retriever.search.fusion import stretched
@@ -65,9 +66,7 @@ class Hops:
                 values[number, : len(scores)] = list(scores.values())
             return Ranking.of(first.query_ids, rows, values, k, tuple(paths for _, paths in followed))
 
-    def _follow(
-        self, own: dict[int, float], question: np.ndarray[tuple[int], np.dtype[np.float32]]
-    ) -> tuple[dict[int, float], Paths]:
+    def _follow(self, own: dict[int, float], question: NDArray[np.float32]) -> tuple[dict[int, float], Paths]:
         """Scores by row, and paths, of one question. own: of its results, best first."""
         scores, paths, visited = dict(own), dict[int, tuple[Step, ...]](), set[int]()
         ranked = self._articles.ranked(list(own))
@@ -94,9 +93,7 @@ class Hops:
                     paths[row] = (*paths_before.get(source, ()), Step(source, link))
         return scores, paths
 
-    def _outside(
-        self, inside: list[int], rows: list[int], question: np.ndarray[tuple[int], np.dtype[np.float32]]
-    ) -> dict[int, float]:
+    def _outside(self, inside: list[int], rows: list[int], question: NDArray[np.float32]) -> dict[int, float]:
         """Own scores of passages that the first stage did not return: 0 for the most similar one, or less."""
         if not rows or not inside:
             return dict.fromkeys(rows, 0.0)
