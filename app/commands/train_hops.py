@@ -17,7 +17,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 from linkseek.app.evaluation.judgements import Numbers, document_numbers
 from linkseek.app.hop_kinds import HopEntry
 from linkseek.app.pipelines import Pipelines
-from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.base.errors import InputError, UsageError
 from linkseek.indexer.base.options import Options, parse_options
 from linkseek.indexer.base.progress import progress
 from linkseek.indexer.index import Index, Level
@@ -95,6 +95,11 @@ def main(argv: Sequence[str]) -> None:
     several = len(options.index) > 1
     parts = random_folds(question[-1] + 1, options.folds, options.seed)[question]
     fold = collection if several else parts
+    if len(np.unique(fold)) < 2:
+        raise InputError(
+            "only one collection has questions with a relevant candidate, so none can be held back",
+            "Give that collection alone, or more questions of the others.",
+        )
     with progress("training", len(np.unique(fold)) + 1, "trainings") as advance:
         trained = train(examples, fold, options.seed, advance, lambda e, scores: recall(e, relevant, scores))
     first = recall(examples, relevant, -examples.values[:, hop_feature_names(options.over).index("rank")])
@@ -198,7 +203,15 @@ class _Collected:
             self._relevant.append(len(wanted))
 
     def together(self) -> tuple[Examples, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """All examples; of each, how many passages are relevant, its question and its collection."""
+        """All examples; of each, how many passages are relevant, its question and its collection.
+
+        Raises `InputError` if there are none.
+        """
+        if len(self._parts) < 2:
+            raise InputError(
+                "no question has a relevant passage among its candidates",
+                "Give questions about the articles of the index, or a larger --depth.",
+            )
         columns = (
             np.concatenate([getattr(part, n) for part in self._parts])
             for n in ("values", "relevant", "sizes")
