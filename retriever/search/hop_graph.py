@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from linkseek.indexer.index import Index
 from linkseek.retriever.search.neighbours import Neighbours, passage_neighbours
+from linkseek.retriever.search.query_vectors import Encode, query_vectors
 
 _KEPT = 1 << 16  # passages whose edges are remembered
 MAX_PASSAGES = 100
@@ -83,14 +84,16 @@ class Similarity:
     def __init__(
         self,
         index: Index,
-        encode: Callable[[Sequence[str]], NDArray[np.float32]] | None = None,
+        encode: Encode | None = None,
         name: str | None = None,
     ) -> None:
         self._index, self._encode, self._name = index, encode, name
 
     def questions(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """The vectors of questions, float32 [Q, d]; d is 1 without an encoder."""
-        return self._encode(texts) if self._encode and texts else np.zeros((len(texts), 1), np.float32)
+        if not self._encode or not texts:
+            return np.zeros((len(texts), 1), np.float32)
+        return query_vectors(self._encode, texts)
 
     def passages(self, rows: Sequence[int]) -> NDArray[np.float32]:
         """The vectors of passages, float32 [n, d]."""

@@ -20,6 +20,7 @@ from linkseek.retriever.search.hop_features import HopFeatures, hop_feature_name
 from linkseek.retriever.search.hop_graph import Articles, Edges, Similarity
 from linkseek.retriever.search.hop_model import HopModel
 from linkseek.retriever.search.learned import Share, shares
+from linkseek.retriever.search.query_vectors import encoded_once
 from linkseek.retriever.search.stages import stage
 
 _AHEAD = 0.01
@@ -55,6 +56,10 @@ class TreeHops:
 
     def __call__(self, queries: Sequence[Query], k: int) -> Ranking:
         """The k best passages of each query among the candidates, with their paths."""
+        with encoded_once():
+            return self._search(queries, k)
+
+    def _search(self, queries: Sequence[Query], k: int) -> Ranking:
         first = self._first(queries, max(k, self._depth))
         with stage("follow links"):
             candidates = self._reader.read(queries, first)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from linkseek.retriever.ranking import Paths, Pipeline, Query, Ranking, Step
 from linkseek.retriever.search.fusion import stretched
 from linkseek.retriever.search.hop_graph import Articles, Edges, Similarity
+from linkseek.retriever.search.query_vectors import encoded_once
 from linkseek.retriever.search.stages import stage
 
 _FAR = 0.5
@@ -50,6 +51,10 @@ class Hops:
 
     def __call__(self, queries: Sequence[Query], k: int) -> Ranking:
         """The k best passages of each query, with their paths."""
+        with encoded_once():
+            return self._search(queries, k)
+
+    def _search(self, queries: Sequence[Query], k: int) -> Ranking:
         first = self._first(queries, max(k, self._depth))
         with stage("follow links"):
             vectors = self._similarity.questions([query.text for query in queries])  # [Q, d]

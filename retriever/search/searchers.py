@@ -18,6 +18,7 @@ from linkseek.indexer.base.errors import DamagedIndexError, InputError, Mismatch
 from linkseek.indexer.index import Index, resolve_ids
 from linkseek.indexer.search.lucene_index import BM25, Dirichlet, Similarity
 from linkseek.retriever.ranking import Query, Ranking
+from linkseek.retriever.search.query_vectors import query_vectors
 from linkseek.retriever.search.runs import check_questions, read_run, run_ranking
 from linkseek.retriever.search.stages import stage
 
@@ -110,7 +111,7 @@ class Dense:
         if not queries:
             return Ranking.of(query_ids, np.empty((0, k), np.int64), np.empty((0, k), np.float32))
         with stage("encode question"):
-            vectors = self._encoder.encode_queries([query.text for query in queries])  # [Q, d]
+            vectors = query_vectors(self._encoder.encode_queries, [query.text for query in queries])  # [Q, d]
         with stage("search vectors"):
             rows, scores = self._vectors.search(vectors, k, **self._parameters)  # [Q, k]
             return Ranking.of(query_ids, rows, scores)

@@ -16,6 +16,7 @@ from linkseek.retriever.search.hop_features import HopFeatures, hop_feature_name
 from linkseek.retriever.search.hop_graph import Articles, Edge, Similarity, open_edges
 from linkseek.retriever.search.hop_training import AlteredEdges, Noise, recall
 from linkseek.retriever.search.hops import Hops
+from linkseek.retriever.search.query_vectors import encoded_once, query_vectors
 
 QUERIES = [Query("1", "a river of tea near the moon"), Query("2", "harp"), Query("3", "stone moon tea")]
 
@@ -180,6 +181,20 @@ def leads(index, source, document, row, candidates):
     same = index.passages.document_rows(candidates.rows) == document
     links = index.links.target[list(index.links.from_passage(source))]
     return own != document and document in links and candidates.rows[same][0] == row
+
+
+def test_questions_are_encoded_once():
+    asked = []
+
+    def encode(texts):
+        asked.append(list(texts))
+        return np.ones((len(texts), 2), np.float32)
+
+    with encoded_once():
+        assert query_vectors(encode, ["a"]) is query_vectors(encode, ["a"])
+        query_vectors(encode, ["b"])
+    query_vectors(encode, ["a"])
+    assert asked == [["a"], ["b"], ["a"]]
 
 
 def test_altered_edges(index):
