@@ -27,6 +27,7 @@ from linkseek.app.evaluation.runner import Plan, evaluate, run_names, run_path
 from linkseek.app.pipelines import Models, Pipelines
 from linkseek.app.report.console import results_console, results_table, test_sets_table
 from linkseek.app.testsets import LoadedTestSet, open_test_set
+from linkseek.app.testsets.files import read_groups
 from linkseek.app.testsets.listing import test_set_rows
 from linkseek.app.testsets.writing import write_test_set
 from linkseek.indexer.base.errors import UsageError
@@ -72,6 +73,8 @@ class EvaluateOptions(Options):
     """how answers match: tokens (DPR; the default) or regex (CuratedTREC's patterns)"""
     qrels: Path | None = None
     """judgements: a TREC file or BEIR's TSV, on passages or on documents"""
+    group: list[str] = Field([])
+    """with --queries, fields of the JSONL, such as type: all measures also for the questions of each value"""
     pipeline: list[str] = Field([])
     """the pipelines to run, by name"""
     pipelines_file: Path | None = None
@@ -227,7 +230,8 @@ def load_test_set(options: EvaluateOptions) -> LoadedTestSet:
         test_set = open_test_set(options.test_set, options.data, download=options.download)
     elif options.queries is not None and options.test_set is None:
         queries = read_queries(options.queries, options.limit)
-        test_set = LoadedTestSet(str(options.queries), queries, None, "tokens", {}, (), {})
+        groups = read_groups(options.queries, options.group)
+        test_set = LoadedTestSet(str(options.queries), queries, None, "tokens", groups, (), {})
     else:
         hint = "--list-test-sets names the test sets."
         raise UsageError("give either --test-set NAME or --queries FILE", hint)

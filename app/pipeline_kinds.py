@@ -7,17 +7,18 @@ here, add it to KINDS, and test it; the search itself is a module below `retriev
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field
 
+from linkseek.app.hop_kinds import HopEntry, HopTreesEntry
 from linkseek.app.open_pipeline import FirstStage, OpenPipeline, Parts
+from linkseek.app.pipeline_entry import Depth, Device, Entry
 from linkseek.indexer.base.devices import Precision
 from linkseek.indexer.base.errors import UsageError
-from linkseek.indexer.base.settings import Settings
 from linkseek.indexer.files.hashes import file_sha256
 from linkseek.indexer.index import Index
 from linkseek.reranker.candidates import Candidates
@@ -32,64 +33,6 @@ from linkseek.retriever.search.learned import LearnedFusion
 from linkseek.retriever.search.neighbours import Neighbours, passage_neighbours
 from linkseek.retriever.search.searchers import Bm25, Dense, QueryLikelihood, RecordedRun
 from linkseek.retriever.search.stages import stage
-
-GROUPS = {
-    "BM25": "Counts the words of the question in each passage; so does ql, by query likelihood.",
-    "Zero-shot": "Compares vectors of an encoder that has not learned from hyperlinks.",
-    "Taught by links": "Compares vectors of an encoder that has learned from hyperlinks, as HLP does.",
-    "Fused": "Joins the rankings of several pipelines into one.",
-    "Re-ranked": "A model reads the question with each of the best passages, and ranks these again.",
-    "Other": "Results of other systems, and kinds of your own.",
-}
-"""The groups that the search page lists pipelines in, each with a sentence."""
-
-Device = Literal["auto", "cpu", "cuda"]
-Depth = Annotated[int, Field(ge=1, le=1_000_000)]
-
-
-class Entry(Settings, ABC):
-    """A table of `pipelines.toml`."""
-
-    chosen_by: ClassVar[tuple[str, str]]
-    """the key that makes a table one of this kind, and its value, in capitals if any value does"""
-    reads_run: ClassVar[bool] = False
-    """whether it knows no questions but those of a file"""
-    in_group: ClassVar[str] = "Other"
-    """which of `GROUPS` it belongs to"""
-
-    @property
-    def members(self) -> Sequence[str]:
-        """The names of the pipelines that this one is made of."""
-        return ()
-
-    @property
-    def first_stage(self) -> FirstStage | None:
-        """Of a pipeline whose `OpenPipeline.rerank` is a stage of its own; None for any other."""
-        return None
-
-    def group(self, index: Index) -> str:
-        """Which of `GROUPS` lists it."""
-        return self.in_group
-
-    def located(self, folder: Path) -> Self:
-        """The same with paths that are relative to the folder of its file."""
-        return self
-
-    def is_available(self, index: Index) -> bool:
-        """Whether an index and this machine have its own parts, those of its members aside."""
-        return True
-
-    def fingerprint(self) -> dict[str, Any]:
-        """Everything that its results depend on except the index, its members and the questions."""
-        return self.model_dump(mode="json")
-
-    @abstractmethod
-    def describe(self, index: Index) -> str:
-        """A few words for the search page."""
-
-    @abstractmethod
-    def open(self, parts: Parts, name: str) -> OpenPipeline:
-        """The pipeline of this name, ready to run. Raises `LinkseekError` if a part is missing."""
 
 
 class Bm25Entry(Entry):
@@ -385,5 +328,7 @@ KINDS: tuple[type[Entry], ...] = (
     ReciprocalRankEntry,
     WeightedEntry,
     LearnedEntry,
+    HopEntry,
+    HopTreesEntry,
     RerankEntry,
 )

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from linkseek.app.open_pipeline import FirstStage, OpenPipeline, Parts
-from linkseek.app.pipeline_kinds import GROUPS, KINDS, Entry, RerankEntry
+from linkseek.app.pipeline_entry import GROUPS, Entry
+from linkseek.app.pipeline_kinds import KINDS, RerankEntry
 from linkseek.indexer.base.devices import Precision
 from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.base.once import Once
@@ -129,7 +130,7 @@ class Pipelines:
         self.entries = read_pipelines(path)
         self._models = models or Models()
         self._opened: Once[OpenPipeline] = Once(self._open)
-        self._parts = Parts(index, self.open, self._models.encoder, self._scorer)
+        self.parts = Parts(index, self.open, self._models.encoder, self._scorer)
 
     def available(self, *, with_runs: bool = False) -> list[str]:
         """The names of those whose parts the index has, and whose re-rankers are on this machine.
@@ -232,7 +233,7 @@ class Pipelines:
         `LinkseekError` if a model is missing.
         """
         entry = RerankEntry.from_keywords(function, keywords, rerank=list(models), of="")
-        return entry.reranker(self._parts, function)
+        return entry.reranker(self.parts, function)
 
     def is_ready(self, name: str) -> bool:
         """Whether a pipeline is open, so that a search starts at once."""
@@ -259,7 +260,7 @@ class Pipelines:
     def _open(self, name: str) -> OpenPipeline:
         self._tree(name)  # checks names and circles
         entry = self.entries[name]
-        opened = entry.open(self._parts, name)
+        opened = entry.open(self.parts, name)
         if self._first_run and len(self.index.passages):
             queries = [Query("first", self.index.passages[0].text[:100])]
             if opened.rerank and entry.first_stage:  # a pair is enough

@@ -146,6 +146,8 @@ def print_answer(answer: Answer, console: Console) -> None:
         console.print(heading.append(f"  {hit.score:.4f}", style="dim"))
         if hit.url:
             console.print(Text(f"    {printable(hit.url)}", style="cyan"), soft_wrap=True)
+        for step in hit.path:
+            console.print(Text(f"    {printable(str(step))}", style="magenta"), soft_wrap=True)
         text = Text(printable(hit.text))
         for start, end in hit.marks:
             text.stylize("bold yellow", start, end)

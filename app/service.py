@@ -6,13 +6,14 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from linkseek.app.around.evidence import Evidence, LinkEvidence
+from linkseek.app.around.hop_paths import HopStep, hop_steps
 from linkseek.app.around.known_questions import Known, KnownQuestions
 from linkseek.app.open_pipeline import OpenPipeline
 from linkseek.app.pipelines import Models, Pipelines
@@ -62,7 +63,7 @@ class Hit:
     """A result of a pipeline.
 
     marks, answers: spans of the text with the question's words, and with its answers. relevant: whether
-    the passage contains an answer, None if that is unknown.
+    the passage contains an answer, None if that is unknown. path: how links led here; () if none did.
     """
 
     rank: int
@@ -76,6 +77,7 @@ class Hit:
     row: int = -1
     answers: tuple[Span, ...] = ()
     relevant: bool | None = None
+    path: tuple[HopStep, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ class Answer:
     places: passage row -> its place, for more passages than `hits` has. first_stage: the name of the
     pipeline that is re-ranked, if any. before: passage row -> its place there, once it is re-ranked.
     waiting: whether these are its results and re-ranking follows. missing: partitions of the index that did
-    not answer.
+    not answer. paths: passage row -> how links led to it, of all places.
     """
 
     question: str
@@ -98,13 +100,17 @@ class Answer:
     before: Mapping[int, Place] = field(default_factory=dict)
     waiting: bool = False
     missing: tuple[str, ...] = ()
+    paths: Mapping[int, tuple[HopStep, ...]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """The answer as `linkseek search --json` prints it."""
         return {
             "question": self.question,
             "pipeline": self.pipeline,
-            "hits": [{name: getattr(hit, name) for name in _JSON_FIELDS} for hit in self.hits],
+            "hits": [
+                {name: getattr(hit, name) for name in _JSON_FIELDS} | {"path": list(map(asdict, hit.path))}
+                for hit in self.hits
+            ],
             "seconds": self.seconds,
             "partial": list(self.missing),
         }
@@ -208,13 +214,14 @@ class SearchService:
     ) -> Answer:
         known = self._known(question)
         results = ranking.results(0)
+        paths = {row: hop_steps(self.index, path) for row, _ in results if (path := ranking.path(0, row))}
         hits = tuple(
-            self._hit(rank, row, score, question, known)
+            replace(self._hit(rank, row, score, question, known), path=paths.get(row, ()))
             for rank, (row, score) in enumerate(results[:k], start=1)
         )
         places = {row: Place(rank, score) for rank, (row, score) in enumerate(results, start=1)}
         missing = tuple(self.index.searches.missing) if self.index.searches else ()
-        return Answer(question, pipeline, hits, seconds, stages, places, missing=missing)
+        return Answer(question, pipeline, hits, seconds, stages, places, missing=missing, paths=paths)
 
     def answers(self, question: str, pipelines: Sequence[str], k: int) -> Iterator[Answer | Failure]:
         """The answer of each pipeline, as soon as it is there; one that fails does not affect the others.

@@ -322,6 +322,21 @@ class Index:
             )
         return name
 
+    def vectors_of(self, rows: NDArray[np.int64], encoder: str | None = None) -> NDArray[np.float32]:
+        """The vectors of passages by row, float32 [n, d]; read on this machine, also where searches are not.
+
+        Raises the errors of `dense`.
+        """
+        parts = self.partitions or [self]
+        first = np.cumsum([0, *(len(part.passages) for part in parts)])  # [parts + 1]
+        owner = np.searchsorted(first, rows, side="right") - 1  # [n]
+        name = self.encoder_name(encoder)
+        vectors = np.empty((len(rows), self.parts.dense[name].dimension), np.float32)
+        for number in np.unique(owner).tolist():
+            own = owner == number
+            vectors[own] = parts[number].own_dense(name).take(rows[own] - first[number])
+        return vectors
+
     def own_dense(self, encoder: str | None = None) -> FaissIndex:
         """As `dense`, of an index without partitions. Raises `UsageError` for one that has some."""
         self.check_undivided()

@@ -70,6 +70,9 @@ COMMANDS = {
         "train-fusion": Command(
             "app.commands.train_fusion", "learn to join pipelines, from questions or links"
         ),
+        "train-hops": Command(
+            "app.commands.train_hops", "learn to follow links, from questions of several steps"
+        ),
     },
     "Train a re-ranker": {
         "mine-contrasts": Command("reranker.commands.mine_contrasts", "mine contrasts from texts and links"),

@@ -183,7 +183,7 @@ def _followed(ranking: Ranking, rows: NDArray[np.int64]) -> Ranking:
         after = slice(rows.shape[1], rows.shape[1] + count)
         filled[place, : rows.shape[1]], filled[place, after] = of_query, following[kept][:count]
         scores[place, : rows.shape[1]], scores[place, after] = 0, ranking.scores[place][kept][:count]
-    return Ranking(ranking.query_ids, filled, scores)
+    return Ranking(ranking.query_ids, filled, scores, ranking.paths)
 
 
 def _in_order(ranking: Ranking, scores: NDArray[np.float64]) -> Ranking:
@@ -199,4 +199,5 @@ def _in_order(ranking: Ranking, scores: NDArray[np.float64]) -> Ranking:
         below = np.where(filled, below, 0.0) + shift
     joined = np.clip(np.concatenate([best, below], axis=1), -3e38, 3e38)  # [Q, k]
     decreasing = strictly_decreasing(joined.astype(np.float32))
-    return Ranking(ranking.query_ids, rows, np.where(rows >= 0, decreasing, np.float32(-np.inf)))
+    kept = np.where(rows >= 0, decreasing, np.float32(-np.inf))  # [Q, k]
+    return Ranking(ranking.query_ids, rows, kept, ranking.paths)

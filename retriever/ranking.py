@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,17 +19,34 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """One step from passage to passage: the row of the passage that it leaves, and the link it follows.
+
+    link: its number in the index's link graph; -1 for a step to a passage that BM25 finds similar.
+    """
+
+    source: int
+    link: int = -1
+
+
+Paths = Mapping[int, tuple[Step, ...]]
+"""The steps that led to passages of one query, first step first, by the passage's row; others have none."""
+
+
+@dataclass(frozen=True, slots=True)
 class Ranking:
     """The best passages of Q queries, best first.
 
     rows: int64 [Q, k], passage rows; -1 where there is nothing (only at a row's end).
     scores: float32 [Q, k], higher is better, -inf where there is nothing; equal scores are in
     ascending order of rows.
+    paths: how passages were reached, for each query; () if the pipeline follows no links.
     """
 
     query_ids: tuple[str, ...]
     rows: NDArray[np.int64]
     scores: NDArray[np.float32]
+    paths: tuple[Paths, ...] = ()
 
     @classmethod
     def of(
@@ -38,6 +55,7 @@ class Ranking:
         rows: NDArray[np.integer],
         scores: NDArray[np.floating],
         k: int | None = None,
+        paths: tuple[Paths, ...] = (),
     ) -> Ranking:
         """Make a ranking from unsorted results [Q, m]: sorted, ties by row, cut to k columns.
 
@@ -51,6 +69,7 @@ class Ranking:
             tuple(query_ids),
             np.take_along_axis(all_rows, order, axis=1),
             np.take_along_axis(all_scores, order, axis=1),
+            paths,
         )
 
     @property
@@ -60,17 +79,22 @@ class Ranking:
 
     def top(self, k: int) -> Ranking:
         """The first k columns."""
-        return Ranking(self.query_ids, self.rows[:, :k], self.scores[:, :k])
+        return Ranking(self.query_ids, self.rows[:, :k], self.scores[:, :k], self.paths)
 
     def part(self, queries: NDArray[np.bool_]) -> Ranking:
         """Some of the queries, by a mask bool [Q]."""
         query_ids = tuple(id_ for id_, keep in zip(self.query_ids, queries, strict=True) if keep)
-        return Ranking(query_ids, self.rows[queries], self.scores[queries])
+        paths = tuple(of for of, keep in zip(self.paths, queries, strict=False) if keep)
+        return Ranking(query_ids, self.rows[queries], self.scores[queries], paths)
 
     def query(self, number: int) -> Ranking:
         """One of the queries."""
         one = slice(number, number + 1)
-        return Ranking(self.query_ids[one], self.rows[one], self.scores[one])
+        return Ranking(self.query_ids[one], self.rows[one], self.scores[one], self.paths[one])
+
+    def path(self, query: int, row: int) -> tuple[Step, ...]:
+        """The steps that led to a passage; () for one that the first stage returned."""
+        return self.paths[query].get(row, ()) if self.paths else ()
 
     def results(self, query: int) -> list[tuple[int, float]]:
         """(row, score) of one query, best first, without the empty places."""

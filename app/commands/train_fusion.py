@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-import orjson
 from numpy.typing import NDArray
 from pydantic import Field, NonNegativeInt, PositiveInt
 
@@ -27,9 +26,9 @@ from linkseek.retriever.answers import find_answers
 from linkseek.retriever.links.questions import LinkQuestion, link_questions
 from linkseek.retriever.queries import read_queries
 from linkseek.retriever.ranking import Query, Ranking
-from linkseek.retriever.search.boosted_trees import TreeFile
+from linkseek.retriever.search.boosted_trees import TreeFile, trees_json
 from linkseek.retriever.search.features import FeatureReader, feature_names, union
-from linkseek.retriever.search.fusion_training import CUTOFFS, Examples, accuracy, train
+from linkseek.retriever.search.fusion_training import CUTOFFS, Examples, accuracy, random_folds, train
 from linkseek.retriever.search.neighbours import Neighbours
 
 PROGRAM = "linkseek train-fusion"
@@ -93,8 +92,9 @@ def main(argv: Sequence[str]) -> None:
         collected.add_mined(link_questions(index, options.mined, options.seed))
     examples = collected.examples()
     with progress("training", options.folds + 1, "trainings") as advance:
-        trained = train(examples, options.folds, options.seed, advance)
-    accuracies = collected.accuracies() | {options.output.stem: trained.accuracies}
+        fold = random_folds(len(examples.sizes), options.folds, options.seed)
+        trained = train(examples, fold, options.seed, advance)
+    accuracies = collected.accuracies() | {options.output.stem: trained.values}
     figures = {
         name: (values.sum(axis=0) / collected.questions).round(4).tolist()
         for name, values in accuracies.items()
@@ -116,9 +116,7 @@ def main(argv: Sequence[str]) -> None:
         },
         trees=trained.trees,
     )
-    text = orjson.dumps(model.model_dump() | {"trees": []}, option=orjson.OPT_INDENT_2).decode()
-    trees = ",\n".join(orjson.dumps(tree.model_dump()).decode() for tree in model.trees)
-    write_output(options.output, text.replace('"trees": []', f'"trees": [\n{trees}\n]').encode() + b"\n")
+    write_output(options.output, trees_json(model, model.trees))
     for name, values in figures.items():
         at = "  ".join(f"@{k} {100 * value:5.2f}" for k, value in zip(CUTOFFS, values, strict=True))
         print(f"{name:<24} {at}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -25,7 +26,8 @@ Names = tuple[tuple[str, ...], tuple[str, ...]]
 class FileSource(Source):
     """Questions, and perhaps judgements, in files of any format that `--queries` and `--qrels` take.
 
-    Fields of a JSONL file, if named: document, the id of the relevant document; group, a subset's name.
+    Fields of a JSONL file, if named: document, the id of the relevant document; group, a subset's name, or
+    several such fields.
     """
 
     numbered: bool = False
@@ -33,7 +35,7 @@ class FileSource(Source):
     judged_only: bool = False
     """Whether questions without judgements are skipped: they belong to another split."""
     document: str = ""
-    group: str = ""
+    group: str | tuple[str, ...] = ""
 
     @property
     @abstractmethod
@@ -64,7 +66,8 @@ class FileSource(Source):
             qrels = {query: {document: 1} for query, document in _field(path, self.document)}
         if self.judged_only and qrels is not None:
             queries = [query for query in queries if query.id in qrels]
-        groups = grouped(_field(path, self.group)) if self.group else {}
+        fields = (self.group,) if isinstance(self.group, str) else self.group
+        groups = read_groups(path, tuple(filter(None, fields)))
         return Contents(queries, qrels, groups, read_from=", ".join(map(str, filter(None, (path, judged)))))
 
 
@@ -130,14 +133,30 @@ class Sample(FileSource):
         return super().read(Places(_SAMPLE, places.cache))
 
 
+def read_groups(path: Path, fields: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Name of a subset -> its query ids, for each value of fields of a JSONL file of questions.
+
+    A number has the name of its field before it, such as "hops 2". Raises `InputError` for another file, and
+    for a question without such a field.
+    """
+    return grouped([pair for field in fields for pair in _field(path, field)])
+
+
 def _field(path: Path, name: str) -> list[tuple[str, str]]:
     """(query id, a field's text) for each line of a JSONL file that `read_queries` has read."""
     values: list[tuple[str, str]] = []
     _, stream = open_source(path)
     with stream:
         for number, line in read_lines(stream):
-            row = orjson.loads(line)
+            try:
+                row = orjson.loads(line)
+            except orjson.JSONDecodeError:
+                row = None
+            if not isinstance(row, dict):
+                raise InputError(f'{path}: not JSON lines, so it has no field "{name}"', "Use a JSONL file.")
             value = row.get(name)
+            if isinstance(value, int) and not isinstance(value, bool):
+                value = f"{name} {value}"
             if not isinstance(value, str) or not value:
                 raise InputError(
                     f'{path}, line {number:,}: the field "{name}" is {value!r}, expected a text', AGAIN

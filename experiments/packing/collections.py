@@ -13,6 +13,7 @@ from typing import Any
 
 import orjson
 
+from experiments.packing import multihop
 from experiments.packing.originals import Originals
 from experiments.packing.wikispeedia import wikispeedia
 from linkseek.retriever.answers import AnswerMatcher
@@ -232,7 +233,10 @@ MAKERS: dict[str, Callable[[Originals], dict[str, Content]]] = {
     "2wiki-corpus": two_wiki,
     "cacm": cacm,
     "cranfield": cranfield,
+    "2wiki": multihop.two_wiki,
+    "hotpotqa-distractor": multihop.hotpotqa_distractor,
     "msmarco-dl19": msmarco_dl19,
+    "musique": multihop.musique,
     "nq-gold": nq_gold,
     "questions-on-wikispeedia": questions_on_wikispeedia,
     "scifact": scifact,

@@ -1,13 +1,10 @@
-"""Wikipedia as others have extracted it: WikiExtractor's output, HotpotQA's abstracts, KILT's knowledge
-source.
+"""Wikipedia as others have extracted it: WikiExtractor's output and KILT's knowledge source.
 
 WikiExtractor writes folders of files (AA/wiki_00), of JSON lines or of <doc> elements, with the links in the
-text (`--links`). HotpotQA's abstracts are such files whose texts are lists of sentences. In KILT's file a
-text is a list of paragraphs, and links have places in them. Ids are the numbers of the files; links name
-titles, so each page has its title as another name.
+text (`--links`). In KILT's file a text is a list of paragraphs, and links have places in them. Ids are the
+numbers of the files; links name titles, so each page has its title as another name.
 
-Source: https://github.com/attardi/wikiextractor, https://hotpotqa.github.io/wiki-readme.html,
-https://github.com/facebookresearch/KILT.
+Source: https://github.com/attardi/wikiextractor, https://github.com/facebookresearch/KILT.
 """
 
 from __future__ import annotations
@@ -48,7 +45,7 @@ class WikiextractorReader(FolderReader):
         """The first object has id, url, title and text, and no links of its own; or the first line is <doc
         id=."""
         keys = first_keys(head.lstrip(BLANK))
-        others = {b'"links"', b'"text_with_links"', b'"_id"', b'"contents"'}
+        others = {b'"links"', b'"text_with_links"', b'"charoffset"', b'"_id"', b'"contents"'}
         return head.startswith(b"<doc id=") or (
             keys >= {b'"id"', b'"url"', b'"title"', b'"text"'} and not keys & others
         )
@@ -100,32 +97,8 @@ def _doc(source: bytes) -> dict[str, Any]:
     return dict(_FIELD.findall(head[1])) | {"text": text[head.end() :].strip()}
 
 
-class HotpotReader(WikiextractorReader):
-    """HotpotQA's abstracts: a text is a list of sentences."""
-
-    name = "hotpotqa"
-    description = "HotpotQA's Wikipedia abstracts, the unpacked folder: `text_with_links`"
-
-    @classmethod
-    def recognises_file(cls, head: bytes) -> bool:
-        """The first object has text_with_links."""
-        return first_object_has(head, b'"id"', b'"title"', b'"text_with_links"')
-
-    def parse(self, record: Record) -> Iterable[Outcome]:
-        """One document, and the redirect from its title."""
-        row = load_object(record.payload)
-        sentences = row.get("text_with_links", row.get("text"))
-        paragraphs = sentences if isinstance(sentences, list) else [sentences]
-        # Of abstracts a text is sentences, of whole articles paragraphs of sentences.
-        texts = ["".join(map(_text, p)) if isinstance(p, list) else _text(p) for p in paragraphs]
-        between = "\n\n" if any(isinstance(p, list) for p in paragraphs) else ""
-        text = between.join(filter(None, texts)).strip()
-        if not text:
-            return [Ignored("empty page")]
-        return linked_page({**row, "text": text})
-
-
-def _text(value: Any) -> str:
+def sentence(value: Any) -> str:
+    """A text in a list. Raises `InputError` for anything else."""
     if not isinstance(value, str):
         raise damaged(f"a sentence is {type(value).__name__}, expected text", "record")
     return value
@@ -153,7 +126,7 @@ class KiltReader(Reader):
         paragraphs = row.get("text")
         if not isinstance(paragraphs, list):
             raise damaged(f'"text" is {type(paragraphs).__name__}, expected a list of paragraphs', "record")
-        text, starts, sections = _join(list(map(_text, paragraphs)), title)
+        text, starts, sections = _join(list(map(sentence, paragraphs)), title)
         if not text:
             yield Ignored("empty page")
             return

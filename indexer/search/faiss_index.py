@@ -21,7 +21,7 @@ from linkseek.indexer.base.errors import DamagedIndexError, MachineError, UsageE
 from linkseek.indexer.base.log import log_line
 from linkseek.indexer.base.progress import progress
 from linkseek.indexer.base.text import byte_size
-from linkseek.indexer.encoding.shards import Shard, open_shards, write_shard
+from linkseek.indexer.encoding.shards import Shard, ShardRows, open_shards, write_shard
 from linkseek.indexer.search.compact import (
     CANDIDATES,
     COMPACT,
@@ -246,6 +246,7 @@ class FaissIndex:
         self.manifest = manifest
         self._folder = folder
         self._lock = threading.Lock()
+        self._shards: ShardRows | None = None
 
     @property
     def encoder(self) -> dict[str, Any]:
@@ -293,6 +294,15 @@ class FaissIndex:
         codes = np.asarray(_Owned(import_faiss().rev_swig_ptr(self.index.codes.data(), size), self))
         vectors: NDArray[np.float16] = codes.view(np.float16).reshape(self.index.ntotal, self.index.d)
         return vectors
+
+    def take(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+        """The vectors of rows in any order, float32 [n, d]. Raises `DamagedIndexError` as `open_shards`."""
+        if self.manifest.factory == FLAT:
+            return self.flat_vectors()[rows].astype(np.float32)
+        if self._shards is None:
+            self._shards = ShardRows(open_shards(self._folder / VECTORS, len(self)), self.index.d)
+        ascending, place = np.unique(rows, return_inverse=True)
+        return self._shards.take(ascending)[place].astype(np.float32)
 
     def parameters(self) -> dict[str, int]:
         """The search parameters that hold where a search gives none."""

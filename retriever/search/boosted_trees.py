@@ -13,12 +13,13 @@ The file is data alone: everything in it is checked, and nothing is imported, ca
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
+import orjson
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
@@ -27,7 +28,7 @@ from linkseek.indexer.base.settings import Settings, validate
 from linkseek.retriever.models.only_data import read_settings
 from linkseek.retriever.search.neighbours import Neighbours
 
-_MAX_TREES = 2_000
+MAX_TREES = 2_000
 _MAX_NODES = 511
 _HINT = "Train it again with linkseek train-fusion."
 _LARGEST = 1e12
@@ -65,13 +66,25 @@ class TreeFile(Settings):
     neighbours: Neighbours = "links"
     features: Annotated[list[str], Field(min_length=1, max_length=1_000)]
     trained: dict[str, Any]
-    trees: Annotated[list[Tree], Field(min_length=1, max_length=_MAX_TREES)]
+    trees: Annotated[list[Tree], Field(min_length=1, max_length=MAX_TREES)]
 
     @model_validator(mode="after")
     def _has_features(self) -> Self:
-        if max(max(tree.feature) for tree in self.trees) >= len(self.features):
-            raise ValueError("a tree reads a feature that is not in the list")
+        check_features(self.trees, self.features)
         return self
+
+
+def check_features(trees: Sequence[Tree], features: Sequence[str]) -> None:
+    """Raises ValueError if a tree reads a feature beyond the list."""
+    if max(max(tree.feature) for tree in trees) >= len(features):
+        raise ValueError("a tree reads a feature that is not in the list")
+
+
+def trees_json(file: Settings, trees: Sequence[Tree]) -> bytes:
+    """The text of a model's file: its keys indented, and each of its trees in one line."""
+    text = orjson.dumps(file.model_dump() | {"trees": []}, option=orjson.OPT_INDENT_2).decode()
+    lines = ",\n".join(orjson.dumps(tree.model_dump()).decode() for tree in trees)
+    return text.replace('"trees": []', f'"trees": [\n{lines}\n]').encode() + b"\n"
 
 
 def read_trees(path: Path) -> TreeFile:
@@ -85,15 +98,15 @@ def read_trees(path: Path) -> TreeFile:
 class BoostedTrees:
     """Scores of rows of features. T trees of at most n nodes, F features."""
 
-    def __init__(self, file: TreeFile) -> None:
-        """Take the content of a file."""
-        nodes = max(len(tree.feature) for tree in file.trees)
+    def __init__(self, trees: Sequence[Tree]) -> None:
+        """trees: of a file, at least one."""
+        nodes = max(len(tree.feature) for tree in trees)
 
         def columns(name: str, missing: float) -> NDArray[Any]:
-            rows = [getattr(tree, name) for tree in file.trees]
+            rows = [getattr(tree, name) for tree in trees]
             return np.array([row + [missing] * (nodes - len(row)) for row in rows])  # [T, n]
 
-        self._first = np.arange(len(file.trees)) * nodes  # [T], the roots
+        self._first = np.arange(len(trees)) * nodes  # [T], the roots
         self._feature = columns("feature", -1).ravel()  # [T * n]
         self._threshold, self._value = columns("threshold", 0.0).ravel(), columns("value", 0.0).ravel()
         own = np.arange(len(self._feature))

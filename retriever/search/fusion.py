@@ -6,13 +6,14 @@ that it lacks.
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.indexer.base.errors import MismatchError, UsageError
-from linkseek.retriever.ranking import Ranking
+from linkseek.retriever.ranking import Paths, Ranking
 
 
 def reciprocal_rank(rankings: Sequence[Ranking], k: int, constant: float = 60.0) -> Ranking:
@@ -81,4 +82,11 @@ def _sum(rankings: Sequence[Ranking], shares: Sequence[NDArray[np.float64]], k: 
         fused[first] = np.add.reduceat(share.ravel(), np.flatnonzero(first))
     rows = np.where(first, rows, -1)
     missing = ((0, 0), (0, max(k - rows.shape[1], 0)))
-    return Ranking.of(query_ids, np.pad(rows, missing, constant_values=-1), np.pad(fused, missing), k)
+    rows = np.pad(rows, missing, constant_values=-1)
+    return Ranking.of(query_ids, rows, np.pad(fused, missing), k, joined_paths(rankings))
+
+
+def joined_paths(rankings: Sequence[Ranking]) -> tuple[Paths, ...]:
+    """The paths of several rankings of the same queries; of a passage with several, the first ranking's."""
+    with_paths = [ranking.paths for ranking in rankings if ranking.paths]
+    return tuple(dict(ChainMap(*map(dict, of_query))) for of_query in zip(*with_paths, strict=True))

@@ -54,31 +54,34 @@ class Examples:
         return Examples(self.values[rows], self.relevant[rows], self.sizes[questions])
 
 
+Measure = Callable[[Examples, NDArray[np.floating]], NDArray[Any]]
+"""(examples, scores [n]) -> the values of each question at three depths, [Q, 3]."""
+
+
 @dataclass(frozen=True)
 class Trained:
-    """Trees, and the accuracies of held-back questions: bool [Q, 3], one column for each of `CUTOFFS`."""
+    """Trees, and the values of held-back questions by the measure, [Q, 3]."""
 
     trees: list[Tree]
-    accuracies: NDArray[np.bool_]
+    values: NDArray[Any]
 
 
 def train(
-    examples: Examples, folds: int, seed: int, on_fold: Callable[[float], None] = lambda done: None
+    examples: Examples,
+    fold: NDArray[np.int64],
+    seed: int,
+    on_fold: Callable[[float], None] = lambda done: None,
+    measure: Measure | None = None,
 ) -> Trained:
     """Trees from all examples, as many as are best for questions that are held back.
 
-    on_fold: gets 1 when one of folds + 1 trainings ends. Deterministic for a seed. Raises `InputError` if
-    fewer questions than folds have a relevant candidate, `MachineError` if LightGBM is missing.
+    fold: int64 [Q], the part of each question; the questions of a part are held back together.
+    on_fold: gets 1 when one of folds + 1 trainings ends. measure: by default `accuracy`. Deterministic for a
+    seed. Raises `MachineError` if LightGBM is missing.
     """
-    questions = len(examples.sizes)
-    if questions < folds:
-        raise InputError(
-            f"{questions:,} questions have a relevant candidate, fewer than the {folds} folds",
-            "Give more questions about the articles of this index.",
-        )
-    fold = np.random.default_rng(seed).permutation(np.arange(questions) % folds)  # [Q]
+    measure = measure or accuracy
     scores = np.zeros((len(_ROUNDS), len(examples.relevant)))  # [R, n]
-    for held_back in range(folds):
+    for held_back in np.unique(fold).tolist():
         booster = _boost(examples.part(fold != held_back), _ROUNDS[-1], seed)
         rows = np.repeat(fold == held_back, examples.sizes)
         values, before = examples.values[rows], 0
@@ -87,12 +90,22 @@ def train(
             scores[number, rows] = scores[max(number - 1, 0), rows] + more
             before = rounds
         on_fold(1)
-    accuracies = [accuracy(examples, of_rounds) for of_rounds in scores]
-    best = int(np.argmax([of_rounds.mean() for of_rounds in accuracies]))
+    measured = [measure(examples, of_rounds) for of_rounds in scores]
+    best = int(np.argmax([of_rounds.mean() for of_rounds in measured]))
     booster = _boost(examples, _ROUNDS[best], seed)
     on_fold(1)
     trees = [_tree(tree["tree_structure"]) for tree in booster.dump_model()["tree_info"]]
-    return Trained(trees, accuracies[best])
+    return Trained(trees, measured[best])
+
+
+def random_folds(questions: int, folds: int, seed: int) -> NDArray[np.int64]:
+    """Parts of about equal size, int64 [Q]. Raises `InputError` for fewer questions than folds."""
+    if questions < folds:
+        raise InputError(
+            f"{questions:,} questions have a relevant candidate, fewer than the {folds} folds",
+            "Give more questions about the articles of this index.",
+        )
+    return np.random.default_rng(seed).permutation(np.arange(questions) % folds)
 
 
 def accuracy(examples: Examples, scores: NDArray[np.floating]) -> NDArray[np.bool_]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from linkseek.indexer.base.errors import MismatchError
 from linkseek.indexer.index import Index
@@ -48,7 +49,7 @@ class LearnedFusion:
                 "Train it again with linkseek train-fusion.",
             )
         self._members, self._depth, self._features = members, depth, model.features
-        self._trees = BoostedTrees(model)
+        self._trees = BoostedTrees(model.trees)
         self._reader = FeatureReader(index, model.links, model.neighbours)
 
     def __call__(self, queries: Sequence[Query], k: int) -> Ranking:
@@ -69,15 +70,26 @@ class LearnedFusion:
         Empty if the passage is not among the candidates of a search for the k best.
         """
         candidates = self._reader.read([query], self._search([query], k))
-        place = np.flatnonzero(candidates.rows[0] == row)
-        if len(place) == 0:
-            return []
-        values = candidates.values[0, place[:1]]  # [1, F]
-        added = self._trees.contributions(values)[0]  # [F]
-        return [
-            Share(self._features[i], meaning(self._features[i]), float(values[0, i]), float(added[i]))
-            for i in np.argsort(-np.abs(added), kind="stable").tolist()
-        ]
+        return shares(self._trees, candidates.values[0, candidates.rows[0] == row], self._features, meaning)
 
     def _search(self, queries: Sequence[Query], k: int) -> list[Ranking]:
         return [member(queries, max(k, self._depth)) for member in self._members]
+
+
+def shares(
+    trees: BoostedTrees,
+    values: NDArray[np.float64],
+    features: Sequence[str],
+    meaning: Callable[[str], str],
+) -> list[Share]:
+    """What each feature adds to the score of a passage, the largest shares first.
+
+    values: [1, F] of the passage; without a row, there are no shares. meaning: of a feature by its name.
+    """
+    if len(values) == 0:
+        return []
+    added = trees.contributions(values)[0]  # [F]
+    return [
+        Share(features[i], meaning(features[i]), float(values[0, i]), float(added[i]))
+        for i in np.argsort(-np.abs(added), kind="stable").tolist()
+    ]

@@ -7,6 +7,7 @@ an emoji is a word. So is a Chinese character in an English index; in others, IC
 
 from __future__ import annotations
 
+import re
 import threading
 import unicodedata
 from collections.abc import Iterator
@@ -29,6 +30,7 @@ _ANY = (
 )
 _WORD = regex.compile(f"(?V1){_ANY}")
 _WORD_OR_RUN = regex.compile(f"(?V1)(?P<run>{JOINED_RUN})|{_ANY.replace(r'--', rf'--[{JOINED}]--')}")
+_ASCII_WORD = re.compile(r"\w+", re.ASCII)  # the same for such a text, in a tenth of the time
 _INVISIBLE = dict.fromkeys(map(ord, "\xad\u200c\u200d\ufe0e\ufe0f"))
 _MAX_LENGTH = 255  # characters; stems and accents of a longer run would take seconds
 
@@ -98,7 +100,22 @@ _OF_THREAD = _OfThread()
 
 def terms(text: str, language: str = ENGLISH) -> frozenset[str]:
     """The different words of a text in the form by which they are compared, without stop words."""
-    return frozenset(term(text[start:end], language) for start, end in word_spans(text, language)) - {""}
+    return frozenset(term(word, language) for word in different_words(text, language)) - {""}
+
+
+def different_words(text: str, language: str = ENGLISH) -> frozenset[str]:
+    """The different words of a text as they stand in it; of English in ASCII without case."""
+    if language == ENGLISH and text.isascii():
+        return frozenset(_ASCII_WORD.findall(text.lower()))
+    return frozenset(text[start:end] for start, end in word_spans(text, language))
+
+
+def common_terms(wanted: frozenset[str], words: frozenset[str], language: str = ENGLISH) -> frozenset[str]:
+    """The wanted `terms` that are among words of a text as they stand in it."""
+    if language != ENGLISH:
+        return frozenset(term(word, language) for word in words) & wanted
+    initials = {stem[0] for stem in wanted}  # stemming is slow, and never changes the first letter
+    return frozenset(term(word) for word in words if _plain(word)[:1] in initials) & wanted
 
 
 def word_spans(text: str, language: str = ENGLISH) -> Iterator[Span]:

@@ -19,6 +19,7 @@ from linkseek.indexer.index import Index, resolve_ids
 from linkseek.indexer.search.lucene_index import BM25, Dirichlet, Similarity
 from linkseek.retriever.models.prompts import recorded_prompt
 from linkseek.retriever.ranking import Query, Ranking
+from linkseek.retriever.search.query_vectors import query_vectors
 from linkseek.retriever.search.runs import check_questions, read_run, run_ranking
 from linkseek.retriever.search.stages import stage
 
@@ -113,7 +114,7 @@ class Dense:
             return Ranking.of(query_ids, np.empty((0, k), np.int64), np.empty((0, k), np.float32))
         with stage("encode question"):
             texts = [query.text for query in queries]
-            vectors = self._encoder.encode_queries(texts, **self._prompt)  # [Q, d]
+            vectors = query_vectors(self._encoder.encode_queries, texts, self._prompt)  # [Q, d]
         with stage("search vectors"):
             rows, scores = self._vectors.search(vectors, k, **self._parameters)  # [Q, k]
             return Ranking.of(query_ids, rows, scores)

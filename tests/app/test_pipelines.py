@@ -25,6 +25,9 @@ ENTRIES = [
     "hybrid",
     "hybrid-static",
     "hybrid-weighted",
+    "hybrid-hop",
+    "control-hop",
+    "hops",
     "best",
     "best-static",
     "bm25-answers",
@@ -109,6 +112,7 @@ def test_an_encoder_that_an_index_names_is_not_downloaded(built_index, monkeypat
         ("bm25", ["search"]),
         ("dense", ["encode question", "search vectors"]),
         ("hybrid", ["search", "encode question", "search vectors", "fuse"]),
+        ("hybrid-hop", ["search", "encode question", "search vectors", "fuse", "follow links"]),
     ],
 )
 def test_stages(make_pipelines, name, stages):

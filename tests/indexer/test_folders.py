@@ -30,7 +30,7 @@ FILES: dict[str, tuple[str, Callable[[str], str]]] = {
     "hlp": (".json", lambda text: json.dumps({f"{text}_0": {"text": text, "mentions": [], "linkouts": []}})),
     "hotpotqa": (
         ".json",
-        lambda text: json.dumps({"id": text, "title": "", "text_with_links": [text]}) + "\n",
+        lambda text: json.dumps({"id": "1", "title": text, "text_with_links": [text]}) + "\n",
     ),
     "html": (".html", lambda text: f"<!DOCTYPE html><title>T</title><p>{text}"),
     "markdown": (".md", lambda text: f"# T\n\n{text}\n"),

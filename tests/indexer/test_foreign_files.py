@@ -171,18 +171,6 @@ def test_wikiextractor_s_folders_and_docs(tmp_path: Path) -> None:
         read(tmp_path / "x")
 
 
-def test_hotpotqa(tmp_path: Path) -> None:
-    row = {"id": "12", "url": "u", "title": "Pump", "text": ["A pump moves water.", " Old."],
-           "text_with_links": ['A pump moves <a href="Water">water</a>.',
-           ' <a href="http://x">Old</a>.']}  # fmt: skip
-    write(tmp_path / "abstracts" / "AA" / "wiki_00.bz2", row, row | {"id": "13", "title": "Water"})
-    pages, redirects = read(tmp_path / "abstracts")
-    assert pages[0] == ("12", "A pump moves water. Old.", [("water", "title:Water")])
-    assert redirects["title:Water"] == "13"
-    whole = [[], ["Pump"], ["A ", "pump."], ["Two."]]
-    assert read(write(tmp_path / "a.json", row | {"text_with_links": whole}))[0][0][1] == "A pump.\n\nTwo."
-
-
 def test_kilt(tmp_path: Path) -> None:
     paragraphs = ["Pump\n", "A pump moves water.\n", "Section::::Parts.\n", "BULLET::::- A valve.\n"]
     anchors = [

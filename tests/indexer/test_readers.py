@@ -97,17 +97,27 @@ def markdown_page(n: int) -> str:
     return f"# P {n}\n\nÜber [x]({n + 1}.md)\n\n## B\n\ny\n"
 
 
+def hotpotqa_record(n: int) -> str:
+    sentences = [f'Über <a href="p%20{n + 1}">x</a>.', " <b>y</b>"]
+    row = {"id": n, "url": "", "title": f"P {n}", "text": ["Über x.", " <b>y</b>"], "charoffset": []}
+    return json.dumps(row | {"text_with_links": sentences}, ensure_ascii=False) + "\n"
+
+
+def two_wiki_record(n: int) -> str:
+    mention = {"id": 0, "start": 5, "end": 6, "sent_idx": 1, "ref_url": f"p_{n + 1}", "ref_ids": None}
+    row = {"id": str(n), "title": f"P {n}", "sentences": ["Zu.", "Über x."], "mentions": [mention]}
+    return json.dumps(row, ensure_ascii=False) + "\n"
+
+
 EXAMPLES = {
+    "2wiki": Example(two_wiki_record, two_wiki_record(9).replace('"sent_idx": 1', '"sent_idx": 2')),
     "beir": Example(
         lambda n: f'{{"_id": "b{n}", "title": "T", "text": "Über x"}}\n', '{"_id": 1\n'
     ),
     "dpr": Example(lambda n: f'{n}\t"Über ""x"""\tT\n', "1\ttoo few\n", before="id\ttext\ttitle\n"),
     "harp": Example(harp_record, '{"sentence": "a", "anchors": [{"text": "a"}]}\n'),
     "hlp": Example(hlp_record, ',\n"P 2_0": {"text": 1}', before="{", after="}\n"),
-    "hotpotqa": Example(
-        lambda n: f'{{"id": {n}, "title": "T {n}", "text_with_links": ["Über <a href=\\"T\\">x</a>"]}}\n',
-        '{"id": 1, "text_with_links": 1}\n',
-    ),
+    "hotpotqa": Example(hotpotqa_record, '{"title": "T", "text": "x", "charoffset": []}\n'),
     "html": Example(html_page, "<div>" * 1001, file="{}.html".format),
     "jsonl": Example(jsonl_record, '{"id": "x", "text": "a", "links": [{"start": 0, "end": 9}]}\n'),
     "kilt": Example(

@@ -36,14 +36,14 @@ def walk(tree: Tree, row) -> float:
 def test_scores_are_those_of_a_walk_through_each_tree(tmp_path):
     (tmp_path / "m.json").write_text(json.dumps(FILE))
     file = read_trees(tmp_path / "m.json")
-    trees = BoostedTrees(file)
+    trees = BoostedTrees(file.trees)
     expected = [sum(walk(tree, row) for tree in file.trees) for row in ROWS]
     assert trees.scores(ROWS).tolist() == expected == [-1.875, 2.125, 4.125, -1.875]
     assert trees.scores(ROWS[:0]).shape == (0,)
 
 
 def test_contributions_add_up_to_the_score():
-    trees = BoostedTrees(TreeFile.model_validate(FILE))
+    trees = BoostedTrees(TreeFile.model_validate(FILE).trees)
     added = trees.contributions(ROWS)
     assert np.allclose(added.sum(axis=1) + trees.bias, trees.scores(ROWS))
     # two trees: .25 -> 1.5 by y, 1.5 -> 1 by x

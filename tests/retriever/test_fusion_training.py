@@ -9,7 +9,7 @@ from linkseek.indexer.base.errors import InputError
 from linkseek.retriever.links.questions import link_questions
 from linkseek.retriever.search import fusion_training
 from linkseek.retriever.search.boosted_trees import BoostedTrees, TreeFile
-from linkseek.retriever.search.fusion_training import Examples, accuracy, train
+from linkseek.retriever.search.fusion_training import Examples, accuracy, random_folds, train
 
 
 @pytest.fixture(scope="module")
@@ -37,19 +37,20 @@ def file_of(trained):
 
 
 def test_it_learns_and_is_deterministic(examples):
-    trained = train(examples, folds=2, seed=1)
-    assert trained.accuracies.shape == (100, 3)
+    fold = random_folds(100, 2, seed=1)
+    trained = train(examples, fold, seed=1)
+    assert trained.values.shape == (100, 3)
     alone = max(accuracy(examples, examples.values[:, column])[:, 0].mean() for column in range(3))
-    assert trained.accuracies[:, 0].mean() > alone + 0.2
-    assert train(examples, folds=2, seed=1).trees == trained.trees
-    added = BoostedTrees(file_of(trained)).contributions(examples.values.astype(np.float64))
+    assert trained.values[:, 0].mean() > alone + 0.2
+    assert train(examples, fold, seed=1).trees == trained.trees
+    added = BoostedTrees(trained.trees).contributions(examples.values.astype(np.float64))
     assert np.abs(added).sum(axis=0).argmin() == 1  # the feature that says nothing
 
 
 def test_our_trees_score_as_lightgbm_does(examples):
     booster = fusion_training._boost(examples, 20, 1)
     trees = [fusion_training._tree(tree["tree_structure"]) for tree in booster.dump_model()["tree_info"]]
-    ours = BoostedTrees(file_of(fusion_training.Trained(trees, np.zeros((0, 3), np.bool_))))
+    ours = BoostedTrees(trees)
     assert np.allclose(
         ours.scores(examples.values.astype(np.float64)), booster.predict(examples.values), atol=1e-4
     )
@@ -68,7 +69,7 @@ def test_accuracy_is_that_of_sorting_each_question(examples):
 
 def test_too_few_questions_are_named(examples):
     with pytest.raises(InputError, match="1 questions have a relevant candidate, fewer than the 2 folds"):
-        train(examples.part(np.arange(100) == 0), folds=2, seed=1)
+        random_folds(1, folds=2, seed=1)
 
 
 def test_questions_from_links(tmp_path):

@@ -1,0 +1,220 @@
+"""linkseek train-hops: trees that rank what the first passages link to, for questions of several steps.
+
+Entry script: reads options and questions, runs the first stage, calls `retriever.search.fusion_training`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, NonNegativeInt, PositiveInt
+
+from linkseek.app.evaluation.judgements import Numbers, document_numbers
+from linkseek.app.hop_kinds import HopEntry
+from linkseek.app.pipelines import Pipelines
+from linkseek.indexer.base.errors import InputError, UsageError
+from linkseek.indexer.base.options import Options, parse_options
+from linkseek.indexer.base.progress import progress
+from linkseek.indexer.index import Index, Level
+from linkseek.indexer.store.outputs import check_replaceable, write_output
+from linkseek.retriever.queries import read_queries
+from linkseek.retriever.search.boosted_trees import trees_json
+from linkseek.retriever.search.fusion_training import Examples, random_folds, train
+from linkseek.retriever.search.hop_features import HopCandidates, HopFeatures, hop_feature_names
+from linkseek.retriever.search.hop_graph import Articles, Edges, open_edges
+from linkseek.retriever.search.hop_model import HopModel
+from linkseek.retriever.search.hop_training import CUTOFFS, NOISE, AlteredEdges, recall
+from linkseek.retriever.search.neighbours import Neighbours
+from linkseek.retriever.search.runs import read_qrels
+
+PROGRAM = "linkseek train-hops"
+
+_BATCH = 128
+
+
+class TrainHopsOptions(Options):
+    """Train a model that follows links from the results of a pipeline, from questions with several relevant
+    passages.
+
+    --index, --queries and --qrels may each be given several times, once for each collection, in the same
+    order. Each collection is then held back once, so the figures are those of corpora that the model does not
+    know; with one collection, parts of its questions are held back. Prints the recall of held-back questions,
+    and writes a JSON file that `model` in a table with `hop = "trees"` names.
+    """
+
+    index: Annotated[list[Path], Field(min_length=1)]
+    """the index folders"""
+    queries: Annotated[list[Path], Field(min_length=1)]
+    """questions: JSONL, TSV (MS MARCO) or CSV (DPR), also compressed"""
+    qrels: Annotated[list[Path], Field(min_length=1)]
+    """their relevant passages or documents"""
+    pipeline: str = "hybrid-weighted"
+    """the first stage"""
+    pipelines_file: Path | None = None
+    """a TOML file with pipelines of your own"""
+    over: Annotated[list[Neighbours], Field(min_length=1, max_length=2)] = Field(["links"])
+    """what is followed: links, or as a control `bm25`, which leads to similar passages; or both"""
+    sources: Annotated[int, Field(ge=1, le=1_000)] = 10
+    """results of the first stage that are followed"""
+    depth: PositiveInt = 100
+    """results of the first stage that are candidates"""
+    edges: Annotated[int, Field(ge=1, le=10_000)] = 100
+    """articles that a passage leads to, at most"""
+    noise: bool = True
+    """read each question a second time on a graph with fewer and false links"""
+    folds: Annotated[int, Field(ge=2, le=20)] = 5
+    """with one collection: parts of the questions, each of which is held back once"""
+    seed: NonNegativeInt = 1
+    """of the division into folds, of the altered graphs, and of LightGBM"""
+    output: Path
+    """the file to write: a name in .json"""
+
+
+def main(argv: Sequence[str]) -> None:
+    """Run the command."""
+    options = parse_options(TrainHopsOptions, argv, PROGRAM)
+    counts = {len(options.index), len(options.queries), len(options.qrels)}
+    if len(counts) > 1:
+        raise UsageError(
+            "--index, --queries and --qrels differ in number", "Give each once for each collection."
+        )
+    if options.output.suffix != ".json":
+        raise UsageError(f"--output {options.output}: not JSON", "Use a name in .json.")
+    check_replaceable(options.output)
+    collected = _Collected(options)
+    for number, (index, queries, qrels) in enumerate(
+        zip(options.index, options.queries, options.qrels, strict=True)
+    ):
+        collected.add(number, Index.open(index), queries, qrels)
+    examples, relevant, question, collection = collected.together()
+    several = len(options.index) > 1
+    parts = random_folds(question[-1] + 1, options.folds, options.seed)[question]
+    fold = collection if several else parts
+    if len(np.unique(fold)) < 2:
+        raise InputError(
+            "only one collection has questions with a relevant candidate, so none can be held back",
+            "Give that collection alone, or more questions of the others.",
+        )
+    with progress("training", len(np.unique(fold)) + 1, "trainings") as advance:
+        trained = train(examples, fold, options.seed, advance, lambda e, scores: recall(e, relevant, scores))
+    first = recall(examples, relevant, -examples.values[:, hop_feature_names(options.over).index("rank")])
+    plain = np.diff(question, prepend=-1) > 0  # on the graph as it is
+    figures = {}
+    for number, queries in enumerate(options.queries):
+        own = plain & (collection == number)
+        share = own.sum() / collected.questions[number]  # the others have no relevant candidate
+        name = f"{options.index[number].name}: {queries.name}"
+        figures[name] = {
+            label: (values[own].mean(axis=0) * share).round(4).tolist()
+            for label, values in ((options.pipeline, first), ("hops", trained.values))
+        }
+    model = HopModel(
+        format="linkseek hops 1",
+        graphs=options.over,
+        sources=options.sources,
+        features=hop_feature_names(options.over),
+        trained={
+            "first stage": options.pipeline,
+            "questions": dict(zip(figures, collected.questions, strict=True)),
+            "held back": "each collection once" if several else f"{options.folds} parts",
+            "depth": options.depth,
+            "edges": options.edges,
+            "noise": options.noise,
+            "seed": options.seed,
+            f"recall at {', '.join(map(str, CUTOFFS))} of held-back questions": figures,
+        },
+        trees=trained.trees,
+    )
+    write_output(options.output, trees_json(model, model.trees))
+    for name, rows in figures.items():
+        for label, values in rows.items():
+            at = "  ".join(f"@{k} {100 * value:5.2f}" for k, value in zip(CUTOFFS, values, strict=True))
+            print(f"{name:<40} {label:<20} {at}")
+    print(f"{options.output}: {len(trained.trees)} trees", file=sys.stderr)
+
+
+class _Collected:
+    """Candidates of questions with features and relevance.
+
+    questions: how many each collection has, also those without a relevant candidate, which are no examples.
+    """
+
+    def __init__(self, options: TrainHopsOptions) -> None:
+        self._options = options
+        self._parts: list[Examples] = []
+        self._relevant: list[int] = []
+        self._question: list[int] = []
+        self._collection: list[int] = []
+        self.questions: list[int] = []
+
+    def add(self, number: int, index: Index, queries_path: Path, qrels_path: Path) -> None:
+        """The questions of a collection, each on the graph as it is and then on an altered one."""
+        options = self._options
+        pipelines = Pipelines(index, options.pipelines_file)
+        first = pipelines.open(options.pipeline)
+        similarity = HopEntry(hop="rule", of=options.pipeline, over=options.over).similarity(pipelines.parts)
+        articles = Articles(index, similarity)
+        graphs: dict[str, Edges] = {over: open_edges(index, over, options.edges) for over in options.over}
+        reader = HopFeatures(index, graphs, articles, similarity, options.sources)
+        noisy: list[tuple[AlteredEdges, HopFeatures]] = []
+        if options.noise and "links" in graphs:
+            for noise in NOISE:
+                edges = AlteredEdges(graphs["links"], noise, len(index.documents), options.seed)
+                on_edges = HopFeatures(
+                    index, graphs | {"links": edges}, articles, similarity, options.sources
+                )
+                noisy.append((edges, on_edges))
+        queries = read_queries(queries_path)
+        judged = Numbers(index).judgements(read_qrels(qrels_path), [q.id for q in queries], str(qrels_path))
+        queries = [query for query in queries if query.id in judged.relevance]
+        self.questions.append(len(queries))
+        before = self._question[-1] + 1 if self._question else 0
+        with progress(f"searching {index.path.name}", len(queries), "questions") as advance:
+            for start in range(0, len(queries), _BATCH):
+                batch = queries[start : start + _BATCH]
+                ranking = first(batch, options.depth)
+                for place, query in enumerate(batch):
+                    row = start + place
+                    wanted = [n for n, grade in judged.relevance[query.id].items() if grade > 0]
+                    of_query = ranking.query(place)
+                    self._add(reader.read([query], of_query)[0], wanted, judged.level, index)
+                    if noisy:
+                        edges, on_edges = noisy[row % len(noisy)]
+                        results = of_query.rows[of_query.rows >= 0]
+                        edges.near = np.unique(index.passages.document_rows(results)).tolist()
+                        self._add(on_edges.read([query], of_query)[0], wanted, judged.level, index)
+                    added = len(self._parts) - len(self._question)
+                    self._question += [before + row] * added
+                    self._collection += [number] * added
+                advance(len(batch))
+
+    def _add(self, candidates: HopCandidates, wanted: list[int], level: Level, index: Index) -> None:
+        rows = candidates.rows
+        numbers = document_numbers(rows, index.passages) if level == "documents" else rows
+        relevant = np.isin(numbers, wanted)
+        if relevant.any():
+            values = candidates.values.astype(np.float32)
+            self._parts.append(Examples(values, relevant, np.array([len(rows)])))
+            self._relevant.append(len(wanted))
+
+    def together(self) -> tuple[Examples, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """All examples; of each, how many passages are relevant, its question and its collection.
+
+        Raises `InputError` if there are none.
+        """
+        if len(self._parts) < 2:
+            raise InputError(
+                "no question has a relevant passage among its candidates",
+                "Give questions about the articles of the index, or a larger --depth.",
+            )
+        columns = (
+            np.concatenate([getattr(part, n) for part in self._parts])
+            for n in ("values", "relevant", "sizes")
+        )
+        relevant, question, collection = map(np.array, (self._relevant, self._question, self._collection))
+        return Examples(*columns), relevant, question, collection

@@ -1,0 +1,73 @@
+"""What every kind of pipeline has in common: `Entry`, a table of `pipelines.toml`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import Field
+
+from linkseek.app.open_pipeline import FirstStage, OpenPipeline, Parts
+from linkseek.indexer.base.settings import Settings
+from linkseek.indexer.index import Index
+
+GROUPS = {
+    "BM25": "Counts the words of the question in each passage; so does ql, by query likelihood.",
+    "Zero-shot": "Compares vectors of an encoder that has not learned from hyperlinks.",
+    "Taught by links": "Compares vectors of an encoder that has learned from hyperlinks, as HLP does.",
+    "Fused": "Joins the rankings of several pipelines into one.",
+    "Follows links": "Adds passages that the best ones link to, for questions that need several passages.",
+    "Re-ranked": "A model reads the question with each of the best passages, and ranks these again.",
+    "Other": "Results of other systems, and kinds of your own.",
+}
+"""The groups that the search page lists pipelines in, each with a sentence."""
+
+Device = Literal["auto", "cpu", "cuda"]
+Depth = Annotated[int, Field(ge=1, le=1_000_000)]
+
+
+class Entry(Settings, ABC):
+    """A table of `pipelines.toml`."""
+
+    chosen_by: ClassVar[tuple[str, str]]
+    """the key that makes a table one of this kind, and its value, in capitals if any value does"""
+    reads_run: ClassVar[bool] = False
+    """whether it knows no questions but those of a file"""
+    in_group: ClassVar[str] = "Other"
+    """which of `GROUPS` it belongs to"""
+
+    @property
+    def members(self) -> Sequence[str]:
+        """The names of the pipelines that this one is made of."""
+        return ()
+
+    @property
+    def first_stage(self) -> FirstStage | None:
+        """Of a pipeline whose `OpenPipeline.rerank` is a stage of its own; None for any other."""
+        return None
+
+    def group(self, index: Index) -> str:
+        """Which of `GROUPS` lists it."""
+        return self.in_group
+
+    def located(self, folder: Path) -> Self:
+        """The same with paths that are relative to the folder of its file."""
+        return self
+
+    def is_available(self, index: Index) -> bool:
+        """Whether an index and this machine have its own parts, those of its members aside."""
+        return True
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Everything that its results depend on except the index, its members and the questions."""
+        return self.model_dump(mode="json")
+
+    @abstractmethod
+    def describe(self, index: Index) -> str:
+        """A few words for the search page."""
+
+    @abstractmethod
+    def open(self, parts: Parts, name: str) -> OpenPipeline:
+        """The pipeline of this name, ready to run. Raises `LinkseekError` if a part is missing."""

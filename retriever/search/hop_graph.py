@@ -1,0 +1,133 @@
+"""Where one step leads from a passage: to the articles that it links to, or to similar passages.
+
+A link leads to an article, and the step to the passage of that article that fits the question best. BM25
+leads to a passage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from linkseek.indexer.index import Index
+from linkseek.retriever.search.neighbours import Neighbours, passage_neighbours
+from linkseek.retriever.search.query_vectors import Encode, query_vectors
+
+_KEPT = 1 << 16  # passages whose edges are remembered
+MAX_PASSAGES = 100
+"""Passages of an article that are compared with the question: its first ones."""
+
+
+class Edge(NamedTuple):
+    """A step that is possible. link: its number in the link graph, -1 without one.
+
+    row: the passage that it leads to; -1 for the best of the document.
+    """
+
+    document: int
+    row: int
+    link: int
+
+
+Edges = Callable[[int], Sequence[Edge]]
+"""The edges of a passage by its row: each document once, in reading order; for any thread."""
+
+
+def open_edges(index: Index, over: Neighbours, limit: int) -> Edges:
+    """The first `limit` edges of each passage. Edges to its own document are skipped.
+
+    BM25 gives at most 16.
+    """
+    make = _links if over == "links" else _similar
+    return lru_cache(_KEPT)(make(index, limit))
+
+
+def _links(index: Index, limit: int) -> Edges:
+    links = index.links
+
+    def edges(row: int) -> Sequence[Edge]:
+        own = links.from_passage(row)
+        document = int(index.passages.document_rows(np.array([row]))[0])
+        first: dict[int, int] = {}
+        for link, target in zip(own, links.target[own.start : own.stop].tolist(), strict=True):
+            if target != document:
+                first.setdefault(target, link)
+        return [Edge(target, -1, link) for target, link in list(first.items())[:limit]]
+
+    return edges
+
+
+def _similar(index: Index, limit: int) -> Edges:
+    neighbours = passage_neighbours(index, "bm25")
+
+    def edges(row: int) -> Sequence[Edge]:
+        rows = [row, *neighbours(row)]
+        documents = index.passages.document_rows(np.array(rows)).tolist()
+        first = {document: other for other, document in zip(rows[::-1], documents[::-1], strict=True)}
+        ordered = dict.fromkeys(documents[1:])
+        own = documents[0]
+        return [Edge(document, first[document], -1) for document in ordered if document != own][:limit]
+
+    return edges
+
+
+class Similarity:
+    """Inner products of questions with passages by row; without an encoder, all are 0.
+
+    encode: texts -> vectors, float32 [Q, d]. name: of the vectors in the index. prompt: of `recorded_prompt`.
+    """
+
+    def __init__(
+        self,
+        index: Index,
+        encode: Encode | None = None,
+        name: str | None = None,
+        prompt: Mapping[str, str] | None = None,
+    ) -> None:
+        self._index, self._encode, self._name, self._prompt = index, encode, name, prompt or {}
+
+    def questions(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """The vectors of questions, float32 [Q, d]; d is 1 without an encoder."""
+        if not self._encode or not texts:
+            return np.zeros((len(texts), 1), np.float32)
+        return query_vectors(self._encode, texts, self._prompt)
+
+    def passages(self, rows: Sequence[int]) -> NDArray[np.float32]:
+        """The vectors of passages, float32 [n, d]."""
+        if not self._encode or not rows:
+            return np.zeros((len(rows), 1), np.float32)
+        return self._index.vectors_of(np.array(rows, np.int64), self._name)
+
+
+class Articles:
+    """Finds the passage of an article that fits a question best."""
+
+    def __init__(self, index: Index, similarity: Similarity) -> None:
+        self._offsets, self._similarity = index.passages.offsets, similarity
+        self._document_rows = index.passages.document_rows
+
+    def ranked(self, rows: Sequence[int]) -> dict[int, int]:
+        """Document -> its first passage among ranked ones."""
+        documents = self._document_rows(np.array(rows, np.int64)).tolist()
+        return dict(zip(documents[::-1], list(rows)[::-1], strict=True))
+
+    def best(self, edge: Edge, ranked: dict[int, int], question: NDArray[np.float32]) -> int:
+        """The passage that an edge leads to; -1 for a document without passages.
+
+        Of a document with ranked passages it is the first of these, else the one whose vector is most similar
+        to the question's [d], of the first `MAX_PASSAGES`; equal ones in reading order. `ranked` keeps it.
+        """
+        if edge.row >= 0:
+            return edge.row
+        if edge.document not in ranked:
+            first, stop = self._offsets[edge.document : edge.document + 2].tolist()
+            stop = min(stop, first + MAX_PASSAGES)
+            row = first if stop > first else -1
+            if stop - first > 1:
+                row += int(np.argmax(self._similarity.passages(range(first, stop)) @ question))
+            ranked[edge.document] = row
+        return ranked[edge.document]

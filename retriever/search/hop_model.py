@@ -1,0 +1,52 @@
+"""The file of a trained model for hops: `boosted_trees` over the features of `hop_features`, in JSON.
+
+{"format": "linkseek hops 1", "graphs": ["links"], "sources": 10, "features": ["score", ...],
+ "trained": {...}, "trees": [{...}, ...]}
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from linkseek.indexer.base.errors import InputError, LinkseekError
+from linkseek.indexer.base.settings import Settings, validate
+from linkseek.retriever.models.only_data import read_settings
+from linkseek.retriever.search.boosted_trees import MAX_TREES, Tree, check_features
+from linkseek.retriever.search.neighbours import Neighbours
+
+_HINT = "Train it again with linkseek train-hops."
+
+
+class HopModel(Settings):
+    """The content of a file. trained: how it was trained, for people; not used."""
+
+    format: Literal["linkseek hops 1"]
+    graphs: Annotated[list[Neighbours], Field(min_length=1, max_length=2)]
+    sources: Annotated[int, Field(ge=1, le=1_000)]
+    """results of the first stage that are followed"""
+    features: Annotated[list[str], Field(min_length=1, max_length=1_000)]
+    trained: dict[str, Any]
+    trees: Annotated[list[Tree], Field(min_length=1, max_length=MAX_TREES)]
+
+    @model_validator(mode="after")
+    def _has_features(self) -> Self:
+        check_features(self.trees, self.features)
+        return self
+
+
+def read_hop_model(path: Path) -> HopModel:
+    """The checked content of a file. Raises `InputError` for anything else than `HopModel` describes."""
+    stamp = path.stat() if path.is_file() else None
+    return _read(path, stamp and (stamp.st_mtime_ns, stamp.st_size))
+
+
+@lru_cache(maxsize=8)
+def _read(path: Path, stamp: object) -> HopModel:
+    try:
+        return validate(HopModel, read_settings(path), file=path)
+    except LinkseekError as error:
+        raise InputError(error.message, _HINT) from None

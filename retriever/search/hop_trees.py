@@ -1,0 +1,87 @@
+"""Hops by a trained model: results of a first stage, and passages that they lead to, ranked by trees.
+
+For questions of several steps; `hops` is the rule that needs no training. The first result of the first stage
+stays the first, as by the rule, so that questions of one step keep it. Where nothing leads anywhere, as in a
+corpus without links, the ranking is that of the first stage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from linkseek.indexer.base.errors import MismatchError
+from linkseek.indexer.index import Index
+from linkseek.retriever.ranking import Pipeline, Query, Ranking
+from linkseek.retriever.search.boosted_trees import BoostedTrees
+from linkseek.retriever.search.hop_features import HopFeatures, hop_feature_names, hop_meaning
+from linkseek.retriever.search.hop_graph import Articles, Edges, Similarity
+from linkseek.retriever.search.hop_model import HopModel
+from linkseek.retriever.search.learned import Share, shares
+from linkseek.retriever.search.query_vectors import encoded_once
+from linkseek.retriever.search.stages import stage
+
+_AHEAD = 0.01
+"""How far the score of the first result is above the next one, at least."""
+
+
+class TreeHops:
+    """A pipeline of a first stage and a model."""
+
+    def __init__(
+        self,
+        index: Index,
+        first: Pipeline,
+        model: HopModel,
+        graphs: Mapping[str, Edges],
+        similarity: Similarity,
+        depth: int,
+        path: Path,
+    ) -> None:
+        """graphs: those of the model. depth: results of the first stage. path: of the model, for messages.
+
+        Raises `MismatchError` if the model was trained for other features than these.
+        """
+        self._names = hop_feature_names(model.graphs)
+        if model.features != self._names:
+            raise MismatchError(
+                f"{path}: its features are not those of this version of Linkseek",
+                "Train it again with linkseek train-hops.",
+            )
+        self._first, self._depth = first, depth
+        self._trees = BoostedTrees(model.trees)
+        self._reader = HopFeatures(index, graphs, Articles(index, similarity), similarity, model.sources)
+
+    def __call__(self, queries: Sequence[Query], k: int) -> Ranking:
+        """The k best passages of each query among the candidates, with their paths."""
+        with encoded_once():
+            return self._search(queries, k)
+
+    def _search(self, queries: Sequence[Query], k: int) -> Ranking:
+        first = self._first(queries, max(k, self._depth))
+        with stage("follow links"):
+            candidates = self._reader.read(queries, first)
+            width = max(k, *(len(of_query.rows) for of_query in candidates), 0)
+            rows = np.full((len(queries), width), -1)  # [Q, m]
+            scores = np.full((len(queries), width), -np.inf)  # [Q, m]
+            for number, of_query in enumerate(candidates):
+                held = slice(len(of_query.rows))
+                rows[number, held] = of_query.rows
+                if of_query.leads:
+                    by_trees = self._trees.scores(of_query.values)
+                    by_trees[0] = max(by_trees[0], by_trees[1:].max(initial=-np.inf) + _AHEAD)
+                    scores[number, held] = by_trees
+                else:
+                    scores[number, held] = first.scores[number, held]
+            return Ranking.of(first.query_ids, rows, scores, k, tuple(of.paths for of in candidates))
+
+    def explain(self, query: Query, row: int) -> list[Share]:
+        """What each feature adds to the score of a passage, the largest shares first.
+
+        Empty if the passage is not among the candidates.
+        """
+        [candidates] = self._reader.read([query], self._first([query], self._depth))
+        values = candidates.values[candidates.rows == row]  # [1, F]
+        return shares(self._trees, values, self._names, hop_meaning)

@@ -1,0 +1,109 @@
+"""Hops: passages that the best ones link to get a share of their score. For questions of several steps.
+
+The passage that answers such a question often shares no word with it, but the first passage of the chain
+does, and links to it. The rule: a passage c that one of the first n passages, s, leads to gets
+
+    score(c) = max(own(c), share * score(s) + (1 - share) * own(c))
+
+where own is the score of the first stage scaled to 0..1 for each question. c never passes s, so the first
+result stays the first, and a question of one step loses next to nothing. A passage that the first stage
+did not return has an own score below 0, by the similarity of its vector to the question's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from linkseek.retriever.ranking import Paths, Pipeline, Query, Ranking, Step
+from linkseek.retriever.search.fusion import stretched
+from linkseek.retriever.search.hop_graph import Articles, Edges, Similarity
+from linkseek.retriever.search.query_vectors import encoded_once
+from linkseek.retriever.search.stages import stage
+
+_FAR = 0.5
+"""How far below the last result the least similar passage is, of a scale on which the first is at 1."""
+
+
+class Hops:
+    """A pipeline of a first stage and the rule."""
+
+    def __init__(
+        self,
+        first: Pipeline,
+        edges: Sequence[Edges],
+        articles: Articles,
+        similarity: Similarity,
+        *,
+        depth: int = 100,
+        sources: int = 3,
+        share: float = 0.5,
+        steps: int = 1,
+    ) -> None:
+        """edges: of one or several graphs. depth: results of the first stage. sources: n of each step.
+
+        share: see above, from 0 (the first stage alone) to 1. steps: how many links in a row are followed.
+        """
+        self._first, self._edges, self._articles, self._similarity = first, edges, articles, similarity
+        self._depth, self._sources, self._share, self._steps = depth, sources, share, steps
+
+    def __call__(self, queries: Sequence[Query], k: int) -> Ranking:
+        """The k best passages of each query, with their paths."""
+        with encoded_once():
+            return self._search(queries, k)
+
+    def _search(self, queries: Sequence[Query], k: int) -> Ranking:
+        first = self._first(queries, max(k, self._depth))
+        with stage("follow links"):
+            vectors = self._similarity.questions([query.text for query in queries])  # [Q, d]
+            own = stretched(first)  # [Q, k]
+            followed = [
+                self._follow(dict(zip(rows[rows >= 0].tolist(), scores.tolist(), strict=False)), vector)
+                for rows, scores, vector in zip(first.rows, own, vectors, strict=True)
+            ]
+            width = max(k, *(len(scores) for scores, _ in followed), 0)
+            rows = np.full((len(queries), width), -1)  # [Q, m]
+            values = np.full((len(queries), width), -np.inf)  # [Q, m]
+            for number, (scores, _) in enumerate(followed):
+                rows[number, : len(scores)] = list(scores)
+                values[number, : len(scores)] = list(scores.values())
+            return Ranking.of(first.query_ids, rows, values, k, tuple(paths for _, paths in followed))
+
+    def _follow(self, own: dict[int, float], question: NDArray[np.float32]) -> tuple[dict[int, float], Paths]:
+        """Scores by row, and paths, of one question. own: of its results, best first."""
+        scores, paths, visited = dict(own), dict[int, tuple[Step, ...]](), set[int]()
+        ranked = self._articles.ranked(list(own))
+        for _ in range(self._steps):
+            order = sorted(scores, key=lambda row: (-scores[row], row))[: self._sources]
+            leads = [
+                (source, edge.link, self._articles.best(edge, ranked, question))
+                for source in order
+                if source not in visited
+                for edges in self._edges
+                for edge in edges(source)
+            ]
+            visited.update(order)
+            new = dict.fromkeys(row for _, _, row in leads if row >= 0 and row not in own)
+            own |= self._outside(list(own), list(new), question)
+            scores |= {row: own[row] for row in new}
+            before, paths_before = dict(scores), dict(paths)
+            for source, link, row in leads:
+                if row < 0:
+                    continue
+                score = self._share * before[source] + (1 - self._share) * own[row]
+                if score > scores[row]:
+                    scores[row] = score
+                    paths[row] = (*paths_before.get(source, ()), Step(source, link))
+        return scores, paths
+
+    def _outside(self, inside: list[int], rows: list[int], question: NDArray[np.float32]) -> dict[int, float]:
+        """Own scores of passages that the first stage did not return: 0 for the most similar one, or less."""
+        if not rows or not inside:
+            return dict.fromkeys(rows, 0.0)
+        known = self._similarity.passages(inside) @ question  # [m]
+        values = self._similarity.passages(rows) @ question  # [n]
+        span = max(float(known.max() - known.min()), 1e-9)
+        scaled = np.minimum((values - known.max()) / span, 0) * _FAR
+        return dict(zip(rows, scaled.tolist(), strict=True))

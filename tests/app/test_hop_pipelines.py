@@ -1,0 +1,218 @@
+"""Pipelines that follow links, linkseek train-hops, and the paths that people see."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from linked_corpus import document
+from rich.console import Console
+from small_index import WordEncoder
+from tiny_corpus import write_jsonl
+
+from linkseek.app.commands.train_hops import main
+from linkseek.app.pipelines import Models, Pipelines
+from linkseek.app.search import print_answer
+from linkseek.app.service import SearchService
+from linkseek.app.web.views import why_html
+from linkseek.indexer.base.errors import InputError, MismatchError, UsageError
+from linkseek.indexer.building.builder import build_index
+from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.commands.partition import split_index
+from linkseek.indexer.index import Index
+from linkseek.retriever.ranking import Query
+
+FILMS = 24
+TABLES = """
+[hop]
+hop = "rule"
+of = "bm25"
+depth = 10
+[hop-two]
+hop = "rule"
+of = "bm25"
+depth = 10
+steps = 2
+[hop-both]
+hop = "rule"
+of = "bm25"
+depth = 10
+over = ["links", "bm25"]
+[trees]
+hop = "trees"
+of = "bm25"
+model = "hops.json"
+depth = 10
+[fused]
+fusion = "weighted"
+of = ["hop", "bm25"]
+weights = [0.9, 0.1]
+"""
+
+
+def corpus(folder: Path) -> Path:
+    """Films that link to their maker, who links to a town that no question names."""
+    rows = []
+    for n in range(FILMS):
+        rows += [
+            document(f"Film{n}", f"Number{n} is a film about volcanoes. It was made by [Maker{n}]."),
+            document(f"Maker{n}", f"A person born long ago in [the town|Town{n}]. Likes tea."),
+            document(f"Town{n}", "Its market is old. Lies on a river with boats and gravel."),
+        ]
+    return write_jsonl(folder / "c.jsonl", rows)
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("hops")
+    plan = Plan(corpus(folder), passage_words=0, encoders=["words"])
+    build_index(folder / "index", plan, lambda name, title: WordEncoder())
+    questions = [
+        {"id": f"q{n}", "text": f"Where was the maker of the film Number{n} born?"} for n in range(FILMS)
+    ]
+    (folder / "q.jsonl").write_text("\n".join(map(json.dumps, questions)))
+    judged = [f"q{n} 0 {kind}{n} 1" for n in range(FILMS) for kind in ("Film", "Maker")]
+    (folder / "qrels.txt").write_text("\n".join(judged))
+    (folder / "p.toml").write_text(TABLES)
+    return folder / "index"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def words():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("linkseek.app.pipelines._open_biencoder", lambda location: WordEncoder())
+        yield
+
+
+def options(index: Path, *more: str) -> list[str]:
+    folder = index.parent
+    return [
+        *("--index", str(index), "--queries", str(folder / "q.jsonl"), "--qrels", str(folder / "qrels.txt")),
+        *("--pipeline", "bm25", "--depth", "10", "--folds", "2", "--output", str(folder / "hops.json")),
+        *more,
+    ]
+
+
+@pytest.fixture(scope="module")
+def trained(index) -> dict[str, object]:
+    main(options(index))
+    return json.loads((index.parent / "hops.json").read_text())
+
+
+def opened(index: Path) -> Pipelines:
+    return Pipelines(Index.open(index), index.parent / "p.toml")
+
+
+def ids(index: Path, name: str, text: str, k: int = 3) -> list[str]:
+    pipelines = opened(index)
+    ranking = pipelines.open(name)([Query("1", text)], k)
+    return pipelines.index.passages.ids([row for row, _ in ranking.results(0)])
+
+
+def test_the_rule_follows_links(index, trained):
+    assert ids(index, "bm25", "the film Number3")[0] == "Film3"
+    assert "Maker3" not in ids(index, "bm25", "the film Number3", 10)
+    assert ids(index, "hop", "the film Number3")[:2] == ["Film3", "Maker3"]
+    assert "Town3" in ids(index, "hop-two", "the film Number3", 10)
+    assert ids(index, "fused", "the film Number3")[:2] == ["Film3", "Maker3"]
+    assert {"hop", "hop-two", "trees"} <= set(opened(index).available())
+
+
+def test_trees_learn_to_follow_links(index, trained):
+    assert trained["graphs"] == ["links"]
+    [figures] = trained["trained"]["recall at 2, 5, 20 of held-back questions"].values()
+    assert figures["hops"][0] > figures["bm25"][0] + 0.2
+    assert set(ids(index, "trees", "Where was the maker of the film Number3 born?", 2)) == {"Film3", "Maker3"}
+    service = SearchService(index, index.parent / "p.toml")
+    reason = service.why("Where was the maker of the film Number3 born?", "Maker3", ["trees", "hop"])
+    shares = {share.feature: share for share in reason.features["trees"]}
+    assert shares["links: source rank"].value == 1 and "hop" not in reason.features
+    assert main(options(index)) is None  # deterministic
+    assert json.loads((index.parent / "hops.json").read_text()) == trained
+
+
+def test_without_links_the_first_stage_decides(index, trained, tmp_path):
+    rows = [document(f"d{n}", f"Number{n} lies on the river of town {n % 5}.") for n in range(9)]
+    plan = Plan(write_jsonl(tmp_path / "c.jsonl", rows), passage_words=0, encoders=["words"])
+    build_index(tmp_path / "index", plan, lambda name, title: WordEncoder())
+    pipelines = Pipelines(Index.open(tmp_path / "index"), index.parent / "p.toml")
+    queries = [Query(str(n), f"the river of town {n}") for n in range(5)]
+    for name in ("hop", "trees"):
+        assert (pipelines.open(name)(queries, 5).rows == pipelines.open("bm25")(queries, 5).rows).all()
+
+
+def test_paths_are_part_of_an_answer(index):
+    service = SearchService(index, index.parent / "p.toml")
+    answer = service.search("the film Number3", "hop", 2)
+    assert [hit.passage_id for hit in answer.hits] == ["Film3", "Maker3"]
+    assert [hit["path"] for hit in answer.to_json()["hits"]] == [
+        [],
+        [{"passage_id": "Film3", "document_id": "Film3", "title": "Film3", "anchor": "Maker3"}],
+    ]
+    console = Console(record=True, width=200)
+    print_answer(answer, console)
+    assert "from Film3 (Film3) by the link “Maker3”" in console.export_text()
+    html = why_html(service.why("the film Number3", "Maker3"), [answer], "sample")
+    assert "came here from" in html and "Maker3" in html
+    assert "came here" not in why_html(service.why("the film Number3", "Film3"), [answer], "sample")
+
+
+def test_partitions_rank_as_one_index(index, trained, tmp_path):
+    parts = split_index(tmp_path / "parts", index, 3)
+    whole = opened(index)
+    divided = Pipelines(parts, index.parent / "p.toml")
+    queries = [Query(str(n), f"Where was the maker of the film Number{n} born?") for n in range(FILMS)]
+    for name in ("hop", "hop-two", "hop-both", "trees"):
+        one, many = whole.open(name)(queries, 10), divided.open(name)(queries, 10)
+        assert (one.rows == many.rows).all() and (one.scores == many.scores).all(), name
+        assert one.paths == many.paths and any(one.paths)
+
+
+def test_a_batch_ranks_as_single_questions(index, trained):
+    queries = [Query(str(n), f"Where was the maker of the film Number{n} born?") for n in range(FILMS)]
+    first = opened(index).open("bm25")(queries, 1)
+    for name in ("hop", "trees"):
+        pipeline = opened(index).open(name)
+        together = pipeline(queries, 8)
+        assert (together.rows[:, 0] == first.rows[:, 0]).all()  # the first result stays the first
+        alone = [pipeline([query], 8) for query in queries]
+        assert together.rows.tolist() == [one.rows[0].tolist() for one in alone]
+        assert pipeline([], 8).rows.shape == (0, 8)
+
+
+def test_an_index_without_vectors(tmp_path, index):
+    build_index(tmp_path / "index", Plan(corpus(tmp_path), passage_words=0), lambda name, title: None)
+    pipelines = Pipelines(Index.open(tmp_path / "index"), index.parent / "p.toml", Models())
+    assert "hop" in pipelines.available() and "trees" not in pipelines.available()
+    ranking = pipelines.open("hop")([Query("1", "the film Number3")], 2)
+    assert pipelines.index.passages.ids(ranking.rows[0]) == ["Film3", "Maker3"]
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--index", "other"], "differ in number"),
+        (["--output", "x.bin"], "not JSON"),
+    ],
+)
+def test_options_that_do_not_fit(index, more, message):
+    with pytest.raises(UsageError, match=message):
+        main(options(index, *more))
+
+
+def test_questions_without_a_relevant_candidate(index, tmp_path):
+    (tmp_path / "qrels.txt").write_text("q1 0 Town5 1\n")
+    with pytest.raises(InputError, match="no question has a relevant passage"):
+        main([*options(index)[:4], "--qrels", str(tmp_path / "qrels.txt"), *options(index)[6:]])
+
+
+def test_a_model_of_other_features_or_damaged(index, trained, tmp_path):
+    (tmp_path / "p.toml").write_text(TABLES)
+    path = tmp_path / "hops.json"
+    path.write_text(json.dumps(trained | {"features": [*trained["features"][:-1], "another"]}))
+    with pytest.raises(MismatchError, match="features are not those"):
+        Pipelines(Index.open(index), tmp_path / "p.toml").open("trees")
+    path.write_text(json.dumps(trained | {"trees": []}))
+    with pytest.raises(InputError, match="trees"):
+        Pipelines(Index.open(index), tmp_path / "p.toml").open("trees")
