@@ -14,9 +14,9 @@ import faiss
 import uvicorn
 from fastapi import FastAPI
 from pydantic import BaseModel
-from sentence_transformers import SentenceTransformer
 
 from linkseek.indexer.index import Index
+from linkseek.retriever.models.bases import load_sentence_transformer
 from linkseek.retriever.models.locations import find_model
 
 
@@ -33,7 +33,8 @@ def create(folder: Path) -> FastAPI:
     index = Index.open(folder)
     name = index.encoder_name()
     flat = faiss.read_index(str(folder / "dense" / name / "index"))
-    model = SentenceTransformer(str(find_model(index.parts.dense[name].encoder["location"])), device="cpu")
+    location = index.parts.dense[name].encoder["location"]
+    model = load_sentence_transformer(find_model(location), name).to("cpu")
     passages = [(passage.id, f'"{passage.title}"\n{passage.text}') for passage in index.passages]
     api = FastAPI()
 

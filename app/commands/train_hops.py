@@ -66,7 +66,7 @@ class TrainHopsOptions(Options):
     edges: Annotated[int, Field(ge=1, le=10_000)] = 100
     """articles that a passage leads to, at most"""
     noise: bool = True
-    """read each question a second time on a graph with fewer and false links"""
+    """read each question a second time on a graph with fewer links and false ones"""
     folds: Annotated[int, Field(ge=2, le=20)] = 5
     """with one collection: parts of the questions, each of which is held back once"""
     seed: NonNegativeInt = 1

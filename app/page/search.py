@@ -18,7 +18,7 @@ from linkseek.app.page.elements import (
     show_no_index,
     shown_errors,
 )
-from linkseek.app.pipeline_kinds import GROUPS
+from linkseek.app.pipeline_entry import GROUPS
 from linkseek.app.service import Answer, Failure, SearchService
 from linkseek.app.web import navigation
 from linkseek.app.web.addresses import (

@@ -16,7 +16,6 @@ from typing import Any
 from linkseek.indexer.documents import Document
 from linkseek.indexer.readers.jsonl import (
     TITLE,
-    WITHOUT_TEXT,
     cut_anchors,
     field_text,
     first_object_has,
@@ -25,6 +24,7 @@ from linkseek.indexer.readers.jsonl import (
 )
 from linkseek.indexer.readers.reader import Ignored, Outcome, Record, damaged
 from linkseek.indexer.readers.wiki_json import WikiextractorReader, sentence
+from linkseek.indexer.wikitext.targets import WITHOUT_TEXT
 
 
 class HotpotQAReader(WikiextractorReader):

@@ -77,11 +77,15 @@ class TreeHops:
                     scores[number, held] = first.scores[number, held]
             return Ranking.of(first.query_ids, rows, scores, k, tuple(of.paths for of in candidates))
 
-    def explain(self, query: Query, row: int) -> list[Share]:
+    def explain(self, query: Query, row: int, k: int) -> list[Share]:
         """What each feature adds to the score of a passage, the largest shares first.
 
-        Empty if the passage is not among the candidates.
+        Empty if the passage is not among the candidates of a search for the k best, or where no link leads
+        anywhere.
         """
-        [candidates] = self._reader.read([query], self._first([query], self._depth))
+        with encoded_once():
+            [candidates] = self._reader.read([query], self._first([query], max(k, self._depth)))
+        if not candidates.leads:
+            return []
         values = candidates.values[candidates.rows == row]  # [1, F]
         return shares(self._trees, values, self._names, hop_meaning)

@@ -31,8 +31,11 @@ def encoded_once() -> Iterator[None]:
         _kept.reset(token)
 
 
-def query_vectors(encode: Encode, texts: Sequence[str], prompt: Mapping[str, str]) -> NDArray[np.float32]:
+def query_vectors(
+    encode: Encode, texts: Sequence[str], prompt: Mapping[str, str] | None = None
+) -> NDArray[np.float32]:
     """The vectors of questions, float32 [Q, d]; not to be altered. prompt: of `recorded_prompt`."""
+    prompt = prompt or {}
     kept, key = _kept.get(), (encode, tuple(texts), tuple(prompt.items()))
     if kept is None:
         return encode(texts, **prompt)

@@ -68,7 +68,7 @@ def test_help_of_a_command_names_it_as_it_was_called(word, capsys):
     text = capsys.readouterr().out
     assert text.startswith(f"usage: linkseek {word} ")
     meanings = re.findall(r"^  --no-[a-z0-9-]+\s+(.*)", text, re.MULTILINE)  # of switches that are on
-    assert len(meanings) == {"build": 3, "evaluate": 1, "train-fusion": 1}.get(word, 0)
+    assert len(meanings) == {"build": 3, "evaluate": 1, "train-fusion": 1, "train-hops": 1}.get(word, 0)
     assert all(re.match(r"do not (?!do |not |no )", meaning) for meaning in meanings)
 
 
