@@ -6,6 +6,8 @@ import os
 
 DEFAULT_ENCODER = "all-MiniLM-L6-v2"
 """The encoder of builds, queries and new models; "auto" chooses one by the size of the corpus instead."""
+MULTILINGUAL = "multilingual-e5-small"
+"""The encoder for other languages than English."""
 
 
 def default_processes() -> int:

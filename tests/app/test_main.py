@@ -107,9 +107,10 @@ def test_an_empty_page_invites(page):
         "pipelines: BM25": ["bm25", "ql"],
         "pipelines: Zero-shot": ["dense"],
         "pipelines: Fused": ["hybrid", "hybrid-weighted"],
+        "pipelines: Follows links": ["hybrid-hop", "control-hop", "hops"],
         "pipelines: Re-ranked": ["best", *names[names.index("bm25-answers") :]],
     }
-    assert len(test.pills) == 4  # no suggestions: not the sample
+    assert len(test.pills) == 5  # no suggestions: not the sample
     assert not test.selectbox
 
 

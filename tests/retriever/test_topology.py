@@ -134,7 +134,7 @@ def test_no_links_between_documents(links: list[tuple[int, int]]) -> None:
 @pytest.mark.realdata
 @pytest.mark.parametrize(
     ("corpus", "counts"),
-    [("wikispeedia", (20_882, 17_905, 16_079, 54)), ("archwiki", (7_538, 2_379, 1_699, 15))],
+    [("wikispeedia", (20_882, 17_905, 16_079, 54)), ("archwiki", (7_538, 2_377, 1_697, 15))],
 )
 def test_counts_on_real_corpora(shared_data, tmp_path, corpus, counts) -> None:
     from linkseek.indexer.building.builder import Plan, build_index
