@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import time
 from collections.abc import Iterator
@@ -146,7 +147,9 @@ def raw(client: Client, *parts: bytes, wait: float = 0.0) -> bytes:
         answer = b""
         while more := connection.recv(65536):
             answer += more
-            if b"\r\n\r\n" in answer and b"connection: close" not in answer.lower():
+            head, ends, body = answer.lower().partition(b"\r\n\r\n")
+            length = re.search(rb"content-length: (\d+)", head)
+            if ends and length and len(body) >= int(length[1]) and b"connection: close" not in head:
                 break
         return answer
 
