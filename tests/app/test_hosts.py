@@ -1,11 +1,11 @@
 """Whose requests the guard of a server lets through, over a table and over generated hosts."""
 
-import asyncio
 import socket
 import subprocess
 import sys
 
 import pytest
+from asynchronous import finished
 from command import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
@@ -39,7 +39,7 @@ def ask(hosts, *headers, kind="http"):
         sent.append(message)
 
     pairs = [(name.encode(), value.encode("latin-1")) for name, value in headers]
-    asyncio.run(HostGuard(application, hosts)({"type": kind, "headers": pairs}, None, send))
+    finished(HostGuard(application, hosts)({"type": kind, "headers": pairs}, None, send))
     return sent, bool(called)
 
 
@@ -246,7 +246,7 @@ def test_headers_of_the_application_are_kept_and_its_policy_is_in_force_too():
     async def send(message):
         sent.extend(message["headers"])
 
-    asyncio.run(
+    finished(
         HostGuard(application, LOCAL)({"type": "http", "headers": [(b"host", b"localhost")]}, None, send)
     )
     names = [name.lower() for name, _ in sent]

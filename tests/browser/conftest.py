@@ -13,22 +13,19 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlsplit
 
 import pytest
+from application import ROOT, SECONDS, Application
 from connections import Connections
 
 from benchmarks.sessions import running_application
 
-ROOT = Path(__file__).parents[2]
 sys.path.append(str(ROOT / "tests" / "app"))
 
-from small_index import build as build_small  # noqa: E402
-
-SECONDS = 180_000  # milliseconds that anything on a page may take; the machine may be busy
+from small_index import build as build_small
 
 HAS_RUN = """() => {
   const run = document.querySelector(".st-key-follow [data-left]");
@@ -46,20 +43,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.browser)
-
-
-@dataclass(frozen=True)
-class Application:
-    """The running application, and where its indexes and reports lie."""
-
-    address: str
-    indexes: Path
-    results: Path
-
-    def __call__(self, page: str = "", **params: Any) -> str:
-        """The address of a page with parameters."""
-        query = urlencode(params, doseq=True)
-        return f"{self.address}/{page}" + (f"?{query}" if query else "")
 
 
 @pytest.fixture(scope="session")

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, Application
+from application import ROOT, Application
 
 from benchmarks.sessions import running_application
 from linkseek.app.service import SAMPLE_ENCODERS

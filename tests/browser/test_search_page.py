@@ -9,7 +9,7 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from conftest import SECONDS
+from application import SECONDS
 from results_records import RESULTS
 from small_index import build
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
 import threading
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 import requests
 import uvicorn
+from asynchronous import finished
 from command import ROOT, WITH_TESTS
 from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
@@ -77,7 +77,7 @@ def test_in_this_process(planets: Path) -> None:
         async with Client(create_tools(Searching(indexes, batches, options))) as client:
             await conversation(client)
 
-    asyncio.run(talk())
+    finished(talk())
     indexes.close()
     batches.close()
 
@@ -102,8 +102,8 @@ def test_over_http(planets: Path, tmp_path: Path) -> None:
             await conversation(client)
 
     with over_http(McpOptions(index=[planets], pipeline="bm25", port=0)) as url:
-        asyncio.run(talk(url))
-        asyncio.run(talk(url))
+        finished(talk(url))
+        finished(talk(url))
         assert requests.post(url, json={}, headers={"Host": "evil.example"}, timeout=9).status_code == 421
         assert (
             requests.post(url, json={}, headers={"Origin": "http://evil.example"}, timeout=9).status_code
@@ -127,4 +127,4 @@ def test_by_the_standard_streams(planets: Path) -> None:
         async with Client(stdio_client(command)) as client:
             await conversation(client)
 
-    asyncio.run(asyncio.wait_for(talk(), 100))
+    finished(talk())

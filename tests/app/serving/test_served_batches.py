@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asynchronous import finished
 
 from linkseek.app.serving.batches import BATCH, Batches, OverloadedError
 from linkseek.app.serving.metrics import Metrics
@@ -37,7 +38,7 @@ async def until(is_so: Any) -> None:
 
 
 def run(test: Any) -> None:
-    asyncio.run(asyncio.wait_for(test, 20))
+    finished(test, 20)
 
 
 def test_requests_gather_while_batches_run_and_each_gets_its_own() -> None:
