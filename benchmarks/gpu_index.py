@@ -20,7 +20,7 @@ import torch
 
 from benchmarks.ceilings import multiplying, reading
 from benchmarks.dense import opened
-from benchmarks.gpu_search import unit_vectors
+from benchmarks.gpu_search import add_options, unit_vectors
 from benchmarks.harness import Benchmark, Ceiling, Figure, compare, run
 from linkseek.indexer.base.errors import LinkseekError
 from linkseek.indexer.encoding.shards import Shard, write_shard
@@ -102,16 +102,10 @@ def _shards(folder: Path, count: int, dimension: int, device: str) -> list[Shard
 
 
 def _options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--vectors", type=int, default=2_000_000)
-    parser.add_argument("--dimension", type=int, default=768)
+    add_options(parser, 2_000_000, (1, 16, 512))
     parser.add_argument(
         "--faiss", nargs="+", default=["Flat", "IVF4096,SQfp16", "compact"], help="types of index"
     )
-    parser.add_argument("--batches", type=int, nargs="+", default=[1, 16, 512])
-    parser.add_argument("-k", type=int, default=100)
-    parser.add_argument("--product", type=int, default=8192, help="rows of the largest matrices")
-    parser.add_argument("--megabytes", type=int, default=8192, help="of the largest array that is read")
-    parser.add_argument("--device", help="cuda:0 where there is one, else cpu")
 
 
 BENCHMARK = Benchmark("gpu_index", __doc__.partition("\n")[0], measure, _options)

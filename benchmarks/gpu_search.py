@@ -8,7 +8,7 @@ whichever is slower. The rows are compared with those of a search in float32.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -84,17 +84,20 @@ def _in_blocks(vectors: Tensor, queries: Tensor, k: int, precision: torch.dtype)
     return rows.gather(1, torch.topk(scores, k, dim=1).indices)
 
 
-def _options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--vectors", type=int, default=21_015_324)
+def add_options(
+    parser: argparse.ArgumentParser, vectors: int = 21_015_324, batches: Sequence[int] = (1, 8, 16, 64, 512)
+) -> None:
+    """Options of every benchmark of vectors on a GPU."""
+    parser.add_argument("--vectors", type=int, default=vectors)
     parser.add_argument("--dimension", type=int, default=768)
-    parser.add_argument("--batches", type=int, nargs="+", default=[1, 8, 16, 64, 512])
+    parser.add_argument("--batches", type=int, nargs="+", default=[*batches])
     parser.add_argument("-k", type=int, default=100)
     parser.add_argument("--product", type=int, default=8192, help="rows of the largest matrices")
     parser.add_argument("--megabytes", type=int, default=8192, help="of the largest array that is read")
     parser.add_argument("--device", help="cuda:0 where there is one, else cpu")
 
 
-BENCHMARK = Benchmark("gpu_search", __doc__.partition("\n")[0], measure, _options)
+BENCHMARK = Benchmark("gpu_search", __doc__.partition("\n")[0], measure, add_options)
 
 if __name__ == "__main__":
     run(BENCHMARK)

@@ -9,17 +9,16 @@ partitions one after another, its ids, offsets and links are its own, and search
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import quote, urljoin
 
 import numpy as np
 from numpy.typing import NDArray
 
+from linkseek.indexer.addresses import page_address, section_address
 from linkseek.indexer.alike import check_alike, contents
 from linkseek.indexer.base.errors import DamagedIndexError, MismatchError, UsageError
 from linkseek.indexer.base.limits import allow_open_files
@@ -235,19 +234,17 @@ class Index:
     def passage_url(self, passage_row: int) -> str:
         """The address of the section that a passage begins in; empty where unknown.
 
-        A page of a folder has one if the index was built with the base of its site. Pages of Markdown are
-        expected as generators of sites publish them, in folders: guide/install/ for guide/install.md.
+        A page of a folder has one if the index was built with the base of its site (`indexer.addresses`).
         """
         passage = self.passages[passage_row]
         document = self.documents[int(self.passages.document_rows(np.array([passage_row]))[0])]
         url, base = document.url, self.manifest.corpus.base_url
         if base and "://" not in url:
-            path = _MARKDOWN.sub("/", f"/{url or document.id}").lstrip("/")
-            url = urljoin(base if base.endswith("/") else f"{base}/", quote(path))
+            url = page_address(base, url or document.id)
         above = [section for section in document.sections if section.start <= passage.start]
         if not self.manifest.text.headings or not above or not above[-1].anchor or "://" not in url:
             return url
-        return f"{url.partition('#')[0]}#{quote(above[-1].anchor)}"
+        return section_address(url, above[-1].anchor)
 
     @property
     def encoders(self) -> list[str]:
@@ -348,9 +345,6 @@ class Index:
         part = f"{DENSE}/{name}"
         self.check_in_place(part)
         return open_faiss(self.path / part, self.parts.dense[name], len(self.passages))
-
-
-_MARKDOWN = re.compile(r"(?:/(?:index|readme|_index))?\.(?:md|markdown|mdx)\Z", re.I)
 
 
 def _unmeasured(part: PartManifest) -> dict[str, Any]:

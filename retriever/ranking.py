@@ -72,6 +72,22 @@ class Ranking:
             paths,
         )
 
+    @classmethod
+    def of_candidates(
+        cls,
+        query_ids: Sequence[str],
+        found: Sequence[tuple[Sequence[int], Sequence[float]]],
+        k: int,
+        paths: tuple[Paths, ...] = (),
+    ) -> Ranking:
+        """Make a ranking from the rows and the scores of each query's candidates, however many."""
+        width = max(k, *(len(rows) for rows, _ in found), 0)
+        rows = np.full((len(found), width), -1)  # [Q, m]
+        scores = np.full((len(found), width), -np.inf)  # [Q, m]
+        for number, (own, values) in enumerate(found):
+            rows[number, : len(own)], scores[number, : len(own)] = own, values
+        return cls.of(query_ids, rows, scores, k, paths)
+
     @property
     def depth(self) -> int:
         """k, the number of columns."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field
 
 from linkseek.app.service import SearchService
-from linkseek.app.web.hosts import host_name
+from linkseek.app.web.hosts import checked_host_names
 from linkseek.indexer.base.options import Options
 
 
@@ -21,15 +22,8 @@ class AppOptions(Options):
     """a TOML file with pipelines of your own"""
     results: Path = Path("results")
     """the folder of finished evaluations"""
-    allow_host: list[str] = Field([])
+    allow_host: Annotated[list[str], AfterValidator(checked_host_names)] = Field([])
     """a further name of the application, such as that of a reverse proxy; may be repeated"""
-
-    @field_validator("allow_host")
-    @classmethod
-    def _are_names(cls, names: list[str]) -> list[str]:
-        if not all(map(host_name, names)):
-            raise ValueError("a host name alone is needed, without http://, port, path or *")
-        return names
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 from linkseek.app.pipelines import Models
 from linkseek.app.service import SearchService
@@ -22,6 +22,8 @@ from linkseek.indexer.base.settings import nearest
 from linkseek.indexer.index import Index
 from linkseek.indexer.partition_actors import PartitionActors
 from linkseek.indexer.store.artifacts import index_stamp
+
+T = TypeVar("T")
 
 Cluster = Callable[[Index], PartitionActors]
 """Starts the actors that search an index."""
@@ -101,7 +103,7 @@ class ServedIndex:
             )
         return chosen
 
-    def with_newest(self, use: Callable[[SearchService], Any]) -> Any:
+    def with_newest(self, use: Callable[[SearchService], T]) -> T:
         """What a function makes of the newest version, also if a part of an older one was replaced."""
         try:
             with self.using() as service:

@@ -7,9 +7,9 @@ import ipaddress
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field, field_validator
 
-from linkseek.app.web.hosts import host_name
+from linkseek.app.web.hosts import checked_host_names, host_name
 from linkseek.indexer.base.errors import InputError, UsageError, raise_of_machine
 from linkseek.indexer.base.options import Options
 
@@ -30,7 +30,7 @@ class IndexOptions(Options):
     """the address to listen at; any other than this machine's own needs --token-file"""
     port: Annotated[int, Field(ge=0, le=65535)] = 8000
     """the port to listen at; 0 chooses a free one"""
-    allow_host: list[str] = Field([])
+    allow_host: Annotated[list[str], AfterValidator(checked_host_names)] = Field([])
     """a further name of the service, such as that of a reverse proxy; may be repeated"""
     token_file: Path | None = None
     """a file with the tokens that requests must bear, one a line"""
@@ -50,13 +50,6 @@ class IndexOptions(Options):
     """the file for a line of JSON on each request, renewed at 10 MB; default: stderr"""
     log_questions: bool = False
     """write the questions into the log"""
-
-    @field_validator("allow_host")
-    @classmethod
-    def _are_names(cls, names: list[str]) -> list[str]:
-        if not all(map(host_name, names)):
-            raise ValueError("a host name alone is needed, without http://, port, path or *")
-        return names
 
     @field_validator("host")
     @classmethod

@@ -126,9 +126,7 @@ def _search(
     served: ServedIndex, pipeline: str, k: int, candidates: int | None, questions: list[str]
 ) -> list[Found]:
     """The work of a batch."""
-    return served.with_newest(  # type: ignore[no-any-return]
-        lambda service: _search_version(service, pipeline, k, candidates, questions)
-    )
+    return served.with_newest(lambda service: _search_version(service, pipeline, k, candidates, questions))
 
 
 def _search_version(

@@ -153,6 +153,13 @@ def host_name(text: str) -> str:
     return host.name if host and host.port is None else ""
 
 
+def checked_host_names(names: list[str]) -> list[str]:
+    """The values of `--allow-host`. Raises `ValueError` for what is no host name alone."""
+    if not all(map(host_name, names)):
+        raise ValueError("a host name alone is needed, without http://, port, path or *")
+    return names
+
+
 class HostGuard:
     """The middleware: refuses requests of other hosts and origins, and adds `RESPONSE_HEADERS` to responses.
 

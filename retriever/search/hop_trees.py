@@ -11,12 +11,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from linkseek.indexer.base.errors import MismatchError
 from linkseek.indexer.index import Index
 from linkseek.retriever.ranking import Pipeline, Query, Ranking
 from linkseek.retriever.search.boosted_trees import BoostedTrees
-from linkseek.retriever.search.hop_features import HopFeatures, hop_feature_names, hop_meaning
+from linkseek.retriever.search.hop_features import HopCandidates, HopFeatures, hop_feature_names, hop_meaning
 from linkseek.retriever.search.hop_graph import Articles, Edges, Similarity
 from linkseek.retriever.search.hop_model import HopModel
 from linkseek.retriever.search.learned import Share, shares
@@ -63,19 +64,19 @@ class TreeHops:
         first = self._first(queries, max(k, self._depth))
         with stage("follow links"):
             candidates = self._reader.read(queries, first)
-            width = max(k, *(len(of_query.rows) for of_query in candidates), 0)
-            rows = np.full((len(queries), width), -1)  # [Q, m]
-            scores = np.full((len(queries), width), -np.inf)  # [Q, m]
-            for number, of_query in enumerate(candidates):
-                held = slice(len(of_query.rows))
-                rows[number, held] = of_query.rows
-                if of_query.leads:
-                    by_trees = self._trees.scores(of_query.values)
-                    by_trees[0] = max(by_trees[0], by_trees[1:].max(initial=-np.inf) + _AHEAD)
-                    scores[number, held] = by_trees
-                else:
-                    scores[number, held] = first.scores[number, held]
-            return Ranking.of(first.query_ids, rows, scores, k, tuple(of.paths for of in candidates))
+            found = [
+                (of_query.rows.tolist(), self._scores(of_query, own).tolist())
+                for of_query, own in zip(candidates, first.scores, strict=True)
+            ]
+            return Ranking.of_candidates(first.query_ids, found, k, tuple(of.paths for of in candidates))
+
+    def _scores(self, candidates: HopCandidates, own: NDArray[np.float32]) -> NDArray[np.floating]:
+        """Scores of candidates, [m]. own: those of the first stage."""
+        if not candidates.leads:
+            return own[: len(candidates.rows)]
+        scores = self._trees.scores(candidates.values)
+        scores[0] = max(scores[0], scores[1:].max(initial=-np.inf) + _AHEAD)
+        return scores
 
     def explain(self, query: Query, row: int, k: int) -> list[Share]:
         """What each feature adds to the score of a passage, the largest shares first.

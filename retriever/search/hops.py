@@ -63,13 +63,8 @@ class Hops:
                 self._follow(dict(zip(rows[rows >= 0].tolist(), scores.tolist(), strict=False)), vector)
                 for rows, scores, vector in zip(first.rows, own, vectors, strict=True)
             ]
-            width = max(k, *(len(scores) for scores, _ in followed), 0)
-            rows = np.full((len(queries), width), -1)  # [Q, m]
-            values = np.full((len(queries), width), -np.inf)  # [Q, m]
-            for number, (scores, _) in enumerate(followed):
-                rows[number, : len(scores)] = list(scores)
-                values[number, : len(scores)] = list(scores.values())
-            return Ranking.of(first.query_ids, rows, values, k, tuple(paths for _, paths in followed))
+            found = [(list(scores), list(scores.values())) for scores, _ in followed]
+            return Ranking.of_candidates(first.query_ids, found, k, tuple(paths for _, paths in followed))
 
     def _follow(self, own: dict[int, float], question: NDArray[np.float32]) -> tuple[dict[int, float], Paths]:
         """Scores by row, and paths, of one question. own: of its results, best first."""
