@@ -16,12 +16,13 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.indexer.base.devices import Precision, cuda_devices
+from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.encoding.batches import Parallel, Tokens
 from linkseek.retriever.models.facts import ModelFacts, decoded, open_tokenizer, padded
 from linkseek.retriever.models.folders import is_static, model_sha256
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from linkseek.retriever.models.openvino_engine import OpenVinoForward
     from linkseek.retriever.models.static_engine import StaticForward
     from linkseek.retriever.models.torch_engine import ModuleChain, TorchForward
+
+_Opened = TypeVar("_Opened")
 
 
 @dataclass(frozen=True)
@@ -92,17 +95,24 @@ def open_engine(
     load: (folder, name for errors) -> a model in torch and its facts. device: see `indexer.base.devices`.
     threads: of the CPU, default all cores. streams: batches that they work on at the same time, default one
     each. reopen: from a device to a function that opens the same model on it in another process; without it,
-    further GPUs stay unused. Raises `InputError` if the model cannot be located or read, `UsageError` for a
-    missing device.
+    further GPUs stay unused. Raises `InputError` if the model cannot be located or read, or
+    changes meanwhile, `UsageError` for a missing device.
     """
     folder = find_model(name, kind)
     sha256 = model_sha256(folder, kind.tower)
+
+    def checked(opened: _Opened) -> _Opened:
+        """A model's numbers must not go by the hash of other files: into the cache, or into an index."""
+        if model_sha256(folder, kind.tower) != sha256:
+            raise InputError(f"{name}: its files have changed while it was opened", "Try again.")
+        return opened
+
     gpus = cuda_devices(device)
     if is_static(folder):
         with LIBRARIES:
             from linkseek.retriever.models.static_engine import open_static
 
-            facts, static, parallel = open_static(name, folder, kind.tower)
+            facts, static, parallel = checked(open_static(name, folder, kind.tower))
         return Opened(name, sha256, facts, static, parallel, large_batches=True)
     if not gpus:
         from linkseek.retriever.models.openvino_engine import open_on_cpu
@@ -110,13 +120,13 @@ def open_engine(
         threads = threads or os.cpu_count() or 1
         streams = min(streams or threads, threads)
         key = f"{sha256[:32]}-{kind.library}"
-        facts, forward = open_on_cpu(lambda: load(folder, name), key, precision, threads, streams)
+        facts, forward = open_on_cpu(lambda: checked(load(folder, name)), key, precision, threads, streams)
         return Opened(name, sha256, facts, forward, Parallel(batches=forward.execution["streams"]))
     parallel = on_gpu(len(gpus))
     if reopen:
         parallel = replace(parallel, devices=[reopen(gpu) for gpu in gpus[1:]])
     with LIBRARIES:
-        chain, facts = load(folder, name)
+        chain, facts = checked(load(folder, name))
         return Opened(name, sha256, facts, torch_forward(chain, facts, gpus[0], precision), parallel)
 
 

@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,6 +21,8 @@ from urllib.parse import urlsplit
 import pytest
 from application import ROOT, SECONDS, Application
 from connections import Connections
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 from benchmarks.sessions import running_application
 
@@ -36,6 +39,16 @@ HAS_RUN = """() => {
   };
   return run && parts(run.dataset.left) === parts(location.href);
 }"""
+
+AT_ONCE = """
+const animate = Element.prototype.animate;
+Element.prototype.animate = function (...how) {
+  const animation = animate.apply(this, how);
+  animation.finish();
+  return animation;
+};
+"""
+"""What opens, opens at once: a click on a button that is still moving is lost."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -106,6 +119,8 @@ def page(browser: Any) -> Iterator[Any]:
     """
     context = browser.new_context(viewport={"width": 1440, "height": 900})
     context.set_default_timeout(SECONDS)
+    context.add_init_script(AT_ONCE)
+    context.on("page", lambda page: setattr(page, "runs", Runs(page)))
     page = context.new_page()
     asked: set[str] = set()
     errors: list[str] = []
@@ -122,15 +137,46 @@ def page(browser: Any) -> Iterator[Any]:
     assert not errors
 
 
+class Runs:
+    """Whether the script of a page has been asked to run, runs, or rests, by the messages of the page."""
+
+    def __init__(self, page: Any) -> None:
+        self.state = "resting"
+        page.on("websocket", self._open)
+
+    def _open(self, socket: Any) -> None:
+        socket.on("framesent", self._sent)
+        socket.on("framereceived", self._received)
+        socket.on("close", lambda _: setattr(self, "state", "resting"))
+
+    def _sent(self, message: bytes | str) -> None:
+        if BackMsg.FromString(message).WhichOneof("type") == "rerun_script":
+            self.state = "asked"
+
+    def _received(self, message: bytes | str) -> None:
+        sent = ForwardMsg.FromString(message)
+        if sent.WhichOneof("type") == "new_session" and self.state == "asked":
+            self.state = "running"
+        elif sent.WhichOneof("type") == "script_finished" and self.state == "running":
+            early = sent.script_finished == ForwardMsg.FINISHED_EARLY_FOR_RERUN
+            self.state = "asked" if early else "resting"
+
+
 @pytest.fixture
 def settled() -> Callable[[Any], None]:
-    """Wait until a page stands still: its script has run for the address in the bar, and nothing is stale.
+    """Wait until a page stands still: its script has run for all that was done, and nothing is stale.
 
-    After a click the address changes at once, and the run that follows from it starts a moment later.
+    A click changes the address at once, and a widget asks for a run at once, but the run starts a moment
+    later.
     """
 
     def settled(page: Any) -> None:
         page.wait_for_function(HAS_RUN)
+        page.wait_for_function("() => new Promise(done => requestAnimationFrame(() => done(true)))")
+        until = time.monotonic() + SECONDS / 1000
+        while page.runs.state != "resting":
+            assert time.monotonic() < until, "a script does not end"
+            page.wait_for_timeout(20)
         page.wait_for_selector('.stApp[data-test-script-state="notRunning"]')
         page.wait_for_function("!document.querySelector('[data-stale=\"true\"]')")
 

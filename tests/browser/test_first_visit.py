@@ -80,9 +80,10 @@ def test_one_column_fails_and_is_tried_again(sample, tmp_path, page, settled):
         assert failed.get_by_role("alert").bounding_box()["y"] < top + 100
         assert again.bounding_box()["y"] < top + 200
 
-        again.click()  # the model is damaged still
+        weights.unlink()  # damaged still, in another way
+        again.click()
+        failed.get_by_role("alert").get_by_text(weights.name).wait_for()
         settled(page)
-        again.wait_for()
         weights.write_bytes(intact)
         again.press("Enter")
         column(page, "damaged").locator(".ls-other").nth(9).wait_for()

@@ -20,9 +20,9 @@ from tiny_models import save_tiny
 
 from linkseek.indexer.base.defaults import DEFAULT_ENCODER
 from linkseek.indexer.base.devices import cuda_devices
-from linkseek.indexer.base.errors import MachineError, UsageError
+from linkseek.indexer.base.errors import InputError, MachineError, UsageError
 from linkseek.indexer.encoding.batches import Parallel, encode_texts
-from linkseek.retriever.models import torch_engine
+from linkseek.retriever.models import biencoder, torch_engine
 from linkseek.retriever.models.biencoder import BiEncoder, load_tower, open_biencoder
 from linkseek.retriever.models.engine import Opened, on_gpu, torch_forward
 from linkseek.retriever.models.facts import padded
@@ -108,6 +108,26 @@ try:
 except KeyboardInterrupt:
     print("interrupted")
 """
+
+
+def test_a_model_that_changes_while_it_is_opened_is_refused_and_not_kept(tmp_path, monkeypatch):
+    """Or its numbers would be served for the files that were hashed, for good."""
+    folder, cache = save_tiny(tmp_path / "model"), tmp_path / "cache"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+
+    def replaced_first(folder: Path, name: str):
+        config = folder / "config.json"
+        config.write_text(config.read_text("utf-8") + " ", "utf-8")
+        return load_tower(folder, name)
+
+    monkeypatch.setattr(biencoder, "load_tower", replaced_first)
+    with pytest.raises(InputError, match="have changed while it was opened"):
+        open_biencoder(str(folder), device="cpu")
+    assert not [*cache.glob("**/facts.json")]
+    monkeypatch.undo()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+    open_biencoder(str(folder), device="cpu")
+    assert len([*cache.glob("**/facts.json")]) == 1
 
 
 def test_a_model_that_another_thread_closes_leaves_no_broken_signals(tiny):
