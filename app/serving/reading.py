@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from linkseek.app.around.article import article_row, read_article
+from linkseek.app.around.spelling import did_you_mean
 from linkseek.app.around.titles import ArticleName, find_articles
 from linkseek.app.service import SearchService
 from linkseek.app.serving.indexes import NoSuchNameError
@@ -140,9 +141,13 @@ def _link(service: SearchService, link: int, text: str | None = None) -> dict[st
 
 
 def suggest(service: SearchService, text: str, k: int) -> dict[str, Any]:
-    """Titles that match what was typed so far."""
+    """Titles that match what was typed so far, and the text as it may have been meant."""
     names, total = find_articles(service.index, text, k)
-    return {"titles": [_name(name) for name in names], "total": total}
+    return {
+        "titles": [_name(name) for name in names],
+        "total": total,
+        "did_you_mean": did_you_mean(service.index, text),
+    }
 
 
 def _name(name: ArticleName) -> dict[str, str]:

@@ -31,6 +31,7 @@ from linkseek.indexer.base.errors import (
 from linkseek.indexer.language.codes import ENGLISH
 from linkseek.indexer.search.analyzers import analysis
 from linkseek.indexer.search.jvm import java_class, java_error, java_reason, java_threads
+from linkseek.indexer.search.spelling import Near, analysed, nearest
 
 MAX_QUERY_CHARACTERS = 1 << 17
 """The part of a query that is read; all its terms count (Lucene's limit of 1,024 terms is lifted)."""
@@ -119,6 +120,17 @@ class LuceneIndex:
         """
         return self._pool.submit(self._rarest, texts).result()
 
+    def near(self, words: Sequence[str]) -> list[Near | None]:
+        """For each word that no passage holds, a term near to it; None for others.
+
+        Raises `DamagedIndexError` if a file is damaged.
+        """
+        return self._pool.submit(self._near, words).result()
+
+    def terms(self, words: Sequence[str]) -> list[list[str]]:
+        """The terms of each word, as they are indexed."""
+        return self._pool.submit(lambda: [self._terms(word) for word in words]).result()
+
     def close(self) -> None:
         """Unmap the files; no search may follow."""
         self._pool.submit(_close, self._reader).result()
@@ -194,15 +206,25 @@ class LuceneIndex:
         except (java_error(), UnicodeDecodeError) as error:  # the latter of an id that was altered
             raise self._damaged(error) from None
 
+    def _terms(self, text: str) -> list[str]:
+        return analysed(self._analyzer, self._prepare(text.encode("utf-8", "replace").decode()))
+
+    def _near(self, words: Sequence[str]) -> list[Near | None]:
+        try:
+            searcher = self._searcher(BM25())
+            with _MAKING_A_QUERY:
+                terms = [self._terms(word) for word in words]
+                return [nearest(self._reader, searcher, one[0]) if len(one) == 1 else None for one in terms]
+        except java_error() as error:
+            raise self._damaged(error) from None
+
     def _rarest(self, texts: Sequence[str]) -> list[int | None]:
-        analyzers, term = java_class("io.anserini.analysis.AnalyzerUtils"), "org.apache.lucene.index.Term"
+        term = "org.apache.lucene.index.Term"
         numbers = []
         try:
             with _MAKING_A_QUERY:
                 for text in texts:
-                    text = self._prepare(text.encode("utf-8", "replace").decode())
-                    words = analyzers.analyze(self._analyzer, text)
-                    terms = (java_class(term)("contents", word) for word in words)
+                    terms = (java_class(term)("contents", word) for word in self._terms(text))
                     numbers.append(min((int(self._reader.docFreq(one)) for one in terms), default=None))
         except java_error() as error:
             raise self._damaged(error) from None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import os
 import random
 import subprocess
 import sys
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -204,6 +206,45 @@ def test_the_rarest_word_of_a_text(tiny):
     """amber and birch are in two passages, cedar too; a stem counts, a stop word does not."""
     texts = ["amber birch", "the cedars of haven", "amber zebra", "the of", "", "Amber \ud800"]
     assert tiny.rarest(texts) == [2, 1, 0, None, None, 2]
+
+
+def edits(a: str, b: str) -> int:
+    """Insertions, deletions, replacements and transpositions of neighbours (optimal string alignment)."""
+    table = {(i, 0): i for i in range(len(a) + 1)} | {(0, j): j for j in range(len(b) + 1)}
+    for i, j in itertools.product(range(1, len(a) + 1), range(1, len(b) + 1)):
+        table[i, j] = min(
+            table[i - 1, j] + 1, table[i, j - 1] + 1, table[i - 1, j - 1] + (a[i - 1] != b[j - 1])
+        )
+        if i > 1 and j > 1 and a[i - 1] == b[j - 2] and a[i - 2] == b[j - 1]:
+            table[i, j] = min(table[i, j], table[i - 2, j - 2] + 1)
+    return table[len(a), len(b)]
+
+
+def test_words_near_to_unknown_ones(tmp_path):
+    """Against the distances to all terms; the commonest of the nearest is taken."""
+    draw = random.Random(0)
+    words = ["".join(draw.choices("abdkm", k=draw.randint(3, 8))) for _ in range(300)]
+    build_lucene([("x", "", " ".join(words)), ("y", "", " ".join(words[:150]))], tmp_path / "near",
+                 index_title=False, threads=1)  # fmt: skip
+    index = LuceneIndex(tmp_path / "near")
+    counts = Counter(
+        term for text in (words, words[:150]) for term in {term for (term,) in index.terms(text)}
+    )
+    asked = ["".join(draw.choices("abdkm", k=draw.randint(3, 8))) for _ in range(200)]
+    found = 0
+    for (term,), near in zip(index.terms(asked), index.near(asked), strict=True):
+        most = (0 if len(term) < 4 else 1 if len(term) < 6 else 2) * (term not in counts)
+        distances = {other: edits(term, other) for other in counts if other[0] == term[0]}
+        nearest = [other for other, distance in distances.items() if 0 < distance <= most]
+        least = min((distances[other] for other in nearest), default=0)
+        nearest = [other for other in nearest if distances[other] == least]
+        if near is None:
+            assert not nearest, term
+        else:
+            assert near.term in nearest and near.passage_id in ("x", "y")
+            assert counts[near.term] == max(counts[other] for other in nearest)
+            found += 1
+    assert found > 50
 
 
 def test_equal_scores_come_by_id_and_searches_repeat(index):

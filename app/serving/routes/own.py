@@ -117,7 +117,7 @@ async def suggest(
     k: Annotated[int, Query(ge=1, le=100)] = 10,
     index: _Index = None,
 ) -> Json:
-    """Titles that match what was typed so far, and the number of all matches."""
+    """Titles that match what was typed so far, the number of all matches, and the text as it may be meant."""
     return Json(await _read(searches, index, partial(reading.suggest, text=text, k=k)))
 
 

@@ -223,6 +223,11 @@ def test_passages_documents_and_links(service: Client) -> None:
     assert service.get("/suggest", params={"text": "pho"}).json()["titles"] == [
         {"id": "Phobos", "title": "Phobos"}
     ]
+    for text, meant in [
+        ("Where is phobso, and Phobso?", "Where is phobos, and Phobos?"),
+        ("moons of Mars", None),
+    ]:
+        assert service.get("/suggest", params={"text": text}).json()["did_you_mean"] == meant
     assert next(iter(service.get("/pipelines").json()["indexes"]["planets"])) == "bm25"
 
 

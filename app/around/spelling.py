@@ -1,0 +1,48 @@
+"""Did you mean: a question with its unknown words replaced by the nearest ones of the index.
+
+The index holds stems; the word that is proposed is the commonest one of that stem in a passage.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from linkseek.indexer.index import Index
+
+MAX_WORDS = 32
+"""Of a question, which are looked up; each unknown one takes some milliseconds."""
+_WORD = re.compile(r"[^\W\d_]{3,}")
+
+
+def did_you_mean(index: Index, question: str) -> str | None:
+    """The question with other words; None if all are known, or none is near.
+
+    Raises `DamagedIndexError` if the index cannot be read.
+    """
+    if not index.has_lucene:
+        return None
+    words = list(dict.fromkeys(_WORD.findall(question)))[:MAX_WORDS]
+    better = {}
+    for word, near in zip(words, index.vocabulary.near(words), strict=True):
+        if near is not None:
+            better[word] = _like(word, _spelt(index, near.passage_id, near.term))
+    if not better:
+        return None
+    return _WORD.sub(lambda found: better.get(found[0], found[0]), question)
+
+
+def _spelt(index: Index, passage_id: str, term: str) -> str:
+    """The commonest word of a passage that is indexed as this term; the term itself where none is."""
+    passage = index.passages[int(index.passages.rows_of([passage_id])[0])]
+    counts = Counter(_WORD.findall(f"{passage.title} {passage.text}"))
+    words: list[str] = [word for word, _ in counts.most_common()]
+    for word, terms in zip(words, index.vocabulary.terms(words), strict=True):
+        if terms == [term]:
+            return word
+    return term
+
+
+def _like(word: str, other: str) -> str:
+    """Another word in small letters, unless this one has a capital."""
+    return other if word[:1].isupper() else other.lower()
