@@ -255,14 +255,15 @@ class Index:
         """The Lucene index. Raises `UsageError` if it was built with --no-bm25."""
         if not self.has_lucene:
             raise UsageError(f"{self.path}: the index has no Lucene part", "Build it without --no-bm25.")
-        return self._lucene if self.searches is None else self.searches.lucene()
+        return self.local_lucene if self.searches is None else self.searches.lucene()
 
     def rarest(self, texts: Sequence[str]) -> list[int | None]:
         """See `LuceneIndex.rarest`; read on this machine, also where searches are on a cluster."""
-        return self._lucene.rarest(texts)
+        return self.local_lucene.rarest(texts)
 
     @shared_property
-    def _lucene(self) -> LuceneIndex:
+    def local_lucene(self) -> LuceneIndex:
+        """The Lucene index on this machine, also where searches are on a cluster."""
         from linkseek.indexer.search.lucene_index import LuceneIndex
 
         self.check_in_place(BM25)

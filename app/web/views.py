@@ -14,11 +14,12 @@ from linkseek.app.report.text import moment, with_unit
 from linkseek.app.service import Answer, Failure, Hit, Reason
 from linkseek.app.web.addresses import ArticleView, EvaluationView, SearchView, article_address
 from linkseek.app.web.rendering import render
+from linkseek.indexer.base.text import counted
 
 _WIDE_CHARACTERS, _NARROW_CHARACTERS = 2_000, 420
 """The part of a passage that is shown in one or two columns, and in more."""
 _REASON_CHARACTERS = 4_000
-_SHOWN_FEATURES = 12  # of the pipeline that explains its scores
+_SHOWN_PARTS = 12  # of a score
 _MAX_LISTED = 12
 
 
@@ -32,6 +33,16 @@ def failed_html(failure: Failure, description: str) -> str:
     return render("failed.html", failure=failure, description=description)
 
 
+def items_of(answer: Answer, view: SearchView) -> list[list[Hit]]:
+    """The items of a column: a hit each, or the hits of an article, where its best one stands."""
+    if not view.grouped:
+        return [[hit] for hit in answer.hits]
+    articles: dict[str, list[Hit]] = {}
+    for hit in answer.hits:
+        articles.setdefault(hit.document_id, []).append(hit)
+    return [*articles.values()]
+
+
 def answer_html(
     answer: Answer,
     description: str,
@@ -39,45 +50,66 @@ def answer_html(
     index: str,
     others: Sequence[Answer] = (),
     status: str = "",
+    reason: Reason | None = None,
+    part: slice = slice(None),
 ) -> str:
     """The column of a pipeline.
 
     others: the answers that its ranks are compared with. status: what is still being done, if anything is.
+    reason: of the passage that is open. part: of `items_of`; only the first one has a heading.
     """
-    articles: dict[str, list[Hit]] = {}  # each stands where its best passage stands
-    for hit in answer.hits:
-        articles.setdefault(hit.document_id, []).append(hit)
     return render(
         "answer.html",
         answer=answer,
-        articles=articles.values(),
         description=description,
+        first=part.start or 0,
         index=index,
         limit=_WIDE_CHARACTERS if len(view.pipelines) <= 2 else _NARROW_CHARACTERS,
+        max_parts=_SHOWN_PARTS,
         others=others,
+        scores=reason.scores if reason else {},
+        shown=items_of(answer, view)[part],
         status=status,
         view=view,
     )
 
 
-def why_html(reason: Reason, answers: Sequence[Answer], index: str) -> str:
-    """A passage with its links, its rank and score in every pipeline, and what a learned score is made of."""
+def why_html(
+    reason: Reason, answers: Sequence[Answer], index: str, close: str = "", *, with_text: bool = True
+) -> str:
+    """Why a passage has its score in every pipeline.
+
+    close: the address without it. with_text: whether the passage and its links are shown, too.
+    """
     text = reason.hit.text[:_REASON_CHARACTERS]
     anchors = [
         (anchor.start, anchor.end, article_address(anchor.target.id, index))
         for anchor in reason.links.anchors
         if anchor.end <= len(text)
     ]
-    features = {name: shares[:_SHOWN_FEATURES] for name, shares in reason.features.items() if shares}
     return render(
         "why.html",
         answers=answers,
         anchors=anchors,
-        features=features,
+        close=close,
         hit=reason.hit,
         index=index,
+        max_parts=_SHOWN_PARTS,
+        scores=reason.scores,
         text=text,
+        with_text=with_text,
     )
+
+
+def links_summary(reason: Reason) -> str:
+    """How many links are around a passage, and whether the rankings used any."""
+    links = reason.links
+    kinds = {"dual link": len(links.dual_links), "co-mention": len(links.co_mentions)}
+    numbers = " and ".join(counted(count, kind) for kind, count in kinds.items())
+    others = [name for name in reason.scores if name not in reason.by_links]
+    used = f"{', '.join(reason.by_links)} ranked by links." if reason.by_links else ""
+    unused = f"{', '.join(others)} ranked without them." if others else ""
+    return " ".join(filter(None, [f"Links around it: {numbers}.", used, unused]))
 
 
 def evidence_html(reason: Reason, index: str) -> str:
