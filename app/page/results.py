@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from linkseek.app.page.context import Context
 from linkseek.app.page.elements import show_drawing, shown_errors
@@ -16,10 +15,9 @@ from linkseek.app.web.link_graph import link_graph
 from linkseek.app.web.rank_chart import SELECTION, rank_chart
 from linkseek.app.web.views import (
     answer_html,
-    evidence_html,
+    comparison_html,
     failed_html,
-    items_of,
-    links_summary,
+    merged_html,
     waiting_html,
     why_html,
 )
@@ -29,100 +27,149 @@ _REASON, _CLICKS = "reason", "clicks on the chart"
 
 
 def show_results(context: Context, service: SearchService, view: SearchView) -> None:
-    """A column for each pipeline, filled as soon as its answer is there; then all with each other's ranks."""
+    """Columns or one list, filled as soon as answers are there; then all with each other's ranks, and why."""
     top, chart = st.container(), st.container()
-    with st.container(key="columns"):
-        count = len(view.pipelines)
-        places = st.columns(count, gap="large" if count < 3 else "medium")
-    columns = {name: place.empty() for name, place in zip(view.pipelines, places, strict=True)}
-    describe = service.pipelines.describe
+    shown = (_OneList if view.merged else _Columns)(context, service, view)
     known = known_answers(service, view)
-
-    def show_column(answer: Answer, others: list[Answer]) -> None:
-        status = ""
-        if answer.waiting:
-            step = "re-ranking" if service.is_ready(answer.pipeline) else "loading the re-ranker"
-            status = f"Order of {answer.first_stage}; {step}…"
-        html = answer_html(answer, describe(answer.pipeline), view, context.name, others, status)
-        columns[answer.pipeline].html(html)
-
-    for answer in known.values():
-        show_column(answer, [*known.values()])
     missing = [name for name in view.pipelines if name not in known]
-    for name in missing:
-        status = (
-            "Searching…" if service.is_ready(name) else "Loading; only the first question waits for this…"
-        )
-        columns[name].html(waiting_html(name, describe(name), status))
+    shown.wait_for(missing)
+    for answer in known.values():
+        shown.show(answer, [*known.values()])
     for result in service.answers(view.question, missing, view.k) if missing else ():
         if isinstance(result, Failure):
             known.pop(result.pipeline, None)
-            with columns[result.pipeline].container():
-                st.html(failed_html(result, describe(result.pipeline)))
-                st.button("Try again", key=f"try again: {result.pipeline}")
+            shown.fail(result)
         else:
             known[result.pipeline] = result
-            show_column(result, [])
+            shown.show(result, [])
     answers = [known[name] for name in view.pipelines if name in known]
-    if missing and len(answers) > 1:
-        for answer in answers:
-            show_column(answer, answers)
+    if len(answers) > 1:
+        with top:
+            st.html(comparison_html(answers, with_tabs=not view.merged))
     if view.chart and len(view.pipelines) > 1 and any(answer.hits for answer in answers):
         dark = st.context.theme.type == "dark"
         key = f"ranks {st.session_state.get(_CLICKS, 0)}"
         chart.altair_chart(rank_chart(answers, dark), key=key, on_select=partial(open_why, key))
+    reason = None
     if view.why:
         with top, shown_errors("the evidence"):
             reason = known_reason(service, view, [answer.pipeline for answer in answers])
-            show_why(context, describe, view, answers, reason, columns, top)
-
-
-def show_why(
-    context: Context,
-    describe: Callable[[str], str],
-    view: SearchView,
-    answers: Sequence[Answer],
-    reason: Reason,
-    columns: dict[str, DeltaGenerator],
-    top: DeltaGenerator,
-) -> None:
-    """Why a passage has its score, below it in each column, and the links around it where it ranks best.
-
-    A passage that no column shows is shown above them.
-    """
-    row, links_place = reason.hit.row, None
-    shown = [answer for answer in answers if any(hit.row == row for hit in answer.hits)]
-    for answer in sorted(shown, key=lambda answer: answer.places[row].rank):
-        items = items_of(answer, view)
-        at = next(n for n, hits in enumerate(items) if any(hit.row == row for hit in hits))
-        ends = [slice(0, at + 1), slice(at + 1, None)]
-        first = links_place is None
-        html = [
-            answer_html(answer, describe(answer.pipeline), view, context.name, answers, "", reason, part)
-            for part in (ends if first else [slice(None)])
-        ]
-        with columns[answer.pipeline].container(gap=None):
-            st.html(html[0])
-            if first:
-                links_place = st.container(key="links")
-                if at + 1 < len(items):
-                    st.html(html[1])
-    if links_place is None:
-        with top:
-            close = why_address(view, context.name, "")
-            st.html(why_html(reason, answers, context.name, close))
-            links_place = st.container(key="links")
-    with links_place:
-        show_links(context, reason)
-
-
-def show_links(context: Context, reason: Reason) -> None:
-    """The links around a passage, folded."""
-    with st.expander(links_summary(reason)):
-        graph = link_graph(reason.links, context.name)
-        if graph:
+            if not any(hit.row == reason.hit.row for answer in answers for hit in answer.hits):
+                st.html(why_html(reason, answers, context.name, why_address(view, context.name, "")))
+    if reason or (missing and len(answers) > 1):
+        shown.show_all(answers, reason)
+    graph = link_graph(reason.links, context.name) if reason else ""
+    if graph:
+        with st.container(key="drawing"):
             show_drawing(graph, "graph")
-        st.html(evidence_html(reason, context.name))
+
+
+class _Columns:
+    """A column for each pipeline."""
+
+    def __init__(self, context: Context, service: SearchService, view: SearchView) -> None:
+        self._context, self._service, self._view = context, service, view
+        count = len(view.pipelines)
+        with st.container(key="columns"):
+            places = st.columns(count, gap="large" if count < 3 else "medium")
+        self._places = {name: place.empty() for name, place in zip(view.pipelines, places, strict=True)}
+
+    def wait_for(self, names: Sequence[str]) -> None:
+        """Show what has no answer yet."""
+        for name in names:
+            self._places[name].html(waiting_html(name, self._describe(name), _status(self._service, name)))
+
+    def show(
+        self, answer: Answer, others: Sequence[Answer], reason: Reason | None = None, links: bool = False
+    ) -> None:
+        """Show an answer. others: whose ranks stand next to its own. links: whether those of reason do."""
+        html = answer_html(
+            answer,
+            self._describe(answer.pipeline),
+            self._view,
+            self._context.name,
+            others,
+            _status(self._service, answer.pipeline, answer) if answer.waiting else "",
+            reason,
+            with_links=links,
+        )
+        self._places[answer.pipeline].html(html)
+
+    def fail(self, failure: Failure) -> None:
+        """Show why there is no answer, and a button."""
+        with self._places[failure.pipeline].container():
+            _show_failure(failure, self._describe(failure.pipeline))
+
+    def show_all(self, answers: Sequence[Answer], reason: Reason | None) -> None:
+        """Show all answers with each other's ranks; the links of reason where the passage ranks best."""
+        with_passage = [of for of in answers if reason and any(hit.row == reason.hit.row for hit in of.hits)]
+        best = (
+            min(with_passage, key=lambda of: of.places[reason.hit.row].rank)
+            if reason and with_passage
+            else None
+        )
+        for answer in answers:
+            self.show(answer, answers, reason, links=answer is best)
+
+    def _describe(self, name: str) -> str:
+        return self._service.pipelines.describe(name)
+
+
+class _OneList:
+    """One list with a cell for each pipeline."""
+
+    def __init__(self, context: Context, service: SearchService, view: SearchView) -> None:
+        self._context, self._service, self._view = context, service, view
+        self._failures, self._place = st.container(), st.empty()
+        self._answers: dict[str, Answer] = {}
+        self._waiting: dict[str, str] = {}
+
+    def wait_for(self, names: Sequence[str]) -> None:
+        """Show what has no answer yet."""
+        self._waiting = {name: f"{name}: {_status(self._service, name)}" for name in names}
+        self._draw(None)
+
+    def show(self, answer: Answer, others: Sequence[Answer]) -> None:
+        """Add an answer to the list."""
+        self._answers[answer.pipeline] = answer
+        self._waiting.pop(answer.pipeline, None)
+        if answer.waiting:
+            status = _status(self._service, answer.pipeline, answer)
+            self._waiting[answer.pipeline] = f"{answer.pipeline}: {status}"
+        self._draw(None)
+
+    def fail(self, failure: Failure) -> None:
+        """Show why there is no answer, and a button."""
+        self._answers.pop(failure.pipeline, None)
+        self._waiting.pop(failure.pipeline, None)
+        with self._failures:
+            _show_failure(failure, self._service.pipelines.describe(failure.pipeline))
+        self._draw(None)
+
+    def show_all(self, answers: Sequence[Answer], reason: Reason | None) -> None:
+        """Show the list, and why the passage that is open has its scores."""
+        self._draw(reason)
+
+    def _draw(self, reason: Reason | None) -> None:
+        answers = [self._answers[name] for name in self._view.pipelines if name in self._answers]
+        descriptions = {of.pipeline: self._service.pipelines.describe(of.pipeline) for of in answers}
+        statuses = [*self._waiting.values()]
+        index = self._context.name
+        self._place.html(merged_html(answers, descriptions, self._view, index, statuses, reason))
+
+
+def _status(service: SearchService, name: str, answer: Answer | None = None) -> str:
+    """What is being done for a pipeline. answer: of its first stage, if that is known."""
+    is_ready = service.is_ready(name)
+    if answer:
+        step = "re-ranking" if is_ready else "loading the re-ranker"
+        return f"Order of {answer.first_stage}; {step}…"
+    return "Searching…" if is_ready else "Loading; only the first question waits for this…"
+
+
+def _show_failure(failure: Failure, description: str) -> None:
+    st.html(failed_html(failure, description))
+    st.button("Try again", key=f"try again: {failure.pipeline}")
 
 
 def open_why(key: str) -> None:

@@ -27,7 +27,7 @@ from linkseek.app.web.addresses import (
     SearchView,
     read_search_view,
 )
-from linkseek.app.web.rendering import plain_label
+from linkseek.app.web.rendering import plain_label, render
 from linkseek.retriever.queries import checked_question
 
 _LAST_VIEW, _TURN = "last view", "turn of suggestions"
@@ -82,6 +82,7 @@ def choose_view(context: Context, service: SearchService, available: list[str]) 
     with st.form("ask", border=False), st.container(horizontal=True, vertical_alignment="bottom"):
         st.text_input("Question", key="question", placeholder="Ask a question")
         st.form_submit_button("Search", type="primary", on_click=close_why)
+    folded = st.empty()
     with st.container(horizontal=True, gap="medium", key="choice"):
         choose_pipelines(service, available, is_new)
         st.segmented_control("Results per pipeline", COUNTS, key="k", required=True)
@@ -93,6 +94,7 @@ def choose_view(context: Context, service: SearchService, available: list[str]) 
     view = SearchView(
         question, tuple(state[_CHOSEN]), state.k, state.merged, state.grouped, state.chart, state.why
     )
+    folded.html(render("controls.html", pipelines=view.pipelines, k=view.k, merged=view.merged))
     notes = [state[_NOTE]]
     if len(question) > MAX_QUESTION_IN_ADDRESS:
         notes.append(

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
+from typing import Any
 
+from markupsafe import Markup
+
+from linkseek.app.around.agreement import overlap, rank_biased_overlap
 from linkseek.app.around.article import PAGE, Article, ReadPassage
 from linkseek.app.evaluation.results import Results
 from linkseek.app.report.finished import Report, Summary
 from linkseek.app.report.render import html_sections
 from linkseek.app.report.sections import opening, sections
 from linkseek.app.report.text import moment, with_unit
-from linkseek.app.service import Answer, Failure, Hit, Reason
+from linkseek.app.service import Answer, Failure, Hit, Place, Reason
 from linkseek.app.web.addresses import ArticleView, EvaluationView, SearchView, article_address
 from linkseek.app.web.rendering import render
 from linkseek.indexer.base.text import counted
@@ -33,16 +38,6 @@ def failed_html(failure: Failure, description: str) -> str:
     return render("failed.html", failure=failure, description=description)
 
 
-def items_of(answer: Answer, view: SearchView) -> list[list[Hit]]:
-    """The items of a column: a hit each, or the hits of an article, where its best one stands."""
-    if not view.grouped:
-        return [[hit] for hit in answer.hits]
-    articles: dict[str, list[Hit]] = {}
-    for hit in answer.hits:
-        articles.setdefault(hit.document_id, []).append(hit)
-    return [*articles.values()]
-
-
 def answer_html(
     answer: Answer,
     description: str,
@@ -51,33 +46,79 @@ def answer_html(
     others: Sequence[Answer] = (),
     status: str = "",
     reason: Reason | None = None,
-    part: slice = slice(None),
+    *,
+    with_links: bool = True,
 ) -> str:
     """The column of a pipeline.
 
     others: the answers that its ranks are compared with. status: what is still being done, if anything is.
-    reason: of the passage that is open. part: of `items_of`; only the first one has a heading.
+    reason: of the passage that is open. with_links: whether the links around it are shown here.
     """
+    articles: dict[str, list[Hit]] = {}  # each stands where its best passage stands
+    for hit in answer.hits:
+        articles.setdefault(hit.document_id if view.grouped else str(hit.rank), []).append(hit)
     return render(
         "answer.html",
         answer=answer,
         description=description,
-        first=part.start or 0,
         index=index,
         limit=_WIDE_CHARACTERS if len(view.pipelines) <= 2 else _NARROW_CHARACTERS,
         max_parts=_SHOWN_PARTS,
         others=others,
         scores=reason.scores if reason else {},
-        shown=items_of(answer, view)[part],
+        shown=articles.values(),
         status=status,
         view=view,
+        with_links=with_links,
+        **(_links(reason) if reason else {}),
     )
+
+
+def merged_html(
+    answers: Sequence[Answer],
+    descriptions: Mapping[str, str],
+    view: SearchView,
+    index: str,
+    statuses: Sequence[str] = (),
+    reason: Reason | None = None,
+) -> str:
+    """One list of the passages of all pipelines, best ranks first. statuses: what is still being done."""
+    hits = {hit.row: hit for answer in reversed(answers) for hit in answer.hits}
+    order = sorted(hits, key=lambda row: min(of.places[row].rank for of in answers if row in of.places))
+    return render(
+        "merged.html",
+        answers=answers,
+        descriptions=descriptions,
+        has_answers=any(hit.relevant for hit in hits.values()),
+        index=index,
+        limit=_WIDE_CHARACTERS,
+        shown=[(hits[row], [_cell(answer, row) for answer in answers]) for row in order],
+        statuses=statuses,
+        view=view,
+        why=Markup(why_html(reason, answers, index, with_text=False)) if reason else "",
+    )
+
+
+def _cell(answer: Answer, row: int) -> tuple[str, Place | None, bool]:
+    """The name of a pipeline, a passage's place there, and whether that is among the results shown."""
+    return answer.pipeline, answer.places.get(row), any(hit.row == row for hit in answer.hits)
+
+
+def comparison_html(answers: Sequence[Answer], *, with_tabs: bool) -> str:
+    """What each pair of pipelines agrees on. with_tabs: for a phone, which shows one column at a time."""
+    ranked = [sorted(answer.places, key=lambda row: answer.places[row].rank) for answer in answers]
+    pairs = [
+        (first.pipeline, second.pipeline, overlap(rows, others), rank_biased_overlap(rows, others))
+        for (first, rows), (second, others) in combinations(zip(answers, ranked, strict=True), 2)
+    ]
+    names = [answer.pipeline for answer in answers]
+    return render("comparison.html", names=names, pairs=pairs, with_tabs=with_tabs)
 
 
 def why_html(
     reason: Reason, answers: Sequence[Answer], index: str, close: str = "", *, with_text: bool = True
 ) -> str:
-    """Why a passage has its score in every pipeline.
+    """Why a passage has its score in every pipeline, and the links around it.
 
     close: the address without it. with_text: whether the passage and its links are shown, too.
     """
@@ -98,7 +139,12 @@ def why_html(
         scores=reason.scores,
         text=text,
         with_text=with_text,
+        **_links(reason),
     )
+
+
+def _links(reason: Reason) -> dict[str, Any]:
+    return {"links": reason.links, "links_summary": links_summary(reason), "max_listed": _MAX_LISTED}
 
 
 def links_summary(reason: Reason) -> str:
@@ -110,11 +156,6 @@ def links_summary(reason: Reason) -> str:
     used = f"{', '.join(reason.by_links)} ranked by links." if reason.by_links else ""
     unused = f"{', '.join(others)} ranked without them." if others else ""
     return " ".join(filter(None, [f"Links around it: {numbers}.", used, unused]))
-
-
-def evidence_html(reason: Reason, index: str) -> str:
-    """The articles that the question names, dual links and co-mentions, in words."""
-    return render("evidence.html", index=index, links=reason.links, max_listed=_MAX_LISTED)
 
 
 def article_html(article: Article, view: ArticleView, index: str) -> str:

@@ -470,7 +470,7 @@ def test_why_is_in_the_address(page):
     [opened] = column.all(".ls-opened")  # the last item of the first part
     assert opened.startswith("bm25 rank 2, score ") and "volcano" in opened and "idf" in opened
     assert "No related links" in "".join(bodies(test))
-    assert test.expander[0].label.endswith("bm25 ranked without them.")
+    assert column.all(".ls-links summary")[0].endswith("bm25 ranked without them.")
     assert address(test)["why"] == ["Naples#0"]
 
 
@@ -493,7 +493,7 @@ def test_opening_the_evidence_does_not_search_again(page, monkeypatch):
     run(test)
     assert len(columns(test)) == 4 and not notices(test)
     assert [len(column.all(".ls-opened")) for column in columns(test)] == [1] * 4
-    assert len([body for body in bodies(test) if "ls-answer ls-rest" in body]) <= 1 == len(test.expander)
+    assert sum(len(column.all(".ls-links")) for column in columns(test)) == 1
 
 
 def test_why_of_a_passage_that_no_column_shows(page):
@@ -501,7 +501,7 @@ def test_why_of_a_passage_that_no_column_shows(page):
     [reason] = [Reader(body) for body in bodies(test) if 'class="ls-reason' in body]
     assert "Lyon" in reason.all("h3") and len(reason.all(".ls-why-score")) == 2
     assert "bm25 not among the first 3" in reason.words and "ql not among" in reason.words
-    assert reason.hrefs[-1] == "./?pipelines=bm25&pipelines=ql&k=5&q=volcano&index=tiny"
+    assert reason.hrefs[1] == "./?pipelines=bm25&pipelines=ql&k=5&q=volcano&index=tiny"
 
 
 # --- the shell ------------------------------------------------------------------------------------
