@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 
 from linkseek.app.open_pipeline import FirstStage, OpenPipeline, Parts
 from linkseek.app.pipeline_entry import GROUPS, Entry
-from linkseek.app.pipeline_kinds import KINDS, RerankEntry
+from linkseek.app.pipeline_kinds import KINDS, DenseEntry, RerankEntry
 from linkseek.indexer.base.devices import Precision
 from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.base.once import Once
@@ -162,6 +162,10 @@ class Pipelines:
     def reads_links(self, name: str) -> bool:
         """Whether a pipeline or one that it is made of ranks by links between passages."""
         return any(entry.reads_links for _, entry in self._tree(name))
+
+    def has_vectors(self, name: str) -> bool:
+        """Whether a pipeline is a search of vectors alone."""
+        return isinstance(self.entries.get(name), DenseEntry)
 
     def first_stage(self, name: str) -> FirstStage | None:
         """The first of the two stages of a pipeline that re-ranks another one; None for any other."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from linkseek.app.around.article import section_path
 from linkseek.app.around.evidence import Evidence, LinkEvidence
 from linkseek.app.around.hop_paths import HopStep, hop_steps
 from linkseek.app.around.known_questions import Known, KnownQuestions
@@ -64,6 +65,8 @@ class Hit:
 
     marks, answers: spans of the text with the question's words, and with its answers. relevant: whether
     the passage contains an answer, None if that is unknown. path: how links led here; () if none did.
+    section: the headings above the passage, unless its title has them. nearest: the sentence nearest to the
+    question, where it was looked for.
     """
 
     rank: int
@@ -78,6 +81,8 @@ class Hit:
     answers: tuple[Span, ...] = ()
     relevant: bool | None = None
     path: tuple[HopStep, ...] = ()
+    section: str = ""
+    nearest: Span | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +200,7 @@ class SearchService:
                 "It can be evaluated: linkseek evaluate --pipeline NAME.",
             )
         queries, two = [Query("question", question)], self.pipelines.first_stage(pipeline)
-        depth = self._depth(pipeline, k)
+        depth = self.depth(pipeline, k)
         first = self.pipelines.start(two.pipeline if two else pipeline).result()
         ranking, seconds, stages = _timed(lambda: first(queries, depth))
         answer = self._answer(question, pipeline, ranking, k, seconds, stages)
@@ -210,7 +215,7 @@ class SearchService:
         answer = self._answer(question, pipeline, ranking, k, seconds + more_seconds, stages | more_stages)
         yield replace(answer, first_stage=two.pipeline, before=before.places)
 
-    def _depth(self, pipeline: str, k: int) -> int:
+    def depth(self, pipeline: str, k: int) -> int:
         """How many passages are searched for, to show k; at most all."""
         two = self.pipelines.first_stage(pipeline)
         return min(max(k, two.depth if two else DEPTH), len(self.index.passages))
@@ -275,13 +280,13 @@ class SearchService:
         question = checked_question(question)
         row = self._row(passage_id)
         hit = self._hit(0, row, 0.0, question, self._known(question))
-        scores = {name: self._explained(question, row, name, self._depth(name, k)) for name in pipelines}
+        scores = {name: self._explained(question, row, name, self.depth(name, k)) for name in pipelines}
         by_links = tuple(name for name in pipelines if self.pipelines.reads_links(name))
         return Reason(hit, self.evidence.of(question, row), scores, by_links)
 
     def explained(self, answer: Answer, k: int) -> list[Explanation | None]:
         """Why each hit of an answer has its score. k: of the search."""
-        depth = self._depth(answer.pipeline, k)
+        depth = self.depth(answer.pipeline, k)
         return [self._explained(answer.question, hit.row, answer.pipeline, depth) for hit in answer.hits]
 
     def explain(self, question: str, passage_id: str, pipeline: str, depth: int) -> Explanation | None:
@@ -338,6 +343,7 @@ class SearchService:
             row=row,
             answers=known.spans(passage.text),
             relevant=known.is_relevant(passage),
+            section="" if self.index.manifest.text.headings else section_path(self.index, row),
         )
 
     @shared_property

@@ -7,6 +7,7 @@ from functools import partial
 
 import streamlit as st
 
+from linkseek.app.around.nearest import with_nearest_sentences
 from linkseek.app.page.context import Context
 from linkseek.app.page.elements import show_drawing, shown_errors
 from linkseek.app.service import Answer, Failure, Reason, SearchService
@@ -43,6 +44,9 @@ def show_results(context: Context, service: SearchService, view: SearchView) -> 
             known[result.pipeline] = result
             shown.show(result, [])
     answers = [known[name] for name in view.pipelines if name in known]
+    if missing:
+        answers = with_nearest_sentences(service, answers)
+        known.update({answer.pipeline: answer for answer in answers})
     if len(answers) > 1:
         with top:
             st.html(comparison_html(answers, with_tabs=not view.merged))
@@ -56,7 +60,7 @@ def show_results(context: Context, service: SearchService, view: SearchView) -> 
             reason = known_reason(service, view, [answer.pipeline for answer in answers])
             if not any(hit.row == reason.hit.row for answer in answers for hit in answer.hits):
                 st.html(why_html(reason, answers, context.name, why_address(view, context.name, "")))
-    if reason or (missing and len(answers) > 1):
+    if reason or missing:
         shown.show_all(answers, reason)
     graph = link_graph(reason.links, context.name) if reason else ""
     if graph:
@@ -148,6 +152,7 @@ class _OneList:
 
     def show_all(self, answers: Sequence[Answer], reason: Reason | None) -> None:
         """Show the list, and why the passage that is open has its scores."""
+        self._answers = {answer.pipeline: answer for answer in answers}
         self._draw(reason)
 
     def _draw(self, reason: Reason | None) -> None:

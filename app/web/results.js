@@ -31,7 +31,7 @@ if (!window.linkseekResults) {
     list.append(...order.map(([, , item]) => item));
     let visible = 0;
     for (const [item, cells] of items) {
-      const isAnswer = item.matches(".ls-answers");
+      const isAnswer = item.matches(".ls-answering");
       const show = chosen.show === "answers" ? isAnswer : chosen.show === "" || only(cells, Number(chosen.show));
       item.hidden = !show;
       visible += show;

@@ -83,7 +83,10 @@ def merged_html(
     reason: Reason | None = None,
 ) -> str:
     """One list of the passages of all pipelines, best ranks first. statuses: what is still being done."""
-    hits = {hit.row: hit for answer in reversed(answers) for hit in answer.hits}
+    hits: dict[int, Hit] = {}
+    for answer in answers:
+        for hit in answer.hits:
+            hits.setdefault(hit.row, hit)
     order = sorted(hits, key=lambda row: min(of.places[row].rank for of in answers if row in of.places))
     return render(
         "merged.html",

@@ -7,6 +7,7 @@ from small_index import WordEncoder, WordScorer
 from sums import assert_adds_up, assert_all_add_up
 
 from linkseek.app import search
+from linkseek.app.around.nearest import with_nearest_sentences
 from linkseek.app.pipelines import Models
 from linkseek.app.service import SearchService
 from linkseek.retriever.ranking import Query, Ranking
@@ -174,3 +175,15 @@ def test_a_service_explains_what_it_has_searched_for(built_index):
     unknown = service.why("zzz", answer.hits[0].passage_id, ["bm25"])
     assert unknown.scores == {"bm25": None} and unknown.by_links == ()
     assert service.why(QUESTION, "Paris#0", ["bm25", "hybrid-hop"]).by_links == ("hybrid-hop",)
+
+
+def test_sentences_are_marked_where_no_word_is(built_index):
+    models = Models(lambda location: WordEncoder(), lambda *wanted: WordScorer())
+    service = SearchService(built_index, models=models)
+    answers = [service.search("gravel zzz", name, 6) for name in ("bm25", "dense", "hybrid")]
+    words, vectors, both = with_nearest_sentences(service, answers)
+    assert all(hit.nearest is None and hit.marks for hit in words.hits)
+    unmarked = [hit for hit in vectors.hits if not hit.marks]
+    assert unmarked and all(hit.nearest for hit in unmarked)
+    nearest = {hit.row: hit.nearest for hit in vectors.hits}
+    assert all(hit.nearest == nearest[hit.row] for hit in both.hits)
