@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field
 
+from linkseek.app.explained_parts import with_first_stage
 from linkseek.app.open_pipeline import OpenPipeline, Parts
 from linkseek.app.pipeline_entry import Depth, Entry
 from linkseek.indexer.files.hashes import file_sha256
@@ -71,6 +72,19 @@ class HopEntry(HopBase):
     """of the linking passage's score"""
     steps: Annotated[int, Field(ge=1, le=4)] = 1
     """how many links in a row are followed"""
+    control: bool = False
+    """whether it is a control of an experiment: it can be named, but no list of pipelines has it"""
+
+    @property
+    def is_control(self) -> bool:
+        return self.control
+
+    @property
+    def reads_links(self) -> bool:
+        return "links" in self.over
+
+    def fingerprint(self) -> dict[str, Any]:
+        return self.model_dump(mode="json", exclude={"control"})
 
     def is_available(self, index: Index) -> bool:
         return super().is_available(index) and (index.has_lucene or "bm25" not in self.over)
@@ -80,18 +94,18 @@ class HopEntry(HopBase):
 
     def open(self, parts: Parts, name: str) -> OpenPipeline:
         similarity = self.similarity(parts)
-        return OpenPipeline(
-            Hops(
-                parts.pipeline(self.of),
-                [open_edges(parts.index, over, self.edges) for over in self.over],
-                Articles(parts.index, similarity),
-                similarity,
-                depth=self.depth,
-                sources=self.sources,
-                share=self.share,
-                steps=self.steps,
-            )
+        first = parts.pipeline(self.of)
+        hops = Hops(
+            first,
+            [open_edges(parts.index, over, self.edges) for over in self.over],
+            Articles(parts.index, similarity),
+            similarity,
+            depth=self.depth,
+            sources=self.sources,
+            share=self.share,
+            steps=self.steps,
         )
+        return OpenPipeline(hops, explain=with_first_stage(hops.explain, self.of, first, self.depth))
 
 
 class HopTreesEntry(HopBase):
@@ -102,6 +116,10 @@ class HopTreesEntry(HopBase):
     """the kind of the table"""
     model: Path
     """its file, relative to this one"""
+
+    @property
+    def reads_links(self) -> bool:
+        return "links" in read_hop_model(self.model).graphs
 
     def located(self, folder: Path) -> Self:
         return self.model_copy(update={"model": folder / self.model})
@@ -121,16 +139,17 @@ class HopTreesEntry(HopBase):
 
     def open(self, parts: Parts, name: str) -> OpenPipeline:
         model, similarity = read_hop_model(self.model), self.similarity(parts)
+        first = parts.pipeline(self.of)
         hops = TreeHops(
             parts.index,
-            parts.pipeline(self.of),
+            first,
             model,
             {graph: open_edges(parts.index, graph, self.edges) for graph in model.graphs},
             similarity,
             self.depth,
             self.model,
         )
-        return OpenPipeline(hops, explain=hops.explain)
+        return OpenPipeline(hops, explain=with_first_stage(hops.explain, self.of, first, self.depth))
 
 
 def _leads(graphs: Sequence[Neighbours]) -> str:

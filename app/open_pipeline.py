@@ -10,7 +10,7 @@ from linkseek.indexer.base.devices import Precision
 from linkseek.indexer.index import Index
 from linkseek.reranker.reranking import AnyScorer
 from linkseek.retriever.ranking import Pipeline, Query, Ranking
-from linkseek.retriever.search.learned import Share
+from linkseek.retriever.search.explanation import Explain, Explanation, whole_score
 from linkseek.retriever.search.searchers import RecordedRun
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class Parts:
     """
 
     index: Index
-    pipeline: Callable[[str], Pipeline]
+    pipeline: Callable[[str], OpenPipeline]
     encoder: Callable[[str], BiEncoder]
     scorer: Callable[[str, str, Precision], AnyScorer]
 
@@ -37,8 +37,8 @@ class OpenPipeline:
     search: Pipeline
     rerank: Callable[[Sequence[Query], Ranking, int], Ranking] | None = None
     """the k best of the ranking of its first stage (`Entry.first_stage`)"""
-    explain: Callable[[Query, int, int], list[Share]] | None = None
-    """what each feature adds to the score of a passage, by its row, in a search for the k best"""
+    explain: Explain | None = None
+    """why a passage has its score; without one, the score is one number"""
     run: RecordedRun | None = None
     """the run file that it looks results up in"""
     models: Mapping[str, dict[str, Any]] = field(default_factory=dict)
@@ -47,6 +47,10 @@ class OpenPipeline:
     def __call__(self, queries: Sequence[Query], k: int) -> Ranking:
         """The k best passages of each query."""
         return self.search(queries, k)
+
+    def explained(self, query: Query, row: int, k: int) -> Explanation | None:
+        """The parts of a passage's score in a search for the k best; None if it is not among them."""
+        return (self.explain or whole_score(self.search))(query, row, k)
 
 
 class FirstStage(NamedTuple):

@@ -48,6 +48,16 @@ class Entry(Settings, ABC):
         """Of a pipeline whose `OpenPipeline.rerank` is a stage of its own; None for any other."""
         return None
 
+    @property
+    def is_control(self) -> bool:
+        """Whether it is a control of an experiment, which nobody is offered."""
+        return False
+
+    @property
+    def reads_links(self) -> bool:
+        """Whether it ranks by links between passages, its members aside."""
+        return False
+
     def group(self, index: Index) -> str:
         """Which of `GROUPS` lists it."""
         return self.in_group

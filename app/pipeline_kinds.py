@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field
 
+from linkseek.app.explained_parts import explain_sum, with_first_stage
 from linkseek.app.hop_kinds import HopEntry, HopTreesEntry
 from linkseek.app.open_pipeline import FirstStage, OpenPipeline, Parts
 from linkseek.app.pipeline_entry import Depth, Device, Entry
@@ -29,6 +31,7 @@ from linkseek.retriever.models.locations import STATIC_ENCODER, shipped_models
 from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search import fusion
 from linkseek.retriever.search.boosted_trees import read_trees
+from linkseek.retriever.search.explanation import value_of
 from linkseek.retriever.search.learned import LearnedFusion
 from linkseek.retriever.search.neighbours import Neighbours, passage_neighbours
 from linkseek.retriever.search.searchers import Bm25, Dense, QueryLikelihood, RecordedRun
@@ -54,7 +57,8 @@ class Bm25Entry(Entry):
         return f"Lucene’s BM25, k1 = {self.k1:g}, b = {self.b:g}"
 
     def open(self, parts: Parts, name: str) -> OpenPipeline:
-        return OpenPipeline(Bm25(parts.index, self.k1, self.b))
+        searcher = Bm25(parts.index, self.k1, self.b)
+        return OpenPipeline(searcher, explain=searcher.explain)
 
 
 class QueryLikelihoodEntry(Entry):
@@ -74,7 +78,8 @@ class QueryLikelihoodEntry(Entry):
         return f"Lucene’s query likelihood, mu = {self.mu:g}"
 
     def open(self, parts: Parts, name: str) -> OpenPipeline:
-        return OpenPipeline(QueryLikelihood(parts.index, self.mu))
+        searcher = QueryLikelihood(parts.index, self.mu)
+        return OpenPipeline(searcher, explain=searcher.explain)
 
 
 class DenseEntry(Entry):
@@ -115,7 +120,8 @@ class DenseEntry(Entry):
     def open(self, parts: Parts, name: str) -> OpenPipeline:
         made_by = parts.index.dense(self.encoder).encoder
         encoder = parts.encoder(self.query_encoder or made_by["location"])
-        return OpenPipeline(Dense(parts.index, encoder, self.encoder, self.device, **self.search))
+        dense = Dense(parts.index, encoder, self.encoder, self.device, **self.search)
+        return OpenPipeline(dense, explain=dense.explain)
 
 
 class RunEntry(Entry):
@@ -165,6 +171,10 @@ class SumEntry(FusionEntry):
     def fuse(self, rankings: Sequence[Ranking], k: int) -> Ranking:
         """The k best of rankings of the same queries."""
 
+    @abstractmethod
+    def share(self, ranking: Ranking, number: int, row: int) -> tuple[float, dict[str, float]]:
+        """What the ranking of a member adds to the score of a passage, and the numbers it comes from."""
+
     def open(self, parts: Parts, name: str) -> OpenPipeline:
         members = [parts.pipeline(member) for member in self.of]
 
@@ -173,7 +183,7 @@ class SumEntry(FusionEntry):
             with stage("fuse"):
                 return self.fuse(rankings, k)
 
-        return OpenPipeline(search)
+        return OpenPipeline(search, explain=partial(explain_sum, self, members))
 
 
 class ReciprocalRankEntry(SumEntry):
@@ -187,6 +197,9 @@ class ReciprocalRankEntry(SumEntry):
 
     def fuse(self, rankings: Sequence[Ranking], k: int) -> Ranking:
         return fusion.reciprocal_rank(rankings, k, self.constant)
+
+    def share(self, ranking: Ranking, number: int, row: int) -> tuple[float, dict[str, float]]:
+        return value_of(fusion.reciprocal(ranking, self.constant), ranking, row), {"constant": self.constant}
 
     def describe(self, index: Index) -> str:
         return f"{' and '.join(self.of)}, fused by rank"
@@ -203,6 +216,10 @@ class WeightedEntry(SumEntry):
 
     def fuse(self, rankings: Sequence[Ranking], k: int) -> Ranking:
         return fusion.weighted(rankings, self.weights, k)
+
+    def share(self, ranking: Ranking, number: int, row: int) -> tuple[float, dict[str, float]]:
+        scaled, weight = value_of(fusion.stretched(ranking), ranking, row), self.weights[number]
+        return weight * scaled, {"scaled": scaled, "weight": weight}
 
     def describe(self, index: Index) -> str:
         shares = zip(self.weights, self.of, strict=False)
@@ -224,6 +241,10 @@ class LearnedEntry(FusionEntry):
     model: Path
     """the model's file, relative to the one that names it; it was trained on as many pipelines, in the order
     of `of`"""
+
+    @property
+    def reads_links(self) -> bool:
+        return read_trees(self.model).links
 
     def located(self, folder: Path) -> Self:
         return self.model_copy(update={"model": folder / self.model})
@@ -283,6 +304,10 @@ class RerankEntry(Entry):
     def first_stage(self) -> FirstStage | None:
         return FirstStage(self.of, self.depth)
 
+    @property
+    def reads_links(self) -> bool:
+        return self.neighbours == "links"
+
     def located(self, folder: Path) -> Self:
         models = [str(folder / model) if (folder / model).is_dir() else model for model in self.rerank]
         return self.model_copy(update={"rerank": models})
@@ -303,7 +328,8 @@ class RerankEntry(Entry):
         reranker = self.reranker(parts, name)
         reranking = Reranking(parts.pipeline(self.of), reranker)
         models = {m: scorer.identity for m, scorer in zip(self.rerank, reranker.scorers, strict=True)}
-        return OpenPipeline(reranking, rerank=reranking.rerank, models=models)
+        explain = with_first_stage(reranking.explain, self.of, parts.pipeline(self.of), self.depth)
+        return OpenPipeline(reranking, rerank=reranking.rerank, explain=explain, models=models)
 
     def reranker(self, parts: Parts, name: str) -> Reranker:
         """The second stage, for a ranking of any origin. Raises `LinkseekError` if a model is missing."""

@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 
 from linkseek.app.open_pipeline import FirstStage, OpenPipeline, Parts
 from linkseek.app.pipeline_entry import GROUPS, Entry
-from linkseek.app.pipeline_kinds import KINDS, RerankEntry
+from linkseek.app.pipeline_kinds import KINDS, DenseEntry, RerankEntry
 from linkseek.indexer.base.devices import Precision
 from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.base.once import Once
@@ -132,13 +132,18 @@ class Pipelines:
         self._opened: Once[OpenPipeline] = Once(self._open)
         self.parts = Parts(index, self.open, self._models.encoder, self._scorer)
 
-    def available(self, *, with_runs: bool = False) -> list[str]:
+    def available(self, *, with_runs: bool = False, with_controls: bool = False) -> list[str]:
         """The names of those whose parts the index has, and whose re-rankers are on this machine.
 
-        with_runs: also those that read run files, which know no questions but their own.
+        with_runs: also those that read run files, which know no questions but their own. with_controls: also
+        controls of experiments.
         """
         return [
-            name for name in self.entries if self._has_parts(name) and (with_runs or not self.reads_run(name))
+            name
+            for name, entry in self.entries.items()
+            if self._has_parts(name)
+            and (with_runs or not self.reads_run(name))
+            and (with_controls or not entry.is_control)
         ]
 
     def _has_parts(self, name: str) -> bool:
@@ -153,6 +158,14 @@ class Pipelines:
             return any(entry.reads_run for _, entry in self._tree(name))
         except UsageError:
             return False
+
+    def reads_links(self, name: str) -> bool:
+        """Whether a pipeline or one that it is made of ranks by links between passages."""
+        return any(entry.reads_links for _, entry in self._tree(name))
+
+    def has_vectors(self, name: str) -> bool:
+        """Whether a pipeline is a search of vectors alone."""
+        return isinstance(self.entries.get(name), DenseEntry)
 
     def first_stage(self, name: str) -> FirstStage | None:
         """The first of the two stages of a pipeline that re-ranks another one; None for any other."""

@@ -13,7 +13,7 @@ if __name__ == "__main__":
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from itertools import chain
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Annotated
 
@@ -33,6 +33,7 @@ from linkseek.indexer.index import Index
 from linkseek.indexer.partition_actors import searched_on_ray
 from linkseek.indexer.store.outputs import check_replaceable, write_output
 from linkseek.retriever.queries import read_queries
+from linkseek.retriever.search.explanation import Explanation, explanation_lines
 from linkseek.retriever.search.runs import run_lines
 
 PROGRAM = "linkseek search"
@@ -64,6 +65,8 @@ class SearchOptions(Options):
     ir_metadata: bool = False
     """with --queries: begin the run with comments on its origin (ir-metadata.org), which trec_eval before
     version 10 does not accept"""
+    explain: bool = False
+    """say why each passage has its score: a sum of words, pipelines, models or features"""
     json_: bool = Field(False, alias="json")
     """print JSON for programs"""
     pipelines: bool = False
@@ -94,11 +97,14 @@ def main(argv: Sequence[str]) -> None:
     with _searched(index, options) as searched:
         service = SearchService(searched, options.pipelines_file)
         pipeline = options.pipeline or service.pipelines.recommended
-        answer = service.search(" ".join(options.question), pipeline, options.k or 5)
+        k = options.k or 5
+        answer = service.search(" ".join(options.question), pipeline, k)
+        explained = service.explained(answer, k) if options.explain else []
     if options.json_:
-        sys.stdout.buffer.write(orjson.dumps(answer.to_json(), option=orjson.OPT_INDENT_2) + b"\n")
+        json = orjson.dumps(answer.to_json(explained), option=orjson.OPT_INDENT_2)
+        sys.stdout.buffer.write(json + b"\n")
     else:
-        print_answer(answer, Console())
+        print_answer(answer, Console(), explained)
 
 
 def _searched(index: Index, options: SearchOptions) -> AbstractContextManager[Index]:
@@ -112,8 +118,8 @@ def _write_run(index: Index, options: SearchOptions, argv: Sequence[str]) -> Non
 
     if not (options.queries and options.output):
         raise UsageError("--queries and --output need each other", "Name the questions, and the run.")
-    if options.question or options.json_:
-        raise UsageError("--queries writes a run", "Leave out the question and --json.")
+    if options.question or options.json_ or options.explain:
+        raise UsageError("--queries writes a run", "Leave out the question, --json and --explain.")
     if options.output.is_dir():
         raise UsageError(f"--output {options.output}: is a folder", "Name a file for the run.")
     check_replaceable(options.output)
@@ -138,9 +144,12 @@ def _write_run(index: Index, options: SearchOptions, argv: Sequence[str]) -> Non
         print(without, file=sys.stderr)
 
 
-def print_answer(answer: Answer, console: Console) -> None:
-    """Ranked passages for people, with the question's words in bold. No text is taken for markup."""
-    for hit in answer.hits:
+def print_answer(answer: Answer, console: Console, explained: Sequence[Explanation | None] = ()) -> None:
+    """Ranked passages for people, with the question's words in bold. No text is taken for markup.
+
+    explained: of each hit, or none.
+    """
+    for hit, explanation in zip_longest(answer.hits, explained):
         title = printable(hit.title if hit.title.strip() else hit.document_id)
         heading = Text(f"{hit.rank:>2}  ").append(title, style="bold")
         console.print(heading.append(f"  {hit.score:.4f}", style="dim"))
@@ -152,6 +161,9 @@ def print_answer(answer: Answer, console: Console) -> None:
         for start, end in hit.marks:
             text.stylize("bold yellow", start, end)
         console.print(text, soft_wrap=not console.is_terminal)
+        if explanation:
+            for line in explanation_lines(explanation, hit.text):
+                console.print(Text(f"    {printable(line)}", style="green"), soft_wrap=True)
         console.print()
     if answer.missing:
         missing = ", ".join(map(printable, answer.missing))

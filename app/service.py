@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from linkseek.app.around.article import section_path
 from linkseek.app.around.evidence import Evidence, LinkEvidence
 from linkseek.app.around.hop_paths import HopStep, hop_steps
 from linkseek.app.around.known_questions import Known, KnownQuestions
@@ -27,7 +28,7 @@ from linkseek.indexer.store.manifest_files import is_index
 from linkseek.retriever.links.topology import Topology
 from linkseek.retriever.queries import checked_question
 from linkseek.retriever.ranking import Query, Ranking
-from linkseek.retriever.search.learned import Share
+from linkseek.retriever.search.explanation import Explanation
 from linkseek.retriever.search.query_words import Span, matched_spans
 from linkseek.retriever.search.stages import recorded_stages
 
@@ -64,6 +65,8 @@ class Hit:
 
     marks, answers: spans of the text with the question's words, and with its answers. relevant: whether
     the passage contains an answer, None if that is unknown. path: how links led here; () if none did.
+    section: the headings above the passage, unless its title has them. nearest: the sentence nearest to the
+    question, where it was looked for.
     """
 
     rank: int
@@ -78,6 +81,8 @@ class Hit:
     answers: tuple[Span, ...] = ()
     relevant: bool | None = None
     path: tuple[HopStep, ...] = ()
+    section: str = ""
+    nearest: Span | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,15 +107,18 @@ class Answer:
     missing: tuple[str, ...] = ()
     paths: Mapping[int, tuple[HopStep, ...]] = field(default_factory=dict)
 
-    def to_json(self) -> dict[str, Any]:
-        """The answer as `linkseek search --json` prints it."""
+    def to_json(self, explained: Sequence[Explanation | None] = ()) -> dict[str, Any]:
+        """The answer as `linkseek search --json` prints it. explained: of each hit, or none."""
+        hits: list[dict[str, Any]] = [
+            {name: getattr(hit, name) for name in _JSON_FIELDS} | {"path": list(map(asdict, hit.path))}
+            for hit in self.hits
+        ]
+        for hit, explanation in zip(hits, explained, strict=False):
+            hit["explanation"] = explanation
         return {
             "question": self.question,
             "pipeline": self.pipeline,
-            "hits": [
-                {name: getattr(hit, name) for name in _JSON_FIELDS} | {"path": list(map(asdict, hit.path))}
-                for hit in self.hits
-            ],
+            "hits": hits,
             "seconds": self.seconds,
             "partial": list(self.missing),
         }
@@ -138,14 +146,16 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """The evidence for a passage: the passage as a hit, the hyperlinks around it, and its features.
+    """The evidence for a passage: the passage as a hit, the hyperlinks around it, and its scores.
 
-    features: of each learned fusion that was asked for and has the passage among its candidates.
+    scores: of each pipeline that was asked for; None where the passage is not among its results. by_links:
+    those of the pipelines that rank by links.
     """
 
     hit: Hit
     links: LinkEvidence
-    features: Mapping[str, Sequence[Share]] = field(default_factory=dict)
+    scores: Mapping[str, Explanation | None] = field(default_factory=dict)
+    by_links: tuple[str, ...] = ()
 
 
 class SearchService:
@@ -190,7 +200,7 @@ class SearchService:
                 "It can be evaluated: linkseek evaluate --pipeline NAME.",
             )
         queries, two = [Query("question", question)], self.pipelines.first_stage(pipeline)
-        depth = self._depth(max(k, two.depth if two else DEPTH))
+        depth = self.depth(pipeline, k)
         first = self.pipelines.start(two.pipeline if two else pipeline).result()
         ranking, seconds, stages = _timed(lambda: first(queries, depth))
         answer = self._answer(question, pipeline, ranking, k, seconds, stages)
@@ -205,9 +215,10 @@ class SearchService:
         answer = self._answer(question, pipeline, ranking, k, seconds + more_seconds, stages | more_stages)
         yield replace(answer, first_stage=two.pipeline, before=before.places)
 
-    def _depth(self, k: int) -> int:
-        """k, or the number of all passages if there are fewer."""
-        return min(k, len(self.index.passages))
+    def depth(self, pipeline: str, k: int) -> int:
+        """How many passages are searched for, to show k; at most all."""
+        two = self.pipelines.first_stage(pipeline)
+        return min(max(k, two.depth if two else DEPTH), len(self.index.passages))
 
     def _answer(
         self, question: str, pipeline: str, ranking: Ranking, k: int, seconds: float, stages: dict[str, float]
@@ -261,27 +272,41 @@ class SearchService:
                 del stages[name]
             yield answer
 
-    def why(self, question: str, passage_id: str, pipelines: Sequence[str] = ()) -> Reason:
-        """The evidence for a passage. pipelines: those that have answered the question.
+    def why(self, question: str, passage_id: str, pipelines: Sequence[str] = (), k: int = 10) -> Reason:
+        """The evidence for a passage. pipelines: those that have answered the question. k: as in `search`.
 
         Raises `UsageError` for a bad question, `InputError` for no passage.
         """
         question = checked_question(question)
+        row = self._row(passage_id)
+        hit = self._hit(0, row, 0.0, question, self._known(question))
+        scores = {name: self._explained(question, row, name, self.depth(name, k)) for name in pipelines}
+        by_links = tuple(name for name in pipelines if self.pipelines.reads_links(name))
+        return Reason(hit, self.evidence.of(question, row), scores, by_links)
+
+    def explained(self, answer: Answer, k: int) -> list[Explanation | None]:
+        """Why each hit of an answer has its score. k: of the search."""
+        depth = self.depth(answer.pipeline, k)
+        return [self._explained(answer.question, hit.row, answer.pipeline, depth) for hit in answer.hits]
+
+    def explain(self, question: str, passage_id: str, pipeline: str, depth: int) -> Explanation | None:
+        """Why a passage has its score in a search for exactly `depth` passages; None if it is not among them.
+
+        Raises as `why`.
+        """
+        return self._explained(checked_question(question), self._row(passage_id), pipeline, depth)
+
+    def _row(self, passage_id: str) -> int:
         row = int(self.index.passages.rows_of([passage_id])[0])
         if row < 0:
             raise InputError(
                 f"there is no passage {passage_id[:100]} in this index",
                 "The index may have been built again since this address was shared.",
             )
-        hit = self._hit(0, row, 0.0, question, self._known(question))
-        opened = {name: self.pipelines.start(name).result() for name in pipelines}
-        depth = self._depth(DEPTH)
-        features = {
-            name: pipeline.explain(Query("question", question), row, depth)
-            for name, pipeline in opened.items()
-            if pipeline.explain
-        }
-        return Reason(hit, self.evidence.of(question, row), features)
+        return row
+
+    def _explained(self, question: str, row: int, pipeline: str, depth: int) -> Explanation | None:
+        return self.pipelines.start(pipeline).result().explained(Query("question", question), row, depth)
 
     @shared_property
     def evidence(self) -> Evidence:
@@ -318,6 +343,7 @@ class SearchService:
             row=row,
             answers=known.spans(passage.text),
             relevant=known.is_relevant(passage),
+            section="" if self.index.manifest.text.headings else section_path(self.index, row),
         )
 
     @shared_property

@@ -255,10 +255,10 @@ class Index:
         """The Lucene index. Raises `UsageError` if it was built with --no-bm25."""
         if not self.has_lucene:
             raise UsageError(f"{self.path}: the index has no Lucene part", "Build it without --no-bm25.")
-        return self.vocabulary if self.searches is None else self.searches.lucene()
+        return self.local_lucene if self.searches is None else self.searches.lucene()
 
     @shared_property
-    def vocabulary(self) -> LuceneIndex:
+    def local_lucene(self) -> LuceneIndex:
         """The Lucene index on this machine, also where searches are on a cluster."""
         from linkseek.indexer.search.lucene_index import LuceneIndex
 

@@ -14,9 +14,10 @@ to follow the last re-ranked one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import repeat, tee
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,15 @@ from linkseek.reranker.candidates import Candidates
 from linkseek.reranker.models.lexical import LexicalScorer
 from linkseek.reranker.models.scoring import PairScorer
 from linkseek.retriever.ranking import Pipeline, Query, Ranking
+from linkseek.retriever.search.explanation import (
+    FIRST_STAGE,
+    Explanation,
+    Part,
+    Sentence,
+    best_sentence,
+    place_of,
+    value_of,
+)
 from linkseek.retriever.search.fusion import stretched
 from linkseek.retriever.search.runs import strictly_decreasing
 from linkseek.retriever.search.stages import stage
@@ -40,6 +50,14 @@ DEPTH = 100
 
 AnyScorer = PairScorer | LexicalScorer
 """Both have an `identity`; the one reads texts, the other looks passages up in the index."""
+
+
+class Stages(NamedTuple):
+    """A query before and after re-ranking. scored: the candidates by each scorer; none with neighbours."""
+
+    before: Ranking
+    scored: list[Ranking]
+    after: Ranking
 
 
 class Reranker:
@@ -86,17 +104,86 @@ class Reranker:
                 return ranking
             return _in_order(_followed(ranking, rows), np.where(rows >= 0, scores, -np.inf))
         best = ranking.top(self.depth)
-        scored = [
+        fused = self._fused(best, self._scored(queries, best, on_pairs))
+        return _in_order(ranking, np.where(best.rows >= 0, fused, -np.inf))
+
+    def _scored(
+        self, queries: Sequence[Query], best: Ranking, on_pairs: OnRows = lambda pairs: None
+    ) -> list[Ranking]:
+        """Candidates with the scores of each scorer, in the order of the first stage."""
+        return [
             Ranking(best.query_ids, best.rows, self._scores(scorer, queries, best.rows, on_pairs))
             for scorer in self.scorers
         ]
-        fused = scored[0].scores.astype(np.float64)  # [Q, D]
-        if len(scored) > 1:
-            fused = np.mean([stretched(one) for one in scored], axis=0)
+
+    def _fused(self, best: Ranking, scored: Sequence[Ranking]) -> NDArray[np.float64]:
+        """The new scores [Q, D] of candidates. scored: by each scorer."""
+        fused = _mean(scored)
         if self._weight is not None:
-            of_scorers = stretched(Ranking(best.query_ids, best.rows, fused.astype(np.float32)))
-            fused = self._weight * of_scorers + (1 - self._weight) * stretched(best)
-        return _in_order(ranking, np.where(best.rows >= 0, fused, -np.inf))
+            fused = self._weight * self._scaled(best, scored) + (1 - self._weight) * stretched(best)
+        return fused
+
+    def _scaled(self, best: Ranking, scored: Sequence[Ranking]) -> NDArray[np.float64]:
+        """The scores of all scorers together, scaled to 0..1, [Q, D]."""
+        return stretched(Ranking(best.query_ids, best.rows, _mean(scored).astype(np.float32)))
+
+    def explain(self, query: Query, row: int, stages: Stages) -> Explanation | None:
+        """What first stage and models add to the score of a passage (`Explain`).
+
+        stages: of this query. The part named "first stage", if there is one, has the rank there.
+        """
+        place = place_of(stages.after, row)
+        if place is None:
+            return None
+        before = place_of(stages.before, row)
+        of_first = {"rank": float(before[0]), "score": before[1]} if before else {}
+        if place[0] > self.depth and before:
+            kept = Part(FIRST_STAGE, before[1], f"only the first {self.depth} are re-ranked", of_first)
+            return Explanation.of(place, [kept], rest="moved below the re-ranked ones")
+        if not stages.scored:  # with neighbours, one model decides alone
+            return Explanation.of(place, [self._model(0, query, row, place[1], {})])
+        best, weight = stages.before.top(self.depth), self._weight
+        raw = [value_of(one.scores, one, row) for one in stages.scored]
+        scaled = [value_of(stretched(one), one, row) for one in stages.scored]
+        if len(raw) == 1:
+            models = [self._model(0, query, row, raw[0], {"score": raw[0]})]
+        else:
+            models = [
+                self._model(n, query, row, scaled[n] / len(raw), {"score": raw[n], "scaled": scaled[n]})
+                for n in range(len(raw))
+            ]
+        if weight is None:
+            return Explanation.of(place, models)
+        mean, own = sum(part.added for part in models), value_of(stretched(best), best, row)
+        scaled_mean = value_of(self._scaled(best, stages.scored), best, row)
+        factors = {"scaled": scaled_mean, "weight": weight}
+        first = Part(FIRST_STAGE, (1 - weight) * own, "", of_first | {"scaled": own, "weight": 1 - weight})
+        if len(models) == 1:
+            part = replace(models[0], added=weight * scaled_mean, factors=models[0].factors | factors)
+        else:
+            of_mean = Explanation(place[0], mean, tuple(models))
+            part = Part("mean of the models", weight * scaled_mean, "", factors | {"score": mean}, of=of_mean)
+        return Explanation.of(place, [part, first])
+
+    def stages(self, query: Query, before: Ranking, k: int) -> Stages:
+        """What `explain` reads. before: the ranking of the first stage."""
+        after = self.rerank([query], before).top(k)
+        scored = [] if self._neighbours else self._scored([query], before.top(self.depth))
+        return Stages(before, scored, after)
+
+    def _model(self, number: int, query: Query, row: int, added: float, factors: dict[str, float]) -> Part:
+        scorer = self.scorers[number]
+        return Part(scorer.identity["name"], added, "", factors, self._best_sentence(scorer, query.text, row))
+
+    def _best_sentence(self, scorer: AnyScorer, question: str, row: int) -> Sentence | None:
+        """The sentence that a model scores best below the passage's title; None for scores of words."""
+        if isinstance(scorer, LexicalScorer):
+            return None
+        candidate, form = self._candidates.read(row), scorer.text_format
+        head, text = form.head(candidate), form.query(question)
+        return best_sentence(
+            candidate.text, lambda some: scorer.score(repeat(text, len(some)), [head + one for one in some])
+        )
 
     def __call__(self, queries: Sequence[Query], ranking: Ranking) -> Ranking:
         """As `rerank`, with a progress bar unless there is one query alone."""
@@ -159,6 +246,7 @@ class Reranking:
         self.first = first
         self.depth = reranker.depth
         self._reranker = reranker
+        self._explained: tuple[tuple[Query, int], Stages] | None = None
 
     def __call__(self, queries: Sequence[Query], k: int) -> Ranking:
         """The k best of each query, out of the first stage's best `depth`, or k if that is more."""
@@ -168,6 +256,21 @@ class Reranking:
         """The k best of the first stage's ranking, which should be `depth` deep, or k if that is more."""
         with stage("rerank"):
             return self._reranker(queries, ranking).top(k)
+
+    def explain(self, query: Query, row: int, k: int) -> Explanation | None:
+        """As `Reranker.explain`; the stages of the last query are kept, for other passages of it."""
+        kept, key = self._explained, (query, k)
+        if kept is None or kept[0] != key:
+            before = self.first([query], max(k, self.depth))
+            kept = self._explained = key, self._reranker.stages(query, before, k)
+        return self._reranker.explain(query, row, kept[1])
+
+
+def _mean(scored: Sequence[Ranking]) -> NDArray[np.float64]:
+    """The scores of one scorer, or the mean of the scaled scores of several, [Q, D]."""
+    if len(scored) == 1:
+        return scored[0].scores.astype(np.float64)
+    return np.asarray(np.mean([stretched(one) for one in scored], axis=0))
 
 
 def _followed(ranking: Ranking, rows: NDArray[np.int64]) -> Ranking:

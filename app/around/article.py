@@ -121,6 +121,18 @@ def passage_number(index: Index, row: int, passage_id: str) -> int:
     return passage - first + 1 if first <= passage < last else 0
 
 
+def section_path(index: Index, passage: int) -> str:
+    """The headings above a passage, the outermost first; empty in the lead and without sections."""
+    start = int(index.passages.table.value("start", passage))
+    document = int(index.passages.document_rows(np.array([passage]))[0])
+    above: list[Section] = []
+    for section in index.documents.table.value("sections", document) or []:
+        if section["start"] > start:
+            break
+        above = [one for one in above if one.level < section["level"]] + [Section(**section)]
+    return " › ".join(" ".join(section.heading.split()) for section in above)
+
+
 def read_article(index: Index, topology: Topology, row: int, first: int = 1) -> Article:
     """A document and `PAGE` of its passages, those from number `first` on. topology: of the whole index."""
     passages, graph = index.passages, index.links

@@ -24,7 +24,7 @@ def did_you_mean(index: Index, question: str) -> str | None:
         return None
     words = list(dict.fromkeys(_WORD.findall(question)))[:MAX_WORDS]
     better = {}
-    for word, near in zip(words, index.vocabulary.near(words), strict=True):
+    for word, near in zip(words, index.local_lucene.near(words), strict=True):
         if near is not None:
             better[word] = _like(word, _spelt(index, near.passage_id, near.term))
     if not better:
@@ -37,7 +37,7 @@ def _spelt(index: Index, passage_id: str, term: str) -> str:
     passage = index.passages[int(index.passages.rows_of([passage_id])[0])]
     counts = Counter(_WORD.findall(f"{passage.title} {passage.text}"))
     words: list[str] = [word for word, _ in counts.most_common()]
-    for word, terms in zip(words, index.vocabulary.terms(words), strict=True):
+    for word, terms in zip(words, index.local_lucene.terms(words), strict=True):
         if terms == [term]:
             return word
     return term

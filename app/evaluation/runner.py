@@ -268,7 +268,7 @@ def _by_rarity(plan: Plan, rows: Mapping[str, Sequence[int]], values: Mapping[st
     if not index.has_lucene:
         return None
     try:
-        return analyses.by_rarity(rows, index.passages, index.vocabulary.rarest, values, plan.seed)
+        return analyses.by_rarity(rows, index.passages, index.local_lucene.rarest, values, plan.seed)
     except LinkseekError:
         return None
 

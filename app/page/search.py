@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 import streamlit as st
 
@@ -13,13 +12,12 @@ from linkseek.app.page.elements import (
     invite,
     set_title,
     show,
-    show_drawing,
     show_error,
     show_no_index,
-    shown_errors,
 )
+from linkseek.app.page.results import ANSWERS, show_results
 from linkseek.app.pipeline_entry import GROUPS
-from linkseek.app.service import Answer, Failure, SearchService
+from linkseek.app.service import SearchService
 from linkseek.app.web import navigation
 from linkseek.app.web.addresses import (
     COUNTS,
@@ -29,13 +27,10 @@ from linkseek.app.web.addresses import (
     SearchView,
     read_search_view,
 )
-from linkseek.app.web.link_graph import link_graph
-from linkseek.app.web.rank_chart import SELECTION, rank_chart
-from linkseek.app.web.rendering import plain_label
-from linkseek.app.web.views import answer_html, evidence_html, failed_html, waiting_html, why_html
+from linkseek.app.web.rendering import plain_label, render
 from linkseek.retriever.queries import checked_question
 
-_LAST_VIEW, _ANSWERS, _TURN, _CLICKS = "last view", "answers", "turn of suggestions", "clicks on the chart"
+_LAST_VIEW, _TURN = "last view", "turn of suggestions"
 _CHOSEN, _NOTE = "chosen pipelines", "note on pipelines"
 
 
@@ -57,7 +52,7 @@ def page(context: Context) -> None:
         return
     view = choose_view(context, service, available)
     if not view.question:
-        st.session_state.pop(_ANSWERS, None)
+        st.session_state.pop(ANSWERS, None)
         suggest_questions(context, service, available)
         return
     set_title(view.question)
@@ -65,9 +60,7 @@ def page(context: Context) -> None:
         invite("Choose a pipeline", "Up to four answer side by side.")
         return
     checked_question(view.question)
-    answers = show_answers(context, service, view)
-    if view.why:
-        show_why(context, service, view, answers)
+    show_results(context, service, view)
 
 
 def choose_view(context: Context, service: SearchService, available: list[str]) -> SearchView:
@@ -81,21 +74,27 @@ def choose_view(context: Context, service: SearchService, available: list[str]) 
         if navigation.page_has_changed(SEARCH) and not set(params) - {"index"}:
             view = state.get(_LAST_VIEW, view)  # back from another page
         state.question, state.k = view.question, view.k
-        state.grouped, state.chart, state.why = view.grouped, view.chart, view.why
+        state.merged, state.grouped, state.chart = view.merged, view.grouped, view.chart
+        state.why = view.why
         state[_CHOSEN] = [name for name in view.pipelines if name in available]
         state[_NOTE] = _dropped([name for name in params.get("pipelines", ()) if name], available)
 
     with st.form("ask", border=False), st.container(horizontal=True, vertical_alignment="bottom"):
         st.text_input("Question", key="question", placeholder="Ask a question")
         st.form_submit_button("Search", type="primary", on_click=close_why)
+    folded = st.empty()
     with st.container(horizontal=True, gap="medium", key="choice"):
         choose_pipelines(service, available, is_new)
         st.segmented_control("Results per pipeline", COUNTS, key="k", required=True)
         with st.container(key="show", width="content", horizontal=True, vertical_alignment="bottom"):
-            st.toggle("Group by article", key="grouped")
+            st.toggle("One list", key="merged")
+            st.toggle("Group by article", key="grouped", disabled=state.merged)
             st.toggle("Chart of ranks", key="chart")
     question = state.question.strip()
-    view = SearchView(question, tuple(state[_CHOSEN]), state.k, state.grouped, state.chart, state.why)
+    view = SearchView(
+        question, tuple(state[_CHOSEN]), state.k, state.merged, state.grouped, state.chart, state.why
+    )
+    folded.html(render("controls.html", pipelines=view.pipelines, k=view.k, merged=view.merged))
     notes = [state[_NOTE]]
     if len(question) > MAX_QUESTION_IN_ADDRESS:
         notes.append(
@@ -193,83 +192,3 @@ def turn_suggestions() -> None:
 def close_why() -> None:
     """Close the evidence."""
     st.session_state.why = ""
-
-
-def show_answers(context: Context, service: SearchService, view: SearchView) -> list[Answer]:
-    """A column for each pipeline, filled as soon as its answer is there; then all with each other's ranks."""
-    chart = st.container()
-    count = len(view.pipelines)
-    places = st.columns(count, gap="large" if count < 3 else "medium")
-    columns = {name: place.empty() for name, place in zip(view.pipelines, places, strict=True)}
-    known = known_answers(service, view)
-
-    def show_column(answer: Answer, others: list[Answer]) -> None:
-        name = answer.pipeline
-        status = ""
-        if answer.waiting:
-            step = "re-ranking" if service.is_ready(name) else "loading the re-ranker"
-            status = f"Order of {answer.first_stage}; {step}…"
-        description = service.pipelines.describe(name)
-        columns[name].html(answer_html(answer, description, view, context.name, others, status))
-
-    for answer in known.values():
-        show_column(answer, [*known.values()])
-    missing = [name for name in view.pipelines if name not in known]
-    for name in missing:
-        status = (
-            "Searching…" if service.is_ready(name) else "Loading; only the first question waits for this…"
-        )
-        columns[name].html(waiting_html(name, service.pipelines.describe(name), status))
-    for result in service.answers(view.question, missing, view.k) if missing else ():
-        if isinstance(result, Failure):
-            known.pop(result.pipeline, None)
-            with columns[result.pipeline].container():
-                st.html(failed_html(result, service.pipelines.describe(result.pipeline)))
-                st.button("Try again", key=f"try again: {result.pipeline}")
-        else:
-            known[result.pipeline] = result
-            show_column(result, [])
-    answers = [known[name] for name in view.pipelines if name in known]
-    if missing and len(answers) > 1:
-        for answer in answers:
-            show_column(answer, answers)
-    if view.chart and len(view.pipelines) > 1 and any(answer.hits for answer in answers):
-        dark = st.context.theme.type == "dark"
-        key = f"ranks {st.session_state.get(_CLICKS, 0)}"
-        chart.altair_chart(rank_chart(answers, dark), key=key, on_select=partial(open_why, key))
-    return answers
-
-
-def open_why(key: str) -> None:
-    """Open the evidence of the passage that was clicked in the chart, and clear the selection."""
-    points = st.session_state[key].selection.get(SELECTION, [])
-    if points and "id" in points[0]:  # not the name of a pipeline
-        st.session_state.why = points[0]["id"]
-        st.session_state[_CLICKS] = st.session_state.get(_CLICKS, 0) + 1
-
-
-def known_answers(service: SearchService, view: SearchView) -> dict[str, Answer]:
-    """This visitor's answers to the same question, so that opening one passage does not search again."""
-    asked = (service.index.path, service.stamp, view.question, view.k)
-    if st.session_state.get(_ANSWERS, (None, {}))[0] != asked:
-        st.session_state[_ANSWERS] = (asked, {})
-    answers: dict[str, Answer] = st.session_state[_ANSWERS][1]
-    for name in [name for name, answer in answers.items() if name not in view.pipelines or answer.waiting]:
-        del answers[name]
-    return answers
-
-
-def show_why(context: Context, service: SearchService, view: SearchView, answers: list[Answer]) -> None:
-    """The evidence for one passage, above the page."""
-
-    @st.dialog("Why this passage?", width="large", on_dismiss=close_why)
-    def dialog() -> None:
-        with shown_errors("the evidence"):
-            reason = service.why(view.question, view.why, [answer.pipeline for answer in answers])
-            st.html(why_html(reason, answers, context.name))
-            graph = link_graph(reason.links, context.name)
-            if graph:
-                show_drawing(graph, "graph")
-            st.html(evidence_html(reason, context.name))
-
-    dialog()

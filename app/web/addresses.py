@@ -59,14 +59,15 @@ class PageView:
 class SearchView(PageView):
     """A question, the pipelines that answer it side by side, and how their answers are shown.
 
-    k: results of each. grouped: by article. chart: of the ranks. why: the id of the passage whose
-    evidence is open.
+    k: results of each. merged: in one list. grouped: by article. chart: of the ranks. why: the id of the
+    passage whose evidence is open.
     """
 
     page = SEARCH
     question: str = ""
     pipelines: tuple[str, ...] = ()
     k: int = DEFAULT_COUNT
+    merged: bool = False
     grouped: bool = False
     chart: bool = False
     why: str = ""
@@ -76,7 +77,7 @@ class SearchView(PageView):
         params = {"pipelines": list(self.pipelines) or [""], "k": [str(self.k)]}
         if self.question and len(self.question) <= MAX_QUESTION_IN_ADDRESS:
             params["q"] = [self.question]
-        params |= {name: ["1"] for name in ("grouped", "chart") if getattr(self, name)}
+        params |= {name: ["1"] for name in ("merged", "grouped", "chart") if getattr(self, name)}
         return params | ({"why": [self.why]} if self.why else {})
 
 
@@ -90,6 +91,7 @@ def read_search_view(params: Params, available: Sequence[str], default: tuple[st
         question=" ".join(first(params, "q").splitlines()),
         pipelines=pipelines,
         k=min(COUNTS, key=lambda count: (abs(count - k), count)),
+        merged=first(params, "merged") == "1",
         grouped=first(params, "grouped") == "1",
         chart=first(params, "chart") == "1",
         why=first(params, "why"),

@@ -25,7 +25,10 @@ from linkseek.app.web.addresses import Params, link_to
 from linkseek.app.web.rendering import render
 
 _WRITTEN = "address that was written last"
-_FOLLOW = f"<script>{Path(__file__).with_name('follow.js').read_text('utf-8')}</script>"
+_SCRIPTS = "".join(
+    f"<script>{Path(__file__).with_name(name).read_text('utf-8')}</script>"
+    for name in ("follow.js", "results.js")
+)
 
 
 def params() -> dict[str, list[str]]:
@@ -56,7 +59,7 @@ def follow_links(page: str) -> Iterator[None]:
     """Have the links of a page followed in place. A run that is interrupted reports nothing."""
     requested = link_to(page, params())
     with st.container(key="follow"):
-        st.html(_FOLLOW, unsafe_allow_javascript=True)
+        st.html(_SCRIPTS, unsafe_allow_javascript=True)
         report = st.empty()
     yield
     report.html(render("run.html", requested=requested, left=link_to(page, params())))

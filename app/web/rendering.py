@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -23,6 +24,10 @@ from linkseek.app.report.text import excerpt as beginning
 from linkseek.app.web import addresses
 from linkseek.indexer.base.text import byte_size, counted, duration, harmless, short_duration
 from linkseek.retriever.search.query_words import Span
+from linkseek.retriever.search.sentences import sentence_spans
+
+if TYPE_CHECKING:
+    from linkseek.app.service import Hit
 
 MAX_PASSAGE_CHARACTERS = 2_000
 """The part of a passage that is shown; passages of whole documents can be books."""
@@ -84,6 +89,43 @@ def marked(
     return Markup("").join(parts)
 
 
+def passage_text(hit: Hit, limit: int) -> tuple[Markup, bool]:
+    """The text of a passage with its marks, and whether a part of it is folded.
+
+    Of a text longer than `limit`, whole sentences around its first answer or mark are shown, and the rest is
+    in a <span> that the style sheet hides. Where nothing is marked, the sentence nearest to the question is.
+    """
+    best = (hit.nearest,) if hit.nearest and not (hit.marks or hit.answers) else ()
+    text = hit.text
+    low, high = excerpt(len(text), hit.answers or hit.marks or best, MAX_PASSAGE_CHARACTERS)
+    start, end = _whole_sentences(text, *excerpt(len(text), hit.answers or hit.marks or best, limit))
+
+    def part(low: int, high: int) -> Markup:
+        marks, answers, nearest = (
+            [(max(a, low) - low, min(b, high) - low) for a, b in spans if a < high and low < b]
+            for spans in (hit.marks, hit.answers, best)
+        )
+        shown = marked(text[low:high], marks, answers, high - low)
+        return Markup('<b class="ls-nearest">{}</b>').format(shown) if nearest else shown
+
+    # The nearest sentence is a part of its own, because it may hold nothing else that is marked.
+    edges = sorted({low, start, end, high, *(edge for span in best for edge in span if low < edge < high)})
+    pieces = []
+    for first, last in pairwise(edges):
+        is_shown = start <= first and last <= end
+        pieces.append(
+            part(first, last)
+            if is_shown
+            else Markup('<span class="ls-folded">{}</span>').format(part(first, last))
+        )
+    dots = Markup('<span class="ls-dots">{}</span>')
+    if start:
+        pieces.insert(0, dots.format("… "))
+    if end < len(text):
+        pieces.append(dots.format(" …"))
+    return Markup("").join(pieces), (start, end) != (low, high)
+
+
 def linked(
     text: str, marks: Sequence[Span], answers: Sequence[Span], anchors: Sequence[tuple[int, int, str]]
 ) -> Markup:
@@ -114,11 +156,21 @@ def excerpt(length: int, marks: Sequence[Span], limit: int = MAX_PASSAGE_CHARACT
     return start, start + limit
 
 
+def _whole_sentences(text: str, start: int, end: int) -> Span:
+    """The same part of a text without the sentences that it would cut; without words, if none is whole."""
+    spans = [span for span in sentence_spans(text) if start <= span[0] and span[1] <= end]
+    return (
+        (spans[0][0], spans[-1][1])
+        if spans and (start or end < len(text))
+        else _whole_words(text, start, end)
+    )
+
+
 def _whole_words(text: str, start: int, end: int) -> Span:
     """The same part of a text without words that it would cut, unless they are very long."""
     if start and (space := text.find(" ", start, start + 30)) >= 0:
         start = space + 1
-    if end < len(text) and (space := text.rfind(" ", end - 30, end)) > start:
+    if end < len(text) and (space := text.rfind(" ", max(end - 30, 0), end)) > start:
         end = space
     return start, end
 
@@ -182,6 +234,7 @@ _ENVIRONMENT.filters |= {
     "linked": linked,
     "marked": marked,
     "number": "{:,}".format,
+    "passage_text": passage_text,
     "sentence": _sentence,
     "short_time": short_duration,
     "web_address": web_address,

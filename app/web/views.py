@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
+from typing import Any
 
+from markupsafe import Markup
+
+from linkseek.app.around.agreement import overlap, rank_biased_overlap
 from linkseek.app.around.article import PAGE, Article, ReadPassage
 from linkseek.app.evaluation.results import Results
 from linkseek.app.report.finished import Report, Summary
 from linkseek.app.report.render import html_sections
 from linkseek.app.report.sections import opening, sections
 from linkseek.app.report.text import moment, with_unit
-from linkseek.app.service import Answer, Failure, Hit, Reason
+from linkseek.app.service import Answer, Failure, Hit, Place, Reason
 from linkseek.app.web.addresses import ArticleView, EvaluationView, SearchView, article_address
 from linkseek.app.web.rendering import render
+from linkseek.indexer.base.text import counted
 
 _WIDE_CHARACTERS, _NARROW_CHARACTERS = 2_000, 420
 """The part of a passage that is shown in one or two columns, and in more."""
 _REASON_CHARACTERS = 4_000
-_SHOWN_FEATURES = 12  # of the pipeline that explains its scores
+_SHOWN_PARTS = 12  # of a score
 _MAX_LISTED = 12
 
 
@@ -39,50 +45,120 @@ def answer_html(
     index: str,
     others: Sequence[Answer] = (),
     status: str = "",
+    reason: Reason | None = None,
+    *,
+    with_links: bool = True,
 ) -> str:
     """The column of a pipeline.
 
     others: the answers that its ranks are compared with. status: what is still being done, if anything is.
+    reason: of the passage that is open. with_links: whether the links around it are shown here.
     """
     articles: dict[str, list[Hit]] = {}  # each stands where its best passage stands
     for hit in answer.hits:
-        articles.setdefault(hit.document_id, []).append(hit)
+        articles.setdefault(hit.document_id if view.grouped else str(hit.rank), []).append(hit)
     return render(
         "answer.html",
         answer=answer,
-        articles=articles.values(),
         description=description,
         index=index,
         limit=_WIDE_CHARACTERS if len(view.pipelines) <= 2 else _NARROW_CHARACTERS,
+        max_parts=_SHOWN_PARTS,
         others=others,
+        scores=reason.scores if reason else {},
+        shown=articles.values(),
         status=status,
         view=view,
+        with_links=with_links,
+        **(_links(reason) if reason else {}),
     )
 
 
-def why_html(reason: Reason, answers: Sequence[Answer], index: str) -> str:
-    """A passage with its links, its rank and score in every pipeline, and what a learned score is made of."""
+def merged_html(
+    answers: Sequence[Answer],
+    descriptions: Mapping[str, str],
+    view: SearchView,
+    index: str,
+    statuses: Sequence[str] = (),
+    reason: Reason | None = None,
+) -> str:
+    """One list of the passages of all pipelines, best ranks first. statuses: what is still being done."""
+    hits: dict[int, Hit] = {}
+    for answer in answers:
+        for hit in answer.hits:
+            hits.setdefault(hit.row, hit)
+    order = sorted(hits, key=lambda row: min(of.places[row].rank for of in answers if row in of.places))
+    return render(
+        "merged.html",
+        answers=answers,
+        descriptions=descriptions,
+        has_answers=any(hit.relevant for hit in hits.values()),
+        index=index,
+        limit=_WIDE_CHARACTERS,
+        shown=[(hits[row], [_cell(answer, row) for answer in answers]) for row in order],
+        statuses=statuses,
+        view=view,
+        why=Markup(why_html(reason, answers, index, with_text=False)) if reason else "",
+    )
+
+
+def _cell(answer: Answer, row: int) -> tuple[str, Place | None, bool]:
+    """The name of a pipeline, a passage's place there, and whether that is among the results shown."""
+    return answer.pipeline, answer.places.get(row), any(hit.row == row for hit in answer.hits)
+
+
+def comparison_html(answers: Sequence[Answer], *, with_tabs: bool) -> str:
+    """What each pair of pipelines agrees on. with_tabs: for a phone, which shows one column at a time."""
+    ranked = [sorted(answer.places, key=lambda row: answer.places[row].rank) for answer in answers]
+    pairs = [
+        (first.pipeline, second.pipeline, overlap(rows, others), rank_biased_overlap(rows, others))
+        for (first, rows), (second, others) in combinations(zip(answers, ranked, strict=True), 2)
+    ]
+    names = [answer.pipeline for answer in answers]
+    return render("comparison.html", names=names, pairs=pairs, with_tabs=with_tabs)
+
+
+def why_html(
+    reason: Reason, answers: Sequence[Answer], index: str, close: str = "", *, with_text: bool = True
+) -> str:
+    """Why a passage has its score in every pipeline, and the links around it.
+
+    close: the address without it. with_text: whether the passage and its links are shown, too.
+    """
     text = reason.hit.text[:_REASON_CHARACTERS]
     anchors = [
         (anchor.start, anchor.end, article_address(anchor.target.id, index))
         for anchor in reason.links.anchors
         if anchor.end <= len(text)
     ]
-    features = {name: shares[:_SHOWN_FEATURES] for name, shares in reason.features.items() if shares}
     return render(
         "why.html",
         answers=answers,
         anchors=anchors,
-        features=features,
+        close=close,
         hit=reason.hit,
         index=index,
+        max_parts=_SHOWN_PARTS,
+        scores=reason.scores,
         text=text,
+        with_text=with_text,
+        **_links(reason),
     )
 
 
-def evidence_html(reason: Reason, index: str) -> str:
-    """The articles that the question names, dual links and co-mentions, in words."""
-    return render("evidence.html", index=index, links=reason.links, max_listed=_MAX_LISTED)
+def _links(reason: Reason) -> dict[str, Any]:
+    return {"links": reason.links, "links_summary": links_summary(reason), "max_listed": _MAX_LISTED}
+
+
+def links_summary(reason: Reason) -> str:
+    """How many links are around a passage, and whether the rankings used any."""
+    links = reason.links
+    kinds = {"dual link": len(links.dual_links), "co-mention": len(links.co_mentions)}
+    numbers = " and ".join(counted(count, kind) for kind, count in kinds.items())
+    others = [name for name in reason.scores if name not in reason.by_links]
+    used = f"{', '.join(reason.by_links)} ranked by links." if reason.by_links else ""
+    unused = f"{', '.join(others)} ranked without them." if others else ""
+    return " ".join(filter(None, [f"Links around it: {numbers}.", used, unused]))
 
 
 def article_html(article: Article, view: ArticleView, index: str) -> str:

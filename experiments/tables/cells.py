@@ -155,7 +155,7 @@ def _make(pipelines: Pipelines, name: str, test_set: LoadedTestSet, depth: int, 
     if name not in pipelines.entries:
         hint = "name it in a file for --pipelines-file; see docs/results/experiments.md"
         return Cell(name, test_set.name, "no pipeline", hint)
-    if name not in pipelines.available(with_runs=True):
+    if name not in pipelines.available(with_runs=True, with_controls=True):
         return Cell(name, test_set.name, "missing", f'the vectors, run or model of "{name}" are not here')
     path = run_path(folder, name)
     made_from = _made_from(pipelines, name, test_set, depth)

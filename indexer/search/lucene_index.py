@@ -7,9 +7,10 @@ index.
 from __future__ import annotations
 
 import errno
+import re
 import weakref
 from base64 import b64decode
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,6 +62,15 @@ class Dirichlet:
     """Query likelihood, Dirichlet-smoothed (Zhai and Lafferty 2001); no term scores below 0."""
 
     mu: float = 1000.0
+
+
+@dataclass(frozen=True, slots=True)
+class WordScore:
+    """What a word adds to a score. word: its stem. factors: Lucene's names of numbers, such as idf and tf."""
+
+    word: str
+    score: float
+    factors: dict[str, float]
 
 
 Similarity = BM25 | Dirichlet
@@ -131,6 +141,14 @@ class LuceneIndex:
         """The terms of each word, as they are indexed."""
         return self._pool.submit(lambda: [self._terms(word) for word in words]).result()
 
+    def explain(self, text: str, id_: str, similarity: Similarity) -> list[WordScore]:
+        """What each word of a query adds to the score of a passage, in any order.
+
+        The values add up to the score of `search`. Empty if the passage has no word of it. Raises
+        `DamagedIndexError` if a file is damaged.
+        """
+        return self._pool.submit(self._explain, text, id_, similarity).result()
+
     def close(self) -> None:
         """Unmap the files; no search may follow."""
         self._pool.submit(_close, self._reader).result()
@@ -189,8 +207,7 @@ class LuceneIndex:
             searcher = self._searcher(similarity)
             results = []
             for text, among in tasks:
-                text = self._prepare(text[:MAX_QUERY_CHARACTERS].encode("utf-8", "replace").decode())
-                query = self._queries.buildQuery("contents", self._analyzer, text)
+                query = self._query(text)
                 if among is not None:
                     with _MAKING_A_QUERY:
                         query = _only(query, among)
@@ -217,6 +234,24 @@ class LuceneIndex:
                 return [nearest(self._reader, searcher, one[0]) if len(one) == 1 else None for one in terms]
         except java_error() as error:
             raise self._damaged(error) from None
+
+    def _explain(self, text: str, id_: str, similarity: Similarity) -> list[WordScore]:
+        try:
+            searcher = self._searcher(similarity)
+            query = self._query(text)
+            with _MAKING_A_QUERY:
+                one = _only(query, [id_])
+            hits = orjson.loads(self._json.writeValueAsString(searcher.search(one, 1)))["scoreDocs"]
+            if not hits:
+                return []
+            explained = searcher.explain(query, hits[0]["doc"])
+            return list(_words_of(orjson.loads(self._json.writeValueAsString(explained))))
+        except java_error() as error:
+            raise self._damaged(error) from None
+
+    def _query(self, text: str) -> Any:
+        text = self._prepare(text[:MAX_QUERY_CHARACTERS].encode("utf-8", "replace").decode())
+        return self._queries.buildQuery("contents", self._analyzer, text)
 
     def _rarest(self, texts: Sequence[str]) -> list[int | None]:
         term = "org.apache.lucene.index.Term"
@@ -273,6 +308,32 @@ def _only(query: Any, ids: Iterable[str]) -> Any:
     both.add(query, occur.MUST)
     both.add(java_class("org.apache.lucene.search.TermInSetQuery")("id", listed), occur.FILTER)
     return both.build()
+
+
+def _words_of(explained: dict[str, Any]) -> Iterator[WordScore]:
+    """The words in an `Explanation` of Lucene, which is a tree of values and descriptions."""
+    if word := _WEIGHT.match(explained["description"]):
+        factors: dict[str, float] = {}
+        for one in [*_below(explained)][1:]:
+            factors.setdefault(_label(one), float(one["value"]))
+        yield WordScore(word[1], float(explained["value"]), factors)
+        return
+    for one in explained["details"]:
+        yield from _words_of(one)
+
+
+_WEIGHT = re.compile(r"weight\(contents:(.*) in \d+\) \[", re.DOTALL)
+
+
+def _below(explained: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for one in explained["details"]:
+        yield one
+        yield from _below(one)
+
+
+def _label(explained: dict[str, Any]) -> str:
+    """The name of a value: "idf" of "idf, computed as log(1 + ...) from:"."""
+    return str(explained["description"]).partition(",")[0]
 
 
 def _read_hits(json: str) -> Hits:

@@ -25,11 +25,12 @@ def reciprocal_rank(rankings: Sequence[Ranking], k: int, constant: float = 60.0)
     """
     if constant <= -1:
         raise UsageError(f"fusion with a constant of {constant}", "It must be above -1.")
-    shares = []
-    for ranking in rankings:
-        ranks = np.arange(1, ranking.depth + 1)  # [k_i]
-        shares.append(np.broadcast_to(1.0 / (constant + ranks), ranking.rows.shape))  # [Q, k_i]
-    return _sum(rankings, shares, k)
+    return _sum(rankings, [reciprocal(ranking, constant) for ranking in rankings], k)
+
+
+def reciprocal(ranking: Ranking, constant: float) -> NDArray[np.float64]:
+    """1 / (constant + rank) for each place [Q, k]."""
+    return np.broadcast_to(1.0 / (constant + np.arange(1, ranking.depth + 1)), ranking.rows.shape)
 
 
 def weighted(rankings: Sequence[Ranking], weights: Sequence[float], k: int) -> Ranking:

@@ -17,10 +17,11 @@ from linkseek.indexer.base.errors import MismatchError
 from linkseek.indexer.index import Index
 from linkseek.retriever.ranking import Pipeline, Query, Ranking
 from linkseek.retriever.search.boosted_trees import BoostedTrees
+from linkseek.retriever.search.explanation import FIRST_STAGE, Explanation, Part, place_of
 from linkseek.retriever.search.hop_features import HopCandidates, HopFeatures, hop_feature_names, hop_meaning
 from linkseek.retriever.search.hop_graph import Articles, Edges, Similarity
 from linkseek.retriever.search.hop_model import HopModel
-from linkseek.retriever.search.learned import Share, shares
+from linkseek.retriever.search.learned import feature_parts
 from linkseek.retriever.search.query_vectors import encoded_once
 from linkseek.retriever.search.stages import stage
 
@@ -63,12 +64,14 @@ class TreeHops:
     def _search(self, queries: Sequence[Query], k: int) -> Ranking:
         first = self._first(queries, max(k, self._depth))
         with stage("follow links"):
-            candidates = self._reader.read(queries, first)
-            found = [
-                (of_query.rows.tolist(), self._scores(of_query, own).tolist())
-                for of_query, own in zip(candidates, first.scores, strict=True)
-            ]
-            return Ranking.of_candidates(first.query_ids, found, k, tuple(of.paths for of in candidates))
+            return self._ranking(first, self._reader.read(queries, first), k)
+
+    def _ranking(self, first: Ranking, candidates: Sequence[HopCandidates], k: int) -> Ranking:
+        found = [
+            (of_query.rows.tolist(), self._scores(of_query, own).tolist())
+            for of_query, own in zip(candidates, first.scores, strict=True)
+        ]
+        return Ranking.of_candidates(first.query_ids, found, k, tuple(of.paths for of in candidates))
 
     def _scores(self, candidates: HopCandidates, own: NDArray[np.float32]) -> NDArray[np.floating]:
         """Scores of candidates, [m]. own: those of the first stage."""
@@ -78,15 +81,19 @@ class TreeHops:
         scores[0] = max(scores[0], scores[1:].max(initial=-np.inf) + _AHEAD)
         return scores
 
-    def explain(self, query: Query, row: int, k: int) -> list[Share]:
-        """What each feature adds to the score of a passage, the largest shares first.
+    def explain(self, query: Query, row: int, k: int) -> Explanation | None:
+        """What each feature adds to the score of a passage (`Explain`), the largest shares first.
 
-        Empty if the passage is not among the candidates of a search for the k best, or where no link leads
-        anywhere.
+        Where no link leads anywhere, its score in the first stage.
         """
         with encoded_once():
-            [candidates] = self._reader.read([query], self._first([query], max(k, self._depth)))
+            first = self._first([query], max(k, self._depth))
+            [candidates] = self._reader.read([query], first)
+        place = place_of(self._ranking(first, [candidates], k), row)
+        if place is None:
+            return None
         if not candidates.leads:
-            return []
+            return Explanation(*place, (Part(FIRST_STAGE, place[1], "no link leads anywhere"),))
         values = candidates.values[candidates.rows == row]  # [1, F]
-        return shares(self._trees, values, self._names, hop_meaning)
+        parts = feature_parts(self._trees, values, self._names, hop_meaning)
+        return Explanation.of(place, parts, rest="the first result of the first stage stays first")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -13,18 +12,9 @@ from linkseek.indexer.base.errors import MismatchError
 from linkseek.indexer.index import Index
 from linkseek.retriever.ranking import Pipeline, Query, Ranking
 from linkseek.retriever.search.boosted_trees import BoostedTrees, TreeFile
+from linkseek.retriever.search.explanation import Explanation, Part, place_of
 from linkseek.retriever.search.features import FeatureReader, feature_names, meaning
 from linkseek.retriever.search.stages import stage
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """A feature's value for one passage, and what it adds to the passage's score."""
-
-    feature: str
-    meaning: str
-    value: float
-    added: float
 
 
 class LearnedFusion:
@@ -64,32 +54,32 @@ class LearnedFusion:
             rows = np.pad(candidates.rows, missing, constant_values=-1)
             return Ranking.of(candidates.query_ids, rows, np.pad(scores, missing), k)
 
-    def explain(self, query: Query, row: int, k: int) -> list[Share]:
-        """What each feature adds to the score of a passage, the largest shares first.
-
-        Empty if the passage is not among the candidates of a search for the k best.
-        """
+    def explain(self, query: Query, row: int, k: int) -> Explanation | None:
+        """What each feature adds to the score of a passage (`Explain`), the largest shares first."""
         candidates = self._reader.read([query], self._search([query], k))
-        return shares(self._trees, candidates.values[0, candidates.rows[0] == row], self._features, meaning)
+        place = place_of(self([query], k), row)
+        if place is None:
+            return None
+        values = candidates.values[0, candidates.rows[0] == row]  # [1, F]
+        return Explanation.of(place, feature_parts(self._trees, values, self._features, meaning))
 
     def _search(self, queries: Sequence[Query], k: int) -> list[Ranking]:
         return [member(queries, max(k, self._depth)) for member in self._members]
 
 
-def shares(
+def feature_parts(
     trees: BoostedTrees,
     values: NDArray[np.float64],
     features: Sequence[str],
     meaning: Callable[[str], str],
-) -> list[Share]:
-    """What each feature adds to the score of a passage, the largest shares first.
+) -> list[Part]:
+    """The mean score, and what each feature adds to it for a passage, the largest shares first.
 
-    values: [1, F] of the passage; without a row, there are no shares. meaning: of a feature by its name.
+    values: [1, F] of the passage. meaning: of a feature by its name.
     """
-    if len(values) == 0:
-        return []
     added = trees.contributions(values)[0]  # [F]
-    return [
-        Share(features[i], meaning(features[i]), float(values[0, i]), float(added[i]))
+    of_features = [
+        Part(features[i], float(added[i]), meaning(features[i]), {"value": float(values[0, i])})
         for i in np.argsort(-np.abs(added), kind="stable").tolist()
     ]
+    return [Part("mean", trees.bias, "the mean score over the training data"), *of_features]

@@ -13,13 +13,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from linkseek.indexer.base.errors import DamagedIndexError, InputError, MismatchError, UsageError
+from linkseek.indexer.encoding.batches import TokenRows, encode_texts
 from linkseek.indexer.index import Index, resolve_ids
 from linkseek.indexer.search.lucene_index import BM25, Dirichlet, Similarity
 from linkseek.retriever.models.prompts import recorded_prompt
 from linkseek.retriever.ranking import Query, Ranking
-from linkseek.retriever.search.query_vectors import query_vectors
+from linkseek.retriever.search.explanation import Explanation, Part, best_sentence, place_of
+from linkseek.retriever.search.query_vectors import encoded_once, query_vectors
 from linkseek.retriever.search.runs import check_questions, read_run, run_ranking
 from linkseek.retriever.search.stages import stage
 
@@ -34,6 +37,7 @@ class LuceneSearcher:
         self.similarity = similarity
         self._passages = index.passages
         self._lucene = index.lucene()
+        self._index = index
 
     @stage("search")
     def __call__(self, queries: Sequence[Query], k: int) -> Ranking:
@@ -55,6 +59,16 @@ class LuceneSearcher:
             )
         scores[mask] = np.concatenate([best for _, best in hits] or [scores[:0, 0]])
         return Ranking.of([query.id for query in queries], rows, scores)
+
+    def explain(self, query: Query, row: int, k: int) -> Explanation | None:
+        """What each word of the question adds to a score (`Explain`), as Lucene explains it."""
+        place = place_of(self([query], k), row)
+        if place is None:
+            return None
+        id_ = self._passages[row].id
+        words = self._index.local_lucene.explain(query.text, id_, self.similarity)
+        parts = [Part(word.word, word.score, factors=word.factors) for word in words]
+        return Explanation.of(place, sorted(parts, key=lambda part: (-part.added, part.name)))
 
 
 class Bm25(LuceneSearcher):
@@ -105,6 +119,7 @@ class Dense:
                 "one: linkseek build --index DIR --encoder NAME.",
             )
         self._vectors = index.dense(name, device)
+        self._passages = index.passages
         self._prompt = recorded_prompt(expected, given)
 
     def __call__(self, queries: Sequence[Query], k: int) -> Ranking:
@@ -118,6 +133,24 @@ class Dense:
         with stage("search vectors"):
             rows, scores = self._vectors.search(vectors, k, **self._parameters)  # [Q, k]
             return Ranking.of(query_ids, rows, scores)
+
+    def explain(self, query: Query, row: int, k: int) -> Explanation | None:
+        """The inner product of question and passage (`Explain`), and the sentence nearest to the question."""
+        with encoded_once():
+            place = place_of(self([query], k), row)
+            if place is None:
+                return None
+            passage = self._passages[row]
+            sentence = best_sentence(
+                passage.text, lambda sentences: self._similarities(query.text, passage.title, sentences)
+            )
+        return Explanation(*place, (Part("inner product", place[1], sentence=sentence),))
+
+    def _similarities(self, question: str, title: str, sentences: Sequence[str]) -> NDArray[np.float32]:
+        """Inner products [n] of a question with sentences, which are read below their passage's title."""
+        tokens = self._encoder.tokenize_passages([title] * len(sentences), sentences)
+        vectors = encode_texts(self._encoder, TokenRows.of(tokens))  # [n, d]
+        return vectors @ query_vectors(self._encoder.encode_queries, [question], self._prompt)[0]
 
 
 class RecordedRun:

@@ -9,11 +9,15 @@ from hypothesis import strategies as st
 from reading import Reader
 from small_index import HOSTILE_TEXT, HOSTILE_TITLE
 
-from linkseek.app.service import Answer, Hit, Place
+from linkseek.app.around.evidence import LinkEvidence
+from linkseek.app.around.titles import ArticleName
+from linkseek.app.service import Answer, Hit, Place, Reason
 from linkseek.app.web import views
 from linkseek.app.web.addresses import SearchView
 from linkseek.app.web.rank_chart import rank_chart, rank_rows
-from linkseek.app.web.rendering import moved
+from linkseek.app.web.rendering import moved, passage_text
+from linkseek.indexer.base.text import harmless
+from linkseek.retriever.search.explanation import Explanation, Part
 from linkseek.retriever.search.query_words import matched_spans
 
 
@@ -221,3 +225,97 @@ def test_the_chart_has_the_first_ten_of_each_pipeline():
     assert "a, b, c, d" in chart["description"]
     heads = [row for data in chart["datasets"].values() for row in data if "name" in row]
     assert [(row["name"], row["column"]) for row in heads] == [("a", 0), ("b", 1), ("c", 2), ("d", 3)]
+
+
+# --- passages -------------------------------------------------------------------------------------
+
+
+LONG = "It began before. One is short. The needle is here. " + "More follows. " * 10 + "The end"
+
+
+@pytest.mark.parametrize(
+    ("question", "limit", "shown"),
+    [
+        ("needle", 30, "The needle is here."),
+        ("needle", 60, "It began before. One is short. The needle is here."),
+        ("end", 40, "More follows. More follows. The end"),
+        ("zzz", 35, "It began before. One is short."),
+        ("zzz", 13, "It began"),  # no sentence is as short
+    ],
+)
+def test_whole_sentences_are_shown_and_the_rest_is_folded(question, limit, shown):
+    text, is_cut = passage_text(hit(text=LONG, question=question), limit)
+    read = Reader(f"<p>{text}</p>")
+    folded = read.all(".ls-folded")
+    assert is_cut and folded and read.words.replace("… ", "").replace(" …", "") == " ".join(LONG.split())
+    for node in read.tree.css(".ls-folded, .ls-dots"):
+        node.decompose()
+    assert " ".join(read.tree.css_first("p").text().split()) == shown
+    assert not passage_text(hit(text=LONG), 1_000)[1]
+
+
+def test_the_nearest_sentence_is_marked_where_no_word_is():
+    span = (LONG.index("The needle"), LONG.index(" More"))
+    for limit in (30, 1_000):
+        text, _ = passage_text(replace(hit(text=LONG), nearest=span), limit)
+        assert Reader(f"<p>{text}</p>").all(".ls-nearest") == ["The needle is here."]
+    found = replace(hit(text=LONG, question="short"), nearest=span)
+    assert "ls-nearest" not in passage_text(found, 1_000)[0]
+
+
+@given(st.text(), st.text(max_size=3), st.integers(0, 40), st.integers(0, 40), st.integers(1, 60))
+def test_no_character_of_a_passage_is_lost(text, question, start, length, limit):
+    found = replace(hit(text=text, question=question), nearest=(start, start + length))
+    shown, _ = passage_text(found, limit)
+    read = Reader(f"<p>{shown}</p>")
+    for node in read.tree.css(".ls-dots"):
+        node.decompose()
+    assert "".join(read.tree.css_first("p").text().split()) == "".join(harmless(text).split())
+
+
+def test_the_section_and_the_anchor_of_the_source():
+    found = replace(hit(url="https://a.org/x#later-life"), section="Life › Later <life>")
+    read = Reader(answer_html(Answer("q", "p", (found,), 0)))
+    assert read.all("h3") == ["A title › Life › Later <life>"]
+    assert read.all(".ls-source") == ["source#later-life ↗"]
+
+
+# --- one list -------------------------------------------------------------------------------------
+
+
+def merged(answers, reason=None, **view):
+    view = SearchView("q", tuple(of.pipeline for of in answers), merged=True, **view)
+    return Reader(views.merged_html(answers, dict.fromkeys(view.pipelines, "D"), view, "i", (), reason))
+
+
+def test_each_passage_once_with_a_cell_for_each_pipeline():
+    second = replace(answer("b", [9, 8, 5, 7]), hits=answer("b", [9, 8]).hits)
+    read = merged([answer("a", [7, 8]), second])
+    cells = [[cell.text() for cell in row.css(".ls-cell")] for row in read.tree.css(".ls-merged > li")]
+    assert read.all(".ls-merged h3") == ["T7", "T9", "T8"]
+    assert cells == [["a 1", "b 4"], ["a –", "b 1"], ["a 2", "b 2"]]
+    beyond = [[cell.text() for cell in row.css(".ls-beyond")] for row in read.tree.css(".ls-merged > li")]
+    assert beyond == [["b 4"], ["a –"], []]
+    assert read.all(".ls-cell", "title")[1] == "b: rank 4, score 0.2500"
+    assert read.all(".ls-sorts button") == ["a", "b", "best rank", "moved most"]
+    assert read.all(".ls-filters button") == ["all", "only in a", "only in b"]
+    assert merged([answer("a", [7])]).all(".ls-sorts button") == ["a", "best rank"]
+
+
+def test_why_in_the_list_has_all_sums():
+    links = LinkEvidence(ArticleName(0, "d7", "T7"), (), (), (), ())
+    one = answer("a", [7])
+    score = Explanation(1, 1.0, (Part("w", 1.0),))
+    read = merged([one, answer("b", [8])], Reason(one.hits[0], links, {"a": score, "b": None}), why="d7#0")
+    assert read.all(".ls-opened .ls-why-score > p") == [
+        "a rank 1, score 1.0000 =",
+        "b not among the first 1",
+    ]
+    assert read.all(".ls-why", "aria-expanded") == ["true", "false"]
+
+
+def test_what_pipelines_agree_on():
+    html = views.comparison_html([answer("a", [1, 2]), answer("b", [2, 1])], with_tabs=True)
+    read = Reader(html)
+    assert read.all(".ls-agreement dt") == ["a and b"] and read.all(".ls-tabs button") == ["a", "b"]
+    assert read.all(".ls-agreement dd") == ["2 of 10, RBO 0.90"]  # .1 / .9 x (0 + .81) + .81

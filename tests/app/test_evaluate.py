@@ -97,7 +97,7 @@ def index_of(tmp_path: Path) -> SimpleNamespace:
         manifest=index_manifest(),
         parts=parts(),
         has_lucene=True,
-        vocabulary=SimpleNamespace(rarest=lambda titles: [len(title) for title in titles]),
+        local_lucene=SimpleNamespace(rarest=lambda titles: [len(title) for title in titles]),
     )
 
 
@@ -301,7 +301,7 @@ def test_analyses(tmp_path):
     without.has_lucene = False
     assert not {"groups", "rarity"} & set(run(tmp_path, index=without)["analyses"])
     damaged = index_of(tmp_path)
-    damaged.vocabulary.rarest = Mock(side_effect=DamagedIndexError("bm25: Lucene cannot read it", ""))
+    damaged.local_lucene.rarest = Mock(side_effect=DamagedIndexError("bm25: Lucene cannot read it", ""))
     assert "rarity" not in run(tmp_path, index=damaged)["analyses"]
     nothing = run(tmp_path, pipelines={"empty": PIPELINES["empty"]}, qrels=None)
     assert set(nothing["analyses"]) == {"length"}

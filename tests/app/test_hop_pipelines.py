@@ -9,6 +9,7 @@ import pytest
 from linked_corpus import document
 from rich.console import Console
 from small_index import WordEncoder
+from sums import assert_all_add_up
 from tiny_corpus import write_jsonl
 
 from linkseek.app.commands.train_hops import main
@@ -119,6 +120,12 @@ def test_the_rule_follows_links(index, trained):
     assert {"hop", "hop-two", "trees"} <= set(opened(index).available())
 
 
+@pytest.mark.parametrize("name", ["hop", "hop-two", "hop-both", "trees", "fused"])
+def test_the_parts_of_scores_add_up(index, trained, name):
+    for question in ("the film Number3", "tea", "Where was the maker of the film Number5 born?"):
+        assert_all_add_up(opened(index), name, question, 10)
+
+
 def test_trees_learn_to_follow_links(index, trained):
     assert trained["graphs"] == ["links"]
     [figures] = trained["trained"]["recall at 2, 5, 20 of held-back questions"].values()
@@ -126,8 +133,10 @@ def test_trees_learn_to_follow_links(index, trained):
     assert set(ids(index, "trees", "Where was the maker of the film Number3 born?", 2)) == {"Film3", "Maker3"}
     service = SearchService(index, index.parent / "p.toml")
     reason = service.why("Where was the maker of the film Number3 born?", "Maker3", ["trees", "hop"])
-    shares = {share.feature: share for share in reason.features["trees"]}
-    assert shares["links: source rank"].value == 1 and "hop" not in reason.features
+    shares = {part.name: part.factors.get("value") for part in reason.scores["trees"].parts}
+    assert shares["links: source rank"] == 1 and reason.by_links == ("trees", "hop")
+    linking, own = reason.scores["hop"].parts
+    assert (linking.name, own.name) == ("linking passage", "bm25") and linking.factors["scaled"] == 1
     assert main(options(index)) is None  # deterministic
     assert json.loads((index.parent / "hops.json").read_text()) == trained
 

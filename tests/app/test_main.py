@@ -15,7 +15,7 @@ from streamlit.util import AttributeDictionary, calc_hash
 
 from linkseek.app import main, service
 from linkseek.app.background.services import Services
-from linkseek.app.page import search
+from linkseek.app.page import results, search
 from linkseek.app.pipelines import read_pipelines
 from linkseek.app.web.rank_chart import SELECTION
 from linkseek.indexer.base.errors import InputError
@@ -107,7 +107,7 @@ def test_an_empty_page_invites(page):
         "pipelines: BM25": ["bm25", "ql"],
         "pipelines: Zero-shot": ["dense"],
         "pipelines: Fused": ["hybrid", "hybrid-weighted"],
-        "pipelines: Follows links": ["hybrid-hop", "control-hop", "hops"],
+        "pipelines: Follows links": ["hybrid-hop", "hops"],
         "pipelines: Re-ranked": ["best", *names[names.index("bm25-answers") :]],
     }
     assert len(test.pills) == 5  # no suggestions: not the sample
@@ -455,19 +455,22 @@ def charts(test):
 
 def test_a_click_on_the_chart_opens_the_evidence(monkeypatch):
     state = AttributeDictionary()
-    monkeypatch.setattr(search.st, "session_state", state)
+    monkeypatch.setattr(results.st, "session_state", state)
     for selected, why in (([], None), ([{}], None), ([{"id": "Naples#0"}], "Naples#0")):
         state["ranks 0"] = AttributeDictionary({"selection": {SELECTION: selected}})
-        search.open_why("ranks 0")
+        results.open_why("ranks 0")
         assert state.get("why") == why
-    assert search.st.session_state[search._CLICKS] == 1  # the next chart has a new key, and no selection
+    assert results.st.session_state[results._CLICKS] == 1  # the next chart has a new key, and no selection
 
 
 def test_why_is_in_the_address(page):
     test = page(q="volcano", pipelines=["bm25"], why="Naples#0")
-    [reason] = [body for body in bodies(test) if "ls-reason" in body]
-    assert "volcano" in Reader(reason).marks and Reader(reason).all("tbody th") == ["bm25"]
+    [column] = columns(test)
+    assert [*column.all(".ls-why", "aria-expanded")].count("true") == 1
+    [opened] = column.all(".ls-opened")  # the last item of the first part
+    assert opened.startswith("bm25 rank 2, score ") and "volcano" in opened and "idf" in opened
     assert "No related links" in "".join(bodies(test))
+    assert column.all(".ls-links summary")[0].endswith("bm25 ranked without them.")
     assert address(test)["why"] == ["Naples#0"]
 
 
@@ -480,7 +483,7 @@ def test_why_of_a_passage_that_is_not_there(page):
 def test_another_question_closes_the_evidence(page):
     test = ask(page(q="volcano", pipelines=["bm25"], why="Naples#0"), "river")
     assert "why" not in address(test)
-    assert not [body for body in bodies(test) if "ls-reason" in body]
+    assert not [body for body in bodies(test) if 'class="ls-opened' in body]
 
 
 def test_opening_the_evidence_does_not_search_again(page, monkeypatch):
@@ -489,7 +492,16 @@ def test_opening_the_evidence_does_not_search_again(page, monkeypatch):
     test.query_params = {**test.query_params, "why": "Naples#0"}
     run(test)
     assert len(columns(test)) == 4 and not notices(test)
-    assert [body for body in bodies(test) if "ls-reason" in body]
+    assert [len(column.all(".ls-opened")) for column in columns(test)] == [1] * 4
+    assert sum(len(column.all(".ls-links")) for column in columns(test)) == 1
+
+
+def test_why_of_a_passage_that_no_column_shows(page):
+    test = page(q="volcano", pipelines=["bm25", "ql"], k="5", why="Lyon#0")
+    [reason] = [Reader(body) for body in bodies(test) if 'class="ls-reason' in body]
+    assert "Lyon" in reason.all("h3") and len(reason.all(".ls-why-score")) == 2
+    assert "bm25 not among the first 3" in reason.words and "ql not among" in reason.words
+    assert reason.hrefs[1] == "./?pipelines=bm25&pipelines=ql&k=5&q=volcano&index=tiny"
 
 
 # --- the shell ------------------------------------------------------------------------------------

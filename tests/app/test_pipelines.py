@@ -60,7 +60,10 @@ def test_of_the_shipped_encoders_the_static_one_has_not_learned_from_links(monke
 
 def test_every_standard_pipeline_runs(make_pipelines):
     pipelines = make_pipelines()
-    assert pipelines.available() == [name for name in ENTRIES if name not in NEED_VECTORS]
+    everything = [name for name in ENTRIES if name not in NEED_VECTORS]
+    assert pipelines.available(with_controls=True) == everything
+    assert pipelines.available() == [name for name in everything if name != "control-hop"]
+    assert "control" not in pipelines.fingerprint("control-hop")["control-hop"]  # records keep theirs
     for name in pipelines.available():
         ranking = pipelines.open(name)(QUERIES, 3)
         assert ranking.query_ids == ("1", "2", "3")

@@ -130,7 +130,7 @@ def test_searches_marks_and_evidence_of_eight_threads_are_those_of_one(sample):
     [question] = questions(1)
     best = alone.search(question, "learned").hits[0].passage_id
     learned = alone.why(question, best, ["learned"])
-    assert any(share.added for share in learned.features["learned"])
+    assert any(part.added for part in learned.scores["learned"].parts)
 
 
 def test_columns_of_eight_visitors_are_those_of_one(sample):

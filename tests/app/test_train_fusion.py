@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from linked_corpus import document
+from sums import assert_adds_up, assert_all_add_up
 from tiny_corpus import write_jsonl
 from tiny_models import save_tiny_reranker
 
@@ -79,17 +80,16 @@ def test_why_shows_each_feature_and_what_it_adds(index, trained):
     service = SearchService(index, trained / "p.toml")
     answer = service.search("the river of Oslo", "both")
     reason = service.why("the river of Oslo", answer.hits[0].passage_id, ["bm25", "both"])
-    assert list(reason.features) == ["both"]
-    shares = reason.features["both"]
-    value = {share.feature: share.value for share in shares}
+    assert list(reason.scores) == ["bm25", "both"] and reason.by_links == ("both",)
+    shares = reason.scores["both"].parts
+    value = {share.name: share.factors["value"] for share in shares[1:]}
     bm25 = service.search("the river of Oslo", "bm25")
     assert value["bm25: score"] == pytest.approx(bm25.places[answer.hits[0].row].score)
-    assert sum(share.added for share in shares) + service.pipelines.open(
-        "both"
-    ).search._trees.bias == pytest.approx(answer.hits[0].score, abs=1e-5)
+    assert shares[0].added == service.pipelines.open("both").search._trees.bias
+    assert_all_add_up(service.pipelines, "both", "the river of Oslo", 5)
     page = why_html(reason, [answer], "index")
-    assert f"{shares[0].added:+.3f}" in page and shares[0].meaning in page
-    assert not service.why("zzz", answer.hits[0].passage_id, ["both"]).features["both"]
+    assert f"{shares[1].added:+.3f}" in page and shares[1].meaning in page
+    assert service.why("zzz", answer.hits[0].passage_id, ["both"]).scores["both"] is None
 
 
 def test_a_model_of_other_pipelines_or_features_is_refused(index, trained):
@@ -140,7 +140,8 @@ def test_a_reranking_pipeline_is_a_member(index, trained):
     queries = [Query("1", "the river of Oslo")]
     expected = dict(read(queries, 10).results(0))
     for row, score in expected.items():
-        shares = {share.feature: share.value for share in both.explain(queries[0], row, 10)}
+        parts = both.explained(queries[0], row, 10).parts
+        shares = {part.name: part.factors.get("value") for part in parts}
         assert shares["ql: score"] == pytest.approx(score, abs=1e-6)  # the model calls it ql
     assert len(set(expected.values())) > 1
 
@@ -150,11 +151,9 @@ def test_every_passage_that_is_shown_is_explained(index, trained):
     (trained / "shallow.toml").write_text(TABLE.replace("depth = 10", "depth = 1"))
     service = SearchService(index, trained / "shallow.toml")
     answer = service.search("the river of Oslo", "both")
-    bias = service.pipelines.open("both").search._trees.bias
     assert len(answer.hits) > 2
-    for hit in answer.hits:
-        shares = service.why(answer.question, hit.passage_id, ["both"]).features["both"]
-        assert shares and sum(share.added for share in shares) + bias == pytest.approx(hit.score, abs=1e-5)
+    for hit, explanation in zip(answer.hits, service.explained(answer, 10), strict=True):
+        assert_adds_up(explanation, hit.score)
 
 
 def test_questions_and_a_json_file_are_needed(index, tmp_path):

@@ -39,15 +39,18 @@ class Search(Body):
     highlights: bool = False
     """mark the words of the question: [start, end] in characters of the text"""
     evidence: bool = False
-    """add the links around each passage: entities of the question, dual links, co-mentions; and what each
-    feature of a learned fusion adds to the score"""
+    """add the links around each passage: entities of the question, dual links, co-mentions"""
+    explain: bool = False
+    """add the parts of each score: words of BM25, pipelines of a fusion, models, features"""
 
 
 @router.post("/search")
 async def search(body: Search, searches: Searches, notes: Noted) -> Json:
     """The passages of each question, the milliseconds of each stage, and partitions without an answer."""
-    if body.evidence and (count := body.k * len(body.questions)) > _MAX_EXPLAINED:
-        raise UsageError(f"evidence for {count:,} passages", f"At most {_MAX_EXPLAINED} in one request.")
+    if (body.evidence or body.explain) and (count := body.k * len(body.questions)) > _MAX_EXPLAINED:
+        raise UsageError(
+            f"evidence or explanations for {count:,} passages", f"At most {_MAX_EXPLAINED} in one request."
+        )
     found = await searches.ask(body.questions, body.k, body.index, body.pipeline, notes=notes)
     served = searches.indexes.named(body.index)
     name = served.pipeline_name(body.pipeline)
@@ -58,7 +61,7 @@ async def search(body: Search, searches: Searches, notes: Noted) -> Json:
             for question, one in zip(body.questions, found, strict=True)
         ]
 
-    if body.highlights or body.evidence:
+    if body.highlights or body.evidence or body.explain:
         listed = await asyncio.to_thread(served.with_newest, answers)
     else:
         listed = answers(served.service)
@@ -82,7 +85,10 @@ def _answer(
         if body.highlights:
             shown["highlights"] = list(matched_spans(question, hit.passage.text))
         if body.evidence:
-            shown["evidence"] = _evidence(service, question, hit.passage.id, pipeline)
+            shown["evidence"] = asdict(service.why(question, hit.passage.id).links)
+        if body.explain:
+            depth = min(body.k, len(service.index.passages))
+            shown["explanation"] = service.explain(question, hit.passage.id, pipeline, depth)
         hits.append(shown)
     return {
         "question": question,
@@ -90,12 +96,6 @@ def _answer(
         "milliseconds": {stage: round(1000 * seconds, 3) for stage, seconds in found.stages.items()},
         "partial": list(found.missing),
     }
-
-
-def _evidence(service: SearchService, question: str, passage_id: str, pipeline: str) -> dict[str, Any]:
-    reason = service.why(question, passage_id, [pipeline])
-    features = {name: [asdict(share) for share in shares] for name, shares in reason.features.items()}
-    return {**asdict(reason.links), "features": features}
 
 
 @router.get("/passages/{id:path}")

@@ -183,6 +183,7 @@ def test_our_own_search(service: Client) -> None:
         "pipeline": "bm25",
         "highlights": True,
         "evidence": True,
+        "explain": True,
     }
     answer = service.post("/search", body).json()
     assert (answer["index"], answer["pipeline"]) == ("planets", "bm25")
@@ -190,12 +191,18 @@ def test_our_own_search(service: Client) -> None:
     assert one["partial"] == [] and "read passages" in one["milliseconds"]
     hit = one["hits"][0]
     assert {hit["text"][start:end].lower() for start, end in hit["highlights"]} >= {"mars", "moon"}
+    for one_hit in one["hits"]:
+        parts = one_hit["explanation"]["parts"]
+        assert {part["name"] for part in parts} <= {"doe", "mar", "have", "moon"}
+        assert sum(part["added"] for part in parts) == pytest.approx(one_hit["score"], rel=1e-5)
     duals = {
         hit["document_id"]: [dual["article"]["id"] for dual in hit["evidence"]["dual_links"]]
         for hit in one["hits"]
     }
     assert duals["Mars"] == ["Phobos"]
-    assert service.post("/search", {"questions": ["x"] * 60, "k": 2, "evidence": True}).status_code == 400
+    for option in ("evidence", "explain"):
+        body = {"questions": ["x"] * 60, "k": 2, option: True}
+        assert service.post("/search", body).status_code == 400
     unknown = service.post("/search", {"questions": ["x"], "pipeline": "bm52"})
     assert unknown.status_code == 400 and "bm25" in unknown.json()["error"]
 

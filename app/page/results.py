@@ -1,0 +1,209 @@
+"""The answers of the search page: columns side by side or one list, the chart of ranks, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import streamlit as st
+
+from linkseek.app.around.nearest import with_nearest_sentences
+from linkseek.app.page.context import Context
+from linkseek.app.page.elements import show_drawing, shown_errors
+from linkseek.app.service import Answer, Failure, Reason, SearchService
+from linkseek.app.web.addresses import SearchView, why_address
+from linkseek.app.web.link_graph import link_graph
+from linkseek.app.web.rank_chart import SELECTION, rank_chart
+from linkseek.app.web.views import (
+    answer_html,
+    comparison_html,
+    failed_html,
+    merged_html,
+    waiting_html,
+    why_html,
+)
+
+ANSWERS = "answers"
+_REASON, _CLICKS = "reason", "clicks on the chart"
+
+
+def show_results(context: Context, service: SearchService, view: SearchView) -> None:
+    """Columns or one list, filled as soon as answers are there; then all with each other's ranks, and why."""
+    top, chart = st.container(), st.container()
+    shown = (_OneList if view.merged else _Columns)(context, service, view)
+    known = known_answers(service, view)
+    missing = [name for name in view.pipelines if name not in known]
+    shown.wait_for(missing)
+    for answer in known.values():
+        shown.show(answer, [*known.values()])
+    for result in service.answers(view.question, missing, view.k) if missing else ():
+        if isinstance(result, Failure):
+            known.pop(result.pipeline, None)
+            shown.fail(result)
+        else:
+            known[result.pipeline] = result
+            shown.show(result, [])
+    answers = [known[name] for name in view.pipelines if name in known]
+    if missing:
+        answers = with_nearest_sentences(service, answers)
+        known.update({answer.pipeline: answer for answer in answers})
+    if len(answers) > 1:
+        with top:
+            st.html(comparison_html(answers, with_tabs=not view.merged))
+    if view.chart and len(view.pipelines) > 1 and any(answer.hits for answer in answers):
+        dark = st.context.theme.type == "dark"
+        key = f"ranks {st.session_state.get(_CLICKS, 0)}"
+        chart.altair_chart(rank_chart(answers, dark), key=key, on_select=partial(open_why, key))
+    reason = None
+    if view.why:
+        with top, shown_errors("the evidence"):
+            reason = known_reason(service, view, [answer.pipeline for answer in answers])
+            if not any(hit.row == reason.hit.row for answer in answers for hit in answer.hits):
+                st.html(why_html(reason, answers, context.name, why_address(view, context.name, "")))
+    if reason or missing:
+        shown.show_all(answers, reason)
+    graph = link_graph(reason.links, context.name) if reason else ""
+    if graph:
+        with st.container(key="drawing"):
+            show_drawing(graph, "graph")
+
+
+class _Columns:
+    """A column for each pipeline."""
+
+    def __init__(self, context: Context, service: SearchService, view: SearchView) -> None:
+        self._context, self._service, self._view = context, service, view
+        count = len(view.pipelines)
+        with st.container(key="columns"):
+            places = st.columns(count, gap="large" if count < 3 else "medium")
+        self._places = {name: place.empty() for name, place in zip(view.pipelines, places, strict=True)}
+
+    def wait_for(self, names: Sequence[str]) -> None:
+        """Show what has no answer yet."""
+        for name in names:
+            self._places[name].html(waiting_html(name, self._describe(name), _status(self._service, name)))
+
+    def show(
+        self, answer: Answer, others: Sequence[Answer], reason: Reason | None = None, links: bool = False
+    ) -> None:
+        """Show an answer. others: whose ranks stand next to its own. links: whether those of reason do."""
+        html = answer_html(
+            answer,
+            self._describe(answer.pipeline),
+            self._view,
+            self._context.name,
+            others,
+            _status(self._service, answer.pipeline, answer) if answer.waiting else "",
+            reason,
+            with_links=links,
+        )
+        self._places[answer.pipeline].html(html)
+
+    def fail(self, failure: Failure) -> None:
+        """Show why there is no answer, and a button."""
+        with self._places[failure.pipeline].container():
+            _show_failure(failure, self._describe(failure.pipeline))
+
+    def show_all(self, answers: Sequence[Answer], reason: Reason | None) -> None:
+        """Show all answers with each other's ranks; the links of reason where the passage ranks best."""
+        with_passage = [of for of in answers if reason and any(hit.row == reason.hit.row for hit in of.hits)]
+        best = (
+            min(with_passage, key=lambda of: of.places[reason.hit.row].rank)
+            if reason and with_passage
+            else None
+        )
+        for answer in answers:
+            self.show(answer, answers, reason, links=answer is best)
+
+    def _describe(self, name: str) -> str:
+        return self._service.pipelines.describe(name)
+
+
+class _OneList:
+    """One list with a cell for each pipeline."""
+
+    def __init__(self, context: Context, service: SearchService, view: SearchView) -> None:
+        self._context, self._service, self._view = context, service, view
+        self._failures, self._place = st.container(), st.empty()
+        self._answers: dict[str, Answer] = {}
+        self._waiting: dict[str, str] = {}
+
+    def wait_for(self, names: Sequence[str]) -> None:
+        """Show what has no answer yet."""
+        self._waiting = {name: f"{name}: {_status(self._service, name)}" for name in names}
+        self._draw(None)
+
+    def show(self, answer: Answer, others: Sequence[Answer]) -> None:
+        """Add an answer to the list."""
+        self._answers[answer.pipeline] = answer
+        self._waiting.pop(answer.pipeline, None)
+        if answer.waiting:
+            status = _status(self._service, answer.pipeline, answer)
+            self._waiting[answer.pipeline] = f"{answer.pipeline}: {status}"
+        self._draw(None)
+
+    def fail(self, failure: Failure) -> None:
+        """Show why there is no answer, and a button."""
+        self._answers.pop(failure.pipeline, None)
+        self._waiting.pop(failure.pipeline, None)
+        with self._failures:
+            _show_failure(failure, self._service.pipelines.describe(failure.pipeline))
+        self._draw(None)
+
+    def show_all(self, answers: Sequence[Answer], reason: Reason | None) -> None:
+        """Show the list, and why the passage that is open has its scores."""
+        self._answers = {answer.pipeline: answer for answer in answers}
+        self._draw(reason)
+
+    def _draw(self, reason: Reason | None) -> None:
+        answers = [self._answers[name] for name in self._view.pipelines if name in self._answers]
+        descriptions = {of.pipeline: self._service.pipelines.describe(of.pipeline) for of in answers}
+        statuses = [*self._waiting.values()]
+        index = self._context.name
+        self._place.html(merged_html(answers, descriptions, self._view, index, statuses, reason))
+
+
+def _status(service: SearchService, name: str, answer: Answer | None = None) -> str:
+    """What is being done for a pipeline. answer: of its first stage, if that is known."""
+    is_ready = service.is_ready(name)
+    if answer:
+        step = "re-ranking" if is_ready else "loading the re-ranker"
+        return f"Order of {answer.first_stage}; {step}…"
+    return "Searching…" if is_ready else "Loading; only the first question waits for this…"
+
+
+def _show_failure(failure: Failure, description: str) -> None:
+    st.html(failed_html(failure, description))
+    st.button("Try again", key=f"try again: {failure.pipeline}")
+
+
+def open_why(key: str) -> None:
+    """Open the evidence of the passage that was clicked in the chart, and clear the selection."""
+    points = st.session_state[key].selection.get(SELECTION, [])
+    if points and "id" in points[0]:  # not the name of a pipeline
+        st.session_state.why = points[0]["id"]
+        st.session_state[_CLICKS] = st.session_state.get(_CLICKS, 0) + 1
+
+
+def _asked(service: SearchService, view: SearchView) -> tuple[object, ...]:
+    return service.index.path, service.stamp, view.question, view.k
+
+
+def known_answers(service: SearchService, view: SearchView) -> dict[str, Answer]:
+    """This visitor's answers to the same question, so that opening one passage does not search again."""
+    asked = _asked(service, view)
+    if st.session_state.get(ANSWERS, (None, {}))[0] != asked:
+        st.session_state[ANSWERS] = (asked, {})
+    answers: dict[str, Answer] = st.session_state[ANSWERS][1]
+    for name in [name for name, answer in answers.items() if name not in view.pipelines or answer.waiting]:
+        del answers[name]
+    return answers
+
+
+def known_reason(service: SearchService, view: SearchView, pipelines: Sequence[str]) -> Reason:
+    """Why this visitor's open passage has its scores, explained once."""
+    asked = (*_asked(service, view), view.why, *pipelines)
+    if st.session_state.get(_REASON, (None, None))[0] != asked:
+        st.session_state[_REASON] = (asked, service.why(view.question, view.why, pipelines, view.k))
+    reason: Reason = st.session_state[_REASON][1]
+    return reason

@@ -1,0 +1,142 @@
+// The search page without the server: sorting and filtering the list, the same passage lit in all columns, keys,
+// the column that a phone shows. The script runs again with every run of a page, and installs itself once.
+if (!window.linkseekResults) {
+  window.linkseekResults = true;
+  const app = document.querySelector(".stApp"), root = document.documentElement;
+  const press = (group, value) => group?.querySelectorAll("button").forEach((button) => {
+    button.setAttribute("aria-pressed", String(button.value === value));
+  });
+
+  // One list. What is chosen stays when the list is drawn again.
+  const chosen = { sort: "best", show: "" };
+  const ranks = (item) => [...item.querySelectorAll(".ls-cell")].map((cell) => {
+    return { rank: Number(cell.querySelector("b").textContent) || Infinity, shown: !cell.matches(".ls-beyond") };
+  });
+  const keys = {
+    best: (cells) => Math.min(...cells.map((cell) => cell.rank)),
+    moved: (cells) => {
+      const places = cells.map((cell) => Math.min(cell.rank, 101));
+      return Math.min(...places) - Math.max(...places);
+    },
+  };
+  const arrange = (list) => {
+    const section = list.closest(".ls-list"), items = [...list.children].map((item) => [item, ranks(item)]);
+    const count = items[0]?.[1].length ?? 0;
+    if (!(chosen.sort in keys) && Number(chosen.sort) >= count) chosen.sort = "best";
+    if (chosen.show !== "answers" && Number(chosen.show) >= count) chosen.show = "";
+    const key = keys[chosen.sort] ?? ((cells) => cells[Number(chosen.sort)].rank);
+    const only = (cells, place) => cells.every((cell, other) => cell.shown === (other === place));
+    const order = items.map(([item, cells]) => [key(cells), keys.best(cells), item]);
+    order.sort((a, b) => (a[0] === b[0] ? 0 : a[0] - b[0]) || a[1] - b[1]);
+    list.append(...order.map(([, , item]) => item));
+    let visible = 0;
+    for (const [item, cells] of items) {
+      const isAnswer = item.matches(".ls-answering");
+      const show = chosen.show === "answers" ? isAnswer : chosen.show === "" || only(cells, Number(chosen.show));
+      item.hidden = !show;
+      visible += show;
+    }
+    press(section.querySelector(".ls-sorts"), chosen.sort);
+    press(section.querySelector(".ls-filters"), chosen.show);
+    const said = section.querySelector(".ls-shown-count");
+    if (said) said.textContent = chosen.show === "" ? "" : `${visible} of ${items.length} passages`;
+  };
+
+  // On a phone: one column at a time, and the controls folded.
+  const tab = (value) => {
+    root.dataset.lsTab = value;
+    press(document.querySelector(".ls-tabs"), value);
+  };
+  const fold = (open) => {
+    root.toggleAttribute("data-ls-controls", open);
+    document.querySelectorAll(".ls-controls button").forEach((button) => {
+      button.setAttribute("aria-expanded", String(open));
+    });
+  };
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest?.(".stHtml button");
+    if (!button) return;
+    if (button.closest(".ls-tabs")) tab(button.value);
+    if (button.closest(".ls-controls")) fold(!root.hasAttribute("data-ls-controls"));
+    if (button.matches(".ls-expand")) {
+      const open = button.getAttribute("aria-expanded") !== "true";
+      button.setAttribute("aria-expanded", String(open));
+      button.textContent = open ? "Show less" : "Show more";
+      button.closest("li, section").querySelector(".ls-text").classList.toggle("ls-whole", open);
+    }
+    if (button.matches(".ls-copy")) {
+      navigator.clipboard?.writeText(location.href).then(() => { button.textContent = "Copied"; });
+    }
+    const kind = button.closest(".ls-sorts") ? "sort" : button.closest(".ls-filters") ? "show" : "";
+    if (!kind) return;
+    chosen[kind] = button.value;
+    document.querySelectorAll(".ls-merged").forEach(arrange);
+  });
+
+  // The same passage in other columns.
+  const passage = (element) => element?.closest?.(".ls-answer li[class*='ls-p'], .ls-merged > li");
+  const name = (item) => [...item.classList].find((one) => /^ls-p\d+$/.test(one));
+  const light = (event) => {
+    const item = passage(event.target), lit = item && name(item);
+    document.querySelectorAll(".ls-lit").forEach((one) => one.classList.toggle("ls-lit", one.classList.contains(lit)));
+    if (lit) document.querySelectorAll(`.ls-answer .${lit}`).forEach((one) => one.classList.add("ls-lit"));
+  };
+  ["pointerover", "focusin"].forEach((type) => document.addEventListener(type, light, { passive: true }));
+
+  // "/" goes to the question, arrows from passage to passage, Escape closes why.
+  const isSeen = (element) => element.getClientRects().length > 0;
+  const whys = (within) => [...within.querySelectorAll(".ls-why")].filter(isSeen);
+  const columns = () => [...document.querySelectorAll(".ls-answer, .ls-list")].filter((one) => whys(one).length);
+  document.addEventListener("keydown", (event) => {
+    if (event.metaKey || event.ctrlKey || event.altKey || event.defaultPrevented) return;
+    const question = document.querySelector(".st-key-question input"), at = document.activeElement;
+    const isTyping = at?.matches("input, textarea, select, [contenteditable]");
+    let to = null;
+    if (event.key === "/" && !isTyping) to = question;
+    const column = columns().find((one) => one.contains(at)), item = passage(at);
+    if (event.key === "ArrowDown" && at === question && question) to = whys(columns()[0] ?? app)[0];
+    if (column && item && !isTyping) {
+      const all = whys(column), place = all.indexOf(item.querySelector(".ls-why"));
+      const beside = columns()[columns().indexOf(column) + { ArrowLeft: -1, ArrowRight: 1 }[event.key]];
+      if (event.key === "ArrowDown") to = all[place + 1];
+      if (event.key === "ArrowUp") to = all[place - 1] ?? question;
+      if (beside) to = beside.querySelector(`.${name(item)} .ls-why`) ?? whys(beside)[Math.min(place, whys(beside).length - 1)];
+      if (event.key === "Escape") item.querySelector(".ls-why[aria-expanded=true]")?.click();
+    }
+    if (!to) return;
+    event.preventDefault();
+    to.focus();
+    to.closest("li")?.scrollIntoView({ block: "nearest" });
+  });
+
+  // A column that is drawn again takes the focus away: its link of the same name gets it back.
+  let focused = null;
+  document.addEventListener("focusin", (event) => {
+    focused = event.target.closest?.(".stHtml") ? event.target : null;
+  });
+  document.addEventListener("pointerdown", () => { focused = null; }, { capture: true, passive: true });
+  const refocus = () => {
+    if (!focused || focused.isConnected || document.activeElement !== document.body) return;
+    const label = focused.getAttribute("aria-label");
+    const again = label && document.querySelector(`.stHtml [aria-label="${CSS.escape(label)}"]`);
+    if (again) again.focus({ preventScroll: true });
+  };
+
+  const arranged = new WeakSet();
+  new MutationObserver(() => {
+    for (const list of document.querySelectorAll(".ls-merged")) {
+      if (!arranged.has(list)) arrange(list);
+      arranged.add(list);
+    }
+    const tabs = document.querySelector(".ls-tabs");
+    if (tabs && !arranged.has(tabs)) {
+      arranged.add(tabs);
+      tab(tabs.querySelector(`button[value="${root.dataset.lsTab}"]`) ? root.dataset.lsTab : "1");
+    }
+    const drawing = document.querySelector(".st-key-drawing svg"), place = document.querySelector(".ls-links .ls-drawing");
+    if (drawing && place && place.firstElementChild?.outerHTML !== drawing.outerHTML) {
+      place.replaceChildren(drawing.cloneNode(true));
+    }
+    refocus();
+  }).observe(app, { subtree: true, childList: true });
+}
