@@ -21,7 +21,7 @@ from linkseek.app.page.context import AppOptions, Context
 from linkseek.app.page.elements import show, show_error, shown_errors
 from linkseek.app.service import list_indexes
 from linkseek.app.web import navigation
-from linkseek.app.web.addresses import ARTICLE, EVALUATION, INDEX, SEARCH, first, link_to
+from linkseek.app.web.addresses import ARTICLE, COMPARE, EVALUATION, INDEX, SEARCH, first, link_to
 from linkseek.app.web.index_description import listed
 from linkseek.app.web.rendering import render, style
 from linkseek.app.web.server import guards, lifespan
@@ -32,7 +32,13 @@ PROGRAM = "streamlit run app/main.py --"
 
 # Name in the address and of the module in `app.page` -> title. (A docstring here would be shown: Streamlit
 # prints expressions that stand alone in its script.)
-PAGES = {SEARCH: "Search", ARTICLE: "Articles", EVALUATION: "Evaluation", INDEX: "Indexes"}
+PAGES = {
+    SEARCH: "Search",
+    ARTICLE: "Articles",
+    COMPARE: "Compare",
+    EVALUATION: "Evaluation",
+    INDEX: "Indexes",
+}
 
 
 @st.cache_resource(show_spinner=False)

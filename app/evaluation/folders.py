@@ -16,7 +16,7 @@ _HINT = "Make it again, or remove its folder."
 
 
 def stamps(folder: Path, file: str) -> dict[str, tuple[int, int]]:
-    """Names of the folders that hold a file, with its time and size, which change when it is written again."""
+    """Names of the folders that hold a file, with its time and size, which a new version changes."""
     found = {}
     for path in folder.glob(f"[!.]*/{file}"):
         with suppress(OSError):

@@ -1,9 +1,9 @@
 """How much two rankings of the same question agree, without judgements.
 
-    overlap              the share of passages that the first `depth` of both have
-    rank-biased overlap  the mean overlap over all depths, where a reader goes on to the next rank with
-                         probability p (Webber, Moffat and Zobel 2010, "A similarity measure for indefinite
-                         rankings", ACM TOIS 28(4)); extrapolated (equation 32), since rankings are cut off
+overlap              the share of passages that the first `depth` of both have
+rank-biased overlap  the mean overlap over all depths, where a reader goes on to the next rank with
+                     probability p (Webber, Moffat and Zobel 2010, "A similarity measure for indefinite
+                     rankings", ACM TOIS 28(4)); extrapolated (equation 32), since rankings are cut off
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def overlap(a: Sequence[str], b: Sequence[str], depth: int) -> float:
 
 
 def rank_biased_overlap(a: Sequence[str], b: Sequence[str], p: float = 0.9) -> float:
-    """The extrapolated rank-biased overlap of two rankings of distinct ids, which may differ in length; 0 to 1.
+    """The extrapolated rank-biased overlap of two rankings of distinct ids, of any lengths; 0 to 1.
 
     p: the weight of deeper ranks, above 0 and below 1; with .9 the first ten have 86 % of the weight. What
     follows the end of a ranking is taken to agree as the part before it does. Two rankings without a result

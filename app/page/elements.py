@@ -18,6 +18,7 @@ from linkseek.indexer.base.text import harmless
 _log = logging.getLogger(__name__)
 
 _MAX_TITLE = 80  # characters of a part
+_FAILURE = "error of a callback"
 
 _drawing = st.components.v2.component(
     "linkseek.drawing",
@@ -62,6 +63,21 @@ def shown_errors(what: str) -> Iterator[None]:
             f"{what} could not be shown",
             "This is an internal error; the terminal has the details. Going back may help.",
         )
+
+
+@contextmanager
+def noted_errors() -> Iterator[None]:
+    """Note an error of a callback, whose own place on the page is gone when it runs; see `show_failure`."""
+    try:
+        yield
+    except LinkseekError as error:
+        st.session_state[_FAILURE] = (error.message, error.hint)
+
+
+def show_failure() -> None:
+    """The error that was noted last, once."""
+    if failure := st.session_state.pop(_FAILURE, None):
+        show_error(*failure)
 
 
 def invite(title: str, text: str) -> None:

@@ -42,7 +42,7 @@ def page(context: Context) -> None:
         show_report(context, view)
         return
     navigation.write(EVALUATION, view.to_params() | {"index": [context.name]})
-    jobs = Jobs.next_to(context.index)
+    jobs = context.jobs
     reports = list_reports(context.options.results)
     if context.service is not None:
         with st.expander("New evaluation", expanded=not reports, key="new"):

@@ -38,7 +38,7 @@ _UPLOAD_MB = 500
 def page(context: Context) -> None:
     """All indexes, builds and the form for a new one; then the index that is open."""
     navigation.write(INDEX, {"index": [context.name]})
-    jobs = Jobs.next_to(context.index)
+    jobs = context.jobs
     indexes = list_indexes(context.index)
 
     def link(job: Job) -> tuple[str, str] | None:
