@@ -138,7 +138,7 @@ class Jobs:
     def __init__(self, folder: Path, *, read_only: bool = False) -> None:
         """read_only: whether they are only listed: every other method raises `UsageError`."""
         self.folder = folder
-        self._read_only = read_only
+        self.read_only = read_only
 
     @classmethod
     def next_to(cls, index: Path, *, read_only: bool = False) -> Jobs:
@@ -146,7 +146,7 @@ class Jobs:
         return cls(index.parent / ".jobs", read_only=read_only)
 
     def _check_changes(self) -> None:
-        if self._read_only:
+        if self.read_only:
             raise UsageError(READ_ONLY, READ_ONLY_HINT)
 
     def as_sent(self, text: str) -> str:

@@ -87,6 +87,9 @@ def invite(title: str, text: str) -> None:
 
 def show_no_index(context: Context) -> None:
     """A link to the form that builds an index."""
+    if context.options.simple or context.options.read_only:
+        invite("There is no index yet", "It is built with linkseek build.")
+        return
     show("no_index.html", index=context.name)
 
 

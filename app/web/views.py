@@ -60,6 +60,11 @@ def answer_html(
     )
 
 
+def results_html(answer: Answer, index: str) -> str:
+    """One list of results, each with a link to the address of its page."""
+    return render("simple.html", answer=answer, index=index, limit=_NARROW_CHARACTERS)
+
+
 def why_html(reason: Reason, answers: Sequence[Answer], index: str) -> str:
     """A passage with its links, its rank and score in every pipeline, and what a learned score is made of."""
     text = reason.hit.text[:_REASON_CHARACTERS]
