@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import streamlit as st
@@ -21,7 +22,7 @@ from linkseek.app.page.context import AppOptions, Context
 from linkseek.app.page.elements import show, show_error, shown_errors
 from linkseek.app.service import list_indexes
 from linkseek.app.web import navigation
-from linkseek.app.web.addresses import ARTICLE, EVALUATION, INDEX, SEARCH, first, link_to
+from linkseek.app.web.addresses import ARTICLE, COMPARE, EVALUATION, INDEX, SEARCH, first, link_to
 from linkseek.app.web.index_description import listed
 from linkseek.app.web.rendering import render, style
 from linkseek.app.web.server import guards, lifespan
@@ -32,7 +33,15 @@ PROGRAM = "streamlit run app/main.py --"
 
 # Name in the address and of the module in `app.page` -> title. (A docstring here would be shown: Streamlit
 # prints expressions that stand alone in its script.)
-PAGES = {SEARCH: "Search", ARTICLE: "Articles", EVALUATION: "Evaluation", INDEX: "Indexes"}
+PAGES = {
+    SEARCH: "Search",
+    ARTICLE: "Articles",
+    COMPARE: "Compare",
+    EVALUATION: "Evaluation",
+    INDEX: "Indexes",
+}
+# With --simple: each page's module; an article without an address of the web is read here.
+_SIMPLE = {SEARCH: "simple", ARTICLE: ARTICLE}
 
 
 @st.cache_resource(show_spinner=False)
@@ -48,8 +57,16 @@ def read_options(arguments: tuple[str, ...]) -> AppOptions:
 def main() -> None:
     """Run the page that the address names."""
     st.set_page_config(layout="wide")
-    page = st.navigation([_page(name) for name in PAGES], position="hidden")
+    names = _SIMPLE if _is_simple() else PAGES
+    page = st.navigation([_page(name) for name in names], position="hidden")
     page.run()
+
+
+def _is_simple() -> bool:
+    """Whether there is one box and one list only. Options that are invalid are shown by the shell."""
+    with suppress(LinkseekError, SystemExit):
+        return read_options(tuple(sys.argv[1:])).simple
+    return False
 
 
 def _page(name: str) -> st.Page:
@@ -65,7 +82,8 @@ def shell(name: str) -> None:
     """The heading, and the page below it."""
     top = st.container(horizontal=True, vertical_alignment="bottom", key="top")
     heading = top.empty()
-    heading.html(render("heading.html", pages=PAGES, current=name, index="", counts=[], with_name=False))
+    pages = {} if _is_simple() else PAGES
+    heading.html(render("heading.html", pages=pages, current=name, index="", counts=[], with_name=False))
     with shown_errors("this page"):
         try:
             options = read_options(tuple(sys.argv[1:]))
@@ -90,8 +108,9 @@ def shell(name: str) -> None:
             counts = [(what, getattr(sizes, what)) for what in ("documents", "passages", "links")]
             several = len(list_indexes(options.index)) > 1  # then the box to choose one shows its name
             values = {"index": index.name, "counts": counts, "with_name": not several}
-            heading.html(render("heading.html", pages=PAGES, current=name, **values))
-        page: Callable[[Context], None] = importlib.import_module(f"linkseek.app.page.{name}").page
+            heading.html(render("heading.html", pages=pages, current=name, **values))
+        module = _SIMPLE[name] if options.simple else name
+        page: Callable[[Context], None] = importlib.import_module(f"linkseek.app.page.{module}").page
         page(Context(index, service, options))
 
 

@@ -170,11 +170,11 @@ def queries_lines(queries: Iterable[Query]) -> Iterator[bytes]:
         yield orjson.dumps({"id": query.id, "text": query.text, **answers}) + b"\n"
 
 
-def evenly_spread(queries: Sequence[Query], limit: int) -> list[Query]:
-    """Evenly spaced questions, at most `limit` of them: files are often sorted by article."""
-    if limit >= len(queries):
-        return list(queries)
-    return [queries[i * len(queries) // limit] for i in range(limit)]
+def evenly_spread(values: Sequence[T], limit: int) -> list[T]:
+    """Evenly spaced questions or others, at most `limit` of them: files are often sorted by article."""
+    if limit >= len(values):
+        return list(values)
+    return [values[i * len(values) // limit] for i in range(limit)]
 
 
 _Parse = Callable[[str, int, str], Query]

@@ -51,6 +51,9 @@ LOCK, STARTING, CANCEL = "lock", "starting", "cancel"
 UPLOAD, FILES = "upload", "files"
 """Where a job keeps files that were uploaded for it, in UPLOAD/FILES; removed when it has ended."""
 
+READ_ONLY = "this application is read-only"
+READ_ONLY_HINT = "Start one without --read-only to build, evaluate, judge or delete."
+
 _LIVE: tuple[State, ...] = ("waiting", "running")
 _STATES: tuple[State, ...] = (*_LIVE, "done", "failed", "cancelled")
 _DAY = 86_400.0  # seconds
@@ -132,13 +135,19 @@ class Job:
 class Jobs:
     """The jobs of one folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, read_only: bool = False) -> None:
+        """read_only: whether they are only listed: every other method raises `UsageError`."""
         self.folder = folder
+        self.read_only = read_only
 
     @classmethod
-    def next_to(cls, index: Path) -> Jobs:
+    def next_to(cls, index: Path, *, read_only: bool = False) -> Jobs:
         """The jobs of the folder that an index is in."""
-        return cls(index.parent / ".jobs")
+        return cls(index.parent / ".jobs", read_only=read_only)
+
+    def _check_changes(self) -> None:
+        if self.read_only:
+            raise UsageError(READ_ONLY, READ_ONLY_HINT)
 
     def as_sent(self, text: str) -> str:
         """A message in which uploaded files have the names that their sender knows."""
@@ -166,6 +175,7 @@ class Jobs:
 
         Raises `BusyError` if there are `MAX_LIVE` jobs, `MachineError` if the folder cannot be made.
         """
+        self._check_changes()
         if (live := sum(job.live for job in self.list())) >= MAX_LIVE:
             raise BusyError(f"{live} jobs run or wait already", "Wait until one has ended, or cancel one.")
         draft = new_folder(self.folder, datetime.now(UTC).strftime("%Y%m%d-%H%M%S"))
@@ -181,6 +191,7 @@ class Jobs:
         Raises `BusyError` if another command with the same key waits or runs, `MachineError` if the system
         does not let it start.
         """
+        self._check_changes()
         if draft is None:
             with self.draft() as draft:
                 return self.start(order, draft)
@@ -203,11 +214,13 @@ class Jobs:
 
     def cancel(self, id_: str) -> None:
         """Have a job end; its watcher ends the command within a second, by force after a few."""
+        self._check_changes()
         if self.find(id_).live:
             (self.folder / id_ / CANCEL).touch()
 
     def remove(self, id_: str) -> None:
         """Remove a job that has ended, and its log."""
+        self._check_changes()
         if not self.find(id_).live:
             shutil.rmtree(self.folder / id_, ignore_errors=True)
 

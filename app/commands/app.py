@@ -40,7 +40,9 @@ def warm(options: AppOptions) -> None:
     while not runtime.exists():
         time.sleep(0.05)
     with suppress(LinkseekError):  # which the page shows
-        SERVICES.open(options.index.resolve(), options.pipelines_file, options.results)
+        service = SERVICES.open(options.index.resolve(), options.pipelines_file, options.results)
+        if options.simple:
+            service.warm([service.pipelines.recommended])
     compile_templates()
 
 

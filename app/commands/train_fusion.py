@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated
 
@@ -30,6 +31,7 @@ from linkseek.retriever.search.boosted_trees import TreeFile, trees_json
 from linkseek.retriever.search.features import FeatureReader, feature_names, union
 from linkseek.retriever.search.fusion_training import CUTOFFS, Examples, accuracy, random_folds, train
 from linkseek.retriever.search.neighbours import Neighbours
+from linkseek.retriever.search.runs import read_qrels
 
 PROGRAM = "linkseek train-fusion"
 
@@ -52,6 +54,8 @@ class TrainFusionOptions(Options):
     """a TOML file with pipelines of your own"""
     queries: list[Path] = Field([])
     """questions with answers: JSONL, TSV (MS MARCO) or CSV (DPR), also compressed"""
+    qrels: list[Path] = Field([])
+    """judgements, a file for each of --queries, whose questions have no answers then: TREC's or BEIR's"""
     test_set: list[str] = Field([])
     """test sets by name; do not measure on the same ones later"""
     data: Path | None = None
@@ -81,8 +85,16 @@ def main(argv: Sequence[str]) -> None:
         raise UsageError(f"--output {options.output}: not JSON", "Use a name in .json.")
     if options.neighbours != "links" and not options.links:
         raise UsageError(f"--neighbours {options.neighbours} needs features of links", "Omit --no-links.")
+    if options.qrels and len(options.qrels) != len(options.queries):
+        files = f"{len(options.qrels)} files of --qrels for {len(options.queries)} of --queries"
+        raise UsageError(files, "Give one for each, in the same order.")
     check_replaceable(options.output)
-    sets = [LoadedTestSet(str(p), read_queries(p), None, "tokens", {}, (), {}) for p in options.queries]
+    sets = [
+        LoadedTestSet(
+            str(path), read_queries(path), read_qrels(judged) if judged else None, "tokens", {}, (), {}
+        )
+        for path, judged in zip_longest(options.queries, options.qrels)
+    ]
     sets += [open_test_set(name, options.data) for name in options.test_set]
     index = Index.open(options.index)
     collected = _Collected(index, options)

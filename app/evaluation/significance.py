@@ -160,7 +160,7 @@ def randomisation_test(
         if not len(sizes):
             continue
         if np.ptp(sizes) < TINY:
-            p[place] = _binomial(int((column > 0).sum()), len(sizes))
+            p[place] = sign_test(int((column > 0).sum()), int((column < 0).sum()))
         elif len(sizes) <= _EXACT:
             p[place] = _enumerated(sizes, abs(column.sum()))
         else:
@@ -170,10 +170,14 @@ def randomisation_test(
     return p
 
 
-def _binomial(wins: int, n: int) -> float:
-    """The chance of `wins` or anything further from n / 2, of n fair coins."""
-    more = max(wins, n - wins)
-    return min(1.0, 2.0 * float(bdtrc(more - 1, n, 0.5)))
+def sign_test(wins: int, losses: int) -> float:
+    """Two-sided p of the exact sign test (Dixon and Mood 1946); ties are left to the caller.
+
+    The chance of `wins`, or anything further from the half, of n = wins + losses fair coins; 1 without any.
+    """
+    n = wins + losses
+    more = max(wins, losses)
+    return min(1.0, 2.0 * float(bdtrc(more - 1, n, 0.5))) if n else 1.0
 
 
 def _enumerated(sizes: NDArray[np.float64], observed: float) -> float:

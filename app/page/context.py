@@ -8,8 +8,10 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
+from linkseek.app.background.jobs import READ_ONLY, READ_ONLY_HINT, Jobs
 from linkseek.app.service import SearchService
 from linkseek.app.web.hosts import checked_host_names
+from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.base.options import Options
 
 
@@ -25,6 +27,11 @@ class AppOptions(Options):
     allow_host: Annotated[list[str], AfterValidator(checked_host_names)] = Field([])
     """a further name of the application, such as that of a reverse proxy; may be repeated"""
 
+    simple: bool = False
+    """one question box and one list of results, of the recommended pipeline"""
+    read_only: bool = False
+    """search and read only: nothing is built, evaluated, judged, renamed or deleted"""
+
 
 @dataclass(frozen=True, slots=True)
 class Context:
@@ -38,3 +45,14 @@ class Context:
     def name(self) -> str:
         """The name of the index, which every link carries."""
         return self.index.name
+
+    @property
+    def jobs(self) -> Jobs:
+        """The jobs of all indexes in the same folder; none can be started or ended if this is read-only."""
+        return Jobs.next_to(self.index, read_only=self.options.read_only)
+
+    def to_change(self, path: Path) -> Path:
+        """The same path, for a change. Raises `UsageError` if this application is read-only."""
+        if self.options.read_only:
+            raise UsageError(READ_ONLY, READ_ONLY_HINT)
+        return path

@@ -18,6 +18,7 @@ from linkseek.indexer.base.text import harmless
 _log = logging.getLogger(__name__)
 
 _MAX_TITLE = 80  # characters of a part
+_FAILURE = "error of a callback"
 
 _drawing = st.components.v2.component(
     "linkseek.drawing",
@@ -64,6 +65,21 @@ def shown_errors(what: str) -> Iterator[None]:
         )
 
 
+@contextmanager
+def noted_errors() -> Iterator[None]:
+    """Note an error of a callback, whose own place on the page is gone when it runs; see `show_failure`."""
+    try:
+        yield
+    except LinkseekError as error:
+        st.session_state[_FAILURE] = (error.message, error.hint)
+
+
+def show_failure() -> None:
+    """The error that was noted last, once."""
+    if failure := st.session_state.pop(_FAILURE, None):
+        show_error(*failure)
+
+
 def invite(title: str, text: str) -> None:
     """A title and a sentence in the place of results that are not there yet."""
     show("invitation.html", title=title, text=text)
@@ -71,6 +87,9 @@ def invite(title: str, text: str) -> None:
 
 def show_no_index(context: Context) -> None:
     """A link to the form that builds an index."""
+    if context.options.simple or context.options.read_only:
+        invite("There is no index yet", "It is built with linkseek build.")
+        return
     show("no_index.html", index=context.name)
 
 

@@ -42,9 +42,9 @@ def page(context: Context) -> None:
         show_report(context, view)
         return
     navigation.write(EVALUATION, view.to_params() | {"index": [context.name]})
-    jobs = Jobs.next_to(context.index)
+    jobs = context.jobs
     reports = list_reports(context.options.results)
-    if context.service is not None:
+    if context.service is not None and not context.options.read_only:
         with st.expander("New evaluation", expanded=not reports, key="new"):
             choose(context, context.service, jobs)
 
@@ -58,6 +58,8 @@ def page(context: Context) -> None:
         st.html(reports_html(reports, context.name))
     elif context.service is None:
         show_no_index(context)
+    elif context.options.read_only:
+        invite("Nothing has been evaluated yet", "This application is read-only.")
     else:
         invite(
             "Nothing has been evaluated yet",
@@ -108,7 +110,7 @@ def choose(context: Context, service: SearchService, jobs: Jobs) -> None:
         try:
             start_evaluation(
                 jobs,
-                context.options.results,
+                context.to_change(context.options.results),
                 context.index,
                 available,
                 context.options.pipelines_file,

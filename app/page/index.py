@@ -38,7 +38,7 @@ _UPLOAD_MB = 500
 def page(context: Context) -> None:
     """All indexes, builds and the form for a new one; then the index that is open."""
     navigation.write(INDEX, {"index": [context.name]})
-    jobs = Jobs.next_to(context.index)
+    jobs = context.jobs
     indexes = list_indexes(context.index)
 
     def link(job: Job) -> tuple[str, str] | None:
@@ -47,11 +47,16 @@ def page(context: Context) -> None:
     if len(indexes) > 1:
         show("section.html", title="All indexes")
         show("indexes.html", indexes=[listed(*named) for named in indexes.items()], current=context.name)
+    read_only = context.options.read_only
     if context.service is None and not context.index.exists():
-        offer_sample(context, jobs)
+        if read_only:
+            invite("There is no index yet", "This application is read-only.")
+        else:
+            offer_sample(context, jobs)
     show_jobs(jobs, BUILD, link)
-    with st.expander("Build an index from your own files", expanded=context.service is None, key="new"):
-        choose(context, jobs)
+    if not read_only:
+        with st.expander("Build an index from your own files", expanded=context.service is None, key="new"):
+            choose(context, jobs)
     if context.service is not None:
         show_index(context, context.service, jobs)
         show_jobs(jobs, VERIFY, link, lambda job: job.order.subject == context.name)
@@ -82,7 +87,9 @@ def show_index(context: Context, service: SearchService, jobs: Jobs) -> None:
     set_title(context.name, "Indexes")
     show("section.html", title=context.name)
     show("index.html", of=describe(service.index, jobs.as_sent))
-    if st.button("Verify files", key="verify", help="Compares the hash of each file with the manifest’s"):
+    if not context.options.read_only and st.button(
+        "Verify files", key="verify", help="Compares the hash of each file with the manifest’s"
+    ):
         started(lambda: start_verification(jobs, context.index))
 
 

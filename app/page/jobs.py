@@ -39,7 +39,8 @@ def show_jobs(jobs: Jobs, kind: str, link: Link, shown: Callable[[Job], bool] = 
                 st.rerun()
             with st.container(key=f"job-{id_}"):
                 show("job.html", job=job, now=time.time(), link=None)
-                _button("Cancel", jobs.cancel, job)
+                if not jobs.read_only:
+                    _button("Cancel", jobs.cancel, job)
 
     with st.container(key=f"jobs-{kind}"):
         if live:
@@ -48,7 +49,8 @@ def show_jobs(jobs: Jobs, kind: str, link: Link, shown: Callable[[Job], bool] = 
             with st.container(key=f"job-{job.id}"):
                 show("job.html", job=job, now=time.time(), link=link(job))
                 with st.container(horizontal=True):
-                    _button("Dismiss", jobs.remove, job)
+                    if not jobs.read_only:
+                        _button("Dismiss", jobs.remove, job)
                     with suppress(LinkseekError):
                         log = jobs.log(job.id)
                         if log.strip():

@@ -14,10 +14,10 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 
+from linkseek.app.evaluation.folders import inside_file, read_inside, stamps
 from linkseek.app.evaluation.results import RESULTS, Results, parse_results
 from linkseek.app.report import to_html, to_markdown
-from linkseek.indexer.base.errors import InputError, LinkseekError, UsageError, raise_of_machine
-from linkseek.indexer.base.paths import is_inside
+from linkseek.indexer.base.errors import InputError, LinkseekError, UsageError
 from linkseek.indexer.base.settings import nearest
 
 _MAX_BYTES = 512 << 20
@@ -69,11 +69,11 @@ class Report:
             raise UsageError(f'the report {self.name} has no file "{file[:100]}"', "Look at its list.")
         if file != RESULTS and not (self.folder / file).exists():
             return (to_html if file == "report.html" else to_markdown)(self.results).encode()
-        return _read_inside(self.folder.parent, self.folder / file)
+        return read_inside(self.folder.parent, self.folder / file)
 
     def _has(self, path: Path) -> bool:
         with suppress(LinkseekError):
-            return bool(_inside(self.folder.parent, path))
+            return bool(inside_file(self.folder.parent, path))
         return False
 
     def zipped_runs(self) -> bytes:
@@ -101,49 +101,16 @@ def newest_reports(folder: Path) -> list[tuple[str, tuple[int, int]]]:
 
 
 def _newest_first(folder: Path) -> list[tuple[str, tuple[int, int]]]:
-    return sorted(_stamps(folder).items(), key=lambda item: (-item[1][0], item[0]))
+    return sorted(stamps(folder, RESULTS).items(), key=lambda item: (-item[1][0], item[0]))
 
 
 def read_report(folder: Path, name: str) -> Report:
     """An evaluation by its name. Raises `UsageError` if it is missing, `InputError` if it is damaged."""
-    stamps = _stamps(folder)
-    if name not in stamps:
-        hint = nearest(name, set(stamps)) if stamps else "Nothing has been evaluated here yet."
+    known = stamps(folder, RESULTS)
+    if name not in known:
+        hint = nearest(name, set(known)) if known else "Nothing has been evaluated here yet."
         raise UsageError(f'there is no report "{name[:100]}"', hint)
-    return _read(folder, name, stamps[name])
-
-
-def _stamps(folder: Path) -> dict[str, tuple[int, int]]:
-    """Names of reports with time and size of their results, which change when one is written again."""
-    stamps = {}
-    for path in folder.glob(f"[!.]*/{RESULTS}"):
-        with suppress(OSError):
-            status = path.stat()
-            stamps[path.parent.name] = (status.st_mtime_ns, status.st_size)
-    return stamps
-
-
-def _inside(folder: Path, path: Path) -> Path:
-    """A file with all links followed. Raises `InputError` if that is no file, or not in the folder."""
-    name = path.relative_to(folder)
-    try:
-        real = path.resolve()
-        known = real.is_file()
-    except (OSError, RuntimeError):  # links in a circle
-        known = False
-    if not known:
-        raise InputError(f"{name}: No such file", "Evaluate again.")
-    if not is_inside(folder, real):
-        raise InputError(f"{name}: a link that leads out of the folder of results", "Put the file there.")
-    return real
-
-
-def _read_inside(folder: Path, path: Path) -> bytes:
-    try:
-        return _inside(folder, path).read_bytes()
-    except OSError as error:
-        raise_of_machine(error)
-        raise InputError(f"{path.relative_to(folder)}: {error.strerror}", "Evaluate again.") from None
+    return _read(folder, name, known[name])
 
 
 @lru_cache(maxsize=4)
@@ -152,7 +119,7 @@ def _read(folder: Path, name: str, stamp: tuple[int, int]) -> Report:
     if stamp[1] > _MAX_BYTES:
         message = f"the results of {name} are too large to show ({stamp[1]:,} bytes)"
         raise InputError(message, f"Open {path.parent}/report.html.")
-    return Report(name, folder / name, parse_results(_read_inside(folder, path), name))
+    return Report(name, folder / name, parse_results(read_inside(folder, path), name))
 
 
 @lru_cache(maxsize=4 * _MAX_SUMMARIES)

@@ -25,6 +25,7 @@ _PREFERRED_OBJECTIVES, _PREFERRED_CONTRASTS = ("dual-link", "co-mention"), ("pro
 Params = Mapping[str, Sequence[str]]
 
 SEARCH, ARTICLE, EVALUATION, INDEX = "search", "article", "evaluation", "index"
+COMPARE = "compare"
 TEXT, PAIRS = "text", "pairs"
 REPORT_PARTS = ("scores", "charts", "questions", "provenance")
 
@@ -203,6 +204,28 @@ def read_evaluation_view(params: Params) -> EvaluationView:
         sort=first(params, "sort"),
         first=max(_number(first(params, "first"), 1), 1),
     )
+
+
+@dataclass(frozen=True)
+class CompareView(PageView):
+    """A comparison by its name; without one, the list of comparisons.
+
+    at: the number of the question to judge, from 1; 0: the first that is not judged yet.
+    """
+
+    page = COMPARE
+    comparison: str = ""
+    at: int = 0
+
+    def to_params(self) -> dict[str, list[str]]:
+        """The parameters of the address."""
+        params = {"comparison": [self.comparison]} if self.comparison else {}
+        return params | ({"at": [str(self.at)]} if self.comparison and self.at else {})
+
+
+def read_compare_view(params: Params) -> CompareView:
+    """The view that an address asks for; the page checks whether there is such a comparison."""
+    return CompareView(first(params, "comparison"), _number(first(params, "at"), 0))
 
 
 def index_address(index: str) -> str:

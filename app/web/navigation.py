@@ -54,6 +54,11 @@ def write(page: str, wanted: Params) -> None:
     st.session_state[_WRITTEN] = (page, params())
 
 
+def set_params(wanted: Params) -> None:
+    """Turn to another view of the same page, as if its link had been followed; the next run shows it."""
+    st.query_params.from_dict(wanted)
+
+
 @contextmanager
 def follow_links(page: str) -> Iterator[None]:
     """Have the links of a page followed in place. A run that is interrupted reports nothing."""

@@ -118,6 +118,11 @@ def comparison_html(answers: Sequence[Answer], *, with_tabs: bool) -> str:
     return render("comparison.html", names=names, pairs=pairs, with_tabs=with_tabs)
 
 
+def results_html(answer: Answer, index: str) -> str:
+    """One list of results, each with a link to the address of its page."""
+    return render("simple.html", answer=answer, index=index, limit=_NARROW_CHARACTERS)
+
+
 def why_html(
     reason: Reason, answers: Sequence[Answer], index: str, close: str = "", *, with_text: bool = True
 ) -> str:

@@ -1,11 +1,17 @@
 """Fixtures around one small index that is really built."""
 
 import shutil
+import sys
 from pathlib import Path
 
+import orjson
 import pytest
+from pages import PAGE, new_page, run
 from small_index import WordEncoder, WordScorer, build
+from streamlit import cache_resource
 
+from linkseek.app.background.jobs import Jobs
+from linkseek.app.background.services import Services
 from linkseek.app.pipelines import Models, Pipelines
 from linkseek.indexer.index import Index
 
@@ -49,3 +55,33 @@ def make_pipelines(built_index, tmp_path):
         return Pipelines(index, path, Models(lambda location: WordEncoder(), lambda *wanted: WordScorer()))
 
     return make
+
+
+@pytest.fixture
+def open_page(word_encoder, monkeypatch, tmp_path):
+    """Open a page with an index and an address."""
+    cache_resource.clear()
+    monkeypatch.setattr("linkseek.app.background.services.SERVICES", Services())
+
+    def open_page(name, index, *options, **address):
+        arguments = ["--index", str(index), "--results", str(tmp_path / "results"), *options]
+        monkeypatch.setattr(sys, "argv", [PAGE, *arguments])
+        return run(new_page(name, **address))
+
+    return open_page
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """Jobs are noted and done at once."""
+    orders = []
+
+    def launch(self, order, draft):
+        orders.append(order)
+        about = {name: getattr(order, name) for name in ("kind", "key", "title", "subject")}
+        about |= {"command": list(order.command)}
+        (draft / "job.json").write_bytes(orjson.dumps(about))
+        (draft / "state.json").write_bytes(orjson.dumps({"state": "done", "began": 1.0, "ended": 2.0}))
+
+    monkeypatch.setattr(Jobs, "_launch", launch)
+    return orders

@@ -14,8 +14,10 @@ import yaml
 from command import ROOT
 
 from linkseek.__main__ import ALL
+from linkseek.app.commands.app import split_options
+from linkseek.app.page.context import AppOptions
 from linkseek.app.serving.options import ServeOptions
-from linkseek.indexer.base.options import parse_service_options
+from linkseek.indexer.base.options import parse_options, parse_service_options
 
 DEPLOY = ROOT / "deploy"
 
@@ -67,7 +69,14 @@ def test_the_compose_file_has_the_page_and_the_service() -> None:
         folder = (DEPLOY / service["build"]["context"]).resolve()
         assert folder == ROOT and (folder / service["build"]["dockerfile"]).is_file()
         assert all(port.startswith("127.0.0.1:") for port in service["ports"])
-    assert compose["services"]["page"]["command"][0] in ALL
+    pages = {name: compose["services"][name]["command"] for name in ("page", "simple")}
+    assert all(command[0] in ALL for command in pages.values())
+    options = {
+        name: parse_options(AppOptions, split_options(command[1:])[0], "linkseek app")
+        for name, command in pages.items()
+    }
+    assert options["page"].read_only and options["simple"].simple
+    assert all(compose["services"][name]["volumes"][0].endswith(":ro") for name in pages)
     assert set(compose["services"]["service"]["secrets"]) == set(compose["secrets"])
 
 

@@ -2,85 +2,16 @@
 
 import io
 import shutil
-import sys
-from pathlib import Path
 
-import orjson
 import pytest
 from linked_corpus import build_linked
 from linked_corpus import page as linked
+from pages import address, bodies, button, notices, run
 from small_index import HOSTILE_TITLE, build
-from streamlit import cache_resource
-from streamlit.testing.v1 import AppTest
-from streamlit.util import calc_hash
 from test_reports import HOSTILE, results, write
 
-from linkseek.app import main
 from linkseek.app.background import jobs as jobs_module
 from linkseek.app.background.jobs import Jobs
-from linkseek.app.background.services import Services
-
-PAGE = str(Path(main.__file__))
-
-
-@pytest.fixture
-def open_page(word_encoder, monkeypatch, tmp_path):
-    """Open a page with an index and an address."""
-    cache_resource.clear()
-    monkeypatch.setattr("linkseek.app.background.services.SERVICES", Services())
-
-    def open_page(name, index, /, **address):
-        monkeypatch.setattr(
-            sys, "argv", [PAGE, "--index", str(index), "--results", str(tmp_path / "results")]
-        )
-        test = AppTest.from_file(PAGE, default_timeout=60)
-        test._page_hash = calc_hash(name)
-        for key, value in address.items():
-            test.query_params[key] = value
-        return run(test)
-
-    return open_page
-
-
-@pytest.fixture
-def started(monkeypatch):
-    """Jobs are noted and done at once."""
-    orders = []
-
-    def launch(self, order, draft):
-        orders.append(order)
-        about = {name: getattr(order, name) for name in ("kind", "key", "title", "subject")}
-        about |= {"command": list(order.command)}
-        (draft / "job.json").write_bytes(orjson.dumps(about))
-        (draft / "state.json").write_bytes(orjson.dumps({"state": "done", "began": 1.0, "ended": 2.0}))
-
-    monkeypatch.setattr(Jobs, "_launch", launch)
-    return orders
-
-
-def run(test):
-    test.run()
-    assert not test.exception
-    return test
-
-
-def bodies(test):
-    return "".join(html.proto.body for html in test.get("html"))
-
-
-def notices(test):
-    return [
-        html.proto.body for html in test.get("html") if html.proto.body.startswith('<div class="ls-notice"')
-    ]
-
-
-def address(test):
-    return {name: [value] if isinstance(value, str) else value for name, value in test.query_params.items()}
-
-
-def button(test, label):
-    return next(each for each in test.button if each.label == label)
-
 
 # --- articles -------------------------------------------------------------------------------------
 

@@ -1,0 +1,49 @@
+"""What lies in folders below the folder of results, each known by the name of its folder.
+
+A name is looked up in the list of existing ones and never made into a path, and a link that leads out of the
+folder is not followed.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+from linkseek.indexer.base.errors import InputError, raise_of_machine
+from linkseek.indexer.base.paths import is_inside
+
+_HINT = "Make it again, or remove its folder."
+
+
+def stamps(folder: Path, file: str) -> dict[str, tuple[int, int]]:
+    """Names of the folders that hold a file, with its time and size, which a new version changes."""
+    found = {}
+    for path in folder.glob(f"[!.]*/{file}"):
+        with suppress(OSError):
+            status = path.stat()
+            found[path.parent.name] = (status.st_mtime_ns, status.st_size)
+    return found
+
+
+def inside_file(folder: Path, path: Path) -> Path:
+    """A file with all links followed. Raises `InputError` if that is no file, or not in the folder."""
+    name = path.relative_to(folder)
+    try:
+        real = path.resolve()
+        known = real.is_file()
+    except (OSError, RuntimeError):  # links in a circle
+        known = False
+    if not known:
+        raise InputError(f"{name}: No such file", _HINT)
+    if not is_inside(folder, real):
+        raise InputError(f"{name}: a link that leads out of the folder of results", "Put the file there.")
+    return real
+
+
+def read_inside(folder: Path, path: Path) -> bytes:
+    """The content of a file in the folder. Raises `InputError` as `inside_file` does."""
+    try:
+        return inside_file(folder, path).read_bytes()
+    except OSError as error:
+        raise_of_machine(error)
+        raise InputError(f"{path.relative_to(folder)}: {error.strerror}", _HINT) from None

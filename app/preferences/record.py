@@ -1,0 +1,137 @@
+"""A comparison of two pipelines by preference: its questions, the judgements so far, what follows from them.
+
+A judge sees the first results of both side by side and says which is better (Thomas and Hawking 2006,
+"Evaluation by comparing result sets in context"). Which pipeline is on which side is drawn for each question
+and hidden until the end.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from linkseek.app.evaluation.records import Record
+from linkseek.app.evaluation.significance import sign_test
+from linkseek.retriever.search.runs import Qrels
+
+Choice = Literal["a", "b", "same"]
+Side = Literal["left", "same", "right"]
+SIDES: tuple[Side, ...] = ("left", "same", "right")
+
+
+class Disagreement(Record):
+    """A question with the first result of each pipeline, None without any, and how much the rankings agree.
+
+    overlap: of the first ten; rbo: rank-biased overlap. 0 to 1 each.
+    """
+
+    id: str
+    text: str
+    first_a: str | None
+    first_b: str | None
+    overlap: float = Field(ge=0, le=1)
+    rbo: float = Field(ge=0, le=1)
+
+    @property
+    def same_first(self) -> bool:
+        """Whether there is nothing to judge: both begin with the same passage."""
+        return self.first_a == self.first_b
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the judgements say. same: judged as equally good; p: two-sided, of the sign test without these."""
+
+    wins_a: int
+    wins_b: int
+    same: int
+    p: float
+
+
+class Preferences(Record):
+    """A comparison. a, b: the pipelines; index: its name; origin: where the questions come from.
+
+    questions: the largest disagreement first. choices: question id -> the better one. ended: whether it has
+    been revealed which pipeline was on which side, so that nothing can be judged any more.
+    """
+
+    version: Literal[1] = 1
+    index: str
+    a: str
+    b: str
+    origin: str
+    created: float
+    depth: int
+    ended: bool = False
+    questions: list[Disagreement] = Field(min_length=1)
+    choices: dict[str, Choice] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _ids_fit(self) -> Preferences:
+        ids = [question.id for question in self.questions]
+        if len({*ids}) < len(ids):
+            raise ValueError("two questions have the same id")
+        for id_ in self.choices:
+            if id_ not in ids:
+                raise ValueError(f'a judgement of question "{id_[:100]}", which is missing')
+        return self
+
+    @property
+    def to_judge(self) -> list[Disagreement]:
+        """The questions whose first results differ."""
+        return [question for question in self.questions if not question.same_first]
+
+    def next_open(self, after: int = 0) -> int:
+        """The place in `to_judge` of the first question without a judgement, from a place on and then from
+        the start; that place itself if all are judged."""
+        places = range(len(self.to_judge))
+        for place in [*places[after:], *places[:after]]:
+            if self.to_judge[place].id not in self.choices:
+                return place
+        return min(after, max(len(self.to_judge) - 1, 0))
+
+    @property
+    def verdict(self) -> Verdict:
+        """The judgements so far, counted and tested."""
+        chosen = [*self.choices.values()]
+        wins_a, wins_b = chosen.count("a"), chosen.count("b")
+        return Verdict(wins_a, wins_b, chosen.count("same"), sign_test(wins_a, wins_b))
+
+    @property
+    def qrels(self) -> Qrels:
+        """The judgements as TREC's: the better first result is relevant, the other one is not.
+
+        A question whose results were judged as the same has none: both may be good, or neither.
+        """
+        qrels: Qrels = {}
+        for question in self.questions:
+            choice = self.choices.get(question.id)
+            if choice in ("a", "b"):
+                better, worse = question.first_a, question.first_b
+                if choice == "b":
+                    better, worse = worse, better
+                values = {better: 1, worse: 0}
+                qrels[question.id] = {id_: value for id_, value in values.items() if id_ is not None}
+        return {id_: judged for id_, judged in qrels.items() if any(judged.values())}
+
+
+def a_is_left(name: str, question: str) -> bool:
+    """Whether the first pipeline is on the left, drawn by the name of the comparison and the question."""
+    return hashlib.sha256(f"{name}\0{question}".encode()).digest()[0] % 2 == 0
+
+
+def choice_of(side: Side, *, a_left: bool) -> Choice:
+    """The pipeline that a side stands for."""
+    if side == "same":
+        return "same"
+    return "a" if (side == "left") == a_left else "b"
+
+
+def side_of(choice: Choice | None, *, a_left: bool) -> Side | None:
+    """The side on which a pipeline stands; None without a choice."""
+    if choice is None or choice == "same":
+        return choice
+    return "left" if (choice == "a") == a_left else "right"

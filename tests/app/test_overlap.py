@@ -1,0 +1,63 @@
+"""Overlap and rank-biased overlap, by hand."""
+
+import pytest
+
+from linkseek.app.evaluation.overlap import overlap, rank_biased_overlap
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "depth", "expected"),
+    [
+        ("abc", "cba", 3, 1.0),
+        ("abc", "cba", 1, 0.0),
+        ("abcd", "abxy", 4, 0.5),
+        ("ab", "abcd", 4, 0.5),  # of the longer one
+        ("ab", "ab", 10, 1.0),  # both are complete
+        ("", "ab", 10, 0.0),
+        ("", "", 10, 1.0),
+    ],
+)
+def test_overlap(a, b, depth, expected):
+    assert overlap(a, b, depth) == overlap(b, a, depth) == expected
+
+
+# Webber et al. 2010, equation 32; X_d is the number of common ids among the first d.
+BY_HAND = [
+    ("abc", "abc", 0.9, 1.0),
+    ("abc", "xyz", 0.9, 0.0),
+    # X = 0, 2: (1-p)/p * p^2 + p^2 = p
+    ("ab", "ba", 0.9, 0.9),
+    ("ab", "ba", 0.5, 0.5),
+    # X = 1, 1, 2: .1/.9 * (.9 + .405 + 2/3 * .729) + 2/3 * .729
+    ("abc", "acd", 0.9, 0.1 / 0.9 * (0.9 + 0.405 + 0.486) + 0.486),
+    # X = 1, 1, s = 1, l = 2: what is missing agrees as much as what is there
+    ("a", "ab", 0.9, 1.0),
+    # X = 0, 1, 1, s = 2, l = 3: .1/.9 * (.81/2 + .729/3 + 1*(3-2)/(2*3)*.729) + (0/3 + 1/2) * .729
+    ("ab", "xac", 0.9, 0.1 / 0.9 * (0.405 + 0.243 + 0.1215) + 0.3645),
+    ("", "", 0.9, 1.0),
+    ("", "ab", 0.9, 0.0),
+]
+
+
+@pytest.mark.parametrize(("a", "b", "p", "expected"), BY_HAND)
+def test_rank_biased_overlap(a, b, p, expected):
+    assert rank_biased_overlap(a, b, p) == pytest.approx(expected, abs=1e-12)
+    assert rank_biased_overlap(b, a, p) == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_top_weighs_more():
+    ranking = [str(number) for number in range(20)]
+    top, bottom = ["x", *ranking[1:]], [*ranking[:-1], "x"]
+    assert rank_biased_overlap(ranking, top) < rank_biased_overlap(ranking, bottom) < 1
+    assert overlap(ranking, top, 20) == overlap(ranking, bottom, 20)
+
+
+@pytest.mark.parametrize("p", [0, 1, -0.1, 1.5, float("nan")])
+def test_p_is_a_probability(p):
+    with pytest.raises(ValueError, match="expected a number between 0 and 1"):
+        rank_biased_overlap("ab", "ab", p)
+
+
+def test_a_depth_is_positive():
+    with pytest.raises(ValueError, match="at least 1"):
+        overlap("ab", "ab", 0)
