@@ -126,6 +126,8 @@ def main(argv: Sequence[str]) -> None:
         sys.stdout.buffer.write(orjson.dumps(results.to_json(), option=orjson.OPT_INDENT_2) + b"\n")
         sys.stdout.buffer.flush()
     console = results_console(stderr=options.json_)
+    for warning in results.warnings:
+        console.print(f"warning: {warning}", style="bold", markup=False, highlight=False)
     console.print(results_table(results))
     for note in results.notes:
         console.print(f"note: {note}", markup=False, highlight=False)
@@ -183,10 +185,12 @@ def _measure(
 ) -> Results:
     """Run the pipelines and measure their runs, with where everything is from."""
     opened = {name: pipelines.open(name) for name in options.pipeline}
-    notes = []
+    notes: list[str] = []
+    warnings: list[str] = []
     for name, run in pipelines.runs.items():
         if missing_queries := run.missing(test_set.queries):
-            notes.append(f"{name}: {missing_queries:,} questions are not in {run.path.name}; they count 0")
+            to = warnings if 2 * missing_queries > len(test_set.queries) else notes
+            to.append(f"{name}: {missing_queries:,} questions are not in {run.path.name}; they count 0")
         if run.unknown:
             notes.append(f"{name}: {run.unknown:,} ids in {run.path.name} are not in the index; skipped")
     results = evaluate(
@@ -209,6 +213,7 @@ def _measure(
             recorded=[name for name in opened if pipelines.reads_run(name)],
             seed=options.seed,
             notes=notes,
+            warnings=warnings,
             output=options.output,
         )
     )

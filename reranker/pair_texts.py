@@ -27,6 +27,7 @@ from tokenizers import Tokenizer
 
 from linkseek.retriever.models.biencoder import TextFormat
 from linkseek.retriever.models.facts import ModelFacts
+from linkseek.retriever.models.tokenizer_costs import panics_refused
 
 TITLE = "title"
 """Among a model's prompts: "no" if it reads no titles."""
@@ -124,5 +125,6 @@ class Readable:
         return windows(head, text, spans, room - len(before))
 
     def _spans(self, text: str) -> Spans:
-        spans: Spans = self._tokenizer.encode(text, add_special_tokens=False).offsets
+        with panics_refused("the tokenizer of the re-ranker"):
+            spans: Spans = self._tokenizer.encode(text, add_special_tokens=False).offsets
         return spans

@@ -7,23 +7,18 @@
     question,answers                                              CSV with commas: columns by their names
     who wrote it,"['She', 'He']"
 
-Questions without ids get the ids 0, 1, 2, ... An id may also be called `_id` (BEIR), `qid`, `query_id`,
-`question_id`, `topic_id` or `example_id`, in any case, and the text `query`. Other fields and columns are
-ignored. Answers in a CSV are Python list literals, or under names of columns also one answer as it is;
-literals are parsed, never evaluated. Files may be compressed (.gz, .bz2, .zst).
+Questions without ids get the ids 0, 1, 2, ... Other names of fields and columns are those of
+`retriever.query_formats`, such as `_id` (BEIR), `qid`, `query_id` and `golden_answers` (FlashRAG), in any
+case; further fields are ignored. Answers may be written as `retriever.answer_lists` reads them. Files may be
+compressed (.gz, .bz2, .zst).
 """
 
 from __future__ import annotations
 
-import ast
-import csv
-import itertools
-import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -31,8 +26,9 @@ import orjson
 
 from linkseek.indexer.base.errors import InputError, UsageError
 from linkseek.indexer.base.settings import nearest
-from linkseek.indexer.base.text import without_hidden
-from linkseek.indexer.files.sources import open_source, read_head, read_lines
+from linkseek.indexer.base.text import with_whole_characters, without_hidden
+from linkseek.indexer.files.sources import open_source, read_lines
+from linkseek.retriever.query_formats import BOM, EXPECTED, recognise
 from linkseek.retriever.ranking import Query
 
 T = TypeVar("T")
@@ -46,23 +42,6 @@ Answers = Mapping[str, Iterable[str]]
 MAX_QUESTION_CHARACTERS = 10_000
 """Several times the limit of any encoder; a longer text was pasted by mistake."""
 
-_BOM = "\ufeff"
-_EXPECTED = (
-    'Expected one question a line: {"id": ..., "text": ..., "answers": [...]}, '
-    "or id<TAB>text, or question<TAB>['answer', ...], or a CSV with the columns question and answers."
-)
-# The last field is a list of texts, or is meant as one: its end may be missing.
-_LIST = {
-    "\t": re.compile(r"""\t"?[\[(](\s*["'][^\t]*|[^\t]*[\])]"?\s*)$"""),
-    ",": re.compile(r"""^[^\t]*,\s*("\[.*\]"|\[[^,]*\])\s*$"""),
-}
-# The names of fields and columns, without case, blanks and underscores; the first that is there counts.
-_NAMES = {
-    "id": ("id", "qid", "queryid", "questionid", "topicid", "exampleid"),
-    "text": ("text", "question", "query"),
-    "answers": ("answers", "answer"),
-}
-
 
 def read_queries(path: Path, limit: int | None = None) -> list[Query]:
     """The questions of a file in its order, or the first `limit` of them.
@@ -71,7 +50,7 @@ def read_queries(path: Path, limit: int | None = None) -> list[Query]:
     of the file's format, a missing field, an empty text, an id that occurs twice, and answers that are not a
     list literal.
     """
-    parse, head = _format(path)
+    parse, head = recognise(path)
     queries: list[Query] = []
     line_of: dict[str, int] = {}
     _, stream = open_source(path)
@@ -84,7 +63,7 @@ def read_queries(path: Path, limit: int | None = None) -> list[Query]:
             if number <= head:
                 continue
             try:
-                text = line.decode("utf-8").removeprefix(_BOM)
+                text = line.decode("utf-8").removeprefix(BOM)
             except UnicodeDecodeError as error:
                 raise InputError(
                     f"{place}: not UTF-8 (byte {error.start + 1} is {line[error.start]:#04x})",
@@ -103,7 +82,7 @@ def read_queries(path: Path, limit: int | None = None) -> list[Query]:
             line_of[query.id] = number
             queries.append(query)
     if not queries:
-        raise InputError(f"{path}: the file has no questions", _EXPECTED)
+        raise InputError(f"{path}: the file has no questions", EXPECTED)
     return queries
 
 
@@ -130,7 +109,17 @@ def as_queries(questions: Questions, answers: Answers | None = None) -> list[Que
         if id_ not in ids:
             raise UsageError(f'there is no question "{id_}", and answers to it', nearest(str(id_), ids))
     given = {id_: tuple(texts) for id_, texts in (answers or {}).items()}
-    return [replace(query, answers=given.get(query.id, query.answers)) for query in queries]
+    return [_with_whole_characters(query, given.get(query.id, query.answers)) for query in queries]
+
+
+def _with_whole_characters(query: Query, answers: tuple[str, ...]) -> Query:
+    try:
+        id_, text, *rest = map(with_whole_characters, (query.id, query.text, *answers))
+    except UnicodeError:
+        raise UsageError(
+            f"the question {query.id!a} holds half a character (a surrogate)", "Decode its text again."
+        ) from None
+    return replace(query, id=id_, text=text, answers=tuple(rest))
 
 
 def _as_query(question: Any, id_: str) -> Query:
@@ -175,111 +164,3 @@ def evenly_spread(values: Sequence[T], limit: int) -> list[T]:
     if limit >= len(values):
         return list(values)
     return [values[i * len(values) // limit] for i in range(limit)]
-
-
-_Parse = Callable[[str, int, str], Query]
-"""(line, number of questions before it, place for errors) -> Query."""
-
-
-def _format(path: Path) -> tuple[_Parse, int]:
-    """The parser of a file, and its number of head lines, by its first 64 KB."""
-    head = read_head(path).decode("utf-8", "replace").removeprefix(_BOM).strip()
-    if head.startswith("{"):
-        return _parse_jsonl, 0
-    lines = head.split("\n")
-    for delimiter in "\t", ",":
-        columns = _by_name(zip(_fields(lines[0], delimiter), itertools.count()))
-        if "text" in columns and len(columns) > 1:
-            return partial(_parse_csv, delimiter, columns, True), 1
-    for delimiter in "\t", ",":
-        lists = sum(bool(_LIST[delimiter].search(line)) for line in lines)
-        if lists * 2 > len(lines):  # one search for "[a]" must not decide
-            return partial(_parse_csv, delimiter, {"text": 0, "answers": 1}, False), 0
-    return _parse_tsv, 0
-
-
-def _parse_jsonl(line: str, count: int, place: str) -> Query:
-    try:
-        row = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
-        raise InputError(f"{place}: not JSON ({error})", _EXPECTED) from None
-    if not isinstance(row, dict):
-        raise InputError(f"{place}: expected a JSON object, got {type(row).__name__}", _EXPECTED)
-    fields = _by_name((name, value) for name, value in row.items() if value is not None)
-    if "text" not in fields:
-        has = ", ".join(map(str, row)) or "no fields"
-        raise InputError(f'{place}: the field "text" is missing (it has {has})', _EXPECTED)
-    answers = fields.get("answers", [])
-    if isinstance(answers, str):
-        answers = [answers]
-    id_, text = _text("id", fields.get("id", count), place), _text("text", fields["text"], place)
-    return Query(id_, text, _answers(answers, place))
-
-
-def query_id(row: dict[str, Any]) -> str:
-    """The id of a question in a JSON object that `read_queries` has read; empty if it has none."""
-    return str(_by_name((name, value) for name, value in row.items() if value is not None).get("id", ""))
-
-
-def _by_name(fields: Iterable[tuple[str, T]]) -> dict[str, T]:
-    """Fields or columns by what they are: id, text, answers."""
-    given: dict[str, T] = {}
-    for name, value in fields:
-        plain = re.sub(r"[\W_]", "", name.lower())
-        if name == plain or plain not in given:
-            given[plain] = value
-    ranked = ((kind, next((name for name in names if name in given), None)) for kind, names in _NAMES.items())
-    return {kind: given[name] for kind, name in ranked if name is not None}
-
-
-def _parse_tsv(line: str, count: int, place: str) -> Query:
-    fields = line.split("\t")
-    if len(fields) != 2:
-        raise InputError(f"{place}: {len(fields)} tab-separated fields, expected 2 (id, text)", _EXPECTED)
-    return Query(fields[0].strip(), fields[1].strip())
-
-
-def _parse_csv(
-    delimiter: str, columns: Mapping[str, int], plain: bool, line: str, count: int, place: str
-) -> Query:
-    """columns: text, answers and perhaps id -> number. plain: whether an answer may stand without a list."""
-    fields = _fields(line, delimiter)
-    expected = max(columns.values()) + 1
-    if len(fields) < expected or (not plain and len(fields) > expected):
-        kind = "tab-separated" if delimiter == "\t" else "comma-separated"
-        raise InputError(f"{place}: {len(fields)} {kind} fields, expected {expected}", _EXPECTED)
-    text = fields[columns["text"]].strip()
-    cell = fields[columns["answers"]].strip() if "answers" in columns else ""
-    values: Any = [cell] if cell else []
-    if not plain or cell.startswith(("[", "(")):
-        try:
-            values = ast.literal_eval(cell)
-        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-            raise InputError(
-                f"{place}: the answers are not a list of texts: {cell[:60]}",
-                "Expected a Python list such as ['Paris', \"L'Aquila\"]; expressions are not evaluated.",
-            ) from None
-    id_ = fields[columns["id"]].strip() if "id" in columns else str(count)
-    return Query(id_, text, _answers(values, place))
-
-
-def _fields(line: str, delimiter: str) -> list[str]:
-    try:
-        return next(csv.reader([line], delimiter=delimiter, strict=True), [])
-    except csv.Error:  # a quotation mark that quotes nothing
-        return line.split(delimiter)
-
-
-def _text(name: str, value: Any, place: str) -> str:
-    """A text as it is, a whole number as text."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    if not isinstance(value, str):
-        raise InputError(f'{place}: "{name}" is {type(value).__name__}, expected text', _EXPECTED)
-    return value
-
-
-def _answers(values: Any, place: str) -> tuple[str, ...]:
-    if not isinstance(values, list | tuple) or not all(isinstance(v, str) for v in values):
-        raise InputError(f"{place}: the answers are not a list of texts: {str(values)[:60]}", _EXPECTED)
-    return tuple(values)

@@ -143,7 +143,8 @@ class _Collected:
 
     def __init__(self, index: Index, options: TrainFusionOptions) -> None:
         pipelines = Pipelines(index, options.pipelines_file)
-        self._index, self._depth, self._names = index, options.depth, options.pipeline
+        self._index, self._names = index, options.pipeline
+        self._depth = min(options.depth, len(index.passages))
         self._open = [pipelines.open(name) for name in options.pipeline]
         self._reader = FeatureReader(index, options.links, options.neighbours)
         self._parts: list[Examples] = []

@@ -177,7 +177,7 @@ class _Collected:
         with progress(f"searching {index.path.name}", len(queries), "questions") as advance:
             for start in range(0, len(queries), _BATCH):
                 batch = queries[start : start + _BATCH]
-                ranking = first(batch, options.depth)
+                ranking = first(batch, min(options.depth, len(index.passages)))
                 for place, query in enumerate(batch):
                     row = start + place
                     wanted = [n for n, grade in judged.relevance[query.id].items() if grade > 0]

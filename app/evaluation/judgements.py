@@ -25,20 +25,30 @@ FIRST_UNKNOWN = 1 << 40
 
 @dataclass(frozen=True, slots=True)
 class Judgements:
-    """Query id -> number -> relevance. unknown: how many judged ids the index does not hold."""
+    """Query id -> number -> relevance. ids: how many are judged; unknown: of these, not in the index."""
 
     level: Level
     relevance: dict[str, dict[int, int]]
     unknown: int
+    ids: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class ForeignRun:
-    """A run from a file. unknown: how many of its ids the index does not hold."""
+    """A run from a file.
+
+    ranking: as deep as the evaluation; whole: all results, None if there are no more. ids: how many it ranks;
+    unknown: of these, not in the index. queries: all of its query ids; present: of these, how many are
+    questions.
+    """
 
     level: Level
     ranking: Ranking
+    whole: Ranking | None
     unknown: int
+    ids: int
+    queries: tuple[str, ...]
+    present: int
 
 
 class Numbers:
@@ -58,8 +68,8 @@ class Numbers:
         judged = [query for query in query_ids if query in qrels]
         if not judged:
             raise InputError(
-                f"{name}: no judgement for any of the questions (it judges {_first(qrels)}; the "
-                f"questions are {_first(query_ids)})",
+                f"{name}: no judgement for any of the questions (it judges {first_ids(qrels)}; the "
+                f"questions are {first_ids(query_ids)})",
                 "Give the judgements that belong to the questions.",
             )
         ids = list(dict.fromkeys(id_ for query in judged for id_ in qrels[query]))
@@ -69,12 +79,12 @@ class Numbers:
             values = relevance.setdefault(query, {})
             for id_, value in qrels[query].items():  # several ids (redirects) may be one document
                 values[number_of[id_]] = max(value, values.get(number_of[id_], value))
-        return Judgements(level, relevance, unknown)
+        return Judgements(level, relevance, unknown, len(ids))
 
     def run(
         self, run: Mapping[str, Mapping[str, float]], query_ids: Sequence[str], depth: int, name: str
     ) -> ForeignRun:
-        """The first `depth` results of these queries.
+        """The results of these queries.
 
         Raises `InputError` if the run has none of the queries, or none of its ids is in the index.
         """
@@ -82,9 +92,14 @@ class Numbers:
         present = [query for query in query_ids if query in run]
         ids = list(dict.fromkeys(id_ for query in present for id_ in run[query]))
         level, number_of, unknown = self._resolve(ids, f"{name}: none of the run's ids is in the index")
-        k = min(depth, max(len(run[query]) for query in present))
-        ranking = run_ranking(run, query_ids, lambda ids: np.array([number_of[i] for i in ids], np.int64), k)
-        return ForeignRun(level, ranking, unknown)
+        longest = max(len(run[query]) for query in present)
+
+        def ranking(k: int) -> Ranking:
+            return run_ranking(run, query_ids, lambda ids: np.array([number_of[i] for i in ids], np.int64), k)
+
+        whole = ranking(longest) if longest > depth else None
+        first = ranking(min(depth, longest))
+        return ForeignRun(level, first, whole, unknown, len(ids), tuple(run), len(present))
 
     def _resolve(self, ids: list[str], nothing: str) -> tuple[Level, dict[str, int], int]:
         """The level of these ids, their numbers by id, and how many the index does not hold.
@@ -97,7 +112,7 @@ class Numbers:
         if len(unknown) == len(ids):
             few = self._index.passages.ids(np.arange(min(3, len(self._index.passages))))
             raise InputError(
-                f"{nothing} (the file has {_first(ids)}; the index has {_first(few)})",
+                f"{nothing} (the file has {first_ids(ids)}; the index has {first_ids(few)})",
                 "Give the file that belongs to this index. White space and % in ids must be "
                 "percent-encoded (%20, %25).",
             )
@@ -149,6 +164,7 @@ def to_documents(ranking: Ranking, passages: PassageStore) -> Ranking:
     return Ranking(ranking.query_ids, documents, scores)
 
 
-def _first(ids: Mapping[str, object] | Sequence[str]) -> str:
+def first_ids(ids: Mapping[str, object] | Sequence[str]) -> str:
+    """The first three ids, for messages."""
     few = [f'"{id_}"' for _, id_ in zip(range(3), ids, strict=False)]
     return ", ".join(few) + (", ..." if len(ids) > len(few) else "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,11 +55,13 @@ def measure_rankings(
     judgements: Judgements | None,
     plan: MeasurePlan,
     answer_kind: AnswerKind = "tokens",
+    whole: Mapping[str, Ranking] = MappingProxyType({}),
     on_note: Callable[[str], None] = lambda note: None,
 ) -> dict[str, Measured]:
     """Every planned measure of every ranking, by the ranking's name.
 
-    on_note: called with a sentence if some answers cannot be matched.
+    whole: rankings with further results, for judged measures without a cutoff. on_note: called with a
+    sentence if some answers cannot be matched.
     """
     answering: dict[str, NDArray[np.bool_]] = {}
     if plan.accuracy:
@@ -75,7 +78,12 @@ def measure_rankings(
         if judgements is not None and plan.judged:
             collapse = (level, judgements.level) == ("passages", "documents")
             judged = to_documents(ranking, passages) if collapse else ranking
-            values |= measure_judged(judged, judgements.relevance, plan.judged)
+            endless = [measure for measure in plan.judged if measure.cutoff is None and name in whole]
+            cut = [measure for measure in plan.judged if measure not in endless]
+            values |= measure_judged(judged, judgements.relevance, cut)
+            if endless:
+                deep = to_documents(whole[name], passages) if collapse else whole[name]
+                values |= measure_judged(deep, judgements.relevance, endless)
             if not plan.accuracy:
                 curve = recall_curve(judged, judgements.relevance)
             if plan.main.needs == "judgements":

@@ -8,10 +8,10 @@ rank-biased overlap  the mean overlap over all depths, where a reader goes on to
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 
-def overlap(a: Sequence[str], b: Sequence[str], depth: int) -> float:
+def overlap(a: Sequence[Hashable], b: Sequence[Hashable], depth: int) -> float:
     """The share of ids that the first `depth` of both rankings have, of those of the longer one; 0 to 1.
 
     Two rankings without a result agree (1). Raises ValueError if depth is not positive.
@@ -23,7 +23,7 @@ def overlap(a: Sequence[str], b: Sequence[str], depth: int) -> float:
     return len({*a} & {*b}) / longer if longer else 1.0
 
 
-def rank_biased_overlap(a: Sequence[str], b: Sequence[str], p: float = 0.9) -> float:
+def rank_biased_overlap(a: Sequence[Hashable], b: Sequence[Hashable], p: float = 0.9) -> float:
     """The extrapolated rank-biased overlap of two rankings of distinct ids, of any lengths; 0 to 1.
 
     p: the weight of deeper ranks, above 0 and below 1; with .9 the first ten have 86 % of the weight. What
@@ -36,8 +36,8 @@ def rank_biased_overlap(a: Sequence[str], b: Sequence[str], p: float = 0.9) -> f
     if not short:
         return 0.0 if long else 1.0
     s, l = len(short), len(long)  # noqa: E741 (the paper's names)
-    seen_short: set[str] = set()
-    seen_long: set[str] = set()
+    seen_short: set[Hashable] = set()
+    seen_long: set[Hashable] = set()
     common = [0]  # by depth
     for depth in range(l):
         seen_long.add(long[depth])

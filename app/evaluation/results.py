@@ -245,6 +245,7 @@ class Results(Record):
     depth: int
     batch_size: int
     seeds: Seeds
+    warnings: list[str] = Field(default_factory=list)  # reasons to doubt the figures
     notes: list[str]
     provenance: Provenance | None = None
 
@@ -305,7 +306,10 @@ class Results(Record):
         return None
 
     def __str__(self) -> str:
-        """The means, a column for each pipeline; a star marks a significant difference from the baseline."""
+        """Warnings, and the means, a column for each pipeline.
+
+        A star marks a significant difference from the baseline.
+        """
         rows = [["", *self.names]]
         for measure in self.measures:
             scores = self.scores(measure)
@@ -314,7 +318,8 @@ class Results(Record):
             rows.append([measure, *cells])
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ("  ".join(map(str.rjust, row, widths)) for row in rows)
-        return "\n".join(map(str.rstrip, lines))
+        warnings = (f"warning: {warning}" for warning in self.warnings)
+        return "\n".join([*warnings, *map(str.rstrip, lines)])
 
     def _differs(self, name: str, measure: str) -> bool:
         pair = self.comparison(self.baseline, name, measure)
@@ -342,8 +347,8 @@ class Results(Record):
         }
 
     def to_json(self) -> dict[str, Any]:
-        """The content of results.json."""
-        return self.model_dump(mode="json")
+        """The content of results.json; without warnings, it has no such key."""
+        return self.model_dump(mode="json", exclude=None if self.warnings else {"warnings"})
 
     def write(self, folder: Path) -> None:
         """Write FOLDER/results.json atomically."""

@@ -20,6 +20,7 @@ from linkseek.app.evaluation.judgements import FIRST_UNKNOWN, ForeignRun, Judgem
 from linkseek.app.evaluation.latency import measure_latency, seconds_of_a_question
 from linkseek.app.evaluation.measured import Measured, measure_rankings
 from linkseek.app.evaluation.measures import SEED, MeasurePlan, Values, bootstrap_interval, plan_measures
+from linkseek.app.evaluation.notes import notes, warnings
 from linkseek.app.evaluation.results import (
     VERSION,
     Analyses,
@@ -40,7 +41,6 @@ from linkseek.indexer.base.errors import InputError, LinkseekError, UsageError
 from linkseek.indexer.base.paths import check_name, inside
 from linkseek.indexer.base.progress import Advance, progress
 from linkseek.indexer.base.settings import nearest
-from linkseek.indexer.base.text import counted
 from linkseek.indexer.index import Index, Level
 from linkseek.indexer.links import LinkGraph
 from linkseek.retriever.answers import AnswerKind
@@ -79,6 +79,8 @@ class Plan:
     seed: int = SEED
     notes: Sequence[str] = ()
     """Notes of the caller for the report."""
+    warnings: Sequence[str] = ()
+    """The same of what makes the figures doubtful."""
     output: Path | None = None
     """The folder for runs; None: they are not written."""
 
@@ -149,9 +151,13 @@ def evaluate(plan: Plan) -> Results:
         judgements,
         measures,
         plan.answer_kind,
+        {_stem(path): run.whole for path, run in foreign.items() if run.whole is not None},
         answer_notes.append,
     )
-    notes = _notes(plan.queries, runs, foreign, judgements, measures)
+    rankings = {name: run.ranking for name, run in runs.items()}
+    of_files = {_stem(path): run for path, run in foreign.items()}
+    doubts = warnings(plan.queries, rankings, of_files, judgements, plan.qrels, measures)
+    skipped = notes(plan.queries, rankings, of_files, judgements, measures, plan.depth)
     order = [measure.name for measure in (*measures.accuracy, *measures.judged)]
     with progress("intervals and tests"):
         return Results(
@@ -172,7 +178,8 @@ def evaluate(plan: Plan) -> Results:
             depth=plan.depth,
             batch_size=plan.batch_size,
             seeds=Seeds(bootstrap=plan.seed, randomisation=plan.seed),
-            notes=[*plan.notes, *measures.notes, *notes, *answer_notes],
+            warnings=[*plan.warnings, *doubts],
+            notes=[*plan.notes, *measures.notes, *skipped, *answer_notes],
         )
 
 
@@ -306,40 +313,6 @@ def _counts(queries: Sequence[Query], judgements: Judgements | None) -> Counts:
         "judged_ids_not_in_index": judgements.unknown,
     }
     return counts.model_copy(update=judged)
-
-
-def _notes(
-    queries: Sequence[Query],
-    runs: Mapping[str, _Run],
-    foreign: Mapping[Path, ForeignRun],
-    judgements: Judgements | None,
-    measures: MeasurePlan,
-) -> list[str]:
-    """What the figures do not show, for people."""
-    notes = []
-    for path, run in foreign.items():
-        name = _stem(path)
-        if run.unknown:
-            notes.append(f"{name}: {run.unknown:,} of its ids are not in the index; they are not relevant")
-        if measures.accuracy and run.level == "documents":
-            notes.append(f"{name}: ranks documents, so its passages cannot be searched for answers")
-    for name, of in runs.items():
-        if (of.ranking.rows < 0).all():
-            notes.append(f"{name}: no results for any question")
-    without = sum(not query.answers for query in queries)
-    if measures.accuracy and without:
-        skipped = counted(without, "question without answers is", "questions without answers are")
-        notes.append(f"accuracy: {skipped} skipped")
-    if judgements is not None:
-        if len(judgements.relevance) < len(queries):
-            without = len(queries) - len(judgements.relevance)
-            skipped = counted(without, "question without judgements is", "questions without judgements are")
-            notes.append(f"{skipped} skipped")
-        if judgements.unknown:
-            notes.append(
-                f"{judgements.unknown:,} judged ids are not in the index; no pipeline can return them"
-            )
-    return notes
 
 
 def _without_accuracy_of_documents(measures: MeasurePlan, foreign: Mapping[Path, ForeignRun]) -> MeasurePlan:

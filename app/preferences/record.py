@@ -91,7 +91,8 @@ class Preferences(Record):
         for place in [*places[after:], *places[:after]]:
             if self.to_judge[place].id not in self.choices:
                 return place
-        return min(after, max(len(self.to_judge) - 1, 0))
+        last: int = max(len(self.to_judge) - 1, 0)
+        return min(after, last)
 
     @property
     def verdict(self) -> Verdict:

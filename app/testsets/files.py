@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, Literal
 
-import orjson
-
 from linkseek.app.testsets.sources import AGAIN, Contents, Gap, Places, Source, grouped
 from linkseek.indexer.base.bundled import bundled
 from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.files.json_lines import json_object
 from linkseek.indexer.files.sources import open_source, read_lines
-from linkseek.retriever.queries import query_id, read_queries
+from linkseek.retriever.queries import read_queries
+from linkseek.retriever.query_formats import query_id
 from linkseek.retriever.ranking import Query
 from linkseek.retriever.search.runs import read_qrels
 
@@ -149,11 +149,10 @@ def _field(path: Path, name: str) -> list[tuple[str, str]]:
     with stream:
         for number, line in read_lines(stream):
             try:
-                row = orjson.loads(line)
-            except orjson.JSONDecodeError:
-                row = None
-            if not isinstance(row, dict):
-                raise InputError(f'{path}: not JSON lines, so it has no field "{name}"', "Use a JSONL file.")
+                row = json_object(line, f"{path}, line {number:,}", "Use a JSONL file.")
+            except InputError as error:
+                message = f'{path}: not JSON lines, so it has no field "{name}"'
+                raise InputError(message, error.hint) from None
             value = row.get(name)
             if isinstance(value, int) and not isinstance(value, bool):
                 value = f"{name} {value}"

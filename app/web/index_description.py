@@ -5,6 +5,7 @@ An index whose manifests are damaged is listed with the reason.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -138,7 +139,7 @@ def _origin(manifest: IndexManifest, as_sent: Callable[[str], str]) -> Facts:
         ("SHA-256 of the corpus", corpus.sha256 or ""),
         ("updates since", f"{len(manifest.updates):,}" if manifest.updates else ""),
         ("built", day(manifest.created)),
-        ("command", command if as_sent(command) == command else ""),  # an upload's cannot be repeated
+        ("command", _without_folders(command) if as_sent(command) == command else ""),  # not of an upload
         ("passages of", cut if words is not None else ""),
         ("titles indexed", ("with headings" if text.headings else "yes") if text.title else "no"),
         ("language", text.language if text.language != ENGLISH else ""),
@@ -146,11 +147,16 @@ def _origin(manifest: IndexManifest, as_sent: Callable[[str], str]) -> Facts:
     ]
 
 
+def _without_folders(text: str) -> str:
+    """A command, or a path, with names in the place of paths of this machine."""
+    return re.sub(r"""(?<![^\s'"=])(?:[A-Za-z]:)?[/\\~](?:[^\s'"/\\]*[/\\])*(?=[^\s'"/\\])""", "", text)
+
+
 def _vectors(part: VectorsPart) -> Facts:
     encoder = part.encoder
     how = [str(part.execution[name]) for name in ("backend", "device", "precision") if name in part.execution]
     known = [
-        ("model", encoder["location"] or encoder["name"]),
+        ("model", _without_folders(encoder["location"]) or encoder["name"]),
         ("revision", encoder.get("revision")),
         ("SHA-256 of the model", encoder["sha256"]),
         ("vectors", f"{part.rows:,} of {part.dimension:,} dimensions"),

@@ -9,8 +9,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from linkseek.app.around.agreement import overlap, rank_biased_overlap
 from linkseek.app.around.article import PAGE, Article, ReadPassage
+from linkseek.app.evaluation.overlap import overlap, rank_biased_overlap
 from linkseek.app.evaluation.results import Results
 from linkseek.app.report.finished import Report, Summary
 from linkseek.app.report.render import html_sections
@@ -111,7 +111,7 @@ def comparison_html(answers: Sequence[Answer], *, with_tabs: bool) -> str:
     """What each pair of pipelines agrees on. with_tabs: for a phone, which shows one column at a time."""
     ranked = [sorted(answer.places, key=lambda row: answer.places[row].rank) for answer in answers]
     pairs = [
-        (first.pipeline, second.pipeline, overlap(rows, others), rank_biased_overlap(rows, others))
+        (first.pipeline, second.pipeline, overlap(rows, others, 10), rank_biased_overlap(rows, others))
         for (first, rows), (second, others) in combinations(zip(answers, ranked, strict=True), 2)
     ]
     names = [answer.pipeline for answer in answers]

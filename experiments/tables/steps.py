@@ -46,8 +46,8 @@ MAX_TABLES = 100_000
 OWN_COMMANDS = frozenset(("pack", "sweep"))
 """Commands of steps that are not Linkseek's."""
 
-STEP_COMMANDS = (OWN_COMMANDS | linkseek.ALL.keys()) - {"app", "demo"}
-"""All commands but the one that does not end, and the one that runs others."""
+STEP_COMMANDS = (OWN_COMMANDS | linkseek.ALL.keys()) - {"app", "demo", "mcp", "serve"}
+"""All commands but those that do not end, and the one that runs others."""
 
 T = TypeVar("T")
 

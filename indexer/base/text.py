@@ -50,6 +50,15 @@ def without_hidden(text: str) -> str:
     return text.translate(_HIDDEN)
 
 
+def with_whole_characters(text: str) -> str:
+    r"""The text with halves of a character (surrogates, such as \ud83d\ude00) joined.
+
+    JSON escapes characters above U+FFFF as two halves, which readers of other literals leave. Raises
+    `UnicodeError` for a half without the other.
+    """
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+
+
 def escaped(name: str) -> str:
     r"""A file's name on one line: controls and bytes that are not UTF-8 as escapes, such as \n and \udcff."""
     return name.translate(_ESCAPED)

@@ -92,13 +92,23 @@ def checked_queries(vectors: NDArray[np.float32], dimension: int) -> NDArray[np.
     return np.ascontiguousarray(vectors, np.float32)
 
 
+_PARAMETERS = frozenset(
+    "nprobe efSearch k_factor k_factor_rf quantizer_nprobe quantizer_efSearch ht max_codes".split()
+)
+"""FAISS sets others too, such as verbose, which prints to the standard output."""
+
+
 def set_parameters(space: Any, index: Any, values: dict[str, int], factory: str) -> None:
     """Set search parameters of a FAISS index. Raises `UsageError` for one that it lacks.
 
     space: FAISS's ParameterSpace, or GpuParameterSpace.
     """
     for name, value in values.items():
+        if not 1 <= value < 1 << 31:
+            raise UsageError(f"the search parameter {name} is {value:,}", "Expected 1 or more.")
         try:
+            if name not in _PARAMETERS:
+                raise TypeError
             space.set_index_parameter(index, name, value)
         except (RuntimeError, TypeError) as error:
             raise UsageError(

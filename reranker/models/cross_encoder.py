@@ -26,7 +26,8 @@ from linkseek.reranker.pair_texts import AFTER_TITLE, TITLE, URL_PLACE, URL_SEPA
 from linkseek.retriever.models.engine import Engine, Opened
 from linkseek.retriever.models.facts import ModelFacts
 from linkseek.retriever.models.folders import is_cross_encoder, makes_vectors
-from linkseek.retriever.models.library import fast_tokenizer, text_prompts
+from linkseek.retriever.models.library import fast_tokenizer, text_prompts, word_vectors
+from linkseek.retriever.models.tokenizer_costs import tokenized
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
@@ -84,7 +85,7 @@ class Scorer(Engine):
 
     def tokenize_pairs(self, pairs: list[tuple[str, str]]) -> TokenRows:
         """Token ids of pairs, see `token_rows`."""
-        return token_rows(self.tokenizer.encode_batch_fast(pairs))
+        return token_rows(tokenized(self.tokenizer, pairs))
 
 
 def token_rows(encodings: Iterable[Encoding]) -> TokenRows:
@@ -128,6 +129,7 @@ def cross_encoder_facts(model: CrossEncoder, name: str) -> ModelFacts:
         max_tokens=int(model.max_seq_length or 512),
         pad_token=int(model.tokenizer.pad_token_id or 0),
         tokenizer=fast_tokenizer(model, f"cross-encoder {name}"),
+        words=word_vectors(model),
         title=model.prompts.get(TITLE) != "no",
         title_separator=text_prompts(model)["title_separator"],
         url_separator=model.prompts.get(URL_SEPARATOR) or "",

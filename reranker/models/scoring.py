@@ -23,6 +23,7 @@ from linkseek.retriever.models.engine import Engine, open_engine
 from linkseek.retriever.models.folders import model_sha256
 from linkseek.retriever.models.library import LIBRARIES
 from linkseek.retriever.models.locations import BI_ENCODER, Kind, find_model, is_here, shipped_models
+from linkseek.retriever.models.tokenizer_costs import tokenized
 
 BI_ENCODER_PREFIX = "bi-encoder:"
 """Marks the name of an encoder whose dot products are the scores."""
@@ -63,7 +64,7 @@ class BiEncoderScorer:
         self, tower: Engine, texts: list[str], on_rows: OnRows = lambda rows: None
     ) -> NDArray[np.float32]:
         """Vectors [n, d]."""
-        tokens = TokenRows.of(encoding.ids for encoding in tower.tokenizer.encode_batch_fast(texts))
+        tokens = TokenRows.of(encoding.ids for encoding in tokenized(tower.tokenizer, texts))
         return encode_texts(tower, tokens, on_rows)
 
 

@@ -21,6 +21,7 @@ from linkseek.reranker.models.cross_encoder import token_rows
 from linkseek.retriever.mining.pairs import Context, Pair
 from linkseek.retriever.models.biencoder import TextFormat
 from linkseek.retriever.models.facts import ModelFacts, decoded, open_tokenizer, padded
+from linkseek.retriever.models.tokenizer_costs import tokenized
 from linkseek.retriever.training.batches import Sample
 from linkseek.retriever.training.log import NEGATIVES
 from linkseek.retriever.training.pair_inputs import context_keys, draw, key_of
@@ -44,7 +45,7 @@ class PairTokenizer:
 
     def tokens(self, pairs: Sequence[tuple[str, str]]) -> TokenRows:
         """Token ids; those of the second text as ~id."""
-        return token_rows(self._tokenizer.encode_batch_fast(list(pairs)))
+        return token_rows(tokenized(self._tokenizer, pairs))
 
     def encodings(self, pairs: Sequence[tuple[str, str]]) -> list[Encoding]:
         """The same tokens, each with its text and its place there."""

@@ -20,7 +20,7 @@ from pydantic import PositiveInt
 from pydantic_settings import CliPositionalArg
 
 from linkseek.indexer.base.defaults import DEFAULT_ENCODER
-from linkseek.indexer.base.errors import InputError, UsageError
+from linkseek.indexer.base.errors import InputError, UsageError, raise_of_machine
 from linkseek.indexer.base.options import Options, parse_options
 from linkseek.retriever.models.bases import open_base
 from linkseek.retriever.models.library import TITLE_SEPARATOR, load_tokenizer, quiet
@@ -104,12 +104,18 @@ def _tower(weights: Weights, tokenizer: str, max_tokens: int, path: Path) -> Sen
     from transformers import BertModel
 
     config = bert_config(weights, path)
+    _check_size(config, weights, path)
     if max_tokens > config.max_position_embeddings:
         raise UsageError(
             f"--max-tokens {max_tokens}: the model reads {config.max_position_embeddings}", "Choose fewer."
         )
-    bert: Any = BertModel(config, add_pooling_layer="pooler.dense.weight" in weights)
-    missing, unknown = bert.load_state_dict(weights, strict=False)
+    try:
+        bert: Any = BertModel(config, add_pooling_layer="pooler.dense.weight" in weights)
+        missing, unknown = bert.load_state_dict(weights, strict=False)
+    except (RuntimeError, ValueError) as error:  # shapes that do not fit each other
+        raise_of_machine(error)
+        reason = " ".join(str(error).split())[:200]
+        raise InputError(f"{path}: {reason}", "Expected the weights of a BertModel.") from None
     if missing or unknown:
         name, fault = (missing[0], "missing") if missing else (unknown[0], "unknown")
         raise InputError(f'{path}: "{name}" is {fault}', "Expected the weights of a BertModel.")
@@ -134,20 +140,36 @@ def bert_config(weights: Mapping[str, Any], path: Path) -> Any:
     """The sizes of a BertModel from the shapes of its weights."""
     from transformers import BertConfig
 
+    def rows(name: str) -> int:
+        shape = weights[name].shape
+        if len(shape) != 2 or not all(shape):
+            expected = "Expected the weights of a BertModel: a table of numbers."
+            raise InputError(f'{path}: "{name}" has the shape {list(shape)}', expected)
+        return int(shape[0])
+
     try:
-        vocabulary, hidden = weights["embeddings.word_embeddings.weight"].shape
+        vocabulary = rows("embeddings.word_embeddings.weight")
+        hidden = int(weights["embeddings.word_embeddings.weight"].shape[1])
         layers = {int(m.group(1)) for m in map(re.compile(r"encoder\.layer\.(\d+)\.").match, weights) if m}
         return BertConfig(
             vocab_size=vocabulary,
             hidden_size=hidden,
             num_hidden_layers=len(layers),
             num_attention_heads=max(hidden // _HEAD, 1),
-            intermediate_size=weights["encoder.layer.0.intermediate.dense.weight"].shape[0],
-            max_position_embeddings=weights["embeddings.position_embeddings.weight"].shape[0],
-            type_vocab_size=weights["embeddings.token_type_embeddings.weight"].shape[0],
+            intermediate_size=rows("encoder.layer.0.intermediate.dense.weight"),
+            max_position_embeddings=rows("embeddings.position_embeddings.weight"),
+            type_vocab_size=rows("embeddings.token_type_embeddings.weight"),
         )
     except KeyError as error:
         raise InputError(f"{path}: {error} is missing", "Expected the weights of a BertModel.") from None
+
+
+def _check_size(config: Any, weights: Mapping[str, Any], path: Path) -> None:
+    """Raises `InputError` where the model would be larger than its weights: some are missing."""
+    hidden, layers = config.hidden_size, config.num_hidden_layers
+    expected = layers * 2 * hidden * (2 * hidden + config.intermediate_size)  # matrices alone
+    if expected > sum(value.numel() for value in weights.values()):
+        raise InputError(f"{path}: weights of {layers:,} layers are missing", "Get the checkpoint again.")
 
 
 def _card(source: str, name: str, towers: str) -> str:

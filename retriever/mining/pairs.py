@@ -18,9 +18,11 @@ import orjson
 import zstandard
 
 from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.files.json_lines import json_object
 from linkseek.indexer.files.sources import open_source, read_lines
 from linkseek.indexer.passages import PassageStore
 from linkseek.indexer.store.outputs import output_file
+from linkseek.retriever.answer_lists import read_answers
 
 _LONG = zstandard.ZstdCompressionParameters.from_level(3, window_log=27, enable_ldm=True)
 """Texts of the last 128 MiB are stored once: contrasts are six times smaller. Every zstd reads it."""
@@ -116,25 +118,9 @@ def read_pairs(path: Path) -> Iterator[Pair]:
         number = 0
         for number, line in read_lines(stream):
             place = f"{path}, line {number:,}"
-            if number == 1 and line.strip() == b"[":
-                raise InputError(
-                    f"{place}: a JSON array over several lines",
-                    "Expected JSON lines; convert it: jq -c '.[]' FILE > FILE.jsonl",
-                )
             yield read_pair(line, place)
         if not number:
             raise InputError(f"{path}: there are no pairs in it", _EXPECTED)
-
-
-def json_object(line: bytes, place: str, hint: str) -> dict[str, Any]:
-    """The object of one line. Raises `InputError` with this hint if there is none."""
-    try:
-        row = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
-        raise InputError(f"{place}: not JSON ({error})", hint) from None
-    if not isinstance(row, dict):
-        raise InputError(f"{place}: expected a JSON object, found {type(row).__name__}", hint)
-    return row
 
 
 def read_pair(line: bytes, place: str) -> Pair:
@@ -146,18 +132,24 @@ def read_pair(line: bytes, place: str) -> Pair:
     positives = _contexts(row, "positive_ctxs", place)
     if not positives:
         raise InputError(f"{place}: no positive passage", "Remove the line, or add a positive passage.")
-    answers = row.get("answers")
     return Pair(
         query=query,
         positive=positives[0],
         negatives=_contexts(row, "negative_ctxs", place),
         hard_negatives=_contexts(row, "hard_negative_ctxs", place),
         objective=field_text(row, "objective", place),
-        answers=tuple(str(a) for a in answers if a is not None) if isinstance(answers, list) else (),
+        answers=read_answers(_as_texts(row.get("answers")), place),
         query_title=field_text(row, "question_title", place),
         query_id=field_text(row, "question_passage_id", place),
         evidence=row["evidence"] if isinstance(row.get("evidence"), dict) else {},
     )
+
+
+def _as_texts(answers: Any) -> Any:
+    """Answers with numbers as texts, and without nulls."""
+    if not isinstance(answers, list):
+        return [] if answers is None else answers
+    return [str(a) if type(a) in (int, float) else a for a in answers if a is not None]
 
 
 def _contexts(row: dict[str, Any], name: str, place: str) -> tuple[Context, ...]:

@@ -31,6 +31,7 @@ from linkseek.retriever.models.folders import (
 )
 from linkseek.retriever.models.locations import BI_ENCODER, PASSAGES, QUERIES, QUERY_TOWER, find_model
 from linkseek.retriever.models.prompts import prompts_for
+from linkseek.retriever.models.tokenizer_costs import tokenized
 from linkseek.retriever.models.towers import one_tower
 from linkseek.retriever.models.words import Words
 
@@ -77,7 +78,7 @@ class PassageTokenizer:
 
 
 def _token_ids(tokenizer: Tokenizer, texts: list[str]) -> list[Tokens]:
-    return [encoding.ids for encoding in tokenizer.encode_batch_fast(texts)]
+    return [encoding.ids for encoding in tokenized(tokenizer, texts)]
 
 
 class BiEncoder(Engine):

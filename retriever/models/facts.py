@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.encoding.batches import Tokens
+from linkseek.retriever.models.tokenizer_costs import panics_refused
 
 Features = dict[str, NDArray[np.int64]]
 """The arrays [B, L] that a model reads, by name."""
@@ -23,8 +25,9 @@ class ModelFacts:
     """Everything that an engine knows of a model except how to compute it.
 
     dimension: numbers in a row of its output. inputs: the arrays that it reads. tokenizer: a tokenizer.json.
-    title_separator: the text between a title and what follows it. two_towers: whether queries have a model of
-    their own. title, url_separator, url_after_title: of a cross-encoder, see `reranker.candidates`.
+    words: how many tokens it has vectors for; 0 where unknown. title_separator: the text between a title and
+    what follows it. two_towers: whether queries have a model of their own. title, url_separator,
+    url_after_title: of a cross-encoder, see `reranker.candidates`.
     """
 
     dimension: int
@@ -39,11 +42,19 @@ class ModelFacts:
     title: bool = True
     url_separator: str = ""
     url_after_title: bool = False
+    words: int = 0
 
 
 def open_tokenizer(facts: ModelFacts) -> Tokenizer:
     """The model's tokenizer, which truncates texts to its length and pads nothing."""
-    tokenizer = Tokenizer.from_str(facts.tokenizer)
+    with panics_refused("the tokenizer of the model"):
+        tokenizer = Tokenizer.from_str(facts.tokenizer)
+    special = tokenizer.num_special_tokens_to_add(False)
+    if special > facts.max_tokens:
+        raise InputError(
+            f"the model reads {facts.max_tokens:,} tokens, and its tokenizer adds {special:,}",
+            "Save it with a larger max_seq_length.",
+        )
     tokenizer.no_padding()
     tokenizer.enable_truncation(facts.max_tokens)
     return tokenizer
@@ -65,5 +76,10 @@ def padded(batch: Sequence[Tokens], facts: ModelFacts) -> Features:
     signed[is_token] = np.concatenate([np.asarray(tokens, np.int64) for tokens in batch])
     is_second = signed < 0
     ids = np.where(is_token, np.where(is_second, ~signed, signed), facts.pad_token)
+    if facts.words and (largest := int(ids.max(initial=0))) >= facts.words:
+        raise InputError(
+            f"the tokenizer has a token of number {largest:,}, the model has vectors of {facts.words:,}",
+            "Save both together: save_pretrained(folder).",
+        )
     arrays = {"input_ids": ids, "attention_mask": is_token, "token_type_ids": is_second}
     return {name: arrays[name].astype(np.int64) for name in facts.inputs}

@@ -60,7 +60,7 @@ def quiet() -> Iterator[None]:
             transformers_logging.set_verbosity(verbosity)
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     """The first line of an error's text; empty if it has none."""
     return str(error).splitlines()[0] if str(error) else ""
 
@@ -88,7 +88,9 @@ def _usable(problem: str, hint: str) -> Iterator[None]:
             yield
         except LinkseekError:
             raise
-        except Exception as error:
+        except BaseException as error:
+            if not isinstance(error, Exception) and type(error).__name__ != "PanicException":  # of Rust
+                raise
             raise_of_machine(error)
             raise InputError(f"{problem} ({type(error).__name__}: {first_line(error)})", hint) from error
 
@@ -141,6 +143,7 @@ def model_facts(model: SentenceTransformer, name: str) -> ModelFacts:
             max_tokens=max_tokens(model),
             pad_token=int(model.tokenizer.pad_token_id or 0),
             tokenizer=fast_tokenizer(model, f"encoder {name}"),
+            words=word_vectors(model),
             **text_prompts(model),
         )
 
@@ -181,13 +184,20 @@ def fast_tokenizer(model: Any, name: str) -> str:
     fast = getattr(model.tokenizer, "backend_tokenizer", None)
     if fast is None:
         raise InputError(f"{name}: its tokenizer has no fast version", "Save it with a tokenizer.json.")
-    if transformer := getattr(model[0], "model", None):
-        check_words(fast, len(transformer.get_input_embeddings().weight), name)
+    if vectors := word_vectors(model):
+        check_words(fast, vectors, name)
     return str(fast.to_str())
+
+
+def word_vectors(model: Any) -> int:
+    """How many tokens a transformer has vectors for; 0 for a model of another kind."""
+    transformer = getattr(model[0], "model", None)
+    return len(transformer.get_input_embeddings().weight) if transformer else 0
 
 
 def check_words(tokenizer: Any, vectors: int, name: str) -> None:
     """Raises `InputError` if a tokenizer has numbers of words beyond those of a model's vectors."""
+    # an added token without a vector is refused where a text holds it (`retriever.models.facts.padded`)
     words = max(tokenizer.get_vocab(with_added_tokens=False).values(), default=-1) + 1
     if words > vectors:
         raise InputError(

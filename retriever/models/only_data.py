@@ -18,13 +18,15 @@ from pathlib import Path
 from typing import Any
 
 from linkseek.indexer.base.errors import InputError, raise_of_machine
+from linkseek.retriever.models.tokenizer_costs import check_tokenizer
 
 _HINT = "No code that a model's folder names is run. docs/reference/security.md lists what it may hold."
 _LARGEST = 16 << 20  # bytes of settings
 MAX_ENTRIES = 10_000
 """Files and folders of a model's folder at any depth."""
 _UNCHECKED = {"tokenizer.json", "vocab.json", "added_tokens.json"}
-"""Their keys are words, and the tokenizers library, which reads them, imports nothing."""
+"""Their keys are words, and the tokenizers library, which reads them, imports nothing. The cost of
+the first is bounded by `retriever.models.tokenizer_costs`."""
 _PICKLED = {"pytorch_model.bin": "model.safetensors", "adapter_model.bin": "adapter_model.safetensors"}
 """A library reads the former where the latter is missing."""
 
@@ -161,6 +163,8 @@ def check_only_data(folder: Path) -> None:
                 f"{path}: a pickled file, which can run code",
                 f"Only safetensors are read: save the model again, with {_PICKLED[path.name]}.",
             )
+        if path.name == "tokenizer.json":
+            check_tokenizer(path)
         if path.suffix == ".json" and path.name not in _UNCHECKED:
             settings = read_settings(path)
             rules = {"path": _FOLDER} if path.name == "modules.json" else {}

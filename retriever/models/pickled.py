@@ -18,6 +18,7 @@ from typing import Any
 
 from linkseek.indexer.base.errors import InputError, raise_of_machine
 from linkseek.indexer.base.paths import check_file
+from linkseek.indexer.base.text import byte_size
 from linkseek.indexer.files.hashes import file_sha256
 from linkseek.indexer.files.sharing import share
 from linkseek.retriever.models.only_data import model_files
@@ -35,7 +36,7 @@ def load_pickled(path: Path, expected: str) -> Any:
     check_file(path)
     try:
         with warnings.catch_warnings(action="ignore"):
-            return torch.load(path, map_location="cpu", weights_only=True)
+            loaded = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         match = re.search(r"GLOBAL ([\w.]+)", str(error))  # torch's text goes on to advise unpickling it
         held = match.group(1) if match else "other objects than tensors"
@@ -47,6 +48,38 @@ def load_pickled(path: Path, expected: str) -> Any:
         raise_of_machine(error)
         reason = str(error).partition("\n")[0] or type(error).__name__
         raise InputError(f"{path}: not a torch file, or damaged ({reason})", expected) from None
+    _check_tensors(path, loaded, expected)
+    return loaded
+
+
+def _check_tensors(path: Path, loaded: Any, expected: str) -> None:
+    """Raises `InputError` for tensors of other kinds than lists of numbers, or larger than their file.
+
+    A tensor may repeat one number at no cost in the file (a stride of 0), or be one of many views of the same
+    numbers, until something copies it. Tied weights are two views.
+    """
+    import torch
+
+    rest, seen, size = [loaded], set(), 0
+    while rest:
+        value = rest.pop()
+        if isinstance(value, torch.Tensor):
+            is_plain = value.layout == torch.strided and value.device.type == "cpu"
+            if not is_plain or value.is_quantized or value.is_nested or value.is_complex():
+                raise InputError(f"{path}: it holds a tensor that is sparse, or no list of numbers", expected)
+            own = value.numel() * value.element_size()
+            size += own
+            if own > value.untyped_storage().nbytes() or size > _VIEWS * path.stat().st_size + _SMALL:
+                raise InputError(
+                    f"{path}: its tensors of {byte_size(size)} or more are larger than the file", expected
+                )
+        elif isinstance(value, Mapping | list | tuple | set) and id(value) not in seen:
+            seen.add(id(value))
+            rest += value.values() if isinstance(value, Mapping) else value
+
+
+_VIEWS = 4
+_SMALL = 1 << 20
 
 
 def with_safetensors(folder: Path, cache: Path) -> Path:
@@ -83,7 +116,7 @@ def _check_weights(path: Path, weights: Any, expected: str) -> None:
     if not isinstance(weights, Mapping) or not weights:
         raise InputError(f"{path}: it holds no weights by name", expected)
     for name, value in weights.items():
-        if not isinstance(name, str) or not isinstance(value, torch.Tensor) or value.is_sparse:
+        if not isinstance(name, str) or not isinstance(value, torch.Tensor):
             raise InputError(f'{path}: "{str(name)[:80]}" is no weight', expected)
 
 

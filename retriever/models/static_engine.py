@@ -67,6 +67,8 @@ def open_static(name: str, folder: Path, route: str) -> tuple[ModelFacts, Static
             "A static encoder is StaticEmbedding, alone or with Normalize.",
         )
     embedding: Any = model[0]
+    if not embedding.embedding.weight.numel():
+        raise InputError(f"encoder {name}: its vectors have no numbers", "Train or download it again.")
     check_words(embedding.tokenizer, len(embedding.embedding.weight), f"encoder {name}")
     facts = ModelFacts(
         dimension=int(embedding.embedding_dim),
@@ -74,6 +76,7 @@ def open_static(name: str, folder: Path, route: str) -> tuple[ModelFacts, Static
         pad_token=0,
         tokenizer=without_special_tokens(embedding.tokenizer),
         two_towers=two_towers,
+        words=len(embedding.embedding.weight),
         **text_prompts(model),
     )
     forward = StaticForward(embedding.embedding.weight, len(modules) > 1)

@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from linkseek.retriever.models.tokenizer_costs import tokenized
+
 _PUNCTUATION = r"([!-/:-@\[-`{-~])"
 _CONTROL = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f"  # BERT removes these, which joins words
 _MOST_WORDS = 1 << 20  # that are kept
@@ -66,7 +68,7 @@ class Words:
         rows = [row[: self._max_tokens] for row in np.split(ids, stops[:-1])]
         whole = np.flatnonzero(pc.match_substring_regex(array, self._whole).to_numpy(zero_copy_only=False))
         for number in whole.tolist():
-            rows[number] = np.array(self._tokenizer.encode(texts[number]).ids, np.int32)
+            rows[number] = np.array(tokenized(self._tokenizer, [texts[number]])[0].ids, np.int32)
         return rows
 
     def _pieces(self, words: Sequence[str]) -> list[NDArray[np.int32]]:
@@ -74,6 +76,6 @@ class Words:
             self._ids = {}  # other threads may be reading the old one
         ids = self._ids
         new = [word for word in words if word not in ids]
-        for word, encoding in zip(new, self._tokenizer.encode_batch_fast(new), strict=True):
+        for word, encoding in zip(new, tokenized(self._tokenizer, new), strict=True):
             ids[word] = np.array(encoding.ids, np.int32)
         return [ids[word] for word in words]

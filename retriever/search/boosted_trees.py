@@ -21,7 +21,7 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 import orjson
 from numpy.typing import NDArray
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from linkseek.indexer.base.errors import InputError, LinkseekError
 from linkseek.indexer.base.settings import Settings, validate
@@ -30,6 +30,8 @@ from linkseek.retriever.search.neighbours import Neighbours
 
 MAX_TREES = 2_000
 _MAX_NODES = 511
+_MAX_DEPTH = 64  # nodes from the root to a leaf; LightGBM's of 15 leaves have 15 at most
+_BLOCK = 1 << 20  # nodes of rows and trees that are looked at together
 _HINT = "Train it again with linkseek train-fusion."
 _LARGEST = 1e12
 
@@ -37,8 +39,14 @@ Node = Annotated[int, Field(ge=-1, lt=_MAX_NODES)]
 Value = Annotated[float, Field(ge=-_LARGEST, le=_LARGEST)]
 
 
-class Tree(Settings):
-    """The nodes of a tree, 1 to 511."""
+class Strict(Settings):
+    """Settings of a file that a program wrote: "yes" and 1 are not true."""
+
+    model_config = ConfigDict(strict=True)
+
+
+class Tree(Strict):
+    """The nodes of a tree, 1 to 511, at most 64 of them on a path."""
 
     feature: Annotated[list[Node], Field(min_length=1, max_length=_MAX_NODES)]
     threshold: list[Value]
@@ -54,10 +62,16 @@ class Tree(Settings):
         for node, (feature, *children) in enumerate(zip(self.feature, self.left, self.right, strict=True)):
             if feature >= 0 and not all(node < child < nodes for child in children):
                 raise ValueError(f"node {node} leads to a node that does not follow it")
+        depth = [1] * nodes
+        for node, (feature, *children) in enumerate(zip(self.feature, self.left, self.right, strict=True)):
+            for child in children if feature >= 0 else ():
+                depth[child] = max(depth[child], depth[node] + 1)
+        if max(depth) > _MAX_DEPTH:
+            raise ValueError(f"a path of {max(depth)} nodes, expected {_MAX_DEPTH} at most")
         return self
 
 
-class TreeFile(Settings):
+class TreeFile(Strict):
     """The content of a file. trained: how it was trained, for people; not used."""
 
     format: Literal["linkseek fusion 1"]
@@ -116,9 +130,13 @@ class BoostedTrees:
         self._right = np.where(leaf, own, columns("right", 0).ravel() + shift)
 
     def scores(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The scores of N rows of features [N, F]: float64 [N]."""
-        *_, node = self._paths(values)
-        return np.asarray(self._value[node].sum(axis=1))
+        """The scores of N rows of features [N, F], a block of rows at a time: float64 [N]."""
+        rows = max(1, _BLOCK // len(self._first))
+        scores = np.empty(len(values))  # [N]
+        for start in range(0, len(values), rows):
+            *_, node = self._paths(values[start : start + rows])
+            scores[start : start + rows] = self._value[node].sum(axis=1)
+        return scores
 
     def contributions(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """What each feature adds to the scores of N rows [N, F]: float64 [N, F].

@@ -13,15 +13,15 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from linkseek.indexer.base.errors import InputError, LinkseekError
-from linkseek.indexer.base.settings import Settings, validate
+from linkseek.indexer.base.settings import validate
 from linkseek.retriever.models.only_data import read_settings
-from linkseek.retriever.search.boosted_trees import MAX_TREES, Tree, check_features
+from linkseek.retriever.search.boosted_trees import MAX_TREES, Strict, Tree, check_features
 from linkseek.retriever.search.neighbours import Neighbours
 
 _HINT = "Train it again with linkseek train-hops."
 
 
-class HopModel(Settings):
+class HopModel(Strict):
     """The content of a file. trained: how it was trained, for people; not used."""
 
     format: Literal["linkseek hops 1"]

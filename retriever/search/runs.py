@@ -12,7 +12,6 @@ unless they contain a literal "%20".
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from operator import index
@@ -32,6 +31,11 @@ _QRELS = "Expected TREC judgements: QUERY 0 DOCUMENT RELEVANCE in every line."
 _ENCODED = re.compile(r"[%\s\x00-\x1f\x7f-\x9f]")
 # the UTF-8 of one character of one, two or three bytes: all white space is below U+10000
 _ESCAPES = re.compile("(?i)%[0-7][0-9A-F]|%[CD][0-9A-F]%[89AB][0-9A-F]|%E[0-9A-F](?:%[89AB][0-9A-F]){2}")
+
+_QUERY = "qid|qids|query|topic|(?:query|topic|question)(?:id|no|number)"
+_DOCUMENT = "pid|doc|document|passage|(?:corpus|doc|document|passage|psg)(?:id|no)"
+_RELEVANCE, _SCORE = "score|rel|relevance|relevant|label|grade|judg?e?ment|qrels?", "score|sim|similarity"
+_RANK, _ANY = "rank", r"\w*"
 
 METADATA_START, METADATA_END = b"# ir_metadata.start", b"# ir_metadata.end"
 """The lines around `ir_metadata` at the head of a run, which is skipped."""
@@ -220,7 +224,11 @@ def decode_id(column: str) -> str:
 
 
 def _rows(path: Path, width: int, names: str, beir: bool = False) -> Iterator[tuple[str, list[str]]]:
-    """(place for errors, columns). Only ASCII white space ends a column, as in C."""
+    """(place for errors, columns). Only ASCII white space ends a column, as in C.
+
+    beir: whether a head may name three columns, whose ids may then hold spaces between tabs. A head of all
+    columns is skipped.
+    """
     separator: bytes | None = None
     is_metadata = False
     _, stream = open_source(path)
@@ -230,15 +238,16 @@ def _rows(path: Path, width: int, names: str, beir: bool = False) -> Iterator[tu
             if is_metadata or (number == 1 and line.rstrip() == METADATA_START):
                 is_metadata = line.rstrip() != METADATA_END
                 continue
-            if beir and number == 1 and line.split() == [b"query-id", b"corpus-id", b"score"]:
-                separator, width, names = b"\t", 3, "query-id, corpus-id, score"
+            if number == 1 and _is_head(line.split(), 3 if beir else width, width):
+                if len(line.split()) != width:
+                    width, names = 3, "query-id, corpus-id, score"
+                    separator = b"\t" if b"\t" in line else None
                 continue
             columns = line.split(separator)
             place = f"{path}, line {number:,}"
             if len(columns) != width:
                 raise InputError(
-                    f"{place}: {len(columns)} columns, expected {width} ({names})",
-                    "White space within an id must be percent-encoded (%20).",
+                    f"{place}: {len(columns)} columns, expected {width} ({names})", _layout(line, width)
                 )
             try:
                 yield place, [column.decode("utf-8") for column in columns]
@@ -246,13 +255,39 @@ def _rows(path: Path, width: int, names: str, beir: bool = False) -> Iterator[tu
                 raise InputError(f"{place}: not UTF-8", "Convert the file to UTF-8.") from None
 
 
+_HEADS = {
+    3: (_QUERY, _DOCUMENT, _RELEVANCE),
+    4: (_QUERY, _ANY, _DOCUMENT, _RELEVANCE),
+    6: (_QUERY, _ANY, _DOCUMENT, _RANK, _SCORE, _ANY),
+}
+"""The names of columns, by their number, without hyphens, underscores and case."""
+
+
+def _is_head(columns: Sequence[bytes], *widths: int) -> bool:
+    """Whether the first line names all columns, in the order in which they are read."""
+    plain = [re.sub(rb"[\W_]", b"", column.lower()).decode() for column in columns]
+    return len(plain) in widths and all(map(re.fullmatch, _HEADS[len(plain)], plain))
+
+
+def _layout(line: bytes, width: int) -> str:
+    """A hint on a line of another number of columns."""
+    if line.lstrip().startswith((b"{", b"[")):
+        return "It is JSON; a TREC file has columns, separated by white space."
+    if line.count(b",") >= 2 and len(line.split()) < width:
+        return "It is separated by commas; convert it: tr ',' '\\t' < FILE."
+    if len(line.split()) < width:
+        return "A column is missing" + (
+            "; three of judgements need BEIR's head: query-id, corpus-id, score." if width == 4 else "."
+        )
+    return "White space within an id must be percent-encoded (%20)."
+
+
+_NUMBER = re.compile(r"[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|inf(?:inity)?)", re.ASCII | re.IGNORECASE)
+
+
 def _number(text: str) -> float | None:
-    """None for anything that is not a number, nan included."""
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return None if math.isnan(value) else value
+    """None for anything that C does not read as a number, and for nan."""
+    return float(text) if _NUMBER.fullmatch(text) else None
 
 
 def _ranked(results: dict[str, float]) -> dict[str, float]:

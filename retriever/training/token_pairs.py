@@ -22,6 +22,7 @@ from linkseek.retriever.mining.pairs import Context, Pair
 from linkseek.retriever.models.biencoder import TextFormat
 from linkseek.retriever.models.locations import PASSAGES, QUERIES
 from linkseek.retriever.models.static_engine import without_special_tokens
+from linkseek.retriever.models.tokenizer_costs import tokenized
 from linkseek.retriever.models.words import Words
 from linkseek.retriever.training.batches import Sample
 from linkseek.retriever.training.pair_inputs import QUERY, TEXT, Collator, context_keys, key_of
@@ -60,7 +61,7 @@ class Texts:
 
 
 def _ids(tokenizer: Tokenizer, texts: list[str]) -> Sequence[Tokens]:
-    return [encoding.ids for encoding in tokenizer.encode_batch_fast(texts)]
+    return [encoding.ids for encoding in tokenized(tokenizer, texts)]
 
 
 def token_features(rows: TokenRows, numbers: Sequence[int]) -> dict[str, torch.Tensor]:

@@ -318,4 +318,4 @@ def test_what_pipelines_agree_on():
     html = views.comparison_html([answer("a", [1, 2]), answer("b", [2, 1])], with_tabs=True)
     read = Reader(html)
     assert read.all(".ls-agreement dt") == ["a and b"] and read.all(".ls-tabs button") == ["a", "b"]
-    assert read.all(".ls-agreement dd") == ["2 of 10, RBO 0.90"]  # .1 / .9 x (0 + .81) + .81
+    assert read.all(".ls-agreement dd") == ["100 %, RBO 0.90"]  # .1 / .9 x (0 + .81) + .81

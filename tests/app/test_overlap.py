@@ -1,5 +1,7 @@
 """Overlap and rank-biased overlap, by hand."""
 
+from itertools import count
+
 import pytest
 
 from linkseek.app.evaluation.overlap import overlap, rank_biased_overlap
@@ -43,6 +45,15 @@ BY_HAND = [
 def test_rank_biased_overlap(a, b, p, expected):
     assert rank_biased_overlap(a, b, p) == pytest.approx(expected, abs=1e-12)
     assert rank_biased_overlap(b, a, p) == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_infinite_sum_where_agreement_goes_on():
+    """Extrapolation assumes the last agreement at all further depths, as in section 4.4."""
+    first, second, p = "abcdefgh", "badcxyze", 0.8
+    agreements = [len({*first[:d]} & {*second[:d]}) / d for d in range(1, 9)]
+    depths = (agreements[min(d, 8) - 1] * p ** (d - 1) for d in count(1))
+    total = (1 - p) * sum(next(depths) for _ in range(400))
+    assert rank_biased_overlap(first, second, p) == pytest.approx(total)
 
 
 def test_the_top_weighs_more():

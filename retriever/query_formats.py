@@ -1,0 +1,159 @@
+"""The formats of a file of questions: JSON lines, TSV and CSV, with and without names of columns.
+
+A format is recognised by the first 64 KB of a file; then each line is parsed alone.
+"""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.files.json_lines import json_object
+from linkseek.indexer.files.sources import read_head
+from linkseek.retriever.answer_lists import read_answers
+from linkseek.retriever.ranking import Query
+
+T = TypeVar("T")
+
+EXPECTED = (
+    'Expected one question a line: {"id": ..., "text": ..., "answers": [...]}, '
+    "or id<TAB>text, or question<TAB>['answer', ...], or a CSV with the columns question and answers."
+)
+Parse = Callable[[str, int, str], Query]
+"""(line, number of questions before it, place for errors) -> Query."""
+
+BOM = "\ufeff"
+
+# The last field is a list of texts, or is meant as one: its end may be missing.
+_OPENING = r"(?:[a-zA-Z_][\w.]*\()?[\[({]"
+_LIST = {
+    "\t": re.compile(rf"""\t"?{_OPENING}(\s*["'\[][^\t]*|[^\t]*[\])}}]"?\s*)$"""),
+    ",": re.compile(rf"""^[^\t]*,\s*("{_OPENING}.*[\])}}]"|\[[^,]*\])\s*$"""),
+}
+# The names of fields and columns, without case, blanks and underscores; the first that has a value counts.
+_NAMES = {
+    "id": (
+        *("id", "qid", "queryid", "questionid", "topicid", "exampleid", "sampleid", "uid", "uuid", "guid"),
+        *("querynumber", "questionnumber", "topicnumber", "queryno", "questionno", "topicno", "topicnum"),
+    ),
+    "text": ("text", "question", "query", "querytext", "questiontext"),
+    "answers": (
+        *("answers", "answer", "goldenanswers", "goldenanswer", "goldanswers", "goldanswer"),
+        *("correctanswers", "correctanswer", "possibleanswers", "referenceanswers", "groundtruths"),
+        *("groundtruth", "shortanswers"),
+    ),
+    "aliases": ("answeraliases",),
+}
+
+
+def recognise(path: Path) -> tuple[Parse, int]:
+    """The parser of a file, and its number of head lines, by its first 64 KB."""
+    head = read_head(path).decode("utf-8", "replace").removeprefix(BOM).strip()
+    if re.match(r"\{|\[\s*[\[{]|\[\s*\n", head):  # an array is refused as one
+        return _parse_jsonl, 0
+    lines = head.split("\n")
+    for delimiter in "\t", ",":
+        columns = by_name(zip(_fields(lines[0].rstrip("\r"), delimiter), itertools.count()))
+        if "text" in columns and len(columns) > 1:
+            return partial(_parse_table, delimiter, columns, True), 1
+    for delimiter in "\t", ",":
+        lists = sum(bool(_LIST[delimiter].search(line)) for line in lines)
+        if lists * 2 > len(lines):  # one search for "[a]" must not decide
+            return partial(_parse_table, delimiter, {"text": 0, "answers": 1}, False), 0
+    return _parse_tsv, 0
+
+
+def by_name(fields: Iterable[tuple[str, T]]) -> dict[str, T]:
+    """Fields or columns by what they are: id, text, answers, aliases. Fields without a value do not count."""
+    given: dict[str, T] = {}
+    for name, value in fields:
+        plain = re.sub(r"[\W_]", "", name.lower())
+        if _is_empty(given.get(plain)) or (name == plain and not _is_empty(value)):
+            given[plain] = value
+    named = {}
+    for kind, names in _NAMES.items():
+        values = [given[name] for name in names if given.get(name) is not None]
+        if values:
+            named[kind] = next((value for value in values if not _is_empty(value)), values[0])
+    return named
+
+
+def _is_empty(value: object) -> bool:
+    return value is None or value in ("", [], {})
+
+
+def query_id(row: dict[str, Any]) -> str:
+    """The id of a question in a JSON object that was read as one; empty if it has none."""
+    return _text("id", by_name(row.items()).get("id", ""), "")
+
+
+def _parse_jsonl(line: str, count: int, place: str) -> Query:
+    row = json_object(line.encode("utf-8", "surrogatepass"), place, EXPECTED)
+    fields = by_name(row.items())
+    if "text" not in fields:
+        has = ", ".join(map(str, row)) or "no fields"
+        lists = [name for name, value in row.items() if isinstance(value, list) and value]
+        hint = f"Convert it: jq -c '.{lists[0]}[]' FILE > FILE.jsonl" if len(lists) == 1 else EXPECTED
+        raise InputError(f'{place}: the field "text" is missing (it has {has})', hint)
+    answers = read_answers(fields.get("answers", []), place)
+    if aliases := fields.get("aliases"):
+        answers = tuple(dict.fromkeys((*answers, *read_answers(aliases, place))))
+    id_, text = _text("id", fields.get("id", count), place), _text("text", fields["text"], place)
+    return Query(id_, text, answers)
+
+
+def _parse_tsv(line: str, count: int, place: str) -> Query:
+    fields = line.split("\t")
+    if len(fields) != 2:
+        hint = EXPECTED
+        if len(fields) == 1 and "," in line:
+            hint = "A CSV needs names of columns in its first line, such as id,text. " + EXPECTED
+        raise InputError(f"{place}: {len(fields)} tab-separated fields, expected 2 (id, text)", hint)
+    id_, text = fields[0].strip(), fields[1].strip()
+    if not count and "id" in by_name([(id_, 0)]):
+        raise InputError(
+            f'{place}: names of columns ("{id_}", "{text[:40]}"), and none is known as that of the text',
+            "Name the columns id and text, or remove the line.",
+        )
+    return Query(id_, text)
+
+
+def _parse_table(
+    delimiter: str, columns: Mapping[str, int], plain: bool, line: str, count: int, place: str
+) -> Query:
+    """columns: text, answers and perhaps id -> number. plain: whether an answer may stand without a list."""
+    fields = _fields(line, delimiter)
+    expected = max(columns.values()) + 1
+    if len(fields) < expected or (not plain and len(fields) > expected):
+        kind = "tab-separated" if delimiter == "\t" else "comma-separated"
+        raise InputError(f"{place}: {len(fields)} {kind} fields, expected {expected}", EXPECTED)
+    cells = {kind: fields[column].strip() for kind, column in columns.items()}
+    cell = cells.get("answers", "")
+    answers = read_answers(cell, place, is_cell=not plain or cell.startswith("["))
+    if aliases := cells.get("aliases"):
+        answers = tuple(dict.fromkeys((*answers, *read_answers(aliases, place))))
+    return Query(cells.get("id", str(count)), cells["text"], answers)
+
+
+def _fields(line: str, delimiter: str) -> list[str]:
+    try:
+        return next(csv.reader([line], delimiter=delimiter, strict=True), [])
+    except csv.Error:  # a quotation mark that quotes nothing
+        return line.split(delimiter)
+
+
+def _text(name: str, value: Any, place: str) -> str:
+    """A text as it is, a whole number as text: 7, and 7.0 as pandas writes it where some are missing."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if not isinstance(value, str):
+        raise InputError(f'{place}: "{name}" is {type(value).__name__}, expected text', EXPECTED)
+    return value
