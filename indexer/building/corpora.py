@@ -7,7 +7,7 @@ documents are neighbours, so one of them can be read again (`building.mirror`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -55,8 +55,7 @@ def choices_of(source: SourceRecord) -> Choices:
 
 def spans(counts: Sequence[int]) -> list[tuple[int, int]]:
     """(start, end) of neighbours, given how long each is."""
-    ends = list(accumulate(counts))
-    return list(zip([0, *ends[:-1]], ends, strict=True))
+    return list(pairwise(accumulate(counts, initial=0)))
 
 
 def kept_of(counts: Sequence[int], keep: NDArray[np.bool_]) -> list[int]:
