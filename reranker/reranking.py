@@ -159,7 +159,7 @@ class Reranker:
         factors = {"scaled": scaled_mean, "weight": weight}
         first = Part(FIRST_STAGE, (1 - weight) * own, "", {**of_first, "scaled": own, "weight": 1 - weight})
         if len(models) == 1:
-            part = replace(models[0], added=weight * scaled_mean, factors=models[0].factors | factors)
+            part = replace(models[0], added=weight * scaled_mean, factors={**models[0].factors, **factors})
         else:
             of_mean = Explanation(place[0], mean, tuple(models))
             part = Part("mean of the models", weight * scaled_mean, "", factors | {"score": mean}, of=of_mean)

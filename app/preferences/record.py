@@ -91,8 +91,7 @@ class Preferences(Record):
         for place in [*places[after:], *places[:after]]:
             if self.to_judge[place].id not in self.choices:
                 return place
-        last: int = max(len(self.to_judge) - 1, 0)
-        return min(after, last)
+        return min(after, max(len(self.to_judge) - 1, 0))
 
     @property
     def verdict(self) -> Verdict:

@@ -84,19 +84,24 @@ def build_index(index: Path, plan: Plan, open_encoder: OpenEncoder, reader: Read
             passages,
             links,
             parts=parts + retained,
-            corpus=CorpusRecord(
-                file=plan.corpus.name or plan.corpus.resolve().name,
-                format=reader.name,
-                bytes=documents.fingerprint["bytes"],
-                sha256=documents.source_sha256,
-                **({"base_url": plan.base_url} if plan.base_url else {}),
-            ),
+            corpus=corpus_record(plan, reader, documents),
             text=TextRecord(
                 title=plan.title, passage_words=cutting.words, min_words=cutting.min_words, **more
             ),
             default_encoder=dense[0].partition("/")[2] if dense else None,
         )
     return Built(manifest, stages.times, workspace.reused, retained)
+
+
+def corpus_record(plan: Plan, reader: Reader, documents: DocumentsPart) -> CorpusRecord:
+    """The record of the corpus of an index of one."""
+    return CorpusRecord(
+        file=plan.corpus.name or plan.corpus.resolve().name,
+        format=reader.name,
+        bytes=documents.fingerprint["bytes"],
+        sha256=documents.source_sha256,
+        **({"base_url": plan.base_url} if plan.base_url else {}),
+    )
 
 
 def publish(
@@ -165,7 +170,7 @@ def open_corpus(index: Path, plan: Plan, reader: Reader | None = None) -> tuple[
     index = index.resolve()
     if reader is None:
         reader = open_reader(plan.corpus, plan.format, plan.reading)
-        _check_apart(plan.corpus.resolve(), index)
+        check_apart(plan.corpus.resolve(), index)
     words = reader.passage_words if plan.passage_words is None else plan.passage_words
     min_words = words // 5 if plan.min_words is None else plan.min_words
     if min_words and min_words >= words:
@@ -176,7 +181,7 @@ def open_corpus(index: Path, plan: Plan, reader: Reader | None = None) -> tuple[
     return reader, Cutting(words, min_words, headings and words > 0), index
 
 
-def _check_apart(corpus: Path, index: Path) -> None:
+def check_apart(corpus: Path, index: Path) -> None:
     """Raises `UsageError` if one of two full paths is inside the other."""
     around = corpus.is_dir() and corpus in (index, *index.parents)
     if around or (index.name and index in corpus.parents):

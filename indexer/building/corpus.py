@@ -118,6 +118,13 @@ class Skipped:
             joined = self.examples.get(reason, []) + examples
             self.examples[reason] = joined[:_EXAMPLES]
 
+    def take_out(self, other: Skipped) -> None:
+        """Count those of another build no longer."""
+        self.counts -= other.counts
+        for reason, examples in other.examples.items():
+            kept = [one for one in self.examples.get(reason, []) if one not in examples]
+            self.examples[reason] = kept
+
 
 def write_documents(
     reader: Reader,

@@ -8,13 +8,15 @@ and its rankings are those of an index that was built from that corpus:
     passages, links  made anew from the documents: linear, and little next to encoding
     bm25             Lucene deletes and adds in a linked copy, and writes segments with deleted passages anew,
                      since its statistics would count those
-    dense/NAME       vectors of passages that stay are copied, others encoded; the FAISS index is filled anew
+    dense/NAME       vectors of passages with a text that was there are copied, others encoded; the FAISS
+                     index is filled anew
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -30,7 +32,7 @@ from linkseek.indexer.base.progress import progress
 from linkseek.indexer.building.builder import publish
 from linkseek.indexer.building.changes import Changes, change_documents
 from linkseek.indexer.building.filling import Bar, Encoding, Fresh, Source
-from linkseek.indexer.building.inputs import Inputs, cutting_of
+from linkseek.indexer.building.inputs import Inputs, cutting_of, documents_inputs
 from linkseek.indexer.building.plan import Built, OpenEncoder, Plan, Vectors
 from linkseek.indexer.building.stages import Stages
 from linkseek.indexer.building.workspace import Workspace
@@ -51,8 +53,15 @@ from linkseek.indexer.store.artifacts import (
     link_or_copy,
     value_sha256,
 )
-from linkseek.indexer.store.ids import hash_ids
-from linkseek.indexer.store.manifests import PassagesPart, VectorsPart
+from linkseek.indexer.store.ids import IdTable, hash_ids
+from linkseek.indexer.store.manifests import (
+    CorpusRecord,
+    DocumentsPart,
+    IndexManifest,
+    PassagesPart,
+    UpdateRecord,
+    VectorsPart,
+)
 
 
 def update_index(index: Path, changes: Changes, plan: Plan, open_encoder: OpenEncoder) -> Built:
@@ -69,41 +78,70 @@ def update_index(index: Path, changes: Changes, plan: Plan, open_encoder: OpenEn
         if old.updates and old.updates[-1].request == changes.request:
             log_line(f"{index}: this was its last update already")  # which was killed at its very end
             changes = Changes()
-        plan = _full_plan(plan, old)
+        plan = full_plan(plan, old)
+        if changes.added:
+            inputs = documents_inputs(replace(plan, corpus=changes.added.path), changes.added)
+            changes = replace(changes, inputs=inputs)
         stages = Stages(workspace, plan)
-        with stages.timed("verifying"), progress(f"verifying {old.path}", old.bytes, "bytes") as advance:
-            old.verify(advance)
+        verify_old(stages, old)
         documents = stages.documents(
-            _documents_inputs(old, changes, plan),
+            changed_inputs(old, changes, plan),
             lambda folder: change_documents(old, changes, folder, stages.read, plan.on_error),
         )
-        passages = stages.passages(documents, cutting_of(old.parts.passages))
-        if changes.merge and passages.content_sha256 != old.parts.passages.content_sha256:
-            raise DamagedIndexError(
-                f"{index / PASSAGES}: not the passages of its documents: a manifest was altered",
-                "Build the index again.",
-            )
-        same = same_passages(old.passages, stages.store(passages))
-        source = _Grown(plan, Fresh(workspace, plan), old, same, merge=changes.merge)
-        links = stages.after_passages(documents, passages, open_encoder, source)
-        dense = [vectors.part for vectors in plan.vectors]
-        default = old.manifest.default_encoder or next(iter(dense), None)
-        manifest = publish(
-            workspace,
-            plan,
-            documents,
-            passages,
-            links,
-            parts=[DOCUMENTS, PASSAGES, LINKS, *[BM25] * plan.bm25, *dense],
-            corpus=old.manifest.corpus,
-            text=old.manifest.text,
-            default_encoder=default and default.removeprefix(f"{DENSE}/"),
-            updates=(*old.updates, *[documents.update] * changes.documents),
+        updates = [documents.update] if changes.documents and documents.update else []
+        manifest = grow(
+            workspace, stages, plan, old, documents, open_encoder, merge=changes.merge, updates=updates
         )
     return Built(manifest, stages.times, workspace.reused)
 
 
-def _full_plan(plan: Plan, old: Index) -> Plan:
+def verify_old(stages: Stages, old: Index) -> None:
+    """Check every file of the index in use, of which much is copied."""
+    with stages.timed("verifying"), progress(f"verifying {old.path}", old.bytes, "bytes") as advance:
+        old.verify(advance)
+
+
+def grow(
+    workspace: Workspace,
+    stages: Stages,
+    plan: Plan,
+    old: Index,
+    documents: DocumentsPart,
+    open_encoder: OpenEncoder,
+    *,
+    updates: Sequence[UpdateRecord],
+    merge: bool = False,
+    corpus: CorpusRecord | None = None,
+) -> IndexManifest:
+    """Everything but the documents, from the index in use where it can be; the index is then replaced.
+
+    updates: to be recorded. merge: Lucene's segments. corpus: the record of another one.
+    """
+    passages = stages.passages(documents, cutting_of(old.parts.passages))
+    if merge and passages.content_sha256 != old.parts.passages.content_sha256:
+        raise DamagedIndexError(
+            f"{old.path / PASSAGES}: not the passages of its documents: a manifest was altered",
+            "Build the index again.",
+        )
+    source = _Grown(plan, Fresh(workspace, plan), old, stages.store(passages), merge=merge)
+    links = stages.after_passages(documents, passages, open_encoder, source)
+    dense = [vectors.part for vectors in plan.vectors]
+    default = old.manifest.default_encoder or next(iter(dense), None)
+    return publish(
+        workspace,
+        plan,
+        documents,
+        passages,
+        links,
+        parts=[DOCUMENTS, PASSAGES, LINKS, *[BM25] * plan.bm25, *dense],
+        corpus=corpus or old.manifest.corpus,
+        text=old.manifest.text,
+        default_encoder=default and default.removeprefix(f"{DENSE}/"),
+        updates=(*old.updates, *updates),
+    )
+
+
+def full_plan(plan: Plan, old: Index) -> Plan:
     """The plan with everything that an index decides for its updates."""
     ours = [
         Vectors(f"{DENSE}/{name}", part.encoder["location"], part.factory)
@@ -114,6 +152,7 @@ def _full_plan(plan: Plan, old: Index) -> Plan:
         corpus=old.path,
         title=old.manifest.text.title,
         language=old.language,
+        base_url=old.manifest.corpus.base_url,
         min_title=old.manifest.text.min_title,
         on_error=plan.on_error,
         bm25=old.has_lucene,
@@ -125,7 +164,8 @@ def _full_plan(plan: Plan, old: Index) -> Plan:
     )
 
 
-def _documents_inputs(old: Index, changes: Changes, plan: Plan) -> Mapping[str, Any]:
+def changed_inputs(old: Index, changes: Changes, plan: Plan) -> Mapping[str, Any]:
+    """The fingerprint of the documents of an index after changes."""
     if changes == Changes():
         return old.parts.documents.fingerprint
     return {
@@ -140,15 +180,12 @@ def _documents_inputs(old: Index, changes: Changes, plan: Plan) -> Mapping[str, 
 class _Grown:
     """Words and vectors of the index in use for the passages that stay."""
 
-    def __init__(
-        self, plan: Plan, fresh: Source, old: Index, same: NDArray[np.int64], *, merge: bool
-    ) -> None:
-        """fresh: of vectors that the old index has not. same: of `same_passages`. merge: Lucene's
-        segments."""
+    def __init__(self, plan: Plan, fresh: Source, old: Index, passages: PassageStore, *, merge: bool) -> None:
+        """fresh: of vectors that the old index has not. passages: the new ones. merge: Lucene's segments."""
         self._plan = plan
         self._fresh = fresh
         self._old = old
-        self._same = same  # [P], the row of each passage in the old index, or -1
+        self._same, self._alike = same_passages(old.passages, passages)
         self._merge = merge
 
     def bm25_inputs(self, passages: PassagesPart) -> Inputs:
@@ -188,7 +225,7 @@ class _Grown:
         if part not in self._old.parts:
             return self._fresh.encode(work, bar, share)
         self._check_encoder(part, encoder)
-        new, dimension = self._same < 0, encoder.dimension
+        new, dimension = self._alike < 0, encoder.dimension
         rows = np.flatnonzero(new)
         added = folder / sha256(rows.tobytes()).hexdigest()[:16]  # shards of other rows are not resumed
         added.mkdir(exist_ok=True)
@@ -206,7 +243,7 @@ class _Grown:
             block = slice(start, start + encoder.shard_rows)
             vectors = np.empty((len(new[block]), dimension), np.float16)
             vectors[new[block]] = fresh.take(place[block][new[block]])
-            vectors[~new[block]] = stored(self._same[block][~new[block]])
+            vectors[~new[block]] = stored(self._alike[block][~new[block]])
             shards.append(write_shard(folder, number, start, vectors))
         for leftover in folder.glob("*/"):
             shutil.rmtree(leftover)
@@ -234,15 +271,18 @@ class _Grown:
         return ShardRows(shards, manifest.dimension).take
 
 
-def same_passages(old: PassageStore, new: PassageStore) -> NDArray[np.int64]:
-    """The rows in `old` of the passages of `new`, int64 [P]; -1 without the same id, title and text."""
+def same_passages(old: PassageStore, new: PassageStore) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The rows in `old` of the passages of `new`, int64 [P] twice: with the same id, title and text, or -1;
+    with the same title and text, as of a page that was renamed, or -1."""
     before = np.concatenate([np.empty(0, np.uint64), *(hashes for _, hashes in _contents(old))])
-    rows = [np.empty(0, np.int64)]
+    contents = IdTable.build(before, np.arange(len(before), dtype=np.int32))
+    same, alike = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for ids, hashes in _contents(new):
         row = old.rows_of(ids)
-        same = (row >= 0) & (before[row] == hashes)
-        rows.append(np.where(same, row, -1))
-    return np.concatenate(rows)
+        is_same = (row >= 0) & (before[row] == hashes)
+        same.append(np.where(is_same, row, -1))
+        alike.append(np.where(is_same, row, contents.rows(hashes)))
+    return np.concatenate(same), np.concatenate(alike)
 
 
 def _contents(passages: PassageStore) -> Iterator[tuple[list[str], NDArray[np.uint64]]]:

@@ -173,7 +173,8 @@ class Workspace:
     def is_updated(self) -> bool:
         """Whether a build would undo updates of the index in use (`indexer.building.growth`)."""
         with suppress(DamagedIndexError):
-            return not self._fresh and bool(read_index_manifest(self.index).updates)
+            updates = () if self._fresh else read_index_manifest(self.index).updates
+            return bool(updates) and not updates[-1].rebuilt
         return False
 
     def reuse_others(self, fits: Callable[[Mapping[str, Any]], bool], but: Sequence[str]) -> list[str]:

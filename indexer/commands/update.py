@@ -1,7 +1,7 @@
-"""linkseek update: add documents to an index and remove some.
+"""linkseek update: add documents to an index and remove some, or keep it in step with a folder.
 
-Entry script: it reads the options, supplies the encoder, calls `indexer.building.growth`, and prints what
-came out.
+Entry script: it reads the options, supplies the encoder, calls `indexer.building.growth` or
+`indexer.building.mirror`, and prints what came out.
 """
 
 from __future__ import annotations
@@ -11,18 +11,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import orjson
 from pydantic import Field
 
 from linkseek.indexer.base.errors import InputError, UsageError
-from linkseek.indexer.base.options import MoreHelp, parse_options
+from linkseek.indexer.base.options import MoreHelp, Options, parse_options
 from linkseek.indexer.base.text import printable
 from linkseek.indexer.building.changes import Changes
+from linkseek.indexer.building.comparison import Comparison
+from linkseek.indexer.building.corpora import choices_of, find_source, sources_of
 from linkseek.indexer.building.growth import update_index
-from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.building.mirror import Mirror, mirror_index, preview
+from linkseek.indexer.building.plan import Built, OpenEncoder, Plan
 from linkseek.indexer.encoding.encode import Encoder
 from linkseek.indexer.files.sources import open_source, read_lines
 from linkseek.indexer.index import Index
-from linkseek.indexer.readers.choices import ReadingOptions
+from linkseek.indexer.readers.choices import Choices, ReadingOptions
 from linkseek.indexer.readers.formats import all_readers, open_reader
 from linkseek.indexer.search.faiss_index import AUTO
 
@@ -30,12 +34,14 @@ PROGRAM = "linkseek update"
 
 
 class UpdateOptions(ReadingOptions):
-    """Add documents to an index and remove some, without encoding the others again.
+    """Add documents to an index and remove some, or keep it in step with a folder; encode only what is new.
 
     Documents, passages, links, BM25 and all vectors follow; rankings are those of an index that was built
     from the final corpus. The index stays intact until the new one replaces it; after an interruption, the
-    same command resumes.
+    same command resumes. Corpora are read as by the build, but for options that are given.
     """
+
+    not_keywords = Options.not_keywords | {"dry_run", "json_"}
 
     index: Path | None = None
     """the index to change"""
@@ -43,8 +49,17 @@ class UpdateOptions(ReadingOptions):
     """a corpus of documents to add, as of linkseek build; one with the id of another replaces it"""
     remove: list[str] = Field([])
     """ids of documents or redirects to remove, also several between commas, or @FILE with an id a line"""
+    mirror: Path | None = None
+    """a corpus of the index, as it is now: changed documents are replaced, missing ones removed, new ones
+    added, renamed ones listed"""
+    dry_run: bool = False
+    """of --mirror: change nothing, and list what would change"""
+    max_removed: Annotated[int, Field(ge=0, le=100)] = 50
+    """of --mirror: change nothing if more than this percentage of its documents is missing"""
+    json_: bool = Field(False, alias="json")
+    """of --mirror: print the changes as JSON, with all names"""
     format: Annotated[str | None, MoreHelp(lambda: ", ".join(all_readers()))] = None
-    """the format of --add, recognised by looking at it if not given"""
+    """the format of --add, recognised by looking at it if not given; of --mirror, that of the build"""
     on_error: Literal["stop", "skip"] = "stop"
     """at a damaged record or an unknown id: stop, or skip and count it"""
     encoder: list[str] = Field([])
@@ -60,12 +75,12 @@ class UpdateOptions(ReadingOptions):
 def main(argv: Sequence[str]) -> None:
     """Run the command."""
     options = parse_options(UpdateOptions, argv, PROGRAM)
-    if options.index is None or not (options.add or options.remove or options.encoder):
+    if options.index is None or not (options.add or options.remove or options.encoder or options.mirror):
         raise UsageError(
             "--index, or what to change, is missing",
             f"For example: {PROGRAM} --index index/wiki --add new.jsonl --remove Alan_Turing",
         )
-
+    _check_combination(options)
     index = Index.open(options.index)
 
     def open_encoder(name: str, title: bool) -> Encoder:
@@ -73,15 +88,20 @@ def main(argv: Sequence[str]) -> None:
 
         return open_biencoder(name, title=title, device=options.device, **_prompts(index, name))
 
-    changes = Changes(
-        open_reader(options.add, options.format, options.choices) if options.add else None,
-        sorted(_ids(options.remove, index)),
-    )
     plan = Plan(
         options.index,
         **options.model_dump(include={"on_error", "faiss", "processes"}),
         encoders=options.encoder,
         command=shlex.join([*PROGRAM.split(), *argv]).encode("utf-8", "replace").decode(),
+    )
+    if options.mirror:
+        _mirror(options.index, options.mirror, options, plan, open_encoder)
+        return
+    changes = Changes(
+        open_reader(options.add, options.format, _choices(options, options.add, index))
+        if options.add
+        else None,
+        sorted(_ids(options.remove, index)),
     )
     built = update_index(options.index, changes, plan, open_encoder)
     if changes.documents:
@@ -90,9 +110,67 @@ def main(argv: Sequence[str]) -> None:
             f"{printable(str(options.index))}: {update.added:,} documents added, of which "
             f"{update.replaced:,} replaced others, {update.removed:,} removed"
         )
+    _print_built(built)
+
+
+def _check_combination(options: UpdateOptions) -> None:
+    """Raises `UsageError` for options that do not go together."""
+    of_mirror = {"dry_run": "--dry-run", "max_removed": "--max-removed", "json_": "--json"}
+    if options.mirror is None:
+        for name in of_mirror.keys() & options.model_fields_set:
+            raise UsageError(f"{of_mirror[name]} needs --mirror", f"For example: {PROGRAM} --mirror docs")
+    elif options.add or options.remove:
+        raise UsageError(
+            "--mirror does not go with --add or --remove", "Run two commands, one after the other."
+        )
+
+
+def _choices(options: UpdateOptions, path: Path, index: Index) -> Choices:
+    """How to read a corpus that is added: as that at its path, else as the first of the index."""
+    sources = sources_of(index.parts.documents) if not index.partitions else ()
+    if not sources:
+        return options.choices
+    return options.choices_over(choices_of(sources[find_source(sources, path) or 0]))
+
+
+def _mirror(index: Path, path: Path, options: UpdateOptions, plan: Plan, open_encoder: OpenEncoder) -> None:
+    on_error = options.on_error if "on_error" in options.model_fields_set else None
+    mirror = Mirror(path, options, options.format, on_error, options.max_removed)
+    if options.dry_run:
+        comparison, built = preview(index, mirror, plan), None
+    else:
+        comparison, built = mirror_index(index, mirror, plan, open_encoder)
+    if options.json_:
+        print(orjson.dumps((comparison or Comparison()).to_json()).decode())
+    else:
+        _print_comparison(printable(str(index)), comparison, would=options.dry_run)
+        if built:
+            _print_built(built)
+
+
+def _print_comparison(index: str, comparison: Comparison | None, *, would: bool) -> None:
+    """Print the numbers of changes, and the first names of each kind."""
+    if comparison is None or comparison.is_empty:
+        print(f"{index}: in step, nothing has changed")
+        return
+    counts = [f"{count:,} {name}" for name, count in comparison.counts.items()]
+    print(f"{index}{' would change' if would else ''}: {', '.join(counts)}")
+    renamed = tuple(f"{old} -> {new}" for old, new in comparison.renamed)
+    lists = comparison.to_json() | {"renamed": renamed}
+    for kind in ("added", "changed", "links", "renamed", "removed"):
+        for name in lists[kind][:_SHOWN]:
+            print(f"  {kind}: {printable(name)}")
+        if len(lists[kind]) > _SHOWN:
+            print(f"  {kind}: {len(lists[kind]) - _SHOWN:,} more (--json lists all)")
+
+
+def _print_built(built: Built) -> None:
     counts = built.manifest.counts
     print(f"It holds {counts.documents:,} documents and {counts.passages:,} passages.")
     print("time: " + ", ".join(f"{name} {s:.1f} s" for name, s in built.seconds.items() if s >= 0.05))
+
+
+_SHOWN = 10
 
 
 def _prompts(index: Index, name: str) -> dict[str, Any]:

@@ -6,13 +6,15 @@ documents, so another choice reads the corpus again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.base.frozen import frozen
 from linkseek.indexer.base.options import Options
 from linkseek.indexer.base.settings import read_toml
 
@@ -44,6 +46,12 @@ class Choices:
         names = [field.name for field in fields(self)]
         changed = {name: getattr(self, name) for name in names if getattr(self, name) != getattr(plain, name)}
         return {name: _listed(value) for name, value in changed.items()}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Choices:
+        """The inverse of `to_json`, which ignores other keys."""
+        names = {field.name for field in fields(cls)}
+        return cls(**{name: frozen(value) for name, value in values.items() if name in names})
 
 
 def _listed(value: Any) -> Any:
@@ -85,6 +93,12 @@ class ReadingOptions(Options):
             self.site.strip(),
             self.markdown,
         )
+
+    def choices_over(self, earlier: Choices) -> Choices:
+        """Those of an earlier reading, with the options that are given replaced."""
+        given = {"namespaces" if name == "namespace" else name for name in self.model_fields_set}
+        names = given & {field.name for field in fields(Choices)}
+        return replace(earlier, **{name: getattr(self.choices, name) for name in names})
 
 
 def read_rules(path: Path) -> tuple[tuple[str, str], ...]:

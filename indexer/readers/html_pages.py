@@ -23,10 +23,10 @@ from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.documents import Document, Redirect
 from linkseek.indexer.readers.choices import Choices
 from linkseek.indexer.readers.folders import PageReader
-from linkseek.indexer.readers.html_text import check_cost, decode, heading_text, render, without
+from linkseek.indexer.readers.html_text import check_cost, count_links, decode, heading_text, render, without
 from linkseek.indexer.readers.layout import Blocks, Layout
 from linkseek.indexer.readers.reader import Ignored, Outcome, Record, dropped
-from linkseek.indexer.readers.repeated import REPEATED, SAMPLE, common_lines, ends_of, trim
+from linkseek.indexer.readers.repeated import LINKS, REPEATED, SAMPLE, common_lines, ends_of, trim
 from linkseek.indexer.readers.sites import read_start, sample
 from linkseek.indexer.readers.targets import Led, Targets, climb, is_external, join, path_in
 from linkseek.indexer.wikitext.targets import OTHER_SITES, SAME_PAGE, WITHOUT_TEXT
@@ -69,17 +69,17 @@ class HtmlReader(PageReader):
             return [Ignored("page that leads out of the folder at once")]
         title, layout = _read(tree, address)
         text = layout.text()
-        if not text:
-            return [Ignored("empty page")]
-        title = title or name.rpartition("/")[2].rpartition(".")[0]
         lost = address.dropped + Counter({(WITHOUT_TEXT, ""): layout.without_text})
+        if not text:
+            return [Ignored("empty page"), *dropped(lost)]
+        title = title or name.rpartition("/")[2].rpartition(".")[0]
         lost[UNREADABLE, ""] = source.count("\ufffd") - record.payload.count("\ufffd".encode())
         links, sections = tuple(layout.links), tuple(layout.sections)
-        text, links, sections, lines = trim(text, links, sections, self._common())
-        lost[REPEATED, ""] = lines
+        text, kept, sections, lines = trim(text, links, sections, self._common())
+        lost[REPEATED, ""], lost[LINKS, ""] = lines, len(links) - len(kept)
         language = _attribute(tree, "html[lang], body[lang]", "lang") or _attribute(tree, "html", "xml:lang")
         metadata = {"language": language} if language else {}
-        return [Document(name, title, text, links, sections, address.url or name, metadata), *dropped(lost)]
+        return [Document(name, title, text, kept, sections, address.url or name, metadata), *dropped(lost)]
 
     def _common(self) -> frozenset[str]:
         """The lines that stand at the start or end of most pages."""
@@ -107,6 +107,8 @@ def _common(path: Path, reading: str, choices: Choices) -> frozenset[str]:
     return common_lines([reader.lines(name, content) for name, content in pages])
 
 
+HIDDEN = "links in navigation, controls or hidden elements"
+OUTSIDE = "links outside the main part of a page"
 UNREADABLE = "characters that the encoding of a page does not have"
 _INDEX_OF_TERMS = re.compile(r"(?:^|/)(?:genindex(?:-[^/]*)?|py-modindex)\.html$")
 
@@ -121,8 +123,9 @@ def _read(tree: LexborHTMLParser, address: _Address) -> tuple[str, Layout]:
         dropped = without(main, everything=everything)
         title, is_heading = _title(tree, main, dropped)
         layout = Layout()
-        address.dropped.clear()
+        address.forget_links()
         render(main, Blocks(layout, title if is_heading else ""), dropped, address.resolve)
+        address.count_others(count_links(main), count_links(tree.root))
         if layout.text() or (selector != "body" and main.css_first("h1, h2")):
             return title, layout
     return "", layout
@@ -175,6 +178,7 @@ class _Address:
         self._root = ""  # the address of the folder, without its scheme
         self._base: str | None = name
         self.dropped: Counter[tuple[str, str]] = Counter()
+        self._resolved = 0
         self.elsewhere: str | None = None
         canonical = _attribute(tree, "link[rel~='canonical' i][href]", "href")
         self.url = canonical if canonical.lower().startswith(("http://", "https://")) else ""
@@ -203,6 +207,7 @@ class _Address:
 
     def resolve(self, href: str) -> str | None:
         """The target of a link; None if it is dropped, which is counted."""
+        self._resolved += 1
         href = _BACKSLASHES.sub(lambda match: match[0].replace("\\", "/"), href.strip())
         path = self._from_root(href)
         if path is None or (self._base is None and not path.startswith("/")):
@@ -213,6 +218,17 @@ class _Address:
             led = self._targets.resolve(self._name, path, base=self._base)
         self.dropped[led.reason, ""] += led.target is None
         return led.target
+
+    def forget_links(self) -> None:
+        """Count links from 0 again."""
+        self.dropped.clear()
+        self._resolved = 0
+
+    def count_others(self, inside: int, everywhere: int) -> None:
+        """Count the links that were not resolved: of those inside the main part, the ones in dropped
+        elements."""
+        self.dropped[HIDDEN, ""] = inside - self._resolved
+        self.dropped[OUTSIDE, ""] = everywhere - inside
 
     def _is_self(self, href: str) -> bool:
         path = self._from_root(href)

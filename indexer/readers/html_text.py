@@ -145,10 +145,21 @@ def without(root: LexborNode, *, everything: bool) -> frozenset[int]:
     return frozenset(node.mem_id for node in root.css(", ".join(selectors)))
 
 
+_LINKS = "a[href], area[href]"
+
+
+def count_links(root: LexborNode | None) -> int:
+    """The number of links below an element."""
+    return len(root.css(_LINKS)) if root is not None else 0
+
+
 def render(
     root: LexborNode, blocks: Blocks, dropped: frozenset[int], resolve: Callable[[str], str | None]
 ) -> None:
-    """Add the text below `root`. resolve: the target of an <a href>; None: the link is dropped."""
+    """Add the text below `root`. resolve: the target of an <a href>; None: the link is dropped.
+
+    It is called for each link that is not in a dropped element.
+    """
     of_layout = _tables_of_layout(root)
     opened: list[tuple[LexborNode, str]] = []
     node = root.first_child
@@ -165,13 +176,13 @@ def render(
             blocks.text(node.text_content or "")
         elif node.is_element_node and node.mem_id not in dropped:
             tag = node.tag or ""
-            href = node.attrs.get("href") if tag == "a" else None
-            if not href:
+            href = (node.attrs["href"] or "") if tag == "a" and "href" in node.attrs else None
+            if href is None:
                 anchor = _anchor(node) if tag in HEADINGS else ""
                 blocks.open(tag, in_rows=node.mem_id not in of_layout, anchor=anchor)
             elif (target := resolve(href)) is not None:
                 blocks.layout.open_link(target)
-            if not href or not _is_mark(node, href):
+            if href is None or not _is_mark(node, href):
                 opened.append((node, tag))
                 node = node.first_child
                 continue

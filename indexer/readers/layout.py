@@ -38,6 +38,7 @@ class Layout:
     _heading: list[tuple[str, str | None]] | None = None  # pieces, each with the target of its link
     _target: str | None = None
     _anchor: tuple[int, int] | None = None
+    _has_text: bool = False  # the open link, also in a heading
     _waiting: list[tuple[str, int, str]] = field(default_factory=list)
 
     def words(self, text: str) -> None:
@@ -89,36 +90,37 @@ class Layout:
     def open_link(self, target: str) -> None:
         """Begin the anchor of a link."""
         self.close_link()
-        self._target = target
+        self._target, self._has_text = target, False
 
     def close_link(self) -> None:
         """End the anchor; a link without text is dropped."""
         if self._target is not None:
             if self._anchor is not None:
                 self.links.append(Link(*self._anchor, self._target))
-            else:
+            elif not self._has_text:
                 self.without_text += 1
         self._target = self._anchor = None
 
     def open_heading(self) -> None:
         """Begin a heading; a link around it goes on."""
-        target = self._target if self._anchor is None else None
-        self.close_link()
-        self._target, self._heading = target, []
+        if self._anchor is not None:
+            self.close_link()
+        self._heading = []
 
     def close_heading(self, level: int, anchor: str = "") -> str:
         """End the heading and begin a section, unless it is empty. Returns the heading.
 
         anchor: of the section. A heading that holds a link is also the first paragraph of its section.
         """
-        pieces, self._heading, self._target = self._heading or [], None, None
+        pieces, self._heading = self._heading or [], None
+        self.close_link()
         heading = " ".join("".join(piece for piece, _ in pieces).split())
         self.paragraph()
         if heading:
             self._waiting.append((heading, level, anchor))
         if heading and any(target for _, target in pieces):
             for target, group in groupby(pieces, itemgetter(1)):
-                self._target = target
+                self._target, self._has_text = target, True  # one without text is counted already
                 self.words("".join(piece for piece, _ in group))
                 self.close_link()
             self.paragraph()
@@ -135,6 +137,7 @@ class Layout:
         return "".join(self._pieces)
 
     def _add(self, shown: str) -> None:
+        self._has_text = True
         if self._heading is not None:
             self._heading.append((shown, self._target))
             return

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from linkseek.indexer.documents import Link, Section
 
@@ -15,6 +16,7 @@ SAMPLE = 40
 """Pages that are compared."""
 
 REPEATED = "lines that stand on most pages"
+LINKS = "links in lines that stand on most pages"
 _FEWEST = 10  # pages; of fewer, most may be alike by chance
 _LINES = 12  # at each end
 
@@ -58,8 +60,7 @@ def trim(
         if start <= link.start and link.end <= start + len(shown)
     )
     moved = tuple(
-        Section(min(max(section.start - start, 0), len(shown)), section.heading, section.level)
-        for section in sections
+        replace(section, start=min(max(section.start - start, 0), len(shown))) for section in sections
     )
     cut = sum(bool(line.strip()) for line in [*lines[:first], *lines[last:]])
     return shown, kept, moved, cut

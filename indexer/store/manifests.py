@@ -93,7 +93,10 @@ AllSkipped = Annotated[dict[str, SkippedRecords], AfterValidator(FrozenDict)]
 
 
 class UpdateRecord(ManifestRecord):
-    """One update. request: a hash of what was asked for. file, sha256: of the documents that were added."""
+    """One update. request: a hash of what was asked for. file, sha256: of the documents that were added.
+
+    rebuilt: the index then held one corpus as a build of it does, so a build undoes nothing.
+    """
 
     request: str
     file: str | None = None
@@ -101,6 +104,20 @@ class UpdateRecord(ManifestRecord):
     added: Count = 0
     replaced: Count = 0
     removed: Count = 0
+    rebuilt: bool = False
+
+
+class SourceRecord(ManifestRecord):
+    """A corpus that documents of an index are from, and how many of them: they are neighbours.
+
+    inputs: its path, its state when it was read, and how it was read (`building.inputs.documents_inputs`).
+    """
+
+    inputs: Json
+    documents: Count
+    redirects: Count
+    records: Count
+    skipped: AllSkipped
 
 
 class PartManifest(ManifestRecord):
@@ -127,7 +144,10 @@ class AllDocuments(PartManifest):
 
 
 class DocumentsPart(PartManifest):
-    """Documents and redirects. source_sha256: of the corpus."""
+    """Documents and redirects. source_sha256: of the corpus.
+
+    sources: the corpora of the documents, in their order; a build has one, which its fingerprint describes.
+    """
 
     documents: Count
     redirects: Count
@@ -136,6 +156,7 @@ class DocumentsPart(PartManifest):
     source_sha256: str | None = None
     skipped: AllSkipped
     update: UpdateRecord | None = None
+    sources: tuple[SourceRecord, ...] = ()
 
 
 class PassagesPart(PartManifest):

@@ -18,6 +18,7 @@ from linkseek.app.commands.app import split_options
 from linkseek.app.page.context import AppOptions
 from linkseek.app.serving.options import ServeOptions
 from linkseek.indexer.base.options import parse_options, parse_service_options
+from linkseek.indexer.commands.update import UpdateOptions
 
 DEPLOY = ROOT / "deploy"
 
@@ -94,3 +95,19 @@ def test_nginx_waits_longer_than_the_service() -> None:
     assert text.count("{") == text.count("}")
     assert int(re.findall(r"proxy_read_timeout (\d+)s", text)[0]) > ServeOptions().time_limit
     assert f"client_max_body_size {ServeOptions().max_body}m;" in text
+
+
+def test_the_timer_runs_a_mirror_of_the_index_that_is_served() -> None:
+    def read(name: str) -> configparser.ConfigParser:
+        unit = configparser.ConfigParser(strict=False)
+        unit.optionxform = str  # type: ignore[assignment, method-assign]
+        unit.read(DEPLOY / name)
+        return unit
+
+    served, mirror = read("linkseek.service")["Service"], read("linkseek-mirror.service")["Service"]
+    program, word, *arguments = mirror["ExecStart"].split()
+    options = parse_options(UpdateOptions, arguments, "linkseek update")
+    assert (program, word) == (served["ExecStart"].split()[0], "update")
+    assert served["Environment"] and str(options.index) == "/srv/indexes/default" and options.mirror
+    assert mirror["ReadWritePaths"] == str(options.index.parent) and mirror["Type"] == "oneshot"
+    assert read("linkseek-mirror.timer")["Timer"]["OnCalendar"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from html.parser import HTMLParser
 from pathlib import Path
@@ -559,3 +560,86 @@ def test_targets_prefer_what_is_written() -> None:
     assert targets.find("b") == targets.find("b.html") == targets.find("B/") == "b/index.html"
     assert targets.find("c.png") is None
     assert targets.find_stem("a") is None  # two pages are called so
+
+
+# --- every link is counted --------------------------------------------------------------------------
+
+
+def counted(folder: Path, page: str) -> tuple[int, dict[str, int]]:
+    """The kept links of a page, and the number of those dropped for each reason."""
+    reader = HTML(site(folder, page))
+    [found, *ignored] = [
+        one for record in reader.records() if record.place == "a/page.html" for one in reader.parse(record)
+    ]
+    dropped = {one.reason: one.count for one in ignored if "link" in one.reason}
+    return len(found.links) if isinstance(found, Document) else 0, dropped
+
+
+B = '<a href="b.html">b</a> '
+
+
+@pytest.mark.parametrize(
+    ("body", "kept", "dropped"),
+    [
+        (f"<p>x {B}<nav>{B}{B}</nav><footer>{B}</footer>", 1, {"navigation": 3}),
+        (f"<main><p>x {B}</main><nav>{B}</nav><div>{B}</div>", 1, {"outside": 2}),
+        (f'<p>x {B}<div hidden>{B}</div><div style="display:none">{B}</div>', 1, {"navigation": 2}),
+        (f"<p>x {B}<map name=m><area href=b.html><area href=d></map>", 1, {"navigation": 2}),
+        (f"<p>x {B}<svg><a href=b.html>s</a></svg><template>{B}</template>", 1, {"navigation": 1}),
+        (f'<p>x {B}<a href="">same</a><a href>same</a><a name=n>no link</a>', 1, {"within": 2}),
+        (f"<p>x {B}<h2>Part {B}</h2><p>y<h2>{B}</h2><p>z", 3, {}),
+        (f"<p>x {B}</p><a href=b.html><h2>Part</h2></a>y<a href=b.html><h2> </h2></a>z", 2, {"without": 1}),
+        ("<p>x<a href=b.html><img alt=i></a><h2>Part<a href=b.html><i> </i></a></h2>y", 0, {"without": 2}),
+    ],
+)
+def test_no_link_vanishes_uncounted(tmp_path, body, kept, dropped):
+    found, counts = counted(tmp_path, f"<title>t</title><body>{body}")
+    assert found == kept
+    words = ("navigation", "outside", "within", "without")
+    assert {next(word for word in words if word in reason): n for reason, n in counts.items()} == dropped
+
+
+def test_links_of_any_page_are_kept_or_counted(tmp_path):
+    draw = random.Random(3)
+    around = ["nav", "p", "div", "h2", "footer", "main", "ul", "form", "section", "table", "aside", "b"]
+    hrefs = [
+        "b.html",
+        "../d.htm",
+        "https://x.org/",
+        "#n",
+        "",
+        "../picture.png",
+        "../../out.html",
+        "none.html",
+    ]
+
+    def piece(depth: int) -> str:
+        if depth == 0:
+            return f'<a href="{draw.choice(hrefs)}">{draw.choice(["w", "", " ", "¶"])}</a> word '
+        tag = draw.choice(around)
+        more = draw.choice(["", "", " hidden", " class=toc", ' role="navigation"'])
+        return f"<{tag}{more}>{''.join(piece(depth - 1) for _ in range(draw.randrange(1, 4)))}</{tag}>\n"
+
+    seen: set[str] = set()
+    for _ in range(150):
+        page = "<title>t</title><p>start</p>" + "".join(piece(draw.randrange(4)) for _ in range(5))
+        kept, dropped = counted(tmp_path, page)
+        assert kept + sum(dropped.values()) == page.count("<a href"), page
+        seen |= set(dropped)
+    assert len(seen) >= 7
+
+
+def test_links_in_lines_of_most_pages_are_counted_and_anchors_stay(tmp_path):
+    for n in range(12):
+        body = f"<p>Menu {B}</p><p>Own text {n}</p><h2 id=part{n}>Part</h2><p>Own {n} {B}</p><p>End {B}</p>"
+        (tmp_path / f"p{n}.html").write_text(f"<title>Page {n}</title>{body}", "utf-8")
+    (tmp_path / "b.html").write_text("<p>b", "utf-8")
+    reader = HTML(tmp_path)
+    record = next(record for record in reader.records() if record.place == "p3.html")
+    found, *ignored = reader.parse(record)
+    assert found.text == "Own text 3\n\nOwn 3 b" and len(found.links) == 1
+    assert [section.anchor for section in found.sections] == ["part3"]
+    assert {one.reason: one.count for one in ignored} == {
+        "lines that stand on most pages": 2,
+        "links in lines that stand on most pages": 2,
+    }

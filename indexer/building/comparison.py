@@ -1,0 +1,156 @@
+"""What a new reading of a corpus changes: the documents that were added, changed, removed, renamed.
+
+Documents are compared by 64-bit hashes, 32 bytes for each, so a whole Wikipedia fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from linkseek.indexer.store.ids import IdTable, hash_id, hash_ids
+from linkseek.indexer.store.tables import Row, Table
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The ids of documents by what became of them, in the order of their corpus.
+
+    links: whose links lead elsewhere, as where the target was renamed, and nothing else changed. renamed:
+    (old id, new id) of documents with the same text. redirects: how many redirects differ.
+    """
+
+    added: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    links: tuple[str, ...] = ()
+    renamed: tuple[tuple[str, str], ...] = ()
+    removed: tuple[str, ...] = ()
+    unchanged: int = 0
+    redirects: int = 0
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of each."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value if isinstance(value, int) else len(value) for name, value in values.items()}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether everything is as it was."""
+        return not any(count for name, count in self.counts.items() if name != "unchanged")
+
+    def to_json(self) -> dict[str, Any]:
+        """Counts, and all names."""
+        return {
+            "counts": self.counts,
+            "added": self.added,
+            "changed": self.changed,
+            "links": self.links,
+            "renamed": [{"from": old, "to": new} for old, new in self.renamed],
+            "removed": self.removed,
+        }
+
+
+class Documents(NamedTuple):
+    """Documents and redirects of one corpus: tables, and the rows of each (start, end)."""
+
+    documents: Table
+    rows: tuple[int, int]
+    redirects: Table
+    redirect_rows: tuple[int, int]
+
+
+class _Hashes(NamedTuple):
+    """uint64 [D] each: of ids, of texts, of all but the targets of links, and of these."""
+
+    ids: NDArray[np.uint64]
+    texts: NDArray[np.uint64]
+    contents: NDArray[np.uint64]
+    targets: NDArray[np.uint64]
+
+
+def compare(old: Documents, new: Documents) -> Comparison:
+    """What the new documents change."""
+    before, after = _hashes(old), _hashes(new)
+    was = _rows_in(before.ids, after.ids)  # [new], the row of each in the old documents, or -1
+    stays = was >= 0
+    same, same_targets = stays.copy(), stays.copy()
+    same[stays] = before.contents[was[stays]] == after.contents[stays]
+    same_targets[stays] = before.targets[was[stays]] == after.targets[stays]
+    gone = np.ones(len(before.ids), np.bool_)
+    gone[was[stays]] = False
+    renamed = _renamed(before.texts, after.texts, np.flatnonzero(gone), np.flatnonzero(~stays))
+    gone[list(renamed.values())] = False
+    is_added = ~stays
+    is_added[list(renamed)] = False
+    new_ids, old_ids = _Ids(new), _Ids(old)
+    return Comparison(
+        added=new_ids.where(is_added),
+        changed=new_ids.where(stays & ~same),
+        links=new_ids.where(same & ~same_targets),
+        renamed=tuple((old_ids[renamed[row]], new_ids[row]) for row in sorted(renamed)),
+        removed=old_ids.where(gone),
+        unchanged=int((same & same_targets).sum()),
+        redirects=len(_redirects(old) ^ _redirects(new)),
+    )
+
+
+def _rows_in(ids: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray[np.int64]:
+    return IdTable.build(ids, np.arange(len(ids), dtype=np.int32)).rows(wanted).astype(np.int64)
+
+
+def _renamed(
+    before: NDArray[np.uint64], after: NDArray[np.uint64], gone: NDArray[np.int64], added: NDArray[np.int64]
+) -> dict[int, int]:
+    """New rows to old rows of documents with the same text, each used once, in the order of both."""
+    places: dict[int, list[int]] = {}
+    for row in gone[::-1].tolist():
+        places.setdefault(int(before[row]), []).append(row)
+    places.pop(_NO_TEXT, None)
+    texts = ((row, int(after[row])) for row in added.tolist())
+    return {row: places[text].pop() for row, text in texts if places.get(text)}
+
+
+_NO_TEXT = hash_id("")
+
+
+class _Ids:
+    """The ids of documents by row."""
+
+    def __init__(self, documents: Documents) -> None:
+        self._table, self._start = documents.documents, documents.rows[0]
+
+    def __getitem__(self, row: int) -> str:
+        name: str = self._table.value("id", self._start + row)
+        return name
+
+    def where(self, mask: NDArray[np.bool_]) -> tuple[str, ...]:
+        """The ids of the rows of a mask."""
+        return tuple(self[row] for row in np.flatnonzero(mask).tolist())
+
+
+def _hashes(documents: Documents) -> _Hashes:
+    rows = list(map(_hashed, _rows(documents.documents, documents.rows)))
+    ids, texts, contents, targets = zip(*rows, strict=True) if rows else ((), (), (), ())
+    return _Hashes(*(np.array(column, np.uint64) for column in (ids, texts, contents, targets)))
+
+
+def _hashed(row: Row) -> tuple[int, int, int, int]:
+    links = [(link["start"], link["end"]) for link in row["links"]]
+    content = [links if name == "links" else value for name, value in row.items()]
+    targets = [link["target"] for link in row["links"]]
+    ids = hash_ids([row["id"], row["text"].strip(), repr(content), repr(targets)])
+    return tuple(ids.tolist())
+
+
+def _redirects(documents: Documents) -> set[int]:
+    rows = _rows(documents.redirects, documents.redirect_rows)
+    return {hash_id(f"{row['id']}\0{row['target']}") for row in rows}
+
+
+def _rows(table: Table, rows: Sequence[int]) -> Iterator[Row]:
+    return table.chosen(np.arange(*rows))

@@ -1,0 +1,93 @@
+"""The corpora that the documents of an index are from: where each is, and how it was read.
+
+A build has one, which the fingerprint of its documents describes. Updates keep a record for each, whose
+documents are neighbours, so one of them can be read again (`building.mirror`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from linkseek.indexer.base.errors import UsageError
+from linkseek.indexer.base.text import printable
+from linkseek.indexer.building.inputs import Inputs
+from linkseek.indexer.readers.choices import Choices
+from linkseek.indexer.store.manifests import DocumentsPart, SourceRecord
+
+_PATH = "corpus"
+
+
+def sources_of(documents: DocumentsPart) -> tuple[SourceRecord, ...]:
+    """The corpora of documents in their order; none if an earlier version updated them."""
+    if documents.sources or _PATH not in documents.fingerprint:
+        return documents.sources
+    return (
+        source_record(
+            documents.fingerprint,
+            documents=documents.documents,
+            redirects=documents.redirects,
+            records=documents.records,
+            skipped={reason: entry.to_json() for reason, entry in documents.skipped.items()},
+        ),
+    )
+
+
+def source_record(inputs: Inputs, **entries: Any) -> SourceRecord:
+    """The record of a corpus. entries: the other values, as in the manifest of its documents."""
+    return SourceRecord(inputs=dict(inputs), **entries)
+
+
+def path_of(source: SourceRecord) -> str:
+    """Where a corpus was when it was read last."""
+    return str(source.inputs[_PATH])
+
+
+def choices_of(source: SourceRecord) -> Choices:
+    """How a corpus was read."""
+    return Choices.from_json(source.inputs)
+
+
+def spans(counts: Sequence[int]) -> list[tuple[int, int]]:
+    """(start, end) of neighbours, given how long each is."""
+    return list(pairwise(accumulate(counts, initial=0)))
+
+
+def kept_of(counts: Sequence[int], keep: NDArray[np.bool_]) -> list[int]:
+    """How many rows of each of the neighbours are kept, given bool [rows]."""
+    return [int(keep[start:end].sum()) for start, end in spans(counts)]
+
+
+def find_source(sources: Sequence[SourceRecord], path: Path) -> int | None:
+    """The number of the corpus at a path; None if the index has none of there."""
+    place = str(path.resolve())
+    return next((n for n, source in enumerate(sources) if path_of(source) == place), None)
+
+
+def mirrored_source(sources: Sequence[SourceRecord], path: Path) -> int:
+    """The number of the corpus that is now at a path: the one that was there, or the only one that moved.
+
+    Raises `UsageError` if it may be another corpus.
+    """
+    if not sources:
+        raise UsageError(
+            "the index does not say which corpora its documents are from: an earlier version updated it",
+            "Build it again with --fresh.",
+        )
+    number = find_source(sources, path)
+    if number is not None:
+        return number
+    gone = [n for n, source in enumerate(sources) if not Path(path_of(source)).exists()]
+    moved = gone if len(sources) > 1 else [0]  # a release in a folder of its own, the last one still there
+    if len(moved) == 1:
+        return moved[0]
+    known = ", ".join(printable(path_of(source)) for source in sources)
+    raise UsageError(
+        f"--mirror {path}: no document of the index is from there; they are from {known}",
+        "Add it once by linkseek update --add; --mirror then keeps it in step.",
+    )
