@@ -235,7 +235,9 @@ def test_the_page_is_as_wide_as_the_window(application, page, settled, width):
     settled(page)
     shown = page.locator(".ls-answer").filter(visible=True)
     assert shown.count() == (4 if width == 1440 else 1)
-    assert page.locator(".ls-grouped h3").filter(visible=True).first.bounding_box()["height"] < 60  # two lines at most
+    assert (
+        page.locator(".ls-grouped h3").filter(visible=True).first.bounding_box()["height"] < 60
+    )  # two lines at most
     assert page.evaluate("document.querySelector('.stMain').scrollWidth <= innerWidth")
     assert not page.locator(f"{CHART} text", has_text="…").count()  # no title is cut
     grey = "of => new Set(of.map(each => getComputedStyle(each).color)).size"
