@@ -9,11 +9,13 @@ import streamlit as st
 
 from linkseek.app.around.nearest import with_nearest_sentences
 from linkseek.app.page.context import Context
-from linkseek.app.page.elements import show_drawing, shown_errors
+from linkseek.app.page.elements import show, show_drawing, shown_errors
 from linkseek.app.service import Answer, Failure, Reason, SearchService
+from linkseek.app.web import exports
 from linkseek.app.web.addresses import SearchView, why_address
 from linkseek.app.web.link_graph import link_graph
 from linkseek.app.web.rank_chart import SELECTION, rank_chart
+from linkseek.app.web.rendering import plain_label
 from linkseek.app.web.views import (
     answer_html,
     comparison_html,
@@ -50,6 +52,9 @@ def show_results(context: Context, service: SearchService, view: SearchView) -> 
     if len(answers) > 1:
         with top:
             st.html(comparison_html(answers, with_tabs=not view.merged))
+    if any(answer.hits for answer in answers):
+        with top:
+            show_exports(context, service, view, answers)
     if view.chart and len(view.pipelines) > 1 and any(answer.hits for answer in answers):
         dark = st.context.theme.type == "dark"
         key = f"ranks {st.session_state.get(_CLICKS, 0)}"
@@ -66,6 +71,27 @@ def show_results(context: Context, service: SearchService, view: SearchView) -> 
     if graph:
         with st.container(key="drawing"):
             show_drawing(graph, "graph")
+
+
+def show_exports(
+    context: Context, service: SearchService, view: SearchView, answers: Sequence[Answer]
+) -> None:
+    """What is on the page as a link, files and commands."""
+    with st.popover("Share and export", type="tertiary"):
+        show("copy_link.html")
+        with st.container(horizontal=True):
+            st.download_button("TSV", exports.tsv(answers), "linkseek.tsv", "text/tab-separated-values")
+            st.download_button("JSON", exports.json(answers), "linkseek.json", "application/json")
+            for answer in answers:
+                run = exports.trec_run(answer, service.index.passages.ids)
+                label = plain_label(f"TREC run of {answer.pipeline}")
+                st.download_button(label, run, f"{answer.pipeline}.run", "text/plain")
+        options = context.options
+        index = options.index.parent / context.name
+        show("paragraph.html", text="The same on the command line:")
+        st.code(exports.commands(view, index, options.pipelines_file), language=None, wrap_lines=True)
+        show("paragraph.html", text="The TSV in pandas:")
+        st.code(exports.PANDAS, language=None)
 
 
 class _Columns:

@@ -145,6 +145,26 @@ def test_a_question_in_two_columns(page):
     }
 
 
+def test_one_list_of_all_pipelines_and_its_exports(page):
+    test = ask(page(pipelines=TWO), "Did a volcano erupt?")
+    test.toggle(key="merged").set_value(True)
+    run(test)
+    [merged] = [Reader(body) for body in bodies(test) if body.startswith('<section class="ls-list"')]
+    rows = merged.all(".ls-merged h3")
+    assert not columns(test) and len(rows) == len(set(rows)) == 6
+    assert address(test)["merged"] == ["1"] and test.toggle(key="grouped").disabled
+    assert "linkseek search --index" in test.code[0].value and "Did a volcano erupt?" in test.code[0].value
+
+
+def test_a_pipeline_that_fails_leaves_the_list_of_the_others(page, monkeypatch):
+    monkeypatch.setattr("linkseek.app.pipelines._open_biencoder", lambda location: 1 / 0)
+    test = page(q="volcano", pipelines=["bm25", "dense", "ql"], merged="1", why="Naples#0")
+    [merged] = [Reader(body) for body in bodies(test) if body.startswith('<section class="ls-list"')]
+    assert merged.all(".ls-pipelines dt") == ["bm25", "ql"] and len(merged.all(".ls-why-score")) == 2
+    assert not merged.all(".ls-waiting")
+    assert [button.label for button in test.button].count("Try again") == 1
+
+
 def test_other_pipelines_and_counts(page):
     test = ask(page(), "a river in France")
     run(choose(test, "bm25", "dense"))

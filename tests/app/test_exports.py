@@ -1,0 +1,77 @@
+"""Files and commands of the search page: read by others, and run."""
+
+import io
+import json
+import shlex
+
+import pandas
+import pytest
+from small_index import HOSTILE_TITLE, WordEncoder, WordScorer
+
+from linkseek.app.pipelines import Models
+from linkseek.app.search import main
+from linkseek.app.service import SearchService
+from linkseek.app.web import exports
+from linkseek.app.web.addresses import SearchView
+from linkseek.retriever.search.runs import read_run
+
+
+@pytest.fixture
+def service(built_index):
+    return SearchService(built_index, models=Models(lambda location: WordEncoder(), lambda *w: WordScorer()))
+
+
+@pytest.fixture
+def answers(service):
+    return [service.search("a volcano in France", name, 6) for name in ("bm25", "dense")]
+
+
+def test_pandas_reads_the_table_as_the_page_says(answers, tmp_path, monkeypatch):
+    (tmp_path / "linkseek.tsv").write_bytes(exports.tsv(answers))
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    exec(exports.PANDAS, names)
+    results, ranks = names["results"], names["ranks"]
+    assert list(results["rank"]) == [1, 2, 3, 4, 5, 6] * 2 and list(ranks.columns) == ["bm25", "dense"]
+    for answer in answers:
+        for hit in answer.hits:
+            assert ranks.loc[hit.passage_id, answer.pipeline] == hit.rank
+    titles = {hit.title for answer in answers for hit in answer.hits}
+    assert set(results["title"].fillna("")) == titles and HOSTILE_TITLE in titles
+
+
+def test_no_text_breaks_a_line(answers):
+    hit = answers[0].hits[0]
+    odd = type(hit)(**{name: getattr(hit, name) for name in hit.__slots__} | {"title": 'a\tb\nc"\r\ud800'})
+    answer = type(answers[0])("q", "p", (odd,), 0)
+    table = pandas.read_csv(io.BytesIO(exports.tsv([answer])), sep="\t", quoting=3)
+    assert list(table["title"]) == ['a b c" ?']
+
+
+def test_json_is_that_of_the_command(answers):
+    assert [row["pipeline"] for row in json.loads(exports.json(answers))] == ["bm25", "dense"]
+    assert json.loads(exports.json(answers))[0]["hits"][0]["passage_id"] == answers[0].hits[0].passage_id
+
+
+def test_the_run_has_all_known_ranks(service, answers, tmp_path):
+    for answer in answers:
+        (tmp_path / "run").write_bytes(exports.trec_run(answer, service.index.passages.ids))
+        run = read_run(tmp_path / "run")
+        rows = sorted(answer.places, key=lambda row: answer.places[row].rank)
+        assert list(run["1"]) == service.index.passages.ids(rows) and len(rows) > 3
+
+
+@pytest.mark.parametrize("question", ["a volcano in France", 'it\'s $HOME "volcano" `ls`', "-volcano"])
+def test_the_command_gives_what_is_on_the_screen(built_index, word_encoder, capsysbinary, question):
+    view = SearchView(question, ("bm25", "dense"), 5)
+    models = Models(lambda location: WordEncoder(), lambda *wanted: WordScorer())
+    service = SearchService(built_index, models=models)
+    for name, line in zip(
+        view.pipelines, exports.commands(view, built_index, None).splitlines(), strict=True
+    ):
+        words = shlex.split(line)
+        assert words[:2] == ["linkseek", "search"]
+        main([*words[2:], "--json"] if "--" not in words else [*words[2:4], "--json", *words[4:]])
+        printed = json.loads(capsysbinary.readouterr().out)
+        shown = service.search(question, name, 5)
+        assert [hit["passage_id"] for hit in printed["hits"]] == [hit.passage_id for hit in shown.hits]
