@@ -141,7 +141,7 @@ Status = Literal["done", "kept", "no pipeline", "missing", "failed", "printed on
 
 
 class Mean(Record):
-    """A mean over questions and seeds, its interval, and the spread of the seeds' means."""
+    """A mean over questions and seeds, its interval over both, and the spread of the seeds' means."""
 
     mean: float
     low: float
@@ -183,8 +183,8 @@ class ExperimentTable(Record):
     """An experiment's results, as experiment.json holds them.
 
     differences: for each column, every pair of the measured rows of a group, and a baseline that is in no
-    group with every row of one, compared by the mean of a row's seeds for each question and named by their
-    rows; Holm's correction is over the pairs of a group, and over those with the baseline.
+    group with every row of one, by the mean of a row's seeds for each question. Seeds are as random as
+    questions. Holm's correction is over the pairs of a group, and over those with the baseline.
     provenance: by index.
     """
 
