@@ -33,6 +33,7 @@ from linkseek.app.evaluation.results import Comparison, Results, TestSetFacts
 from linkseek.app.evaluation.runner import Plan, evaluate, run_path
 from linkseek.app.evaluation.significance import compare
 from linkseek.app.evaluation.trainings import estimate
+from linkseek.app.pipeline_kinds import RerankEntry
 from linkseek.app.pipelines import Pipelines
 from linkseek.app.testsets import LoadedTestSet
 from linkseek.indexer.base.errors import DamagedIndexError, LinkseekError, UsageError, raise_of_machine
@@ -40,6 +41,7 @@ from linkseek.indexer.base.paths import inside
 from linkseek.indexer.files.hashes import file_sha256
 from linkseek.indexer.store.artifacts import DENSE, dense_part, read_json, value_sha256
 from linkseek.indexer.store.outputs import check_replaceable, write_output_json
+from linkseek.reranker.reranking import Long
 from linkseek.retriever.queries import evenly_spread
 from linkseek.retriever.search.runs import write_run
 
@@ -106,6 +108,14 @@ def run_experiment(
     )
 
 
+def _reading(pipelines: Pipelines, long: Long) -> Pipelines:
+    """The pipelines, with re-rankers that read long texts in this way unless their table says another."""
+    for name, entry in pipelines.entries.items():
+        if isinstance(entry, RerankEntry) and "long" not in entry.model_fields_set:
+            pipelines.entries[name] = entry.model_copy(update={"long": long})
+    return pipelines
+
+
 @dataclass(frozen=True, slots=True)
 class _TestSetTable:
     """The cells of one test set by pipeline, the results of their runs, and the set's groups of questions."""
@@ -130,7 +140,7 @@ def _test_set_table(
             names |= dict.fromkeys(row.pipelines(column, experiment.seeds))
     try:
         test_set = open_test_set(name)
-        pipelines = open_index(experiment.index_of(columns[0]))
+        pipelines = _reading(open_index(experiment.index_of(columns[0])), experiment.long)
     except UsageError:
         raise
     except LinkseekError as error:

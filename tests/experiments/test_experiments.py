@@ -560,3 +560,20 @@ def test_the_command_says_what_is_wrong(write, tmp_path) -> None:
     done = run(str(write(TOML.replace("title =", "titel ="))), package="experiments")
     assert done.returncode == UsageError.exit_code and "Did you mean title?" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("file", [f for f in FILES if f.stem.startswith(("prop-", "harp-", "php-"))], ids=str)
+def test_the_papers_tables_cut_long_texts_off(file: Path) -> None:
+    assert read_experiment(file).long == read_experiment(file, small=True).long == "first"
+
+
+@pytest.mark.parametrize(("table", "expected"), [("", "max"), ('long = "first"\n', "first")])
+def test_re_rankers_read_long_texts_as_the_table_says(write, pipelines, tmp_path, table, expected) -> None:
+    own = tmp_path / "own.toml"
+    entries = {"says-nothing": "", "says-max": 'long = "max"\n', "says-first": 'long = "first"\n'}
+    own.write_text("".join(f'[{n}]\nrerank = "bm25"\nof = "bm25"\n{long}' for n, long in entries.items()))
+    opened = Pipelines(pipelines.index, own)
+    tables(write(table + TOML), opened, tmp_path / "out", [])
+    read = {name: opened.entries[name].long for name in entries}
+    assert read == {"says-nothing": expected, "says-max": "max", "says-first": "first"}
+    assert opened.entries["best"].long == expected
