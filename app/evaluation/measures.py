@@ -13,7 +13,7 @@ other measure: such queries are skipped, and the number of values says how many 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from math import log2
@@ -64,10 +64,14 @@ def mean_of(values: Sequence[float] | NDArray[np.float64]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """A measure's values, float64 [n], for n of the queries, in the queries' order."""
+    """A measure's values, float64 [n], for n of the queries, in the queries' order.
+
+    trainings: float64 [S, n], of each of a row's trainings, whose mean `values` are; None for a single run.
+    """
 
     query_ids: tuple[str, ...]
     values: NDArray[np.float64]
+    trainings: NDArray[np.float64] | None = None
 
     @property
     def mean(self) -> float:
@@ -77,6 +81,11 @@ class Values:
     def by_query(self) -> dict[str, float]:
         """Query id -> value, sorted by id, so that random draws do not depend on the order."""
         return dict(sorted(zip(self.query_ids, self.values.tolist(), strict=True)))
+
+    def of_trainings(self, ids: Collection[str]) -> NDArray[np.float64]:
+        """The mean of each training over some of the queries, float64 [S]; of a single run [1]."""
+        values = self.values[None] if self.trainings is None else self.trainings  # [S, n]
+        return np.asarray(values[:, [id_ in ids for id_ in self.query_ids]].mean(axis=1))
 
 
 def parse_measure(name: str) -> Measure:
@@ -277,8 +286,20 @@ def bootstrap_interval(values: NDArray[np.float64], seed: int = SEED) -> tuple[f
 def bootstrap_intervals(values: NDArray[np.float64], seed: int = SEED) -> NDArray[np.float64]:
     """The 95 % intervals of the means of columns [n, c] by the percentile bootstrap, float64 [2, c].
 
-    Efron and Tibshirani 1993, chapter 13. Rows (queries) are drawn, the same ones for every column; the
-    same number of queries and seed give the same resamples.
+    Efron and Tibshirani 1993, chapter 13.
+    """
+    return intervals_of(resampled_means(values, seed))
+
+
+def intervals_of(means: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The 95 % percentile intervals of resampled means [r, c], float64 [2, c]."""
+    return np.round(np.percentile(means, (2.5, 97.5), axis=0), _DECIMALS)
+
+
+def resampled_means(values: NDArray[np.float64], seed: int = SEED) -> NDArray[np.float64]:
+    """The means of columns [n, c] in each resample of the rows (queries), float64 [RESAMPLES, c].
+
+    The rows drawn are the same for every column; the same number of queries and seed give the same resamples.
     """
     n = len(values)
     generator = np.random.default_rng(seed)
@@ -289,4 +310,4 @@ def bootstrap_intervals(values: NDArray[np.float64], seed: int = SEED) -> NDArra
         drawn = generator.integers(0, n, (size, n)) + np.arange(size)[:, None] * n  # [block, n]
         often = np.bincount(drawn.ravel(), minlength=size * n).reshape(size, n)  # [block, n]
         means.append(often @ values / n)
-    return np.round(np.percentile(np.concatenate(means), (2.5, 97.5), axis=0), _DECIMALS)
+    return np.concatenate(means)

@@ -26,6 +26,9 @@ VERSION: Final = 3
 
 SIGNIFICANT = 0.05
 
+MARGIN = 0.01
+"""Two pipelines whose difference is certainly below this, one point, are level."""
+
 TINY = 1e-12
 """A difference below this is a rounding error."""
 
@@ -72,12 +75,14 @@ class PipelineResults(Record):
     queries_without_results: int
 
 
-class Comparison(Record):
+class Comparison(Sparse):
     """Pipeline b against pipeline a by one measure, over `queries` queries.
 
     difference: mean(b) - mean(a); low, high: its 95 % bootstrap interval. p_*: two-sided; *_holm:
-    corrected over the pairs of this measure. wins, ties, losses: of b. effect_size: Cohen's d of the
-    paired differences, 0 where all are equal.
+    corrected over the pairs of this measure. p_equivalence: of a difference of `MARGIN` or more, uncorrected.
+    wins, ties, losses: of b. effect_size: Cohen's d of the paired differences, 0 where all are equal.
+    trainings: how many of a and of b, where either has several: then interval, p_t and p_equivalence are of
+    both factors, and p_randomisation is over queries alone. None: single runs.
     """
 
     measure: str
@@ -95,11 +100,23 @@ class Comparison(Record):
     losses: int
     effect_size: float
     queries: int
+    p_equivalence: float | None = None
+    trainings: list[int] | None = None
+
+    @property
+    def p(self) -> float:
+        """The p that decides, after Holm's correction: the t-test's where trainings are random."""
+        return self.p_t_holm if self.trainings else self.p_randomisation_holm
 
     @property
     def significant(self) -> bool:
-        """Whether the randomisation test finds a difference after Holm's correction."""
-        return self.p_randomisation_holm < SIGNIFICANT
+        """Whether there is a difference, after Holm's correction."""
+        return self.p < SIGNIFICANT
+
+    @property
+    def level(self) -> bool:
+        """Whether the test of equivalence shows a difference below `MARGIN`."""
+        return self.p_equivalence is not None and self.p_equivalence < SIGNIFICANT
 
     def reversed(self) -> Comparison:
         """The same pair, a against b."""
@@ -113,6 +130,7 @@ class Comparison(Record):
                 "wins": self.losses,
                 "losses": self.wins,
                 "effect_size": -self.effect_size,
+                "trainings": self.trainings and self.trainings[::-1],
             }
         )
 
@@ -343,7 +361,7 @@ class Results(Record):
             "pipeline": name,
             "measure": measure,
             **score,
-            "p": pair.p_randomisation_holm if pair else None,
+            "p": pair.p if pair else None,
         }
 
     def to_json(self) -> dict[str, Any]:

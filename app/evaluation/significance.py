@@ -5,24 +5,35 @@
     t-test           Student's, of the paired differences
     Holm             both, over all pairs of one measure (Holm 1979): the chance of one false alarm
                      among them stays below the level
+    equivalence      whether the difference is below `MARGIN`: two one-sided tests (Schuirmann 1987) by the
+                     paired bootstrap. Without it, "no significant difference" is not "equal"
 
-Both tests are two-sided. Queries are paired by id and sorted by it, so their order changes nothing. A
-query that a run lacks has the value 0 (`measures`) and counts; pipelines that were not measured on the
-same queries, such as a run without judgements for some, are compared on those of both.
+The first two tests are two-sided. Where one of a pair was trained several times, interval, t-test and
+equivalence have trainings as a second random factor (`trainings`), and the t-test decides. Queries are paired
+by id and sorted by it, so their order changes nothing. A query that a run lacks has the value 0 (`measures`)
+and counts; pipelines that were not measured on the same queries, such as a run without judgements for some,
+are compared on those of both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtrc, stdtr
 
-from linkseek.app.evaluation.measures import SEED, Values, bootstrap_intervals, mean_of
-from linkseek.app.evaluation.results import TINY, Comparison
+from linkseek.app.evaluation.measures import (
+    SEED,
+    Values,
+    intervals_of,
+    mean_of,
+    resampled_means,
+)
+from linkseek.app.evaluation.results import MARGIN, TINY, Comparison
+from linkseek.app.evaluation.trainings import Estimate, estimate
 
 SAMPLES = 100_000
 """Draws of the randomisation test, where it is not computed exactly."""
@@ -41,7 +52,7 @@ def compare(
 
     measured: pipeline -> measure -> values. Pairs without a common query are skipped.
     """
-    pairs: list[tuple[str, str, str]] = []
+    pairs: list[_Pair] = []
     differences: list[NDArray[np.float64]] = []  # each [n]
     of_queries: dict[tuple[str, ...], list[int]] = {}  # pairs that are drawn together
     for measure in measures:
@@ -52,7 +63,8 @@ def compare(
             ids = tuple(id_ for id_ in values[a] if id_ in values[b])
             if ids:
                 of_queries.setdefault(ids, []).append(len(pairs))
-                pairs.append((measure, a, b))
+                means = [measured[name][measure].of_trainings(set(ids)) for name in (a, b)]  # [S_a], [S_b]
+                pairs.append(_Pair(measure, a, b, *means))
                 differences.append(np.array([values[b][id_] - values[a][id_] for id_ in ids]))
     compared: dict[int, Comparison] = {}
     for numbers in of_queries.values():
@@ -67,20 +79,36 @@ def compare(
     ]
 
 
-def _comparisons(
-    pairs: Sequence[tuple[str, str, str]], differences: NDArray[np.float64], seed: int
-) -> list[Comparison]:
+class _Pair(NamedTuple):
+    """Two pipelines by one measure, and the mean of each training of either, float64 [S]."""
+
+    measure: str
+    a: str
+    b: str
+    trainings_a: NDArray[np.float64]
+    trainings_b: NDArray[np.float64]
+
+    def estimate(self, differences: NDArray[np.float64]) -> Estimate | None:
+        """With trainings random; None where both have one. differences: float64 [n]."""
+        several = len(self.trainings_a) > 1 or len(self.trainings_b) > 1
+        return estimate(differences, self.trainings_a, self.trainings_b) if several else None
+
+
+def _comparisons(pairs: Sequence[_Pair], differences: NDArray[np.float64], seed: int) -> list[Comparison]:
     """Of pairs over the same queries, not yet corrected. differences: float64 [n, c]."""
     differences = np.where(np.abs(differences) < TINY, 0.0, differences)  # [n, c]
-    low, high = bootstrap_intervals(differences, seed)  # [c], [c]
+    means = resampled_means(differences, seed)  # [r, c]
+    low, high = intervals_of(means)  # [c], [c]
     p_randomisation = randomisation_test(differences, seed)  # [c]
     p_t = t_test(differences)  # [c]
+    p_equivalence = equivalence_test(means, len(differences), MARGIN)  # [c]
     sizes = effect_sizes(differences)  # [c]
-    return [
-        Comparison(
-            measure=pair[0],
-            a=pair[1],
-            b=pair[2],
+    comparisons = []
+    for place, (pair, column) in enumerate(zip(pairs, differences.T, strict=True)):
+        comparison = Comparison(
+            measure=pair.measure,
+            a=pair.a,
+            b=pair.b,
             difference=mean_of(column),
             low=float(low[place]),
             high=float(high[place]),
@@ -88,14 +116,28 @@ def _comparisons(
             p_t=float(p_t[place]),
             p_randomisation_holm=1.0,
             p_t_holm=1.0,
+            p_equivalence=float(p_equivalence[place]),
             wins=int((column > 0).sum()),
             ties=int((column == 0).sum()),
             losses=int((column < 0).sum()),
             effect_size=float(sizes[place]),
             queries=len(column),
         )
-        for place, (pair, column) in enumerate(zip(pairs, differences.T, strict=True))
-    ]
+        if several := pair.estimate(column):
+            comparison = comparison.model_copy(update=_of_trainings(pair, several, len(column)))
+        comparisons.append(comparison)
+    return comparisons
+
+
+def _of_trainings(pair: _Pair, difference: Estimate, queries: int) -> dict[str, Any]:
+    low, high = difference.interval()
+    return {
+        "low": low,
+        "high": high,
+        "p_t": difference.p(),
+        "p_equivalence": max(difference.p_equivalence(MARGIN), _unseen(queries, MARGIN)),
+        "trainings": [len(pair.trainings_a), len(pair.trainings_b)],
+    }
 
 
 def _corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
@@ -130,6 +172,20 @@ def t_test(differences: NDArray[np.float64]) -> NDArray[np.float64]:
     with np.errstate(divide="ignore", invalid="ignore"):
         p = 2.0 * stdtr(n - 1, -np.abs(mean / error))  # [c]
     return np.where(error > 0, p, np.where(mean == 0, 1.0, 0.0))
+
+
+def equivalence_test(means: NDArray[np.float64], queries: int, margin: float) -> NDArray[np.float64]:
+    """p [c] of a mean difference of `margin` or more, either way: below .05 two pipelines are level.
+
+    means: float64 [r, c], of paired differences, resampled. The larger p of two one-sided tests, and at least
+    the chance that no query shows a difference of 1 where a share `margin` of all has one.
+    """
+    outside = np.maximum((means <= -margin).sum(axis=0), (means >= margin).sum(axis=0))  # [c]
+    return np.maximum((1 + outside) / (1 + len(means)), _unseen(queries, margin))
+
+
+def _unseen(queries: int, margin: float) -> float:
+    return (1.0 - margin) ** queries
 
 
 def effect_sizes(differences: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -87,7 +87,9 @@ def baseline_mark(results: Results, name: str, measure: str) -> str:
 def pairs_table(measure: str, pairs: Sequence[Comparison], caption: str, compared: str = "pipeline") -> Table:
     """One measure: a row for each pair, b compared with a. compared: what they are."""
     unit = "points" if text.in_percent(measure) else "difference"
-    heads = columns([compared, "compared with"], [unit, "p", "p, t-test", "wins/ties/losses", "d"])
+    heads = columns(
+        [compared, "compared with"], [unit, "p", "p, t-test", "p, level", "wins/ties/losses", "d"]
+    )
     rows = tuple(
         (
             Cell(pair.b, "name"),
@@ -97,8 +99,9 @@ def pairs_table(measure: str, pairs: Sequence[Comparison], caption: str, compare
                 best=pair.significant,
                 interval=text.difference_interval(measure, pair.low, pair.high),
             ),
-            Cell(text.probability(pair.p_randomisation_holm), best=pair.significant),
+            Cell(text.probability(pair.p), best=pair.significant),
             Cell(text.probability(pair.p_t_holm)),
+            Cell(text.NOTHING if pair.p_equivalence is None else text.probability(pair.p_equivalence)),
             Cell(f"{pair.wins:,}/{pair.ties:,}/{pair.losses:,}"),
             Cell(text.decimals(pair.effect_size, 2)),
         )

@@ -32,6 +32,8 @@ from linkseek.app.evaluation.measures import Values, bootstrap_interval, mean_of
 from linkseek.app.evaluation.results import Comparison, Results, TestSetFacts
 from linkseek.app.evaluation.runner import Plan, evaluate, run_path
 from linkseek.app.evaluation.significance import compare
+from linkseek.app.evaluation.trainings import estimate
+from linkseek.app.pipeline_kinds import RerankEntry
 from linkseek.app.pipelines import Pipelines
 from linkseek.app.testsets import LoadedTestSet
 from linkseek.indexer.base.errors import DamagedIndexError, LinkseekError, UsageError, raise_of_machine
@@ -39,6 +41,7 @@ from linkseek.indexer.base.paths import inside
 from linkseek.indexer.files.hashes import file_sha256
 from linkseek.indexer.store.artifacts import DENSE, dense_part, read_json, value_sha256
 from linkseek.indexer.store.outputs import check_replaceable, write_output_json
+from linkseek.reranker.reranking import Long
 from linkseek.retriever.queries import evenly_spread
 from linkseek.retriever.search.runs import write_run
 
@@ -105,6 +108,14 @@ def run_experiment(
     )
 
 
+def _reading(pipelines: Pipelines, long: Long) -> Pipelines:
+    """The pipelines, with re-rankers that read long texts in this way unless their table says another."""
+    for name, entry in pipelines.entries.items():
+        if isinstance(entry, RerankEntry) and "long" not in entry.model_fields_set:
+            pipelines.entries[name] = entry.model_copy(update={"long": long})
+    return pipelines
+
+
 @dataclass(frozen=True, slots=True)
 class _TestSetTable:
     """The cells of one test set by pipeline, the results of their runs, and the set's groups of questions."""
@@ -129,7 +140,7 @@ def _test_set_table(
             names |= dict.fromkeys(row.pipelines(column, experiment.seeds))
     try:
         test_set = open_test_set(name)
-        pipelines = open_index(experiment.index_of(columns[0]))
+        pipelines = _reading(open_index(experiment.index_of(columns[0])), experiment.long)
     except UsageError:
         raise
     except LinkseekError as error:
@@ -286,12 +297,15 @@ def _values(
 
 
 def _mean(values: NDArray[np.float64]) -> Mean:
-    """The mean over queries and seeds, its interval over queries, and the spread of the seeds' means.
+    """The mean over queries and seeds, its interval over both, and the spread of the seeds' means.
 
     values: float64 [seeds, n].
     """
-    low, high = bootstrap_interval(values.mean(axis=0))
-    spread = float(values.mean(axis=1).std(ddof=1)) if len(values) > 1 else None
+    by_query, by_seed = values.mean(axis=0), values.mean(axis=1)
+    low, high = bootstrap_interval(by_query)
+    if len(values) > 1 and (both := estimate(by_query, by_seed)).error:
+        low, high = np.clip(both.interval(), 0.0, 1.0).tolist()
+    spread = float(by_seed.std(ddof=1)) if len(values) > 1 else None
     return Mean(mean=mean_of(values), low=low, high=high, queries=values.shape[1], spread_of_seeds=spread)
 
 
@@ -313,7 +327,7 @@ def _differences(
             of_group = measured.setdefault(row.group, {})
             several = row.group and names_of[row.name] > 1
             label = f"{row.group}: {row.name}" if several else row.name
-            of_group[label] = {m: Values(ids, v.mean(axis=0)) for m, (ids, v) in found.items()}
+            of_group[label] = {m: Values(ids, v.mean(axis=0), v) for m, (ids, v) in found.items()}
     pairs = [pair for group in measured.values() for pair in compare(group, column.measures)]
     alone = measured.pop("", {})
     if experiment.baseline in alone:

@@ -3,6 +3,8 @@
     title, source            of the table, and where the expected figures are printed
     [indexes.NAME]           path; build: the options of linkseek build that make it
     depth, limit, seeds      results for a question; questions of a set, evenly spread; one run for each seed
+    long                     how re-rankers read long texts where their pipeline does not say it: "max", in
+                             windows, or "first", cut off, as the papers do and as five folds are ranked
     baseline                 the row that others are tested against (default: the first that was run)
     [[columns]]              test_set, measures; index: where there are several; label; group: a subset
                              of the test set; limit: for this set; fill
@@ -37,6 +39,7 @@ from linkseek.app.evaluation.results import Comparison
 from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.base.paths import check_name
 from linkseek.indexer.base.settings import Settings, nearest, read_toml, validate
+from linkseek.reranker.reranking import Long
 
 
 class IndexSource(Settings):
@@ -111,6 +114,7 @@ class Experiment(Settings):
     indexes: Annotated[dict[str, IndexSource], Field(min_length=1)]
     depth: Annotated[int, Field(ge=1)] = 100
     limit: Annotated[int, Field(ge=1)] | None = None
+    long: Long = "max"
     seeds: list[int] = Field([1], min_length=1, max_length=1000)
     baseline: str = ""
     columns: Annotated[list[Column], Field(min_length=1)]
@@ -141,7 +145,7 @@ Status = Literal["done", "kept", "no pipeline", "missing", "failed", "printed on
 
 
 class Mean(Record):
-    """A mean over questions and seeds, its interval, and the spread of the seeds' means."""
+    """A mean over questions and seeds, its interval over both, and the spread of the seeds' means."""
 
     mean: float
     low: float
@@ -183,8 +187,8 @@ class ExperimentTable(Record):
     """An experiment's results, as experiment.json holds them.
 
     differences: for each column, every pair of the measured rows of a group, and a baseline that is in no
-    group with every row of one, compared by the mean of a row's seeds for each question and named by their
-    rows; Holm's correction is over the pairs of a group, and over those with the baseline.
+    group with every row of one, by the mean of a row's seeds for each question. Seeds are as random as
+    questions. Holm's correction is over the pairs of a group, and over those with the baseline.
     provenance: by index.
     """
 

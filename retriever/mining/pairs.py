@@ -12,13 +12,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import orjson
 import zstandard
 
 from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.base.log import log_line
 from linkseek.indexer.files.json_lines import json_object
+from linkseek.indexer.files.json_stream import BLANK, read_entries
 from linkseek.indexer.files.sources import open_source, read_lines
 from linkseek.indexer.passages import PassageStore
 from linkseek.indexer.store.outputs import output_file
@@ -27,9 +29,12 @@ from linkseek.retriever.answer_lists import read_answers
 _LONG = zstandard.ZstdCompressionParameters.from_level(3, window_log=27, enable_ldm=True)
 """Texts of the last 128 MiB are stored once: contrasts are six times smaller. Every zstd reads it."""
 
+_SHOWN = 5
+"""Pairs that are skipped, by line, in a log."""
+
 _EXPECTED = (
-    'Expected one pair a line, as DPR has them: {"question": ..., "positive_ctxs": [{"title", "text"}], '
-    '"negative_ctxs": [...], "hard_negative_ctxs": [...]}.'
+    'Expected one pair a line, or an array of pairs, as DPR has them: {"question": ..., "positive_ctxs": '
+    '[{"title", "text"}], "negative_ctxs": [...], "hard_negative_ctxs": [...]}.'
 )
 
 
@@ -108,30 +113,52 @@ def write_lines(path: Path, lines: Iterable[bytes]) -> int:
 
 
 def read_pairs(path: Path) -> Iterator[Pair]:
-    """The pairs of a file of Linkseek, DPR or HLP, streaming. Only the first positive is taken.
+    """The pairs of a file of Linkseek, DPR or HLP, streaming: JSON lines, or an array as DPR publishes it.
 
-    Raises `InputError` naming file and line for an invalid line, a missing or empty question, and a pair
-    without any positive.
+    Only the first positive is taken. Pairs whose list of positives is empty are skipped, as in DPR's code,
+    and logged. Raises `InputError` naming file and line, or entry, for an invalid one, a missing or empty
+    question, a pair without such a list, and a file without any pair that has a positive.
     """
     _, stream = open_source(path)
+    skipped: list[str] = []
+    count = 0
     with stream:
-        number = 0
+        for place, line in _rows(stream, path):
+            pair = read_pair(line, f"{path}, {place}")
+            if pair is None:
+                skipped.append(place)
+            else:
+                count += 1
+                yield pair
+    if not count:
+        what = "every pair has an empty list of positives" if skipped else "there are no pairs in it"
+        raise InputError(f"{path}: {what}", _EXPECTED)
+    if skipped:
+        shown = ", ".join(skipped[:_SHOWN]) + (", ..." if len(skipped) > _SHOWN else "")
+        log_line(f"{path}: {len(skipped):,} pairs without a positive passage are skipped ({shown})")
+
+
+def _rows(stream: BinaryIO, path: Path) -> Iterator[tuple[str, bytes]]:
+    """Where each pair stands, and its JSON."""
+    if stream.peek(1).lstrip(BLANK).startswith(b"["):  # type: ignore[attr-defined]
+        for number, entry in enumerate(read_entries(stream, str(path)), start=1):
+            yield f"entry {number:,}", entry
+    else:
         for number, line in read_lines(stream):
-            place = f"{path}, line {number:,}"
-            yield read_pair(line, place)
-        if not number:
-            raise InputError(f"{path}: there are no pairs in it", _EXPECTED)
+            yield f"line {number:,}", line
 
 
-def read_pair(line: bytes, place: str) -> Pair:
-    """The pair of one line; place: for errors, which are those of `read_pairs`."""
+def read_pair(line: bytes, place: str) -> Pair | None:
+    """The pair of one line, None if its positives are []; place: for errors, as those of `read_pairs`."""
     row = json_object(line, place, _EXPECTED)
     query = row.get("question")
     if not isinstance(query, str) or not query.strip():
         raise InputError(f'{place}: "question" is missing or empty', _EXPECTED)
     positives = _contexts(row, "positive_ctxs", place)
-    if not positives:
+    if "positive_ctxs" not in row:
         raise InputError(f"{place}: no positive passage", "Remove the line, or add a positive passage.")
+    if not positives:
+        return None
     return Pair(
         query=query,
         positive=positives[0],

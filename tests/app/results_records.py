@@ -74,7 +74,7 @@ RESULTS = {
     "main_measure": "accuracy@20",
     "comparisons": [
         comparison("accuracy@20", "bm25", "dense", 0.045, 0.01, 0.08, 0.0003),
-        comparison("accuracy@20", "bm25", "mixed_run", 0.03, -0.005, 0.065, 0.081),
+        comparison("accuracy@20", "bm25", "mixed_run", 0.03, -0.005, 0.065, 0.081, p_equivalence=0.012),
         comparison("accuracy@20", "dense", "mixed_run", -0.015, -0.05, 0.02, 0.4, effect_size=-0.05),
         comparison("nDCG@10", "bm25", "dense", -0.262, -0.3, -0.2, 0.012),
         comparison("nDCG@10", "bm25", "mixed_run", 0.238, 0.2, 0.3, 0.03),

@@ -12,11 +12,12 @@ import pytest
 from command import ROOT, run
 from manifests_made import vectors_part
 
-from experiments.tables.cells import Cell, run_experiment
+from experiments.tables.cells import Cell, _mean, run_experiment
 from experiments.tables.command import main
 from experiments.tables.definition import ExperimentTable, read_experiment
 from experiments.tables.document import console_table, reasons, table_document
 from linkseek.app.evaluation.measures import parse_measure
+from linkseek.app.evaluation.trainings import estimate
 from linkseek.app.pipelines import Pipelines, read_pipelines
 from linkseek.app.report import write_report
 from linkseek.app.report.render import markdown_page
@@ -178,7 +179,8 @@ pipeline = "future"
             asked = RIVERS.groups.get(column.group, values["seed1"])
             means = [values["seed2"][q] - (values["seed1"][q] + values["seed2"][q]) / 2 for q in asked]
             assert pair.difference == pytest.approx(np.mean(means)) and pair.queries == len(means)
-            assert pair.p_randomisation_holm == pair.p_randomisation  # one pair in the group
+            assert pair.p_t_holm == pair.p_t == pair.p  # one pair in the group
+            assert pair.trainings == [2, 1]
     page = markdown_of(table)
     assert "## Differences: Rivers" in page and "| `second` | `seeds` |" in page
 
@@ -201,9 +203,11 @@ pipeline = "seed1"
         assert [(d.measure, d.a, d.b) for d in differences] == expected
         first = differences[len(column.measures)]
         second = differences[len(column.measures) + 1]
-        smaller = min(first.p_randomisation, second.p_randomisation)
-        least = min(first.p_randomisation_holm, second.p_randomisation_holm)
-        assert least == pytest.approx(min(1, 2 * smaller))  # two rows
+        assert (first.trainings, second.trainings) == (None, [1, 2])
+        for p, corrected in (("p_t", "p_t_holm"), ("p_randomisation", "p_randomisation_holm")):
+            smaller = min(getattr(first, p), getattr(second, p))
+            least = min(getattr(first, corrected), getattr(second, corrected))
+            assert least == pytest.approx(min(1, 2 * smaller))  # two rows
 
 
 def test_rows_of_one_name_in_several_groups_are_all_compared_with_the_baseline(
@@ -233,6 +237,16 @@ def test_a_seeded_row_is_the_mean_of_its_seeds(write, pipelines, tmp_path) -> No
     figure = table.rows[2].cells[0].measures["nDCG@5"]
     assert figure.measured.mean == pytest.approx(np.mean(means))
     assert figure.measured.spread_of_seeds == pytest.approx(np.std(means, ddof=1))
+
+
+def test_a_rows_interval_has_both_factors_and_ends_at_0_and_1():
+    shown = _mean(np.array([[0, 0.2, 0.4, 0.2], [0.4, 0.6, 0.8, 0.6]]))
+    both = estimate(np.array([0.2, 0.4, 0.6, 0.4]), np.array([0.2, 0.6]))
+    assert both.interval()[0] < 0 == shown.low and shown.high == 1 < both.interval()[1]
+    narrow = _mean(np.array([[0.1, 0.2, 0.4, 0.2], [0.2, 0.3, 0.4, 0.3]]))
+    both = estimate(np.array([0.15, 0.25, 0.4, 0.25]), np.array([0.225, 0.3]))
+    assert (narrow.low, narrow.high) == pytest.approx((max(0, both.interval()[0]), both.interval()[1]))
+    assert _mean(np.ones((3, 4))).low < 1  # Wilson's interval, where all values are alike
 
 
 def test_the_table_for_people(write, pipelines, tmp_path) -> None:
@@ -546,3 +560,20 @@ def test_the_command_says_what_is_wrong(write, tmp_path) -> None:
     done = run(str(write(TOML.replace("title =", "titel ="))), package="experiments")
     assert done.returncode == UsageError.exit_code and "Did you mean title?" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("file", [f for f in FILES if f.stem.startswith(("prop-", "harp-", "php-"))], ids=str)
+def test_the_papers_tables_cut_long_texts_off(file: Path) -> None:
+    assert read_experiment(file).long == read_experiment(file, small=True).long == "first"
+
+
+@pytest.mark.parametrize(("table", "expected"), [("", "max"), ('long = "first"\n', "first")])
+def test_re_rankers_read_long_texts_as_the_table_says(write, pipelines, tmp_path, table, expected) -> None:
+    own = tmp_path / "own.toml"
+    entries = {"says-nothing": "", "says-max": 'long = "max"\n', "says-first": 'long = "first"\n'}
+    own.write_text("".join(f'[{n}]\nrerank = "bm25"\nof = "bm25"\n{long}' for n, long in entries.items()))
+    opened = Pipelines(pipelines.index, own)
+    tables(write(table + TOML), opened, tmp_path / "out", [])
+    read = {name: opened.entries[name].long for name in entries}
+    assert read == {"says-nothing": expected, "says-max": "max", "says-first": "first"}
+    assert opened.entries["best"].long == expected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -136,3 +137,20 @@ def test_figures_of_docs_are_those_of_their_records(page, quoted):
 
 def test_some_figures_are_compared():
     assert len(QUOTED) >= 10
+
+
+ANCHORS = (
+    'The anchors of "Wikipedia for Schools" are reconstructed: '
+    "a link stands at the first mention of its target's title."
+)
+
+
+def test_pages_that_conclude_about_links_say_where_anchors_come_from() -> None:
+    concluding = ["results", "results-links", "results-pipelines", "results-reranking", "mining-read"]
+    for name in [*concluding, "contrasts-read"]:
+        text = (ROOT / f"docs/results/{name}.md").read_text("utf-8")
+        assert ANCHORS in " ".join(text.split()), name
+    for page in PAGES:
+        text = " ".join(page.read_text("utf-8").split())
+        if "Wikipedia for Schools" in text and re.search(r"\b[Ll]inks (?:teach|help|pay|gain)\b", text):
+            assert "reconstructed" in text, page

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -70,7 +71,6 @@ def test_an_interrupted_writing_leaves_what_was_there(tmp_path: Path) -> None:
         ("[1]", "line 2: expected a JSON object, found list"),
         ('{"positive_ctxs": [{"text": "t"}]}', 'line 2: "question" is missing'),
         ('{"question": " ", "positive_ctxs": [{"text": "t"}]}', 'line 2: "question" is missing'),
-        ('{"question": "q", "positive_ctxs": []}', "line 2: no positive passage"),
         ('{"question": "q"}', "line 2: no positive passage"),
         ('{"question": "q", "positive_ctxs": {}}', 'line 2: "positive_ctxs" is dict'),
         ('{"question": "q", "positive_ctxs": [{"title": "t"}]}', 'passage of "positive_ctxs" has no text'),
@@ -86,13 +86,45 @@ def test_a_bad_line_is_named(tmp_path: Path, line: str, message: str) -> None:
     assert "positive_ctxs" in caught.value.hint or "add a positive passage" in caught.value.hint
 
 
-def test_an_empty_file_and_a_json_array(tmp_path: Path) -> None:
+def test_a_file_without_pairs(tmp_path: Path) -> None:
     path = tmp_path / "p.jsonl"
-    path.write_text("")
-    with pytest.raises(InputError, match="no pairs"):
-        list(read_pairs(path))
-    path.write_text("[\n{}\n]\n")
-    with pytest.raises(InputError, match="a JSON array"):
+    for text, message in (
+        ("", "no pairs"),
+        ("[]", "no pairs"),
+        ("[\n{}\n]\n", "entry 1: .question. is missing"),
+    ):
+        path.write_text(text)
+        with pytest.raises(InputError, match=message):
+            list(read_pairs(path))
+
+
+@pytest.mark.parametrize("name", ["p.json", "p.json.gz"])
+@pytest.mark.parametrize("indent", [None, 4])
+@pytest.mark.parametrize("before", ["", "\ufeff", "\n  "])
+def test_dprs_files_as_published(tmp_path: Path, name: str, indent: int | None, before: str) -> None:
+    rows = [json.loads(pair_line(PAIR)), {"question": "[", "positive_ctxs": [{"text": "]}"}]}]
+    text = before + json.dumps(rows, indent=indent)
+    data = text.encode()
+    (tmp_path / name).write_bytes(gzip.compress(data) if name.endswith("gz") else data)
+    assert list(read_pairs(tmp_path / name)) == [PAIR, Pair("[", Context("", "]}"))]
+    (tmp_path / name).write_bytes(data[:-3])
+    with pytest.raises(InputError, match="cut off"):
+        list(read_pairs(tmp_path / name))
+
+
+@pytest.mark.parametrize("array", [True, False])
+def test_pairs_without_a_positive_are_skipped_and_listed(tmp_path: Path, capsys, array: bool) -> None:
+    rows: list[dict[str, Any]] = [
+        {"question": f"q{n}", "positive_ctxs": [{"text": "t"}] * (n % 3)} for n in range(9)
+    ]
+    path = write_jsonl(tmp_path / "p.jsonl", rows)
+    if array:
+        path.write_text(json.dumps(rows))
+    assert [pair.query for pair in read_pairs(path)] == ["q1", "q2", "q4", "q5", "q7", "q8"]
+    where = "entry 1, entry 4, entry 7" if array else "line 1, line 4, line 7"
+    assert f"{path}: 3 pairs without a positive passage are skipped ({where})" in capsys.readouterr().err
+    write_jsonl(path, rows[::3])
+    with pytest.raises(InputError, match="every pair has an empty list of positives"):
         list(read_pairs(path))
 
 

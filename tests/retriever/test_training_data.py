@@ -135,7 +135,7 @@ def test_each_stage_refuses_the_others_pairs(tmp_path):
 
 def test_a_line_that_is_no_pair_is_named(tmp_path):
     with pytest.raises(InputError, match=r"p\.jsonl, line 2: no positive passage"):
-        stored(tmp_path, [*pair_rows(1), {"question": "q", "positive_ctxs": []}], "finetune")
+        stored(tmp_path, [*pair_rows(1), {"question": "q"}], "finetune")
 
 
 def test_rows_are_what_the_file_holds(tmp_path):
