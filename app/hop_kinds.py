@@ -55,7 +55,7 @@ class HopBase(Entry):
         made_by = index.parts.dense[index.encoder_name(self.encoder)].encoder
         encoder = parts.encoder(made_by["location"])
         prompt = recorded_prompt(made_by, encoder.identity)
-        return Similarity(index, encoder.encode_queries, index.encoder_name(self.encoder), prompt)
+        return Similarity(index, encoder.search_vectors, index.encoder_name(self.encoder), prompt)
 
 
 class HopEntry(HopBase):

@@ -115,7 +115,7 @@ def _questions(
     from linkseek.retriever.queries import read_queries
 
     texts = [query.text for query in read_queries(options.questions, options.limit)]
-    encoded = open_biencoder(part.encoder["location"]).encode_queries(texts)
+    encoded = open_biencoder(part.encoder["location"]).search_vectors(texts)
     return np.tile(encoded, options.dimension // encoded.shape[1])
 
 

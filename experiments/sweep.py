@@ -87,8 +87,8 @@ class Development:
         """The share of questions with an answer among the best passages, 0 to 1."""
         tokens = self._tokenised(encoder)
         with progress("encoding passages", len(tokens), "passages") as advance:
-            passages = encode_texts(encoder, tokens, advance)  # [P, d]
-        queries = encoder.encode_queries([query.text for query in self.queries])  # [Q, d]
+            passages = encoder.comparable(encode_texts(encoder, tokens, advance))  # [P, d]
+        queries = encoder.search_vectors([query.text for query in self.queries])  # [Q, d]
         blocks = (passages[start : start + _BLOCK] for start in range(0, len(passages), _BLOCK))
         rows, scores = exhaustive_search(blocks, queries, min(self.depth, len(passages)))
         ranking = Ranking.of([query.id for query in self.queries], rows, scores)

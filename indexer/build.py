@@ -212,8 +212,8 @@ def _open_encoder(name: str, title: bool, device: str, **prompts: Any) -> Encode
     from linkseek.retriever.models.biencoder import open_biencoder
 
     encoder = open_biencoder(name, title=title, device=device, **prompts)
-    if encoder.prompts_note:
-        log_line(f"encoder {name}: {encoder.prompts_note}")
+    if encoder.note:
+        log_line(f"encoder {name}: {encoder.note}")
     return encoder
 
 

@@ -303,7 +303,8 @@ class Index:
         from linkseek.retriever.mining.pairs import read_pair
 
         _, miner, total = self._miner("linkseek.Index.pairs", objective, options, contrasts=False)
-        return (read_pair(line, "a mined pair") for line in miner.lines(total))
+        pairs = (read_pair(line, "a mined pair") for line in miner.lines(total))
+        return (pair for pair in pairs if pair is not None)
 
     def contrasts(self, objective: str, **options: Any) -> Iterator[Contrast]:
         """The contrasts that `mine` would write, one after another; arguments and errors as there."""

@@ -98,14 +98,17 @@ class Readable:
         self._tokenizer.no_padding()
         self._tokenizer.no_truncation()
         self._tokens = facts.max_tokens
+        self._is_cut_left = facts.truncation_side == "left"
         self._words = re.compile(rf"(?:\s*+\S++){{0,{facts.max_tokens}}}+")
 
     def start(self, text: str, query: str = "") -> str:
         """As many words as the model reads tokens: as a word has at least one, the rest is not needed.
 
         The complete text if the query may itself be longer than the model: then their lengths decide which of
-        the two is truncated.
+        the two is truncated. So it is if texts lose their beginning.
         """
+        if self._is_cut_left:
+            return text
         match = self._words.match(text)
         return text if match is None or len(query.encode()) > self._tokens else match.group()
 

@@ -24,7 +24,7 @@ class FakeEncoder:
     low precision. seconds_a_batch: how long a batch takes. on_batch is called before each.
     """
 
-    prompts_note = ""
+    note = ""
 
     def __init__(
         self,
@@ -96,3 +96,8 @@ class FakeEncoder:
 
     def encode_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         return encode_texts(self, [self._tokenize(text) for text in texts])
+
+    search_vectors = encode_queries
+
+    def comparable(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+        return vectors

@@ -52,7 +52,7 @@ class WordEncoder:
     shard_rows = 4
     parallel = Parallel()
 
-    prompts_note = ""
+    note = ""
 
     def __init__(self, version="1"):
         self.identity = {"name": "words", "sha256": hashlib.sha256(version.encode()).hexdigest()}
@@ -72,6 +72,14 @@ class WordEncoder:
 
     def encode_queries(self, texts):
         return self.encode_tokens([self._tokens(text) for text in texts])
+
+    search_vectors = encode_queries
+
+    def comparable(self, vectors):
+        return vectors
+
+    def text_of(self, tokens):
+        return " ".join(map(str, tokens))
 
     def _tokens(self, text):
         words = text.lower().split() or [""]

@@ -8,6 +8,7 @@ and hidden until the end.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -87,11 +88,12 @@ class Preferences(Record):
     def next_open(self, after: int = 0) -> int:
         """The place in `to_judge` of the first question without a judgement, from a place on and then from
         the start; that place itself if all are judged."""
-        places = range(len(self.to_judge))
+        to_judge: Sequence[Disagreement] = self.to_judge
+        places = range(len(to_judge))
         for place in [*places[after:], *places[:after]]:
-            if self.to_judge[place].id not in self.choices:
+            if to_judge[place].id not in self.choices:
                 return place
-        return min(after, max(len(self.to_judge) - 1, 0))
+        return max(min(after, len(to_judge) - 1), 0)
 
     @property
     def verdict(self) -> Verdict:

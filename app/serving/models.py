@@ -75,9 +75,9 @@ class ModelsAtHand:
         """Vectors of texts, float32 [n, d]: of queries, or of passages without a title."""
         _, encoder = self.encoder(name)
         if queries:
-            return encoder.encode_queries(list(texts))
+            return encoder.search_vectors(list(texts))
         tokens = encoder.tokenize_passages([""] * len(texts), list(texts))
-        return encode_texts(encoder, tokens)
+        return encoder.comparable(encode_texts(encoder, tokens))
 
     def check_encoder(self, name: str | None) -> str:
         """The name of an encoder. Raises `NoSuchNameError`."""

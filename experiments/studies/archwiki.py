@@ -131,7 +131,7 @@ class Questions:
 
     def by_vectors(self, encoder: BiEncoder, passages: NDArray[np.float32]) -> Ranking:
         """The ranking of an encoder. passages: the vectors of all, [n, d]."""
-        scores = encoder.encode_queries(self._texts) @ passages.T  # [Q, n]
+        scores = encoder.search_vectors(self._texts) @ passages.T  # [Q, n]
         depth = min(DEPTH, scores.shape[1])
         rows = np.argpartition(-scores, depth - 1, axis=1)[:, :depth]
         ids = [question.query.id for question in self.questions]
@@ -175,7 +175,7 @@ def vectors_of(encoder: BiEncoder, index: Index, name: str) -> NDArray[np.float3
         return index.own_dense(name).flat_vectors().astype(np.float32)
     table = index.passages.table
     titles, texts = (list(table.column(name, 0, len(table))) for name in ("title", "text"))
-    return encode_texts(encoder, encoder.tokenize_passages(titles, texts))
+    return encoder.comparable(encode_texts(encoder, encoder.tokenize_passages(titles, texts)))
 
 
 def measure(index: Index, models: Models, kinds: Sequence[Questions]) -> Table:

@@ -47,7 +47,7 @@ class Experiment:
         with progress("re-ranking", len(queries), "questions") as advance:
             for start in range(0, len(queries), _BATCH):
                 batch = queries[start : start + _BATCH]
-                asked = self._encoder.encode_queries([query.text for query in batch])  # [Q, d]
+                asked = self._encoder.search_vectors([query.text for query in batch])  # [Q, d]
                 first = Bm25(self._index)(batch, max(budgets))
                 for budget in budgets:
                     for kind in KINDS:

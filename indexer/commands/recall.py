@@ -80,7 +80,7 @@ def main(argv: Sequence[str]) -> None:
             "Put the model back, or build the index again.",
         )
     prompt = recorded_prompt(dense.encoder, encoder.identity)
-    queries = encoder.encode_queries(texts, **prompt)  # [Q, d]
+    queries = encoder.search_vectors(texts, **prompt)  # [Q, d]
     part = dense_part(index.encoder_name(options.encoder))
     measured = measure(dense, _blocks(dense, options.index / part), queries)
     if not options.json_:

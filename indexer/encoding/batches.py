@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.base.log import log_line
 
 Tokens = Sequence[int] | NDArray[np.int32]
 
@@ -136,12 +137,13 @@ def encode_texts(
     """Rows of tokenised texts in their order, float32 [n, dimension]; on_rows gets the size of each batch.
 
     first_passage: the row of the first text, if they are passages, for messages. Every number of every model
-    comes from here. Raises `InputError` unless all are finite.
+    comes from here. Vectors of zeros are counted and logged. Raises `InputError` unless all are finite.
     """
     rows = np.empty((len(tokens), model.dimension), np.float32)  # [n, d]
     lengths = tokens.lengths if isinstance(tokens, TokenRows) else [len(t) for t in tokens]
     batches = list(token_batches(lengths, model.token_budget))
     not_finite: list[int] = []
+    zero: list[int] = []
 
     def encode(batch: list[int]) -> NDArray[np.float32]:
         return model.encode_tokens([tokens[i] for i in batch])
@@ -152,18 +154,28 @@ def encode_texts(
         for batch, values in zip(batches, run(encode, batches), strict=True):
             rows[batch] = values
             not_finite += np.array(batch)[~np.isfinite(values).all(axis=1)].tolist()
+            if model.dimension > 1:  # a score may be 0
+                zero += np.array(batch)[~values.any(axis=1)].tolist()
             on_rows(len(batch))
     finally:
         threads.shutdown(cancel_futures=True)  # after an error, the batches that have not begun
-    if not_finite:
-        first = min(not_finite)
+
+    def counted(places: list[int]) -> tuple[str, str]:
+        first = min(places)
         passage = "" if first_passage is None else f"passage {first_passage + first:,}, "
+        text = _shortened(model.text_of(tokens[first]))
+        return f"{len(places):,} of {len(tokens):,} texts", f"the first is {passage}{text!r}"
+
+    if not_finite:
+        count, example = counted(not_finite)
         raise InputError(
-            f"{model.name}: its numbers for {len(not_finite):,} of {len(tokens):,} texts are not finite; the "
-            f"first is {passage}{_shortened(model.text_of(tokens[first]))!r}",
-            "Its weights are damaged, or its numbers overflow: use another model, or train it again. If its "
+            f"{model.name}: its numbers for {count} are not finite; {example}",
+            "Its weights are finite, so its numbers overflow: use another model, or train it again. If its "
             "numbers in sentence-transformers are finite, please report this as a mistake of Linkseek.",
         )
+    if zero:
+        count, example = counted(zero)
+        log_line(f"{model.name}: the vectors of {count} are 0, so they match nothing; {example}")
     return rows
 
 

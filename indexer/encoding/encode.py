@@ -60,6 +60,9 @@ class Encoder(BatchModel, Protocol):
     def tokenize_passages(self, titles: Sequence[str], texts: Sequence[str]) -> Sequence[Tokens]:
         """Token ids of passages, cut to the model's length."""
 
+    def comparable(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Vectors [n, d] whose inner products are the model's own similarity."""
+
 
 @dataclass(frozen=True)
 class PassageTexts:
@@ -147,7 +150,7 @@ def encode_shards(
     writing: Future[Shard] | None = None
     with ThreadPoolExecutor(1, "write") as writer, ahead:
         for (start, _), tokens in ahead.blocks(ranges):
-            vectors = encode_texts(encoder, tokens, on_rows, start)  # [rows, d]
+            vectors = encoder.comparable(encode_texts(encoder, tokens, on_rows, start))  # [rows, d]
             if writing:
                 yield writing.result()
             writing = writer.submit(write_shard, folder, start // size, start, vectors)

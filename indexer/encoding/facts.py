@@ -50,6 +50,10 @@ class EncoderFacts:
         """Never called: the model is not here."""
         raise AssertionError("facts of an encoder encode nothing")
 
+    def comparable(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Never called: the model is not here."""
+        raise AssertionError("facts of an encoder compare nothing")
+
     def text_of(self, tokens: Tokens) -> str:
         """Never called: the model is not here."""
         raise AssertionError("facts of an encoder decode nothing")

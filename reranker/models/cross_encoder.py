@@ -24,9 +24,10 @@ from linkseek.indexer.encoding.batches import TokenRows, encode_texts
 from linkseek.reranker.models.bases import open_cross_encoder
 from linkseek.reranker.pair_texts import AFTER_TITLE, TITLE, URL_PLACE, URL_SEPARATOR, PairFormat, Readable
 from linkseek.retriever.models.engine import Engine, Opened
-from linkseek.retriever.models.facts import ModelFacts
+from linkseek.retriever.models.facts import ModelFacts, open_tokenizer
 from linkseek.retriever.models.folders import is_cross_encoder, makes_vectors
-from linkseek.retriever.models.library import fast_tokenizer, text_prompts, word_vectors
+from linkseek.retriever.models.library import fast_tokenizer, max_tokens, text_prompts, word_vectors
+from linkseek.retriever.models.probes import Probe, probe_texts
 from linkseek.retriever.models.tokenizer_costs import tokenized
 
 if TYPE_CHECKING:
@@ -116,17 +117,40 @@ def load_cross_encoder(folder: Path, name: str) -> tuple[ModuleChain, ModelFacts
             "Prompts of cross-encoders are not supported: use another model.",
         )
     facts = cross_encoder_facts(model, name)
+    model.max_seq_length = facts.max_tokens
+    probe = _library_probe(model, facts)
     transformer: Any = model[0]
+    _set_padding(model, transformer.model)
     read_first_token(transformer.model)
     activation: Any = model.activation_fn
-    return ModuleChain(list(model), "scores", activation), facts
+    return ModuleChain(list(model), "scores", activation, probe=probe), facts
+
+
+def _library_probe(model: CrossEncoder, facts: ModelFacts) -> Probe:
+    """The library's own scores of pairs of the probe texts, one pair at a time."""
+    texts = probe_texts(facts.max_tokens)
+    pairs = [(texts[n % 2], text) for n, text in enumerate(texts)]
+    scores = [model.predict([pair], show_progress_bar=False) for pair in pairs]
+    tokens = token_rows(tokenized(open_tokenizer(facts), pairs))
+    return Probe(tokens[:], np.array(scores, np.float32).reshape(-1, 1))
+
+
+def _set_padding(model: CrossEncoder, transformer: Any) -> None:
+    """Name the padding of a decoder, which scores at the last token before it.
+
+    One that also ends texts cannot be told from them: such a model reads one pair at a time.
+    """
+    tokenizer = model.tokenizer
+    if transformer.config.pad_token_id is None and tokenizer.pad_token_id != tokenizer.eos_token_id:
+        transformer.config.pad_token_id = tokenizer.pad_token_id
 
 
 def cross_encoder_facts(model: CrossEncoder, name: str) -> ModelFacts:
     """Raises `InputError` if the model's tokenizer has no fast version."""
     return ModelFacts(
         dimension=1,
-        max_tokens=int(model.max_seq_length or 512),
+        max_tokens=max_tokens(model),
+        truncation_side=model.tokenizer.truncation_side,
         pad_token=int(model.tokenizer.pad_token_id or 0),
         tokenizer=fast_tokenizer(model, f"cross-encoder {name}"),
         words=word_vectors(model),

@@ -20,10 +20,10 @@ from linkseek.reranker.models.cross_encoder import BLOCK_PAIRS, Scorer, bi_encod
 from linkseek.reranker.pair_texts import PairFormat, Readable
 from linkseek.retriever.models.biencoder import BiEncoder, open_biencoder
 from linkseek.retriever.models.engine import Engine, open_engine
+from linkseek.retriever.models.facts import token_ids, unpooled_tokens
 from linkseek.retriever.models.folders import model_sha256
 from linkseek.retriever.models.library import LIBRARIES
 from linkseek.retriever.models.locations import BI_ENCODER, Kind, find_model, is_here, shipped_models
-from linkseek.retriever.models.tokenizer_costs import tokenized
 
 BI_ENCODER_PREFIX = "bi-encoder:"
 """Marks the name of an encoder whose dot products are the scores."""
@@ -50,9 +50,10 @@ class BiEncoderScorer:
         scores = [np.empty(0, np.float32)]
         while block := list(islice(pairs, BLOCK_PAIRS)):
             place = {query: n for n, query in enumerate(dict.fromkeys(query for query, _ in block))}
-            distinct = self._encode(self._encoder.queries, [*place])  # [Q, d]
+            distinct = self._encode(self._encoder.queries, [*place], self.text_format.query_prompt)  # [Q, d]
             of_queries = distinct[[place[query] for query, _ in block]]  # [b, d]
-            passages = self._encode(self._encoder, [text for _, text in block], on_rows)  # [b, d]
+            texts, prompt = [text for _, text in block], self.text_format.passage_prompt
+            passages = self._encode(self._encoder, texts, prompt, on_rows)  # [b, d]
             scores.append(np.einsum("bd,bd->b", of_queries, passages))
         return np.concatenate(scores)
 
@@ -61,11 +62,12 @@ class BiEncoderScorer:
         return self._readable.windows(head, text)
 
     def _encode(
-        self, tower: Engine, texts: list[str], on_rows: OnRows = lambda rows: None
+        self, tower: Engine, texts: list[str], prompt: str, on_rows: OnRows = lambda rows: None
     ) -> NDArray[np.float32]:
-        """Vectors [n, d]."""
-        tokens = TokenRows.of(encoding.ids for encoding in tokenized(tower.tokenizer, texts))
-        return encode_texts(tower, tokens, on_rows)
+        """Vectors [n, d] of texts that begin with a prompt, as they are compared."""
+        unpooled = unpooled_tokens(tower.tokenizer, tower.facts, prompt)
+        tokens = TokenRows.of(token_ids(tower.tokenizer, texts, unpooled))
+        return tower.comparable(encode_texts(tower, tokens, on_rows))
 
 
 PairScorer = Scorer | BiEncoderScorer

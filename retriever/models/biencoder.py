@@ -22,7 +22,7 @@ from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.base.once import shared_property
 from linkseek.indexer.encoding.batches import Tokens, encode_texts
 from linkseek.retriever.models.engine import Engine, Opened, open_engine
-from linkseek.retriever.models.facts import ModelFacts
+from linkseek.retriever.models.facts import ModelFacts, token_ids, unpooled_tokens
 from linkseek.retriever.models.folders import (
     earlier_sha256,
     holds_two_towers,
@@ -30,8 +30,8 @@ from linkseek.retriever.models.folders import (
     makes_vectors,
 )
 from linkseek.retriever.models.locations import BI_ENCODER, PASSAGES, QUERIES, QUERY_TOWER, find_model
+from linkseek.retriever.models.probes import library_probe
 from linkseek.retriever.models.prompts import prompts_for
-from linkseek.retriever.models.tokenizer_costs import tokenized
 from linkseek.retriever.models.towers import one_tower
 from linkseek.retriever.models.words import Words
 
@@ -68,17 +68,15 @@ class PassageTokenizer:
 
     tokenizer: Tokenizer | Words
     text_format: TextFormat
+    unpooled: int = 0
+    """so many tokens of each are read, but not pooled"""
 
     def __call__(self, titles: Sequence[str], texts: Sequence[str]) -> Sequence[Tokens]:
         """Special tokens included, at most as many as the model reads."""
         both = [self.text_format.passage(*pair) for pair in zip(titles, texts, strict=True)]
         if isinstance(self.tokenizer, Words):
             return self.tokenizer(both)
-        return _token_ids(self.tokenizer, both)
-
-
-def _token_ids(tokenizer: Tokenizer, texts: list[str]) -> list[Tokens]:
-    return [encoding.ids for encoding in tokenized(tokenizer, texts)]
+        return token_ids(self.tokenizer, both, self.unpooled)
 
 
 class BiEncoder(Engine):
@@ -103,16 +101,24 @@ class BiEncoder(Engine):
         prompts = prompts_for(
             self.name, facts.query_prompt, facts.passage_prompt, query_prompt, passage_prompt
         )
-        self.prompts_note = prompts.note
+        self.note = "; ".join(filter(None, [prompts.note, self._similarity_note()]))
+        """For people, at the start of a build: settings that its folder does not name."""
         self.text_format = TextFormat(title, prompts.passage, prompts.query, facts.title_separator)
         tokenizer = Words(self.tokenizer) if Words.fits(self.tokenizer) else self.tokenizer
-        self.tokenize_passages = PassageTokenizer(tokenizer, self.text_format)
+        unpooled = unpooled_tokens(self.tokenizer, facts, prompts.passage)
+        self.tokenize_passages = PassageTokenizer(tokenizer, self.text_format, unpooled)
         self.identity: dict[str, Any] = {
             "name": self.name,
             "sha256": opened.sha256,
             "dimension": self.dimension,
             "max_tokens": self.max_tokens,
         } | asdict(self.text_format)
+        if self.scales:
+            self.identity["similarity"] = facts.similarity
+        if facts.truncation_side != "right":
+            self.identity["truncation_side"] = facts.truncation_side
+        if facts.excludes_prompt:
+            self.identity["include_prompt"] = False
 
     @shared_property
     def queries(self) -> Engine:
@@ -131,11 +137,31 @@ class BiEncoder(Engine):
     def tokenize_queries(self, texts: Sequence[str], prompt: str | None = None) -> list[Tokens]:
         """Token ids of queries. prompt: before each, instead of this encoder's."""
         form = self.text_format if prompt is None else replace(self.text_format, query_prompt=prompt)
-        return _token_ids(self.queries.tokenizer, [form.query(text) for text in texts])
+        return self.query_token_ids([form.query(text) for text in texts], form.query_prompt)
+
+    def query_token_ids(self, texts: Sequence[str], prompt: str) -> list[Tokens]:
+        """Token ids of complete texts of queries, which begin with a prompt."""
+        tokenizer = self.queries.tokenizer
+        return token_ids(tokenizer, texts, unpooled_tokens(tokenizer, self.queries.facts, prompt))
 
     def encode_queries(self, texts: Sequence[str], prompt: str | None = None) -> NDArray[np.float32]:
-        """Vectors of queries, float32 [Q, d]. prompt: such as that of the vectors of an index."""
+        """Vectors of queries as the model makes them, float32 [Q, d].
+
+        prompt: such as that of the vectors of an index.
+        """
         return encode_texts(self.queries, self.tokenize_queries(texts, prompt))
+
+    def search_vectors(self, texts: Sequence[str], prompt: str | None = None) -> NDArray[np.float32]:
+        """Vectors of queries whose inner products with an index's are the model's similarity."""
+        return self.queries.comparable(self.encode_queries(texts, prompt))
+
+    def _similarity_note(self) -> str:
+        if self.facts.similarity or self.facts.is_unit:
+            return ""
+        return (
+            "its vectors are compared by inner product, as its folder names no other way "
+            "(similarity_fn_name in config_sentence_transformers.json)"
+        )
 
 
 def open_biencoder(
@@ -184,7 +210,8 @@ def load_tower(folder: Path, name: str, route: str = PASSAGES) -> tuple[ModuleCh
     Raises `InputError` if it cannot be read.
     """
     from linkseek.retriever.models.bases import load_sentence_transformer
-    from linkseek.retriever.models.library import model_facts
+    from linkseek.retriever.models.library import compares_by, last_is_norm, model_facts
+    from linkseek.retriever.models.prompt_free import PromptFreePooling
     from linkseek.retriever.models.torch_engine import ModuleChain
 
     if is_cross_encoder(folder) and not makes_vectors(folder):
@@ -196,6 +223,15 @@ def load_tower(folder: Path, name: str, route: str = PASSAGES) -> tuple[ModuleCh
     two_towers = holds_two_towers(folder)
     if two_towers:
         model = one_tower(model, route)
-    return ModuleChain(list(model), "sentence_embedding"), replace(
-        model_facts(model, name), two_towers=two_towers
-    )
+    is_unit = last_is_norm(model) and model.truncate_dim is None
+    similarity = compares_by(folder, name, is_unit=is_unit)
+    facts = replace(model_facts(model, name), two_towers=two_towers, similarity=similarity, is_unit=is_unit)
+    model.max_seq_length = facts.max_tokens  # above its positions, the library fails
+    probe = library_probe(model, facts)
+    modules = [PromptFreePooling(m) if hasattr(m, "include_prompt") else m for m in model]
+    return ModuleChain(
+        modules if facts.excludes_prompt else list(model),
+        "sentence_embedding",
+        width=model.truncate_dim,
+        probe=probe,
+    ), facts

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from linkseek.indexer.base.devices import Precision, cuda_devices
 from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.base.log import log_line
 from linkseek.indexer.encoding.batches import Parallel, Tokens
 from linkseek.retriever.models.facts import ModelFacts, decoded, open_tokenizer, padded
 from linkseek.retriever.models.folders import is_static, model_sha256
@@ -32,7 +33,7 @@ from linkseek.retriever.models.locations import Kind, find_model
 if TYPE_CHECKING:
     from linkseek.retriever.models.openvino_engine import OpenVinoForward
     from linkseek.retriever.models.static_engine import StaticForward
-    from linkseek.retriever.models.torch_engine import ModuleChain, TorchForward
+    from linkseek.retriever.models.torch_engine import ModuleChain, OneByOne, TorchForward
 
 _Opened = TypeVar("_Opened")
 
@@ -44,7 +45,7 @@ class Opened:
     name: str
     sha256: str
     facts: ModelFacts
-    forward: OpenVinoForward | StaticForward | TorchForward
+    forward: OpenVinoForward | StaticForward | TorchForward | OneByOne
     parallel: Parallel
     large_batches: bool = False
 
@@ -74,6 +75,20 @@ class Engine:
     def encode_tokens(self, batch: Sequence[Tokens]) -> NDArray[np.float32]:
         """Rows of token sequences, float32 [B, d], padded to the longest of the batch."""
         return self._forward(padded(batch, self.facts))
+
+    @property
+    def scales(self) -> bool:
+        """Whether its vectors are compared by their cosine, and do not have length 1 already."""
+        return self.facts.similarity == "cosine" and not self.facts.is_unit
+
+    def comparable(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Vectors [n, d] whose inner products are the model's own similarity; a vector 0 stays 0."""
+        if not self.scales:
+            return vectors
+        lengths: NDArray[np.float32] = np.linalg.norm(vectors, axis=1, keepdims=True)  # [n, 1]
+        lengths[lengths == 0] = 1
+        scaled: NDArray[np.float32] = vectors / lengths
+        return scaled
 
     def text_of(self, tokens: Tokens) -> str:
         """The words that were tokenised, for messages."""
@@ -120,14 +135,24 @@ def open_engine(
         threads = threads or os.cpu_count() or 1
         streams = min(streams or threads, threads)
         key = f"{sha256[:32]}-{kind.library}"
-        facts, forward = open_on_cpu(lambda: checked(load(folder, name)), key, precision, threads, streams)
-        return Opened(name, sha256, facts, forward, Parallel(batches=forward.execution["streams"]))
+        facts, on_cpu = open_on_cpu(
+            lambda: checked(load(folder, name)), key, name, precision, threads, streams
+        )
+        return Opened(name, sha256, facts, on_cpu, Parallel(batches=on_cpu.execution.get("streams", 1)))
     parallel = on_gpu(len(gpus))
     if reopen:
         parallel = replace(parallel, devices=[reopen(gpu) for gpu in gpus[1:]])
     with LIBRARIES:
+        from linkseek.retriever.models.torch_engine import checked_in_torch
+
         chain, facts = checked(load(folder, name))
-        return Opened(name, sha256, facts, torch_forward(chain, facts, gpus[0], precision), parallel)
+        forward: TorchForward | OneByOne = torch_forward(chain, facts, gpus[0], precision)
+        used = forward.execution["precision"]
+        difference = chain.probe.difference(forward, facts, used) if chain.probe else ""
+        if difference:
+            log_line(f"{name}: padded and in float32 ({used}: {difference})")
+            forward = checked_in_torch(*load(folder, name), gpus[0], name)
+        return Opened(name, sha256, facts, forward, parallel)
 
 
 def torch_forward(chain: ModuleChain, facts: ModelFacts, device: str, precision: Precision) -> TorchForward:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import logging
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from linkseek.indexer.base.errors import InputError, LinkseekError, raise_of_machine
-from linkseek.retriever.models.facts import ModelFacts
+from linkseek.retriever.models.facts import POOLED, ModelFacts
 from linkseek.retriever.models.locations import Kind, find_model
-from linkseek.retriever.models.only_data import check_only_data
+from linkseek.retriever.models.only_data import check_only_data, read_settings
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder, SentenceTransformer
@@ -138,32 +138,58 @@ def model_facts(model: SentenceTransformer, name: str) -> ModelFacts:
     Raises `InputError` if it encodes nothing, or its tokenizer has no fast version.
     """
     with _usable(f"encoder {name}: it cannot encode", "Save it again with SentenceTransformer.save."):
+        inputs = ("input_ids", "attention_mask", *((POOLED,) if excludes_prompt(model) else ()))
         return ModelFacts(
             dimension=len(model.encode("a", show_progress_bar=False)),
             max_tokens=max_tokens(model),
             pad_token=int(model.tokenizer.pad_token_id or 0),
             tokenizer=fast_tokenizer(model, f"encoder {name}"),
             words=word_vectors(model),
+            inputs=inputs,
+            truncation_side=model.tokenizer.truncation_side,
             **text_prompts(model),
         )
 
 
 def max_tokens(model: SentenceTransformer | CrossEncoder) -> int:
     """How many tokens a model reads: as many as its settings say, but no more than it has positions for."""
-    from torch import nn
+    tokens = int(min(model.max_seq_length or 512, _MOST_TOKENS))
+    transformer: Any = getattr(model[0], "model", None)
+    if transformer is None:
+        return tokens
+    from linkseek.retriever.models.positions import positions_of
 
-    tokens = int(min(model.max_seq_length or 512, _MOST_TOKENS))  # infinite for static encoders
-    for module in model.modules():
-        positions, padding = (
-            getattr(module, "position_embeddings", None),
-            getattr(module, "padding_idx", None),
-        )
-        if isinstance(positions, nn.Embedding):
-            first = (
-                padding + 1 if isinstance(padding, int) else 0
-            )  # RoBERTa's start after that of the padding
-            tokens = min(tokens, positions.num_embeddings - first)
-    return tokens
+    positions = positions_of(transformer, model.tokenizer("a b c")["input_ids"])
+    return tokens if positions is None else min(tokens, positions)
+
+
+def excludes_prompt(model: SentenceTransformer) -> bool:
+    """Whether the tokens of a prompt are read, but not pooled."""
+    return any(getattr(module, "include_prompt", True) is False for module in model)
+
+
+def compares_by(folder: Path, name: str, *, is_unit: bool) -> str:
+    """How the vectors of a folder's model are compared: "cosine", "dot", or empty if the folder does not say.
+
+    is_unit: whether all have length 1, so that the nearest also has the largest inner product. Raises
+    `InputError` for a comparison that no index here makes.
+    """
+    settings = folder / "config_sentence_transformers.json"
+    stated = read_settings(settings).get("similarity_fn_name") if settings.is_file() else None
+    if stated in (None, "cosine", "dot"):
+        return stated or ""
+    if stated == "euclidean" and is_unit:
+        return "dot"
+    raise InputError(
+        f"encoder {name}: its vectors are compared by {stated!r} (similarity_fn_name in {settings})",
+        "Vectors are compared by inner product or cosine here. If it was trained for one of them, name that "
+        "one there: dot or cosine.",
+    )
+
+
+def last_is_norm(modules: Iterable[Any]) -> bool:
+    """Whether vectors leave a chain of modules with length 1."""
+    return type([*modules][-1]).__name__ == "Normalize"
 
 
 def text_prompts(model: SentenceTransformer | CrossEncoder) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from linkseek.indexer.base.errors import InputError, raise_of_machine
+from linkseek.retriever.models.families import ALLOWED
 from linkseek.retriever.models.tokenizer_costs import check_tokenizer
 
 _HINT = "No code that a model's folder names is run. docs/reference/security.md lists what it may hold."
@@ -80,20 +81,12 @@ _MODULE = _texts(
     r"(\.[a-z_]+)?\.(Transformer|Pooling|Normalize|Dense|Router|Asym|LayerNorm|Dropout|StaticEmbedding"
     r"|WeightedLayerPooling|LogitScore)",
 )
-_FOLDER = _texts("a folder in this one", r"[\w-]+")
+_FOLDER = _texts("a folder in this one", r"[\w-]+|\.")
 _ROUTES = _Rule(
     "modules of sentence-transformers by folder",
     lambda value: isinstance(value, dict) and _MODULE.allows(value) and _FOLDER.allows([*value]),
 )
-_MODEL = _one_of(
-    *"albert bert big_bird camembert convbert data2vec-text deberta deberta-v2 distilbert electra "
-    "embedding_gemma2_text ernie eurobert flaubert funnel gemma gemma2 gemma3_text gpt2 gpt_neo "
-    "gpt_neox gte ibert jina_embeddings_v3 "
-    "llama longformer longt5 megatron-bert mistral mobilebert modernbert modernbert-decoder mpnet mra mt5 "
-    "nomic_bert nystromformer opt phi phi3 qwen2 qwen3 rembert roberta roberta-prelayernorm roformer "
-    "splinter squeezebert t5 ultrabert umt5 xlm xlm-roberta xlm-roberta-xl xlnet xmod yoso".split(),
-    *("SentenceTransformer", "CrossEncoder"),
-)
+_MODEL = _one_of(*sorted(ALLOWED), "SentenceTransformer", "CrossEncoder", "model2vec")
 
 
 def _by_key(rules: dict[str, _Rule]) -> dict[str, _Rule]:

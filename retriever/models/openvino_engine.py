@@ -17,7 +17,7 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,17 +26,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from linkseek.indexer.base.devices import usable_cores
+from linkseek.indexer.base.errors import raise_of_machine
+from linkseek.indexer.base.log import log_line
 from linkseek.indexer.base.once import Once
 from linkseek.indexer.files.hashes import file_sha256
 from linkseek.indexer.files.sharing import share
 from linkseek.retriever.models.facts import Features, ModelFacts
+from linkseek.retriever.models.families import IN_TORCH, ONE_BY_ONE
 from linkseek.retriever.models.library import LIBRARIES, quiet
 from linkseek.retriever.models.locations import cache_folder
+from linkseek.retriever.models.probes import first_line
 
 if TYPE_CHECKING:
-    from linkseek.retriever.models.torch_engine import ModuleChain
+    from linkseek.retriever.models.torch_engine import ModuleChain, OneByOne, TorchForward
 
-_CONVERSION = 3  # to be raised whenever the same files are converted into another model
+_CONVERSION = 4  # to be raised whenever the same files are converted into another model
 _CONVERTED = ("model.xml", "model.bin")
 
 
@@ -118,12 +122,30 @@ def _has_gated_layers(converted: Any) -> bool:
     return False
 
 
+@dataclass(frozen=True)
+class Conversion:
+    """A model as it runs on a CPU, after it was compared with the library's.
+
+    model: OpenVINO's; None if torch runs it. one_by_one: in torch, text by text. fault: why not OpenVINO, or
+    why not in bfloat16, for people; empty if all is well.
+    """
+
+    facts: ModelFacts
+    model: Any = None
+    one_by_one: bool = False
+    fault: str = ""
+
+
+Load = Callable[[], "tuple[ModuleChain, ModelFacts]"]
+
+
 def open_on_cpu(
-    load: Callable[[], tuple[ModuleChain, ModelFacts]], key: str, precision: str, threads: int, streams: int
-) -> tuple[ModelFacts, OpenVinoForward]:
+    load: Load, key: str, name: str, precision: str, threads: int, streams: int
+) -> tuple[ModelFacts, OpenVinoForward | TorchForward | OneByOne]:
     """A model's facts, and the model itself: from the cache, or loaded and converted, one model at a time.
 
-    key: its name in the cache, of which the hash of the model's files is a part.
+    key: its name in the cache, of which the hash of the model's files is a part. name: for messages. Raises
+    `InputError` if neither OpenVINO nor torch computes what the library does.
     """
     cached = cache_folder() / f"{key}-{conversion_version()}"
     conversion = _read_conversion(cached)
@@ -131,12 +153,48 @@ def open_on_cpu(
         with LIBRARIES:
             conversion = _read_conversion(cached)  # another thread may have written it meanwhile
             if conversion is None:
-                chain, facts = load()
-                conversion = _convert(chain, facts), facts
+                conversion = _checked(load, name)
                 with suppress(OSError, RuntimeError):  # a cache that cannot be written
-                    _write_conversion(cached, *conversion)
-    converted, facts = conversion
-    return facts, OpenVinoForward(converted, precision, threads, streams)
+                    _write_conversion(cached, conversion)
+    if conversion.model is None:
+        how = "one text at a time" if conversion.one_by_one else "in float32"
+        log_line(f"{name}: run by torch, {how}, not by OpenVINO ({conversion.fault})")
+        with LIBRARIES:
+            from linkseek.retriever.models.torch_engine import OneByOne, TorchForward
+
+            chain, facts = load()
+            forward = TorchForward(chain, "cpu", "float32", None)
+            return facts, OneByOne(forward) if conversion.one_by_one else forward
+    if conversion.fault and precision == "auto":
+        log_line(f"{name}: float32, since bfloat16 gives {conversion.fault}")
+        precision = "float32"
+    return conversion.facts, OpenVinoForward(conversion.model, precision, threads, streams)
+
+
+def _checked(load: Load, name: str) -> Conversion:
+    """Convert a model, and compare it with the library's; else compare torch's."""
+    chain, facts = load()
+    probe, fault = chain.probe, f"type {chain.model_type}"
+    if chain.model_type not in IN_TORCH | ONE_BY_ONE:
+        try:
+            model = _convert(chain, facts)
+            fault = probe.difference(_plain(model, "float32"), facts, "float32") if probe else ""
+        except Exception as error:  # OpenVINO raises anything
+            raise_of_machine(error)
+            fault = first_line(error)
+        if not fault:
+            if probe and facts.dimension > 1 and cpu_multiplies_bfloat16():
+                fault = probe.difference(_plain(model, "bfloat16"), facts, "bfloat16")
+            return Conversion(facts, model, fault=fault)
+        chain, facts = load()  # a tracer that fails may leave changes behind
+    from linkseek.retriever.models.torch_engine import OneByOne, checked_in_torch
+
+    forward = checked_in_torch(chain, facts, "cpu", name)
+    return Conversion(facts, one_by_one=isinstance(forward, OneByOne), fault=fault)
+
+
+def _plain(model: Any, precision: str) -> OpenVinoForward:
+    return OpenVinoForward(model, precision, usable_cores(), 1)
 
 
 def conversion_version() -> str:
@@ -144,25 +202,33 @@ def conversion_version() -> str:
     return f"{_CONVERSION}-openvino-{version('openvino')}"
 
 
-def _read_conversion(folder: Path) -> tuple[Any, ModelFacts] | None:
+def _read_conversion(folder: Path) -> Conversion | None:
     """A model in the cache; None if it is missing or damaged."""
     with suppress(OSError, RuntimeError, ValueError, TypeError, KeyError):
         record = json.loads((folder / "facts.json").read_bytes())
-        if all(file_sha256(folder / file) == record["sha256"][file] for file in _CONVERTED):
-            return _core().read_model(folder / "model.xml"), ModelFacts(**record["facts"])
+        facts, hashes = ModelFacts(**record["facts"]), record["sha256"]
+        outcome = {"one_by_one": record["one_by_one"], "fault": record["fault"]}
+        if not hashes:
+            return Conversion(facts, **outcome)
+        if all(file_sha256(folder / file) == hashes[file] for file in _CONVERTED):
+            return Conversion(facts, _core().read_model(folder / "model.xml"), **outcome)
     return None
 
 
-def _write_conversion(folder: Path, converted: Any, facts: ModelFacts) -> None:
+def _write_conversion(folder: Path, conversion: Conversion) -> None:
     """Publish a model in the cache atomically. One that another process has published meanwhile stays."""
     import openvino
 
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(dir=folder.parent))
     try:
-        openvino.save_model(converted, temporary / "model.xml", compress_to_fp16=False)
-        hashes = {file: file_sha256(temporary / file) for file in _CONVERTED}
-        (temporary / "facts.json").write_text(json.dumps({"facts": asdict(facts), "sha256": hashes}), "utf-8")
+        hashes = {}
+        if conversion.model is not None:
+            openvino.save_model(conversion.model, temporary / "model.xml", compress_to_fp16=False)
+            hashes = {file: file_sha256(temporary / file) for file in _CONVERTED}
+        record = {"one_by_one": conversion.one_by_one, "fault": conversion.fault, "sha256": hashes}
+        record["facts"] = asdict(conversion.facts)
+        (temporary / "facts.json").write_text(json.dumps(record), "utf-8")
         share(temporary)
         if _read_conversion(folder) is None:
             shutil.rmtree(folder, ignore_errors=True)

@@ -7,6 +7,7 @@ transformer, and a GPU would not help. Most of the time goes into tokenising, fo
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +21,15 @@ from torch.nn import functional
 from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.encoding.batches import Parallel
 from linkseek.retriever.models.facts import Features, ModelFacts
-from linkseek.retriever.models.library import check_words, load_library_model, max_tokens, text_prompts
+from linkseek.retriever.models.library import (
+    check_words,
+    compares_by,
+    load_library_model,
+    max_tokens,
+    text_prompts,
+)
 from linkseek.retriever.models.locations import BI_ENCODER
+from linkseek.retriever.models.probes import library_probe, refusal
 from linkseek.retriever.models.towers import has_two_towers, one_tower
 
 if TYPE_CHECKING:
@@ -31,10 +39,14 @@ if TYPE_CHECKING:
 class StaticForward:
     """Token ids to the mean of their vectors, float32. A text without tokens has the vector 0."""
 
-    def __init__(self, vectors: Tensor, normalized: bool) -> None:
-        """vectors: of the tokens, [V, d]. normalized: whether rows get length 1."""
+    def __init__(self, vectors: Tensor, normalized: bool, width: int | None = None) -> None:
+        """vectors: of the tokens, [V, d]. normalized: whether rows get length 1.
+
+        width: so many of their first numbers are returned, by default all.
+        """
         self._vectors = vectors.detach().float().contiguous()
         self._normalized = normalized
+        self._width = width
         self.execution: dict[str, Any] = {
             "backend": f"torch {torch.__version__}, token vectors",
             "device": "cpu",
@@ -49,7 +61,7 @@ class StaticForward:
         starts = torch.from_numpy(np.cumsum(lengths) - lengths)  # [B]
         rows = functional.embedding_bag(ids, self._vectors, starts, mode="mean")  # [B, d]
         vectors: NDArray[np.float32] = (functional.normalize(rows) if self._normalized else rows).numpy()
-        return vectors
+        return vectors if self._width is None else np.ascontiguousarray(vectors[:, : self._width])
 
 
 def open_static(name: str, folder: Path, route: str) -> tuple[ModelFacts, StaticForward, Parallel]:
@@ -70,16 +82,25 @@ def open_static(name: str, folder: Path, route: str) -> tuple[ModelFacts, Static
     if not embedding.embedding.weight.numel():
         raise InputError(f"encoder {name}: its vectors have no numbers", "Train or download it again.")
     check_words(embedding.tokenizer, len(embedding.embedding.weight), f"encoder {name}")
+    is_normalized = len(modules) > 1
+    is_unit = is_normalized and model.truncate_dim is None
+    cut: dict[str, Any] = embedding.tokenizer.truncation or {}
+    width = min(int(model.truncate_dim or embedding.embedding_dim), int(embedding.embedding_dim))
     facts = ModelFacts(
-        dimension=int(embedding.embedding_dim),
-        max_tokens=max_tokens(model),
+        dimension=width,
+        max_tokens=min(max_tokens(model), cut.get("max_length", sys.maxsize)),
         pad_token=0,
         tokenizer=without_special_tokens(embedding.tokenizer),
         two_towers=two_towers,
         words=len(embedding.embedding.weight),
+        truncation_side=cut.get("direction", "right"),
+        similarity=compares_by(folder, name, is_unit=is_unit),
+        is_unit=is_unit,
         **text_prompts(model),
     )
-    forward = StaticForward(embedding.embedding.weight, len(modules) > 1)
+    forward = StaticForward(embedding.embedding.weight, is_normalized, width)
+    if difference := library_probe(model, facts).difference(forward, facts, "float32"):
+        raise refusal(f"encoder {name}", difference)
     return facts, forward, Parallel(tokenizers=os.cpu_count() or 1)
 
 

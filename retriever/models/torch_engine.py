@@ -27,31 +27,58 @@ from transformers import AttentionInterface, PreTrainedModel
 
 from linkseek.indexer.base.errors import MachineError
 from linkseek.indexer.base.log import log_line
-from linkseek.retriever.models.facts import Features
+from linkseek.retriever.models.facts import POOLED, Features, ModelFacts
+from linkseek.retriever.models.probes import Probe, first_line, refusal
 from linkseek.retriever.models.seeing_rows import SeeingRows
 
 
 class ModuleChain(nn.Module):
     """A chain of sentence-transformers' modules as one function from token ids to rows of numbers."""
 
-    def __init__(self, chain: Sequence[nn.Module], output: str, finish: nn.Module | None = None) -> None:
-        """output: the name of the chain's feature that is returned. finish: applied to it, in float32."""
+    def __init__(
+        self,
+        chain: Sequence[nn.Module],
+        output: str,
+        finish: nn.Module | None = None,
+        *,
+        width: int | None = None,
+        probe: Probe | None = None,
+    ) -> None:
+        """output: the name of the chain's feature that is returned. finish: applied to it, in float32.
+
+        width: so many of its first numbers are returned, by default all. probe: what the library itself
+        computes, which every backend is compared with.
+        """
         super().__init__()
         self.steps = nn.ModuleList(chain)
         self.output = output
         self.finish = finish or nn.Identity()
+        self.width = width
+        self.probe = probe
+
+    @property
+    def model_type(self) -> str:
+        """Its transformer's, such as "bert"; empty if there is none."""
+        models = (module for module in self.modules() if isinstance(module, PreTrainedModel))
+        return next((str(model.config.model_type) for model in models), "")
 
     def forward(
-        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor,
+        token_type_ids: Tensor | None = None,
+        pooled: Tensor | None = None,
     ) -> Tensor:
         """int64 [B, L] each -> float32 [B, d]."""
         features = {"input_ids": input_ids, "attention_mask": attention_mask}
         if token_type_ids is not None:
             features["token_type_ids"] = token_type_ids
         for module in self.steps:
+            if pooled is not None:
+                features[POOLED] = pooled  # the library's modules pass on only what they know
             features = module(features)
         rows: Tensor = self.finish(features[self.output].float())
-        return rows
+        return rows if self.width is None else rows[:, : self.width]
 
 
 @dataclass(frozen=True)
@@ -163,8 +190,10 @@ class TorchForward:
     them.
     """
 
-    def __init__(self, chain: ModuleChain, device: str, precision: str, probe: Features) -> None:
-        """precision: float32 or bfloat16. probe: a batch of several lengths, to try attentions with."""
+    def __init__(self, chain: ModuleChain, device: str, precision: str, probe: Features | None) -> None:
+        """precision: float32 or bfloat16. probe: a batch of several lengths, to try attentions with; without
+        one, batches are padded.
+        """
         self._device = torch.device(device)
         self._cuda = self._device.type == "cuda"
         self._lock = threading.Lock()
@@ -258,10 +287,10 @@ class TorchForward:
         halves = (slice(0, count // 2), slice(count // 2, None))
         return np.concatenate([self({name: a[half] for name, a in features.items()}) for half in halves])
 
-    def _prepare(self, precision: torch.dtype, probe: Features) -> str:
+    def _prepare(self, precision: torch.dtype, probe: Features | None) -> str:
         """Lowers the precision and chooses an attention, whose name it returns."""
         model = _transformer(self._chain)
-        if model is None:
+        if model is None or probe is None:
             self._chain.to(precision)
             return PADDED
         layers = model.base_model.encoder
@@ -281,7 +310,7 @@ class TorchForward:
                     return name
                 reasons.append(f"{name}: {reason}")
         except Exception as error:  # its `encoder` has other arguments than BERT's
-            reasons.append(_reason(error))
+            reasons.append(first_line(error))
             self._layers, model.base_model.encoder = None, layers
             self._chain.to(precision)
         self._attend = None
@@ -294,13 +323,44 @@ class TorchForward:
         try:
             differs = float(np.linalg.norm(self._run(probe) - expected) / np.linalg.norm(expected))
         except Exception as error:  # torch raises anything for a kernel without this device or type
-            return _reason(error)
+            return first_line(error)
         return "" if differs <= _CLOSE else f"differs by {differs:.2g}"
 
 
-def _reason(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0][:120] if lines else ''}"
+class OneByOne:
+    """A model whose numbers depend on the padding of a batch, or that reads no batches: text by text."""
+
+    def __init__(self, forward: TorchForward) -> None:
+        self._forward = forward
+        self.execution: dict[str, Any] = forward.execution | {"attention": "one text at a time"}
+
+    def __call__(self, features: Features) -> NDArray[np.float32]:
+        """Arrays int64 [B, L] -> float32 [B, d]."""
+        lengths = features["attention_mask"].sum(axis=1)  # [B]
+        rows = [
+            self._forward({name: array[n : n + 1, : max(length, 1)] for name, array in features.items()})
+            for n, length in enumerate(lengths.tolist())
+        ]
+        return np.concatenate(rows)
+
+
+def checked_in_torch(
+    chain: ModuleChain, facts: ModelFacts, device: str, name: str
+) -> TorchForward | OneByOne:
+    """A model in float32, in padded batches if its numbers are then the library's, else text by text.
+
+    Raises `InputError` if they are the library's in neither way.
+    """
+    padded = TorchForward(chain, device, "float32", None)
+    if chain.probe is None:
+        return padded
+    difference = chain.probe.difference(padded, facts, "float32")
+    if not difference:
+        return padded
+    alone = OneByOne(padded)
+    if chain.probe.difference(alone, facts, "float32"):
+        raise refusal(name, difference)
+    return alone
 
 
 def _is_out_of_memory(error: RuntimeError) -> bool:

@@ -74,5 +74,9 @@ def _of_modules(model: SentenceTransformer, modules: list[Any]) -> SentenceTrans
 
     prompts: Any = model.prompts
     return SentenceTransformer(
-        modules=modules, device="cpu", prompts=prompts, similarity_fn_name=model.similarity_fn_name
+        modules=modules,
+        device="cpu",
+        prompts=prompts,
+        similarity_fn_name=model.similarity_fn_name,
+        truncate_dim=model.truncate_dim,
     )

@@ -41,7 +41,9 @@ class Words:
         """Whether a tokenizer cuts as BERT's does, and adds no special tokens."""
         settings = json.loads(tokenizer.to_str())
         types = [(settings[part] or {}).get("type") for part in ("normalizer", "pre_tokenizer", "model")]
-        return types == ["BertNormalizer", "BertPreTokenizer", "WordPiece"] and not tokenizer.encode("").ids
+        is_bert = types == ["BertNormalizer", "BertPreTokenizer", "WordPiece"]
+        is_cut_right = (tokenizer.truncation or {}).get("direction") != "left"
+        return is_bert and is_cut_right and not tokenizer.encode("").ids
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_ids": {}}

@@ -129,7 +129,7 @@ class Dense:
             return Ranking.of(query_ids, np.empty((0, k), np.int64), np.empty((0, k), np.float32))
         with stage("encode question"):
             texts = [query.text for query in queries]
-            vectors = query_vectors(self._encoder.encode_queries, texts, self._prompt)  # [Q, d]
+            vectors = query_vectors(self._encoder.search_vectors, texts, self._prompt)  # [Q, d]
         with stage("search vectors"):
             rows, scores = self._vectors.search(vectors, k, **self._parameters)  # [Q, k]
             return Ranking.of(query_ids, rows, scores)

@@ -42,12 +42,16 @@ _KEPT = 2  # checkpoints: the newest, and the one before in case of damage
 
 @dataclass
 class State:
-    """Where a run is. best_step: 0 if there is no dev measure. has_contrast: whether any step had one."""
+    """Where a run is. best_step: 0 if there is no dev measure.
+
+    has_contrast, has_gradient: whether any step had one.
+    """
 
     step: int = 0
     best_step: int = 0
     best: float | None = None
     has_contrast: bool = False
+    has_gradient: bool = False
 
 
 def checkpoint_path(folder: Path, step: int) -> Path:
@@ -177,7 +181,8 @@ def load_state(folder: Path, optimizer: Any, schedule: Any) -> State:
     groups = [group | {"betas": tuple(group["betas"])} for group in stored["groups"]]
     optimizer.load_state_dict({"state": moments, "param_groups": groups})
     schedule.load_state_dict(stored["schedule"])
-    return State(stored["step"], stored["best_step"], stored["best"], stored.get("has_contrast", True))
+    known = (stored.get(name, True) for name in ("has_contrast", "has_gradient"))
+    return State(stored["step"], stored["best_step"], stored["best"], *known)
 
 
 def _save_random(folder: Path, process: int) -> None:

@@ -83,7 +83,7 @@ def train_steps(
 
     The best are those of the best dev measure, otherwise the last. fingerprint: what decides the outcome; a
     checkpoint of another one is refused. Raises `InputError` for a loss or gradient that is not finite,
-    before it changes a weight, and for data without any contrast; `MachineError` if memory is short.
+    before it changes a weight, and if no step had a contrast or gradient; `MachineError` if memory is short.
     """
     accelerator, folder = run.accelerator, run.checkpoints
     per_epoch = len(task.batches)
@@ -116,6 +116,7 @@ def train_steps(
                 accelerator.backward(losses["loss"])
                 norm = clip_gradients(model.parameters(), training.clip or inf)
                 _check_finite("gradient's length", norm, state.step + 1, places)
+            state.has_gradient |= bool(losses["loss"] != 0) and bool(norm != 0)
             optimizer.step()
             learning_rate = schedule.get_last_lr()[0]
             schedule.step()
@@ -134,8 +135,10 @@ def train_steps(
                 sums, logged = {}, state.step
                 if lines:
                     lines.write_losses(state.step, means)
+                enough = min(per_epoch, _VOID_STEPS)
                 if task.needs_contrast:
-                    _check_contrast(means, state, min(per_epoch, _VOID_STEPS), steps)
+                    _check_contrast(means, state, enough, steps)
+                _check_gradient(means, state, enough, steps)
             if is_saved and task.dev:
                 value = _measure(task.dev, state)
                 accelerator.log({task.dev.name: value}, step=state.step)
@@ -220,6 +223,19 @@ def _check_contrast(means: Mapping[str, float], state: State, enough: int, steps
             "there is nothing to learn from",
             "Look at the ids (passage_id) and texts of the passages: are they all the same? Otherwise raise "
             "training.batch, or give the data negatives.",
+        )
+
+
+def _check_gradient(means: Mapping[str, float], state: State, enough: int, steps: int) -> None:
+    """Raises `InputError` if the loss or the gradient of every step so far was exactly 0.
+
+    Such a training changes nothing. Single steps of a loss with a margin may well be 0.
+    """
+    if not state.has_gradient and (state.step >= enough or state.step == steps):
+        raise InputError(
+            f"the loss or its gradient was exactly 0 in all of {state.step:,} steps (the last: loss "
+            f"{means['loss']:g}, gradient's length {means['grad_norm']:g}): the model has learned nothing",
+            "Look at the data: is every text the same, or every label? Are all weights fixed?",
         )
 
 

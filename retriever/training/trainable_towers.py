@@ -10,7 +10,14 @@ from linkseek.indexer.base.defaults import DEFAULT_ENCODER
 from linkseek.indexer.base.errors import UsageError
 from linkseek.retriever.models.bases import open_base
 from linkseek.retriever.models.locations import PASSAGES
-from linkseek.retriever.models.towers import has_two_towers, is_static, readers_of, split_towers, tower
+from linkseek.retriever.models.towers import (
+    has_two_towers,
+    is_normalized,
+    is_static,
+    readers_of,
+    split_towers,
+    tower,
+)
 from linkseek.retriever.training.config import ModelSettings, TransformerSettings
 from linkseek.retriever.training.token_vectors import TokenVectors
 
@@ -33,6 +40,8 @@ def open_model(settings: ModelSettings, max_tokens: int) -> SentenceTransformer:
             f"{settings.base} has two towers, and model.towers is shared", 'Set model.towers = "two".'
         )
     set_dropout(model, settings)
+    if not is_normalized(model):
+        model.similarity_fn_name = "dot"  # which the losses compare by
     if is_static(model):
         _make_trainable(model, settings)
         return model
