@@ -34,7 +34,7 @@ def table(*texts: bytes) -> str:
         ({"normalizer": {"type": "Prepend", "prepend": "a" * 2000}}, "64 times as long"),
         ({"normalizer": replace({"Regex": "(a+)+$"}, "")}, "a repetition within a repetition"),
         (
-            {"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "(?:x|(?:a*b)){2,}"}}},
+            {"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "(?:x|a*b){2,}"}}},
             "may take for ever",
         ),
         ({"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "a" * 5000}}}, "5,000 characters"),
@@ -51,7 +51,7 @@ def table(*texts: bytes) -> str:
 )
 def test_what_costs_more_than_any_model_is_refused(tmp_path, settings, message):
     (tmp_path / "tokenizer.json").write_text(json.dumps(settings))
-    with pytest.raises(InputError, match="tokenizer.json") as caught:
+    with pytest.raises(InputError, match=r"tokenizer\.json") as caught:
         check_only_data(tmp_path)
     assert message in caught.value.message and caught.value.hint
 
@@ -74,7 +74,7 @@ def test_what_models_have_is_allowed(tmp_path):
 @pytest.mark.parametrize(
     "pattern",
     [
-        r"(?i:'s|'t|'re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+        r"(?i:'s|'t)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
         r"(?<=\d)(?=(\d{3})+(?!\d))",
         r"[(a+)+]",
         r"\((a+)\)+",
