@@ -185,7 +185,8 @@ def _measure(
 ) -> Results:
     """Run the pipelines and measure their runs, with where everything is from."""
     opened = {name: pipelines.open(name) for name in options.pipeline}
-    notes, warnings = [], []
+    notes: list[str] = []
+    warnings: list[str] = []
     for name, run in pipelines.runs.items():
         if missing_queries := run.missing(test_set.queries):
             to = warnings if 2 * missing_queries > len(test_set.queries) else notes
