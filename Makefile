@@ -11,7 +11,8 @@ WORKERS ?= 2
 
 # Examples of each test of `make fuzz`; the suite tries a few of them.
 EXAMPLES ?= 3000
-FUZZ := tests/indexer/test_fuzz.py tests/indexer/test_paths.py tests/indexer/test_fuzz_patterns.py tests/retriever/test_fuzz_models.py
+FUZZ := tests/indexer/test_fuzz.py tests/indexer/test_paths.py tests/indexer/test_fuzz_patterns.py tests/retriever/test_fuzz_models.py \
+        tests/app/serving/test_served_fuzz.py
 
 export PYTHONWARNINGS ?= ignore
 export TOKENIZERS_PARALLELISM ?= true
@@ -27,7 +28,7 @@ help:
 	@echo "make wheel   the wheel in dist/, and its tests"
 	@echo "make notebooks  run docs/notebooks"
 	@echo "make lint    only style, types and import rules"
-	@echo "make fuzz    damaged and odd input for readers, settings, indexes, models and addresses"
+	@echo "make fuzz    damaged and odd input for readers, settings, indexes, models, addresses and the service"
 	@echo "make docs    the tables and pictures in docs/, from the code"
 	@echo "make site    the documentation as a site, in build/site"
 	@echo "make bench   the benchmarks; results are added to benchmarks/results/"

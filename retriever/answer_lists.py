@@ -36,7 +36,7 @@ _DEPTH = 8
 _NOTHING = "None", "nan", "NaN", "null", "<NA>"
 """How missing values are printed."""
 _PRINTED = re.compile(
-    r"""(?:[a-zA-Z_][\w.]*\()?\s*[\[({]\s*(?:["']|[\[({]\s*["'\[({]|[a-zA-Z_][\w.]*\(|[\])}]\s*$)|set\(\)$|<\w+>\s*\["""
+    r"""(?:[a-zA-Z_][\w.]*\()?\s*[\[({]\s*(?:[bBrRuU]{0,2}["']|[\[({]\s*["'\[({]|[a-zA-Z_][\w.]*\(|[\])}]\s*$)|set\(\)$|<\w+>\s*\["""
 )
 _TOKEN = re.compile(
     r"""\s*+(?:(?P<text>[uU]?(?:'(?:[^'\\\n]|\\.)*+'|"(?:[^"\\\n]|\\.)*+"))|(?P<mark>[\[\](){},:=])"""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import tomllib
+import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -63,7 +64,21 @@ def main(argv: Sequence[str]) -> None:
         raise UsageError(f"{options.name}: no such packing", nearest(options.name, set(MAKERS)))
     packing = all_packings()[options.name]
     with locked(options.output / options.name):
-        files = MAKERS[options.name](Originals(options.sources, packing.originals))
+        originals = Originals(options.sources, packing.originals)
+        try:
+            files = MAKERS[options.name](originals)
+        except (
+            LookupError,
+            ValueError,
+            TypeError,
+            AttributeError,
+            StopIteration,
+            zipfile.BadZipFile,
+        ) as error:
+            raise InputError(
+                f"{options.name}: an original lacks what is packed ({type(error).__name__}: {error})",
+                "Get its files again: " + ", ".join(sorted(set(packing.originals.values()))),
+            ) from error
         check_replaceable(*(options.output / name for name in files))
         write_files(files, options.output)
         check_packing(packing, files, options.output)

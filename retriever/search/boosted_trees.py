@@ -13,6 +13,7 @@ The file is data alone: everything in it is checked, and nothing is imported, ca
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -31,7 +32,7 @@ from linkseek.retriever.search.neighbours import Neighbours
 MAX_TREES = 2_000
 _MAX_NODES = 511
 _MAX_DEPTH = 64  # nodes from the root to a leaf; LightGBM's of 15 leaves have 15 at most
-_BLOCK = 1 << 20  # nodes of rows and trees that are looked at together
+_BLOCK = 1 << 18  # nodes of rows and trees that are looked at together
 _HINT = "Train it again with linkseek train-fusion."
 _LARGEST = 1e12
 
@@ -134,7 +135,7 @@ class BoostedTrees:
         rows = max(1, _BLOCK // len(self._first))
         scores = np.empty(len(values))  # [N]
         for start in range(0, len(values), rows):
-            *_, node = self._paths(values[start : start + rows])
+            [node] = deque(self._paths(values[start : start + rows]), maxlen=1)
             scores[start : start + rows] = self._value[node].sum(axis=1)
         return scores
 

@@ -20,6 +20,7 @@ from linkseek.app.evaluation.batched import search
 from linkseek.app.evaluation.judgements import FIRST_UNKNOWN, Numbers, to_documents
 from linkseek.app.evaluation.results import Results, parse_results
 from linkseek.app.evaluation.runner import Plan, evaluate, run_names
+from linkseek.app.report import write_report
 from linkseek.app.report.console import results_table
 from linkseek.app.testsets import LoadedTestSet
 from linkseek.indexer.base import progress
@@ -408,6 +409,67 @@ def test_run_files_of_another_form(tmp_path, text, message):
 
 
 # --- documents -----------------------------------------------------------------------------------
+
+
+def deep_run(path: Path) -> Path:
+    """122 results of question 1, the relevant ones at ranks 121 and 122."""
+    ids = [*(f"x#{n}" for n in range(120)), "Paris#0", "Paris#1"]
+    path.write_text("".join(f"1 Q0 {id_} {n} {-n} t\n" for n, id_ in enumerate(ids)))
+    return path
+
+
+def test_a_run_is_measured_to_its_end_where_a_measure_has_no_cutoff(tmp_path):
+    plan = {"runs": [deep_run(tmp_path / "deep.trec")], "measures": ["AP", "MRR", "NumRet", "R@100"]}
+    results = run(tmp_path, **plan, pipelines={})
+    expected = {"AP": (1 / 121 + 2 / 122) / 2, "MRR": 1 / 121, "NumRet": 122, "R@100": 0}
+    per_query = {name: of["per_query"]["1"] for name, of in results["pipelines"]["deep"]["measures"].items()}
+    assert per_query == pytest.approx(expected)
+    [note] = [note for note in results["notes"] if "up to 122 results" in note]
+    assert "AP, MRR, NumRet of all, the others of the first 100" in note
+    both = run(tmp_path, **plan)
+    assert both["pipelines"]["deep"]["measures"] == results["pipelines"]["deep"]["measures"]
+
+
+NUMBERED = [Query(str(n), f"q {n}") for n in range(4)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"qrels": {"2": {"Lyon#0": 1}, "x": {"Lyon#0": 1}}}, "only 1 of 4 questions have judgements"),
+        (
+            {"qrels": {q: {"Paris#0": 1, "y": 1, "z": 1} for q in "12"}},
+            "2 of 3 judged ids are not in the index",
+        ),
+        (
+            {"queries": NUMBERED, "qrels": {str(n): {"Paris#0": 1} for n in range(1, 5)}},
+            "the questions count from 0 and the judgements from 1",
+        ),
+        (
+            {"queries": [Query(q.id, q.text) for q in QUERIES[:2]] + [Query("q 3", "x", ("a",))]},
+            "only 1 of 3",
+        ),
+        ({"pipelines": {"empty": PIPELINES["empty"]}}, "empty: no results for 4 of 4 questions"),
+    ],
+)
+def test_figures_of_files_that_do_not_belong_together_say_so_first(tmp_path, changes, expected):
+    results = run(tmp_path, **changes)
+    assert any(expected in warning for warning in results["warnings"]), results["warnings"]
+    record = parse_results(orjson.dumps(results), "x")
+    assert str(record).startswith("warning: ")
+    write_report(record, tmp_path)
+    page = (tmp_path / "report.md").read_text("utf-8")
+    assert 0 < page.index("Warning:") < page.index("Questions")
+    assert "Warning:" in (tmp_path / "report.html").read_text("utf-8").partition("</header>")[0]
+
+
+def test_a_run_of_other_questions_says_so_first(tmp_path):
+    results = run(tmp_path, runs=[deep_run(tmp_path / "deep.trec")], pipelines={})
+    assert [w.partition(" (")[0] for w in results["warnings"]] == [
+        "deep: has results for only 1 of 4 questions; the others count 0",
+        "deep: 120 of its 122 ids are not in the index",
+    ]
+    assert "warnings" not in run(tmp_path, pipelines={"good": PIPELINES["good"]})
 
 
 def test_judgements_on_documents_take_the_best_passage(tmp_path):

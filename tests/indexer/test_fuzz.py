@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from pydantic import Field
 from tiny_corpus import linked_rows, write_jsonl
 
+from experiments.tables.definition import read_experiment
 from linkseek.app.pipelines import read_pipelines
 from linkseek.indexer.base.errors import InputError, LinkseekError
 from linkseek.indexer.base.options import Options, parse_options
@@ -34,7 +35,12 @@ from linkseek.indexer.index import Index
 from linkseek.indexer.readers.formats import all_readers, open_reader
 from linkseek.indexer.readers.reader import Reader
 from linkseek.indexer.store.artifacts import segment_paths
+from linkseek.retriever.mining.pairs import read_pairs
+from linkseek.retriever.models.facts import ModelFacts, open_tokenizer
+from linkseek.retriever.models.tokenizer_costs import check_tokenizer, tokenized
 from linkseek.retriever.queries import read_queries
+from linkseek.retriever.search.boosted_trees import BoostedTrees, TreeFile, read_trees
+from linkseek.retriever.search.hop_model import HopModel, read_hop_model
 from linkseek.retriever.search.runs import read_qrels, read_run
 
 # --- damage --------------------------------------------------------------------------------------
@@ -237,16 +243,89 @@ def read_config(path: Path) -> Options:
     return parse_options(_Options, ["--config", str(path)], "fuzz")
 
 
+TREES = (
+    b'"features": ["x"], "trained": {}, "trees": [{"feature": [0, -1, -1], "threshold": [0.5, 0, 0], '
+    b'"left": [1, 0, 0], "right": [2, 0, 0], "value": [0.25, -1.0, 1.5]}]}'
+)
+
+
+def scored(file: TreeFile | HopModel) -> list[float]:
+    """The scores of rows of features."""
+    scores: list[float] = BoostedTrees(file.trees).scores(np.zeros((3, len(file.features)))).tolist()
+    return scores
+
+
+TOKENIZER = json.dumps(
+    {
+        "version": "1.0",
+        "added_tokens": [],
+        "normalizer": {"type": "Replace", "pattern": {"Regex": "a+"}, "content": "b"},
+        "pre_tokenizer": {
+            "type": "Split", "pattern": {"String": " "}, "behavior": "Removed", "invert": False
+        },
+        "model": {"type": "WordLevel", "vocab": {"[UNK]": 0, "b": 1}, "unk_token": "[UNK]"},
+    }
+).encode()  # fmt: skip
+
+
+def cut(path: Path) -> list[int]:
+    """The tokens of a text by a tokenizer, which is opened as those of models are."""
+    try:
+        check_tokenizer(path)
+        tokenizer = open_tokenizer(ModelFacts(1, 40, 0, path.read_text("utf-8")))
+        [encoding] = tokenized(tokenizer, ["aaaa b " * 50])
+    except LinkseekError as error:
+        raise InputError(f"{path}: {error.message}", error.hint) from error
+    except Exception as error:  # of the library; `from_folder` names the file
+        raise InputError(f"{path}: {error}", "Save it again.") from error
+    return [len(encoding.ids), *encoding.ids]
+
+
 FILES: dict[str, tuple[bytes, Callable[[Path], Any]]] = {
     "queries.jsonl": (
         b'{"id": "1", "text": "who?", "answers": ["She"]}\n'
         b'{"_id": 2, "question": "\xc3\x9cber", "answer": "x"}\n',
         read_queries,
     ),
+    "others.jsonl": (
+        b'{"query_id": 1, "question": "who?", "golden_answers": ["She"]}\n'
+        b'{"qid": 2.0, "query": "what?", "answer": {"value": "x", "aliases": ["y"]}}\n',
+        read_queries,
+    ),
+    "printed.tsv": (
+        b"who\t['She' 'He']\nwhat\tarray(['x', \"y\"], dtype=object)\n"
+        b"when\t{'text': ['z'], 'answer_start': [3]}\n",
+        read_queries,
+    ),
+    "heads.csv": (
+        b'QID,question,answers\n7,"who, when","[""a"", ""\\ud83d\\ude00""]"\n8,what,x\n',
+        read_queries,
+    ),
     "queries.tsv": (b"1\twho wrote it\n2\t\xc3\x9cber 'it'\n3\twhat\n", read_queries),
     "queries.csv": (b"who\t['She', \"He\"]\nwhat\t['\xc3\x9cber']\n", read_queries),
     "run.trec": (b"q1 Q0 d%201 1 2.5 tag\nq1 Q0 d2 2 1e-3 tag\nq2 Q0 \xc3\x9cber 1 -1 tag\n", read_run),
     "qrels.txt": (b"q1 0 d1 1\nq1 0 d2 0\nq2 0 d%251 2\n", read_qrels),
+    "heads.txt": (b"query_id iteration doc_id relevance\nq1 0 d1 1\nq2 0 d2 0\n", read_qrels),
+    "pairs.jsonl": (
+        b'{"question": "who", "answers": ["a"], "hard_negative_ctxs": [{"text": "y", "psg_id": 7}], '
+        b'"positive_ctxs": [{"title": "t", "text": "x", "passage_id": null}]}\n',
+        lambda path: list(read_pairs(path)),
+    ),
+    "fusion.json": (
+        b'{"format": "linkseek fusion 1", "pipelines": ["a"], "links": false, ' + TREES,
+        lambda path: scored(read_trees(path)),
+    ),
+    "hops.json": (
+        b'{"format": "linkseek hops 1", "graphs": ["links"], "sources": 10, ' + TREES,
+        lambda path: scored(read_hop_model(path)),
+    ),
+    "tokenizer.json": (TOKENIZER, lambda path: cut(path)),
+    "experiment.toml": (
+        b'title = "t"\nsource = "s"\n[indexes.tiny]\npath = "index"\n[[columns]]\ntest_set = "rivers"\n'
+        b'measures = ["nDCG@5"]\n[steps.a]\ncommand = "mine --index i --output <>.jsonl"\n[pipelines.x]\n'
+        b'searcher = "dense"\nencoder = "<a>"\n[[rows]]\nname = "r"\npipeline = "x"\n',
+        read_experiment,
+    ),
     "qrels.tsv": (b"query-id\tcorpus-id\tscore\nq1\td1\t1\nq2\td 2\t0\n", read_qrels),
     "pipelines.toml": (
         b'[a]\nsearcher = "bm25"\nk1 = 0.9\n[b]\nsearcher = "dense"\nsearch = {nprobe = 3}\n'
@@ -265,7 +344,7 @@ def test_any_bytes_of_a_file_are_read_or_refused(name: str, tmp_path: Path) -> N
     assert read(path)
     refused: list[bool] = []
 
-    @examples(30 if name == "config.toml" else 150)
+    @examples(30 if name == "config.toml" else 80)
     @given(DAMAGES)
     def run(damages: list[Damage]) -> None:
         path.write_bytes(damaged(whole, damages))

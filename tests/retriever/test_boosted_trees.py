@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from linkseek.indexer.base.errors import InputError
+from linkseek.retriever.search import boosted_trees
 from linkseek.retriever.search.boosted_trees import BoostedTrees, Tree, TreeFile, read_trees
 
 # value 0 of feature 1 at most .5 -> leaf 1; else feature 0 at most 2 -> leaf 3, else leaf 4
@@ -89,4 +90,37 @@ def test_a_missing_or_huge_file_is_a_sentence(tmp_path):
     with (tmp_path / "m.json").open("wb") as file:
         file.truncate(1 << 30)
     with pytest.raises(InputError, match="bytes at most"):
+        read_trees(tmp_path / "m.json")
+
+
+def chain(depth: int) -> dict:
+    """A tree whose right children follow each other, with a leaf at each node's left."""
+    nodes = 2 * depth - 1
+    inner = [number % 2 == 0 and number < nodes - 1 for number in range(nodes)]
+    return {
+        "feature": [0 if is_inner else -1 for is_inner in inner],
+        "threshold": [0.0] * nodes,
+        "left": [number + 1 if is_inner else 0 for number, is_inner in enumerate(inner)],
+        "right": [number + 2 if is_inner else 0 for number, is_inner in enumerate(inner)],
+        "value": [float(number) for number in range(nodes)],
+    }
+
+
+def test_paths_have_a_longest_length():
+    assert BoostedTrees([Tree.model_validate(chain(64))]).scores(np.ones((1, 1))).tolist() == [126.0]
+    with pytest.raises(ValueError, match="a path of 65 nodes, expected 64 at most"):
+        Tree.model_validate(chain(65))
+
+
+def test_blocks_of_rows_do_not_change_scores(monkeypatch):
+    trees = BoostedTrees(TreeFile.model_validate(FILE).trees)
+    expected = trees.scores(ROWS).tolist()
+    monkeypatch.setattr(boosted_trees, "_BLOCK", 1)
+    assert trees.scores(ROWS).tolist() == expected
+
+
+@pytest.mark.parametrize("change", [{"links": "yes"}, {"links": 1}, {"trees": [LEAF | {"feature": ["-1"]}]}])
+def test_values_of_other_types_are_refused(tmp_path, change):
+    (tmp_path / "m.json").write_text(json.dumps(FILE | change))
+    with pytest.raises(InputError, match=r"m\.json"):
         read_trees(tmp_path / "m.json")

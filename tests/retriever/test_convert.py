@@ -149,3 +149,54 @@ def test_a_pipe_is_refused(tmp_path):
     for path in (tmp_path / "pipe", Path("/dev/zero")):
         with pytest.raises(InputError, match="a pipe or a device, not a file"):
             load_pickled(path, "")
+
+
+def odd(kind: str) -> torch.Tensor:
+    match kind:
+        case "repeated":
+            return torch.zeros(1).expand(400_000_000)
+        case "sparse":
+            return torch.sparse_coo_tensor(torch.tensor([[0], [0]]), torch.ones(1), (5, 5))
+        case "without numbers":
+            return torch.zeros(10**6, device="meta")
+        case _:
+            return torch.zeros(3, dtype=torch.complex64)
+
+
+@pytest.mark.parametrize("kind", ["repeated", "sparse", "without numbers", "complex"])
+def test_tensors_that_are_no_lists_of_numbers_in_their_file_are_refused(tmp_path, kind):
+    path = tmp_path / "x.pt"
+    torch.save({"model_dict": {"question_model.a": odd(kind), "ctx_model.a": odd(kind)}}, path)
+    with pytest.raises(InputError, match=r"x\.pt: it(s tensors of .* are larger| holds a tensor)"):
+        read_checkpoint(path)
+
+
+def test_many_views_of_the_same_numbers_are_larger_than_the_file(tmp_path):
+    numbers = torch.zeros(300_000)
+    torch.save([numbers, numbers], tmp_path / "tied.pt")
+    assert len(load_pickled(tmp_path / "tied.pt", "x")) == 2
+    torch.save([numbers.view(-1) for _ in range(20)], tmp_path / "views.pt")
+    with pytest.raises(InputError, match="larger than the file"):
+        load_pickled(tmp_path / "views.pt", "x")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("embeddings.word_embeddings.weight", torch.zeros(30)),
+        ("embeddings.position_embeddings.weight", torch.zeros(0, 128)),
+        ("encoder.layer.0.intermediate.dense.weight", torch.tensor(1.0)),
+        ("encoder.layer.0.output.dense.weight", torch.zeros(2, 2)),
+        ("encoder.layer.99999.attention.self.query.weight", torch.zeros(1)),
+        ("embeddings.token_type_embeddings.weight", torch.zeros(2, 9)),
+    ],
+)
+def test_weights_of_other_shapes_are_named(tmp_path, tokenizer, name, value):
+    state = checkpoint(bert(1), bert(1))
+    for part in ("question_model", "ctx_model"):
+        state["model_dict"][f"{part}.{name}"] = value
+    torch.save(state, tmp_path / "x.pt")
+    with pytest.raises(InputError, match=r"x\.pt") as caught:
+        options = ["--tokenizer", str(tokenizer), "--max-tokens", "16"]
+        main([str(tmp_path / "x.pt"), "--output", str(tmp_path / "o"), *options])
+    assert caught.value.hint and not (tmp_path / "o").exists()

@@ -239,3 +239,52 @@ def test_a_relevance_beyond_the_32_bits_of_trec_eval_is_refused(tmp_path, grade)
 def test_a_folder_is_not_a_missing_file(tmp_path):
     with pytest.raises(InputError, match="a folder, not a file"):
         read_run(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "head",
+    ["query-id\tcorpus-id\tscore", "query_id\tdoc_id\trelevance", "qid docno label", "Query docid rel"],
+)
+def test_judgements_with_names_of_three_columns(tmp_path, head):
+    separator = "\t" if "\t" in head else " "
+    path = tmp_path / "qrels.tsv"
+    path.write_text(f"{head}\n{separator.join(('q1', 'd1', '1'))}\n")
+    assert read_qrels(path) == {"q1": {"d1": 1}}
+
+
+def test_a_line_of_names_is_no_judgement_and_no_result(tmp_path):
+    (tmp_path / "qrels").write_text("query_id iteration doc_id relevance\nq1 0 d1 1\n")
+    assert read_qrels(tmp_path / "qrels") == {"q1": {"d1": 1}}
+    (tmp_path / "run").write_text("qid Q0 docid rank score tag\nq1 Q0 d1 1 2.5 t\n")
+    assert read_run(tmp_path / "run") == {"q1": {"d1": 2.5}}
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ('{"query-id": "1", "corpus-id": "a", "score": 1}', "It is JSON"),
+        ("1,0,a,1", "separated by commas"),
+        ("1 a 1", "query-id, corpus-id, score"),
+        ("1 0 a b 1", "percent-encoded"),
+    ],
+)
+def test_judgements_of_another_layout_are_refused_with_what_to_do(tmp_path, line, hint):
+    (tmp_path / "qrels").write_text(f"{line}\n")
+    with pytest.raises(InputError) as caught:
+        read_qrels(tmp_path / "qrels")
+    assert hint in caught.value.hint
+
+
+@pytest.mark.parametrize("score", ["1_0", "\u0663", "0x1p3", "nan", "1e", "--1", "1.5f", "infinit"])
+def test_scores_that_c_does_not_read(tmp_path, score):
+    (tmp_path / "run").write_text(f"q Q0 a 1 {score} t\n")
+    with pytest.raises(InputError, match="expected a number"):
+        read_run(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("score", "value"), [("1", 1), ("-.5", -0.5), ("+1.", 1), ("1E-3", 0.001), ("INF", np.inf)]
+)
+def test_scores_that_c_reads(tmp_path, score, value):
+    (tmp_path / "run").write_text(f"q Q0 a 1 {score} t\n")
+    assert read_run(tmp_path / "run") == {"q": {"a": value}}

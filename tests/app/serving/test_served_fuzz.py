@@ -7,7 +7,8 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from fuzzing import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from served import Client
 
@@ -62,7 +63,7 @@ def value_of(field: str) -> st.SearchStrategy[Any]:
     return st.one_of(NUMBERS, st.booleans(), TEXTS, VALUES)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(300)
 @given(data=st.data())
 def test_any_request_gets_an_answer_or_a_sentence(service: Client, data: st.DataObject) -> None:
     method, path, names, fields = data.draw(st.sampled_from(routes(service.url)))

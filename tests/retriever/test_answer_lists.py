@@ -1,0 +1,146 @@
+"""Answers in the forms of data sets and libraries, from questions to pairs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from linkseek.indexer.base.errors import InputError, UsageError
+from linkseek.retriever.answer_lists import read_answers
+from linkseek.retriever.mining.pairs import read_pairs
+from linkseek.retriever.queries import as_queries, read_queries
+from linkseek.retriever.ranking import Query
+
+BOTH = ("Jove", "L'Aquila")
+PRINTED = [
+    "['Jove', \"L'Aquila\"]",
+    "['Jove' \"L'Aquila\"]",
+    "[ 'Jove'  \"L'Aquila\" ]",
+    "('Jove', \"L'Aquila\")",
+    "[['Jove'], [\"L'Aquila\"]]",
+    "[array(['Jove'], dtype=object), array([\"L'Aquila\"], dtype=object)]",
+    "[list(['Jove']) list([\"L'Aquila\"])]",
+    "array(['Jove', \"L'Aquila\"], dtype=object)",
+    "np.array(['Jove', \"L'Aquila\"], dtype='<U8')",
+    "array(['Jove', \"L'Aquila\"], dtype=dtype('<U8'))",
+    "[np.str_('Jove'), np.str_(\"L'Aquila\")]",
+    "Index(['Jove', \"L'Aquila\"], dtype='object', name='x')",
+    "frozenset({'Jove', \"L'Aquila\"})",
+    '["Jove", "L\'Aquila"]',
+    "{'value': 'Jove', 'aliases': ['Jove', \"L'Aquila\"], 'matched_wiki_entity_name': None}",
+    "{'text': array(['Jove', \"L'Aquila\"], dtype=object), 'answer_start': array([3, 9], dtype=int32)}",
+]
+
+
+@pytest.mark.parametrize("printed", PRINTED)
+def test_printed_lists_are_their_elements_through_every_door(printed, tmp_path):
+    assert read_answers(printed, "here") == BOTH
+    quoted = printed.replace('"', '""')
+    files = {
+        "heads.csv": f'question,answers\nwho,"{quoted}"\n',
+        "heads.tsv": f'question\tanswers\nwho\t"{quoted}"\n',
+        "dpr.csv": f'who\t"{quoted}"\n',
+        "q.jsonl": json.dumps({"question": "who", "golden_answers": printed}),
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+        assert read_queries(tmp_path / name) == [Query("0", "who", BOTH)], name
+    pair = {"question": "who", "positive_ctxs": [{"text": "t"}], "answers": printed}
+    (tmp_path / "p.jsonl").write_text(json.dumps(pair))
+    assert next(read_pairs(tmp_path / "p.jsonl")).answers == BOTH
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("Jove", ("Jove",)),
+        ("(1969)", ("(1969)",)),
+        ("[0-9]+ miles", ("[0-9]+ miles",)),
+        ("[sic]", ("[sic]",)),
+        ("", ()),
+        ("[]", ()),
+        ("set()", ()),
+        (["Jove"], ("Jove",)),
+        ([["Jove"], ["Jupiter"]], ("Jove", "Jupiter")),
+        ({"Value": "Jove", "Aliases": ["Jupiter"], "Type": "x"}, ("Jove", "Jupiter")),
+        ([{"text": "Jove", "answer_start": 1}], ("Jove",)),
+        ({"text": [], "answer_start": []}, ()),
+        (r'["\ud83d\ude00", "AC\/DC"]', ("😀", "AC/DC")),
+        (r"['\ud83d\ude00', 'x']", ("😀", "x")),
+        (["\ud83d\ude00"], ("😀",)),
+    ],
+)
+def test_other_forms(value, expected):
+    assert read_answers(value, "here") == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("['a', 'b', ..., 'z']", '"..."'),
+        ("['a' 'b' ... 'z']", '"..."'),
+        ("['a', 'b'...", '"..."'),
+        ("['a', 'b", ""),
+        ("['a', 'b'", "its end is missing"),
+        ("['a' 'b', 'c']", "a comma is missing"),
+        ("['a''b']", "a comma is missing"),
+        ("('a' 'b')", "a comma is missing"),
+        ("['a', nan]", ""),
+        ("['a'] + ['b']", ""),
+        ("[open('x')]", "open is not a text"),
+        ("<StringArray>\n['a']", ""),
+        ("[b'x']", "b is not a text"),
+        (r"['\ud83d']", "half a character"),
+        (["\ud83d"], "half a character"),
+        ("nan", "missing value"),
+        ("None", "missing value"),
+        ({"a": 1}, "none of its keys"),
+        ([1], ""),
+        ([None], ""),
+        (7, ""),
+        ("[" * 5000 + "'a'", "nested too deeply"),
+        ([[[[[[[[[["a"]]]]]]]]]], ""),
+    ],
+)
+def test_what_is_no_complete_list_of_texts_is_refused(value, reason):
+    with pytest.raises(InputError, match="here: the answers are not a list of texts") as caught:
+        read_answers(value, "here")
+    assert reason in caught.value.message and caught.value.hint
+
+
+@pytest.mark.parametrize("name", ["answer", "answers", "golden_answers", "possible_answers", "ground_truth"])
+def test_answers_have_many_names_and_an_empty_one_does_not_hide_another(name, tmp_path):
+    (tmp_path / "q.jsonl").write_text(json.dumps({"question": "q", "answers": [], name: ["x"]}))
+    assert read_queries(tmp_path / "q.jsonl") == [Query("0", "q", ("x",))]
+
+
+def test_aliases_are_answers(tmp_path):
+    (tmp_path / "q.jsonl").write_text('{"question": "q", "answer": "x", "answer_aliases": ["y", "x"]}')
+    assert read_queries(tmp_path / "q.jsonl") == [Query("0", "q", ("x", "y"))]
+
+
+def test_halves_of_characters_in_python():
+    [query] = as_queries([Query("\ud83d\ude00", "q \ud83d\ude00", ("\ud83d\ude00",))])
+    assert query == Query("😀", "q 😀", ("😀",))
+    for halves in (Query("\ud83d", "q"), Query("1", "q", ("\ude00",))):
+        with pytest.raises(UsageError, match="half a character"):
+            as_queries([halves])
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        ('[\n {"question": "a"}\n]', "a JSON array over several lines", "jq -c '.[]'"),
+        ('[{"question": "a"}, {"question": "b"}]', "a JSON array", "jq -c '.[]'"),
+        ('{\n "Data": [\n  {"Question": "a"}\n ]\n}', "a JSON document over several lines", "jq -c '.KEY[]'"),
+        ('{"Data": [{"Question": "a"}], "Domain": "Web"}', '"text" is missing', "jq -c '.Data[]'"),
+        ("query number\tsentence\n1\twho", "names of columns", "id and text"),
+        ("id,words\n1,who", "1 tab-separated fields", "names of columns"),
+    ],
+)
+def test_other_layouts_are_named_with_what_to_do(text, message, hint, tmp_path):
+    (tmp_path / "q.json").write_text(text)
+    with pytest.raises(InputError) as caught:
+        read_queries(tmp_path / "q.json")
+    assert message in caught.value.message and hint in caught.value.hint
