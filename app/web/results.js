@@ -133,7 +133,7 @@ if (!window.linkseekResults) {
       arranged.add(tabs);
       tab(tabs.querySelector(`button[value="${root.dataset.lsTab}"]`) ? root.dataset.lsTab : "1");
     }
-    const drawing = document.querySelector(".st-key-drawing svg"), place = document.querySelector(".ls-links .ls-drawing");
+    const drawing = document.querySelector(".st-key-drawing .ls-scroll"), place = document.querySelector(".ls-links .ls-drawing");
     if (drawing && place && place.firstElementChild?.outerHTML !== drawing.outerHTML) {
       place.replaceChildren(drawing.cloneNode(true));
     }
