@@ -159,7 +159,7 @@ class Reranker:
         factors = {"scaled": scaled_mean, "weight": weight}
         first = Part(FIRST_STAGE, (1 - weight) * own, "", of_first | {"scaled": own, "weight": 1 - weight})
         if len(models) == 1:
-            part = replace(models[0], added=weight * scaled_mean, factors=models[0].factors | factors)
+            part = replace(models[0], added=weight * scaled_mean, factors={**models[0].factors, **factors})
         else:
             of_mean = Explanation(place[0], mean, tuple(models))
             part = Part("mean of the models", weight * scaled_mean, "", factors | {"score": mean}, of=of_mean)
@@ -173,7 +173,9 @@ class Reranker:
 
     def _model(self, number: int, query: Query, row: int, added: float, factors: dict[str, float]) -> Part:
         scorer = self.scorers[number]
-        return Part(scorer.identity["name"], added, "", factors, self._best_sentence(scorer, query.text, row))
+        return Part(
+            str(scorer.identity["name"]), added, "", factors, self._best_sentence(scorer, query.text, row)
+        )
 
     def _best_sentence(self, scorer: AnyScorer, question: str, row: int) -> Sentence | None:
         """The sentence that a model scores best below the passage's title; None for scores of words."""

@@ -6,7 +6,9 @@ import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 import orjson
+from numpy.typing import NDArray
 
 from linkseek.app.service import Answer
 from linkseek.app.web.addresses import SearchView
@@ -37,7 +39,7 @@ def json(answers: Sequence[Answer]) -> bytes:
     return orjson.dumps([answer.to_json() for answer in answers], option=orjson.OPT_INDENT_2)
 
 
-def trec_run(answer: Answer, ids: Callable[[Sequence[int]], Sequence[str]]) -> bytes:
+def trec_run(answer: Answer, ids: Callable[[NDArray[np.int64]], Sequence[str]]) -> bytes:
     """All ranks that are known of a pipeline as a TREC run, with 1 as the question's id.
 
     ids: of passages by their rows.
