@@ -79,7 +79,8 @@ if (!window.linkseekResults) {
   const light = (event) => {
     const item = passage(event.target), lit = item && name(item);
     document.querySelectorAll(".ls-lit").forEach((one) => one.classList.toggle("ls-lit", one.classList.contains(lit)));
-    if (lit) document.querySelectorAll(`.ls-answer .${lit}`).forEach((one) => one.classList.add("ls-lit"));
+    const same = lit ? document.querySelectorAll(`.ls-answer .${lit}`) : [];
+    if (same.length > 1) same.forEach((one) => one.classList.add("ls-lit"));
   };
   ["pointerover", "focusin"].forEach((type) => document.addEventListener(type, light, { passive: true }));
 
