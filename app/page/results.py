@@ -7,7 +7,8 @@ from functools import partial
 
 import streamlit as st
 
-from linkseek.app.around.nearest import with_nearest_sentences
+from linkseek.app.around.titles import ArticleName, find_articles
+from linkseek.app.nearest import with_nearest_sentences
 from linkseek.app.page.context import Context
 from linkseek.app.page.elements import show, show_drawing, shown_errors
 from linkseek.app.service import Answer, Failure, Reason, SearchService
@@ -15,7 +16,7 @@ from linkseek.app.web import exports
 from linkseek.app.web.addresses import SearchView, why_address
 from linkseek.app.web.link_graph import link_graph
 from linkseek.app.web.rank_chart import SELECTION, rank_chart
-from linkseek.app.web.rendering import plain_label
+from linkseek.app.web.rendering import plain_label, render
 from linkseek.app.web.views import (
     answer_html,
     comparison_html,
@@ -26,12 +27,13 @@ from linkseek.app.web.views import (
 )
 
 ANSWERS = "answers"
-_REASON, _CLICKS = "reason", "clicks on the chart"
+_REASON, _CLICKS, _NAMED = "reason", "clicks on the chart", "articles of the question's name"
+_MAX_NAME = 80  # characters of a question that may be a title
 
 
 def show_results(context: Context, service: SearchService, view: SearchView) -> None:
     """Columns or one list, filled as soon as answers are there; then all with each other's ranks, and why."""
-    top, chart = st.container(), st.container()
+    named, top, chart = st.empty(), st.container(), st.container()
     shown = (_OneList if view.merged else _Columns)(context, service, view)
     known = known_answers(service, view)
     missing = [name for name in view.pipelines if name not in known]
@@ -67,6 +69,9 @@ def show_results(context: Context, service: SearchService, view: SearchView) -> 
                 st.html(why_html(reason, answers, context.name, why_address(view, context.name, "")))
     if reason or missing:
         shown.show_all(answers, reason)
+    articles, total = named_articles(service, view)
+    if articles:
+        named.html(render("named_articles.html", articles=articles, total=total, index=context.name))
     graph = link_graph(reason.links, context.name) if reason else ""
     if graph:
         with st.container(key="drawing"):
@@ -201,6 +206,17 @@ def _status(service: SearchService, name: str, answer: Answer | None = None) -> 
 def _show_failure(failure: Failure, description: str) -> None:
     st.html(failed_html(failure, description))
     st.button("Try again", key=f"try again: {failure.pipeline}")
+
+
+def named_articles(service: SearchService, view: SearchView) -> tuple[list[ArticleName], int]:
+    """A few articles whose titles contain the question, and the number of all; looked up once a question."""
+    asked = (service.index.path, service.stamp, view.question)
+    if st.session_state.get(_NAMED, (None, None))[0] != asked:
+        short = len(view.question) <= _MAX_NAME
+        matches = find_articles(service.index, view.question, 5) if short else ([], 0)
+        st.session_state[_NAMED] = (asked, matches)
+    found: tuple[list[ArticleName], int] = st.session_state[_NAMED][1]
+    return found
 
 
 def open_why(key: str) -> None:

@@ -79,7 +79,8 @@ if (!window.linkseekResults) {
   const light = (event) => {
     const item = passage(event.target), lit = item && name(item);
     document.querySelectorAll(".ls-lit").forEach((one) => one.classList.toggle("ls-lit", one.classList.contains(lit)));
-    if (lit) document.querySelectorAll(`.ls-answer .${lit}`).forEach((one) => one.classList.add("ls-lit"));
+    const same = lit ? document.querySelectorAll(`.ls-answer .${lit}`) : [];
+    if (same.length > 1) same.forEach((one) => one.classList.add("ls-lit"));
   };
   ["pointerover", "focusin"].forEach((type) => document.addEventListener(type, light, { passive: true }));
 
@@ -133,7 +134,7 @@ if (!window.linkseekResults) {
       arranged.add(tabs);
       tab(tabs.querySelector(`button[value="${root.dataset.lsTab}"]`) ? root.dataset.lsTab : "1");
     }
-    const drawing = document.querySelector(".st-key-drawing svg"), place = document.querySelector(".ls-links .ls-drawing");
+    const drawing = document.querySelector(".st-key-drawing .ls-scroll"), place = document.querySelector(".ls-links .ls-drawing");
     if (drawing && place && place.firstElementChild?.outerHTML !== drawing.outerHTML) {
       place.replaceChildren(drawing.cloneNode(true));
     }

@@ -150,10 +150,8 @@ class Dense:
         """Inner products [n] of a question with sentences, which are read below their passage's title."""
         tokens = self._encoder.tokenize_passages([title] * len(sentences), sentences)
         vectors = encode_texts(self._encoder, TokenRows.of(tokens))  # [n, d]
-        products: NDArray[np.float32] = (
-            vectors @ query_vectors(self._encoder.encode_queries, [question], self._prompt)[0]
-        )
-        return products
+        of_question = query_vectors(self._encoder.encode_queries, [question], self._prompt)[0]
+        return np.asarray(vectors @ of_question)
 
 
 class RecordedRun:

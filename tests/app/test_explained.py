@@ -7,7 +7,7 @@ from small_index import WordEncoder, WordScorer
 from sums import assert_adds_up, assert_all_add_up
 
 from linkseek.app import search
-from linkseek.app.around.nearest import with_nearest_sentences
+from linkseek.app.nearest import with_nearest_sentences
 from linkseek.app.pipelines import Models
 from linkseek.app.service import SearchService
 from linkseek.retriever.ranking import Query, Ranking

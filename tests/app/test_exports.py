@@ -32,7 +32,10 @@ def test_pandas_reads_the_table_as_the_page_says(answers, tmp_path, monkeypatch)
     names: dict = {}
     exec(exports.PANDAS, names)
     results, ranks = names["results"], names["ranks"]
-    assert list(results["rank"]) == [1, 2, 3, 4, 5, 6] * 2 and list(ranks.columns) == ["bm25", "dense"]
+    assert list(results["rank"]) == [1, 2, 3, 4, 5, 1, 2, 3, 4, 5, 6] and list(ranks.columns) == [
+        "bm25",
+        "dense",
+    ]
     for answer in answers:
         for hit in answer.hits:
             assert ranks.loc[hit.passage_id, answer.pipeline] == hit.rank

@@ -165,6 +165,12 @@ def test_a_pipeline_that_fails_leaves_the_list_of_the_others(page, monkeypatch):
     assert [button.label for button in test.button].count("Try again") == 1
 
 
+def test_articles_that_the_question_names(page):
+    [named] = [Reader(body) for body in bodies(page(q="nap", pipelines=["bm25"])) if "ls-named" in body[:30]]
+    assert named.words == "Articles of this name: Naples" and named.hrefs == ["article?id=Naples&index=tiny"]
+    assert not [body for body in bodies(page(q="a volcano", pipelines=["bm25"])) if "ls-named" in body[:30]]
+
+
 def test_other_pipelines_and_counts(page):
     test = ask(page(), "a river in France")
     run(choose(test, "bm25", "dense"))

@@ -20,7 +20,7 @@ QUESTION = "Which sickness killed the lady who foresaw software?"
 
 
 def titles(page, pipeline):
-    return page.locator(f'section[aria-label="Results of {pipeline}"] h3').all_inner_texts()
+    return page.locator(f'section[aria-label="Results of {pipeline}"] h3 a').all_inner_texts()
 
 
 def test_comparing_and_sharing_and_going_back(application, page, settled):
@@ -90,8 +90,9 @@ def test_why_by_keyboard_and_on_to_an_article(application, page, settled):
     page.locator(".ls-why").nth(4).wait_for()
     settled(page)
     loaded = page.evaluate("window.linkseekLoaded = Math.random()")
-    page.locator("body").press("/")
     question = page.get_by_label("Question", exact=True)
+    question.wait_for()  # widgets come when their code arrives
+    page.locator("body").press("/")
     page.wait_for_function("document.activeElement.matches('.st-key-question input')")
     assert question.input_value() == QUESTION
     page.keyboard.press("ArrowDown")
@@ -174,7 +175,7 @@ def test_the_same_passage_is_lit_and_a_phone_has_tabs(application, page, settled
     settled(page)
     page.get_by_role("link", name="Why Ada Lovelace, rank 1 of hybrid").focus()
     page.locator(".ls-lit").nth(1).wait_for()
-    assert page.locator(".ls-lit h3").all_inner_texts() == ["Ada Lovelace"] * 2
+    assert page.locator(".ls-lit h3 a").all_inner_texts() == ["Ada Lovelace"] * 2
     page.set_viewport_size({"width": 390, "height": 844})
     page.locator(".ls-tabs button").first.wait_for()
     shown = page.locator(".ls-answer").filter(visible=True)
@@ -230,7 +231,7 @@ def test_the_graph_has_its_size_and_scrolls_on_a_phone(application, page, settle
 def test_the_page_is_as_wide_as_the_window(application, page, settled, width):
     page.set_viewport_size({"width": width, "height": 800})
     page.goto(application(q=QUESTION, pipelines=["bm25", "ql", "dense", "hybrid"], k=5, chart=1, grouped=1))
-    page.get_by_role("heading", name="dense").wait_for()
+    page.locator(".ls-grouped").nth(3).wait_for(state="attached")
     page.locator(CHART).wait_for()
     settled(page)
     shown = page.locator(".ls-answer").filter(visible=True)
