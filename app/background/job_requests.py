@@ -23,17 +23,19 @@ from linkseek.indexer.base.defaults import DEFAULT_ENCODER
 from linkseek.indexer.base.errors import InputError, LinkseekError, UsageError
 from linkseek.indexer.base.paths import check_name, inside
 from linkseek.indexer.base.settings import nearest
+from linkseek.indexer.base.text import counted
 from linkseek.indexer.files.hashes import file_sha256
 from linkseek.indexer.readers.formats import all_readers
 from linkseek.indexer.store.artifacts import value_sha256
 from linkseek.indexer.store.manifests import IndexManifest
 from linkseek.retriever.models.locations import shipped_models
 
-BUILD, VERIFY, EVALUATE = "build", "verify", "evaluate"
-_WORDS = {BUILD: "build", VERIFY: "build", EVALUATE: "evaluate"}
+BUILD, PLAN, VERIFY, EVALUATE = "build", "plan", "verify", "evaluate"
+_WORDS = {BUILD: "build", PLAN: "build", VERIFY: "build", EVALUATE: "evaluate"}
 
 MAX_LIMIT = 100_000_000
 MAX_DEPTH = 1_000
+DEFAULT_DEPTH = 100
 
 _BATCH = 32  # questions between two reports of progress
 
@@ -66,8 +68,16 @@ def checked_index_name(name: str, parent: Path) -> str:
     return name
 
 
-def start_build(jobs: Jobs, parent: Path, name: str, uploads: Sequence[Upload], choices: BuildChoices) -> Job:
-    """Build the index `parent`/`name` from uploaded files.
+def start_build(
+    jobs: Jobs,
+    parent: Path,
+    name: str,
+    uploads: Sequence[Upload],
+    choices: BuildChoices,
+    *,
+    plan: bool = False,
+) -> Job:
+    """Build the index `parent`/`name` from uploaded files; or with plan, estimate what that will take.
 
     The command recognises their format, so that no file is read here. Raises `UsageError` for an invalid
     name, choice or number of files.
@@ -87,6 +97,9 @@ def start_build(jobs: Jobs, parent: Path, name: str, uploads: Sequence[Upload], 
         options += ["--encoder", *choices.encoders] if choices.encoders else ["--no-dense"]
         options += [] if choices.bm25 else ["--no-bm25"]
         options += ["--limit", str(choices.limit)] if choices.limit else []
+        if plan:
+            key, title = f"plan {draft.name}", f"Estimate of building {name}"
+            return jobs.start(Order(PLAN, key, title, name, _command(PLAN, [*options, "--plan"])), draft)
         order = Order(BUILD, f"index {name}", f"Build {name}", name, _command(BUILD, options))
         return jobs.start(order, draft)
 
@@ -135,7 +148,7 @@ class EvaluationChoices:
 
     test_set: str | None
     pipelines: tuple[str, ...]
-    depth: int = 100
+    depth: int = DEFAULT_DEPTH
     limit: int | None = None
     latency: bool = True
 
@@ -191,6 +204,9 @@ def start_evaluation(
         plain = re.sub(r"[^A-Za-z0-9_-]+", "-", name.partition(".")[0]).strip("-")[:40] or "questions"
         runs = [safe_path(run).name for run, _ in files.runs]
         title = f"{name} on {index.name}: {', '.join([*choices.pipelines, *runs])}"
+        title += f", {counted(choices.limit, 'question')}" if choices.limit else ""
+        title += f", depth {choices.depth:,}" if choices.depth != DEFAULT_DEPTH else ""
+        title += "" if choices.latency else ", without times"
         output = new_folder(results, f"{plain}-{draft.name}")
         command = _command(EVALUATE, [*options, "--output", str(output)])
         order = Order(EVALUATE, key, title, output.name, command, same=True, output=str(output))
