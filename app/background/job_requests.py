@@ -15,6 +15,7 @@ from pathlib import Path
 
 from linkseek.app.background.jobs import FILES, JOB, UPLOAD, Job, Jobs, Order, new_folder
 from linkseek.app.background.uploads import Upload, safe_path, save_files, save_uploads
+from linkseek.app.evaluation.results import Results
 from linkseek.app.service import SAMPLE_ENCODERS
 from linkseek.app.testsets import all_test_sets, places
 from linkseek.app.testsets.definition import TestSet
@@ -215,6 +216,33 @@ def start_evaluation(
         finally:
             if not (draft / JOB).exists():  # it was not started, or the same runs already
                 output.rmdir()
+
+
+def run_again(
+    jobs: Jobs,
+    results_folder: Path,
+    index: Path,
+    known: Sequence[str],
+    pipelines_file: Path | None,
+    results: Results,
+    added: Sequence[str],
+) -> Job:
+    """Run the evaluation of a report again, with more pipelines.
+
+    Raises as `start_evaluation`, and `UsageError` for questions and runs that were uploaded, which are gone.
+    """
+    name = results.test_set.name if results.test_set else ""
+    if name not in all_test_sets() or any(of.source == "file" for of in results.pipelines.values()):
+        raise UsageError("its questions or runs were files", "Start a new evaluation, with these files.")
+    count = results.counts.queries
+    choices = EvaluationChoices(
+        name,
+        (*results.names, *added),
+        results.depth,
+        limit=None if count == all_test_sets()[name].queries else count,
+        latency=any(of.latency for of in results.pipelines.values()),
+    )
+    return start_evaluation(jobs, results_folder, index, known, pipelines_file, choices)
 
 
 def _command(kind: str, options: Sequence[str]) -> list[str]:
