@@ -28,6 +28,7 @@ from linkseek.app.service import SearchService, list_indexes
 from linkseek.app.web import navigation
 from linkseek.app.web.addresses import INDEX, SEARCH, index_address, link_to
 from linkseek.app.web.index_description import describe, listed, outcome
+from linkseek.app.web.rendering import render
 from linkseek.indexer.base.defaults import DEFAULT_ENCODER
 from linkseek.indexer.base.errors import LinkseekError
 from linkseek.indexer.readers.formats import all_readers
@@ -94,7 +95,8 @@ def show_index(context: Context, service: SearchService, jobs: Jobs) -> None:
     set_title(context.name, "Indexes")
     show("section.html", title=context.name)
     with st.container(horizontal=True, key="actions"):
-        show("search_it.html", address=link_to(SEARCH, {"index": [context.name]}))
+        search = link_to(SEARCH, {"index": [context.name]})
+        st.html(render("search_it.html", address=search), width="content")
         if not context.options.read_only:
             verify = st.button(
                 "Verify files", key="verify", help="Compares the hash of each file with the manifest’s"
