@@ -15,6 +15,7 @@ from pathlib import Path
 
 from linkseek.app.background.jobs import FILES, JOB, UPLOAD, Job, Jobs, Order, new_folder
 from linkseek.app.background.uploads import Upload, safe_path, save_files, save_uploads
+from linkseek.app.evaluation.results import Results
 from linkseek.app.service import SAMPLE_ENCODERS
 from linkseek.app.testsets import all_test_sets, places
 from linkseek.app.testsets.definition import TestSet
@@ -23,17 +24,19 @@ from linkseek.indexer.base.defaults import DEFAULT_ENCODER
 from linkseek.indexer.base.errors import InputError, LinkseekError, UsageError
 from linkseek.indexer.base.paths import check_name, inside
 from linkseek.indexer.base.settings import nearest
+from linkseek.indexer.base.text import counted
 from linkseek.indexer.files.hashes import file_sha256
 from linkseek.indexer.readers.formats import all_readers
 from linkseek.indexer.store.artifacts import value_sha256
 from linkseek.indexer.store.manifests import IndexManifest
 from linkseek.retriever.models.locations import shipped_models
 
-BUILD, VERIFY, EVALUATE = "build", "verify", "evaluate"
-_WORDS = {BUILD: "build", VERIFY: "build", EVALUATE: "evaluate"}
+BUILD, PLAN, VERIFY, EVALUATE = "build", "plan", "verify", "evaluate"
+_WORDS = {BUILD: "build", PLAN: "build", VERIFY: "build", EVALUATE: "evaluate"}
 
 MAX_LIMIT = 100_000_000
 MAX_DEPTH = 1_000
+DEFAULT_DEPTH = 100
 
 _BATCH = 32  # questions between two reports of progress
 
@@ -66,8 +69,16 @@ def checked_index_name(name: str, parent: Path) -> str:
     return name
 
 
-def start_build(jobs: Jobs, parent: Path, name: str, uploads: Sequence[Upload], choices: BuildChoices) -> Job:
-    """Build the index `parent`/`name` from uploaded files.
+def start_build(
+    jobs: Jobs,
+    parent: Path,
+    name: str,
+    uploads: Sequence[Upload],
+    choices: BuildChoices,
+    *,
+    plan: bool = False,
+) -> Job:
+    """Build the index `parent`/`name` from uploaded files; or with plan, estimate what that will take.
 
     The command recognises their format, so that no file is read here. Raises `UsageError` for an invalid
     name, choice or number of files.
@@ -87,6 +98,9 @@ def start_build(jobs: Jobs, parent: Path, name: str, uploads: Sequence[Upload], 
         options += ["--encoder", *choices.encoders] if choices.encoders else ["--no-dense"]
         options += [] if choices.bm25 else ["--no-bm25"]
         options += ["--limit", str(choices.limit)] if choices.limit else []
+        if plan:
+            key, title = f"plan {draft.name}", f"Estimate of building {name}"
+            return jobs.start(Order(PLAN, key, title, name, _command(PLAN, [*options, "--plan"])), draft)
         order = Order(BUILD, f"index {name}", f"Build {name}", name, _command(BUILD, options))
         return jobs.start(order, draft)
 
@@ -135,7 +149,7 @@ class EvaluationChoices:
 
     test_set: str | None
     pipelines: tuple[str, ...]
-    depth: int = 100
+    depth: int = DEFAULT_DEPTH
     limit: int | None = None
     latency: bool = True
 
@@ -191,6 +205,9 @@ def start_evaluation(
         plain = re.sub(r"[^A-Za-z0-9_-]+", "-", name.partition(".")[0]).strip("-")[:40] or "questions"
         runs = [safe_path(run).name for run, _ in files.runs]
         title = f"{name} on {index.name}: {', '.join([*choices.pipelines, *runs])}"
+        title += f", {counted(choices.limit, 'question')}" if choices.limit else ""
+        title += f", depth {choices.depth:,}" if choices.depth != DEFAULT_DEPTH else ""
+        title += "" if choices.latency else ", without times"
         output = new_folder(results, f"{plain}-{draft.name}")
         command = _command(EVALUATE, [*options, "--output", str(output)])
         order = Order(EVALUATE, key, title, output.name, command, same=True, output=str(output))
@@ -199,6 +216,33 @@ def start_evaluation(
         finally:
             if not (draft / JOB).exists():  # it was not started, or the same runs already
                 output.rmdir()
+
+
+def run_again(
+    jobs: Jobs,
+    results_folder: Path,
+    index: Path,
+    known: Sequence[str],
+    pipelines_file: Path | None,
+    results: Results,
+    added: Sequence[str],
+) -> Job:
+    """Run the evaluation of a report again, with more pipelines.
+
+    Raises as `start_evaluation`, and `UsageError` for questions and runs that were uploaded, which are gone.
+    """
+    name = results.test_set.name if results.test_set else ""
+    if name not in all_test_sets() or any(of.source == "file" for of in results.pipelines.values()):
+        raise UsageError("its questions or runs were files", "Start a new evaluation, with these files.")
+    count = results.counts.queries
+    choices = EvaluationChoices(
+        name,
+        (*results.names, *added),
+        results.depth,
+        limit=None if count == all_test_sets()[name].queries else count,
+        latency=any(of.latency for of in results.pipelines.values()),
+    )
+    return start_evaluation(jobs, results_folder, index, known, pipelines_file, choices)
 
 
 def _command(kind: str, options: Sequence[str]) -> list[str]:

@@ -19,8 +19,18 @@ from linkseek.app.background.jobs import Job, Jobs
 from linkseek.app.background.uploads import Upload
 from linkseek.app.evaluation.by_question import SHOWN
 from linkseek.app.page.context import Context
-from linkseek.app.page.elements import invite, set_title, show, show_drawing, show_error, show_no_index
+from linkseek.app.page.elements import (
+    invite,
+    set_title,
+    show,
+    show_drawing,
+    show_error,
+    show_failure,
+    show_no_index,
+)
 from linkseek.app.page.jobs import show_jobs
+from linkseek.app.page.report_actions import report_buttons, show_changes
+from linkseek.app.report.changes import read_label
 from linkseek.app.report.finished import Report, list_reports, read_report
 from linkseek.app.service import SearchService, list_indexes
 from linkseek.app.web import navigation
@@ -55,7 +65,8 @@ def page(context: Context) -> None:
     show_jobs(jobs, EVALUATE, link, lambda job: job.state != "done" or job.order.subject not in names)
     if reports:
         show("section.html", title="Finished evaluations")
-        st.html(reports_html(reports, context.name))
+        labels = {name: read_label(context.options.results, name) for name in names}
+        st.html(reports_html(reports, context.name, labels))
     elif context.service is None:
         show_no_index(context)
     elif context.options.read_only:
@@ -139,14 +150,19 @@ def show_report(context: Context, view: EvaluationView) -> None:
     except LinkseekError as error:
         navigation.write(EVALUATION, view.to_params() | {"index": [context.name]})
         show_error(error.message, error.hint)
-        show("report_heading.html", title="", index=context.name)
+        show("report_heading.html", title="", note="", index=context.name)
         return
     set_title(report_title(report.results), report.name)
     state = st.session_state
     if navigation.is_new(EVALUATION) or "part" not in state:
         state.part = view.part
-    show("report_heading.html", title=report_title(report.results), index=context.name)
+    label = read_label(context.options.results, report.name)
+    title = label.name or report_title(report.results)
+    show("report_heading.html", title=title, note=label.note, index=context.name)
     show_files(report)
+    if not context.options.read_only:
+        report_buttons(context, report, label)
+    show_failure()
     st.segmented_control(
         "Part of the report",
         REPORT_PARTS,
@@ -158,6 +174,8 @@ def show_report(context: Context, view: EvaluationView) -> None:
     view = replace(view, part=state.part)
     if view.part == "questions":
         view = show_questions(context, report, view)
+    elif view.part == "changes":
+        view = show_changes(context, report, view)
     elif view.part == "charts":
         show_drawing(report_part_html(report, view.part), f"charts {report.name}")
     else:

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import streamlit as st
 
+from linkseek.app.background.index_changes import change_index_name, delete_index
 from linkseek.app.background.job_requests import (
     BUILD,
     MAX_LIMIT,
+    PLAN,
     VERIFY,
     BuildChoices,
     encoders,
@@ -20,12 +22,13 @@ from linkseek.app.background.job_requests import (
 from linkseek.app.background.jobs import Job, Jobs
 from linkseek.app.background.uploads import Upload
 from linkseek.app.page.context import Context
-from linkseek.app.page.elements import invite, set_title, show, show_error
+from linkseek.app.page.elements import invite, noted_errors, set_title, show, show_error, show_failure
 from linkseek.app.page.jobs import show_jobs
 from linkseek.app.service import SearchService, list_indexes
 from linkseek.app.web import navigation
-from linkseek.app.web.addresses import INDEX, index_address
+from linkseek.app.web.addresses import INDEX, SEARCH, index_address, link_to
 from linkseek.app.web.index_description import describe, listed, outcome
+from linkseek.app.web.rendering import render
 from linkseek.indexer.base.defaults import DEFAULT_ENCODER
 from linkseek.indexer.base.errors import LinkseekError
 from linkseek.indexer.readers.formats import all_readers
@@ -54,9 +57,14 @@ def page(context: Context) -> None:
         else:
             offer_sample(context, jobs)
     show_jobs(jobs, BUILD, link)
+    show_jobs(jobs, PLAN, lambda job: None, with_log=True)
     if not read_only:
         with st.expander("Build an index from your own files", expanded=context.service is None, key="new"):
             choose(context, jobs)
+    if context.service is None and context.index.exists() and not read_only:  # damaged
+        show("section.html", title=context.name)
+        change_buttons(context)
+        show_failure()
     if context.service is not None:
         show_index(context, context.service, jobs)
         show_jobs(jobs, VERIFY, link, lambda job: job.order.subject == context.name)
@@ -86,11 +94,46 @@ def show_index(context: Context, service: SearchService, jobs: Jobs) -> None:
     """The description of the index, and a button that verifies its files."""
     set_title(context.name, "Indexes")
     show("section.html", title=context.name)
+    with st.container(horizontal=True, key="actions"):
+        search = link_to(SEARCH, {"index": [context.name]})
+        st.html(render("search_it.html", address=search), width="content")
+        if not context.options.read_only:
+            verify = st.button(
+                "Verify files", key="verify", help="Compares the hash of each file with the manifest’s"
+            )
+            if verify:
+                started(lambda: start_verification(jobs, context.index))
+            change_buttons(context)
+    show_failure()
     show("index.html", of=describe(service.index, jobs.as_sent))
-    if not context.options.read_only and st.button(
-        "Verify files", key="verify", help="Compares the hash of each file with the manifest’s"
-    ):
-        started(lambda: start_verification(jobs, context.index))
+
+
+def change_buttons(context: Context) -> None:
+    """Rename or delete the index; each asks once. Not the one that the application was started with."""
+    if context.index == context.options.index.resolve():
+        return
+    with st.popover("Rename"):
+        st.text_input("New name", key="new_name", max_chars=64, placeholder=context.name)
+        st.button("Rename it", on_click=rename, args=(context,))
+    with st.popover("Delete"):
+        st.write("Removes this index from the disk. It can only be built again.")
+        st.button("Delete it", type="primary", on_click=delete, args=(context,))
+
+
+def rename(context: Context) -> None:
+    """Rename the index, and open it by its new name."""
+    with noted_errors():
+        path = context.to_change(context.options.index)
+        name = change_index_name(context.jobs, path, context.name, st.session_state.new_name)
+        navigation.set_params({"index": [name]})
+
+
+def delete(context: Context) -> None:
+    """Delete the index, and open the one that the application was started with."""
+    with noted_errors():
+        path = context.to_change(context.options.index)
+        delete_index(context.jobs, path, context.name)
+        navigation.set_params({"index": [path.resolve().name]})
 
 
 def choose(context: Context, jobs: Jobs) -> None:
@@ -124,10 +167,17 @@ def choose(context: Context, jobs: Jobs) -> None:
         "by questions after them; linkseek-static reads thousands of passages a second without a GPU. An "
         "index with several can compare them.",
     )
-    if st.button("Build", type="primary", key="build"):
+    with st.container(horizontal=True):
+        build = st.button("Build", type="primary", key="build")
+        plan = st.button(
+            "Estimate",
+            key="plan",
+            help="Builds a sample, and says what the build will take: time, disk, memory",
+        )
+    if build or plan:
         uploads: list[Upload] = [(file.name, file) for file in sent]
         choices = BuildChoices(None if format_ == _DETECT else format_, tuple(chosen), bm25, limit, skip)
-        started(lambda: start_build(jobs, context.index.parent, name, uploads, choices))
+        started(lambda: start_build(jobs, context.index.parent, name, uploads, choices, plan=plan))
 
 
 def started(start: Callable[[], Job]) -> None:

@@ -12,6 +12,7 @@ from linkseek.app.background.jobs import Job, Jobs
 from linkseek.app.page.elements import show
 from linkseek.app.web.rendering import plain_label
 from linkseek.indexer.base.errors import LinkseekError
+from linkseek.indexer.base.text import counted
 
 _MAX_SHOWN = 6
 _INTERVAL = 1.0  # seconds
@@ -20,13 +21,22 @@ Link = Callable[[Job], tuple[str, str] | None]
 """The address of a job's result and the text of the link; None where there is no result."""
 
 
-def show_jobs(jobs: Jobs, kind: str, link: Link, shown: Callable[[Job], bool] = lambda job: True) -> None:
-    """The newest jobs of a kind that are to be shown, with buttons to cancel or dismiss them.
+def show_jobs(
+    jobs: Jobs,
+    kind: str,
+    link: Link,
+    shown: Callable[[Job], bool] = lambda job: True,
+    *,
+    with_log: bool = False,
+) -> None:
+    """The jobs of a kind that are to be shown, with buttons to cancel or dismiss them.
 
-    When one of them ends, the whole page is drawn again, since its result may be there.
+    All that wait or run, and the newest ended ones; older ones are folded. When one of them ends, the whole
+    page is drawn again, since its result may be there. with_log: whether the log is the result.
     """
-    listed = [job for job in jobs.list(kind) if shown(job)][:_MAX_SHOWN]
+    listed = [job for job in jobs.list(kind) if shown(job)]
     live, ended = [job.id for job in listed if job.live], [job for job in listed if not job.live]
+    newest = max(_MAX_SHOWN - len(live), 1)
 
     @st.fragment(run_every=_INTERVAL)
     def watch() -> None:
@@ -45,17 +55,29 @@ def show_jobs(jobs: Jobs, kind: str, link: Link, shown: Callable[[Job], bool] = 
     with st.container(key=f"jobs-{kind}"):
         if live:
             watch()
-        for job in ended:
-            with st.container(key=f"job-{job.id}"):
-                show("job.html", job=job, now=time.time(), link=link(job))
-                with st.container(horizontal=True):
-                    if not jobs.read_only:
-                        _button("Dismiss", jobs.remove, job)
-                    with suppress(LinkseekError):
-                        log = jobs.log(job.id)
-                        if log.strip():
-                            with st.popover("Log"):
-                                st.code(log, language=None, height=320)
+        for job in ended[:newest]:
+            _show_ended(jobs, job, link, with_log)
+        if ended[newest:]:
+            with st.expander(f"{counted(len(ended) - newest, 'earlier job')}"):
+                for job in ended[newest:]:
+                    _show_ended(jobs, job, link, with_log)
+
+
+def _show_ended(jobs: Jobs, job: Job, link: Link, with_log: bool) -> None:
+    with st.container(key=f"job-{job.id}"):
+        show("job.html", job=job, now=time.time(), link=link(job))
+        log = ""
+        with suppress(LinkseekError):  # another visitor was faster
+            log = jobs.log(job.id).strip()
+        is_result = with_log and job.state == "done"
+        if is_result and log:
+            st.code(log, language=None)
+        with st.container(horizontal=True):
+            if not jobs.read_only:
+                _button("Dismiss", jobs.remove, job)
+            if log and not is_result:
+                with st.popover("Log"):
+                    st.code(log, language=None, height=320)
 
 
 def _button(label: str, act: Callable[[str], None], job: Job) -> None:

@@ -27,7 +27,7 @@ Params = Mapping[str, Sequence[str]]
 SEARCH, ARTICLE, EVALUATION, INDEX = "search", "article", "evaluation", "index"
 COMPARE = "compare"
 TEXT, PAIRS = "text", "pairs"
-REPORT_PARTS = ("scores", "charts", "questions", "provenance")
+REPORT_PARTS = ("scores", "charts", "questions", "provenance", "changes")
 
 
 def link_to(page: str, params: Params) -> str:
@@ -166,8 +166,9 @@ def article_address(document_id: str, index: str, passage_id: str = "") -> str:
 class EvaluationView(PageView):
     """A report by its name; without one, the list of reports.
 
-    part: which of `REPORT_PARTS` is shown. pair, measure, shown, sort, first: of the table of questions, see
-    `app.evaluation.by_question`; sort begins with "-" where it is descending, first is the first row, from 1.
+    part: which of `REPORT_PARTS` is shown. other: the report that this one is compared with. pair, measure,
+    shown, sort, first: of the table of questions, see `app.evaluation.by_question`; sort begins with "-"
+    where it is descending, first is the first row, from 1.
     """
 
     page = EVALUATION
@@ -178,6 +179,7 @@ class EvaluationView(PageView):
     shown: str = ""
     sort: str = ""
     first: int = 1
+    other: str = ""
 
     def to_params(self) -> dict[str, list[str]]:
         """The parameters of the address."""
@@ -189,6 +191,9 @@ class EvaluationView(PageView):
             params |= {name: [text] for name, text in texts.items() if text}
             params |= {"pair": list(self.pair)} if any(self.pair) else {}
             params |= {"first": [str(self.first)]} if self.first > 1 else {}
+        if self.report and self.part == "changes":
+            texts = {"measure": self.measure, "other": self.other}
+            params |= {name: [text] for name, text in texts.items() if text}
         return params
 
 
@@ -203,6 +208,7 @@ def read_evaluation_view(params: Params) -> EvaluationView:
         shown=first(params, "shown"),
         sort=first(params, "sort"),
         first=max(_number(first(params, "first"), 1), 1),
+        other=first(params, "other"),
     )
 
 

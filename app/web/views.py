@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
 from typing import Any
 
@@ -12,6 +13,8 @@ from markupsafe import Markup
 from linkseek.app.around.article import PAGE, Article, ReadPassage
 from linkseek.app.evaluation.overlap import overlap, rank_biased_overlap
 from linkseek.app.evaluation.results import Results
+from linkseek.app.evaluation.two_reports import changes, moved_questions
+from linkseek.app.report.changes import Label
 from linkseek.app.report.finished import Report, Summary
 from linkseek.app.report.render import html_sections
 from linkseek.app.report.sections import opening, sections
@@ -201,15 +204,38 @@ def _sections(passage: ReadPassage, index: str) -> Iterator[_Section]:
         yield heading, passage.text[low:high], anchors
 
 
-def reports_html(reports: Sequence[Summary], index: str) -> str:
-    """A table of all evaluations, each a link."""
+def reports_html(reports: Sequence[Summary], index: str, labels: Mapping[str, Label] = {}) -> str:
+    """A table of all evaluations, each a link. labels: of those that visitors have named."""
     rows = []
     for report in reports:
         mean = ""
         if report.value is not None:
             mean = f"{report.measure} {with_unit(report.measure, report.value)}"
         rows.append((report, EvaluationView(report.name).address(index), moment(report.when), mean))
-    return render("reports.html", reports=rows)
+    return render("reports.html", reports=rows, labels={name: label.name for name, label in labels.items()})
+
+
+MAX_MOVED = 50
+"""Questions that changed sides, of a pipeline, that are shown."""
+
+
+def two_reports_html(here: Report, there: Report, measure: str, index: str) -> str:
+    """The differences of two reports, and the questions that changed sides."""
+    rows = changes(here.results, there.results, measure)
+    moved = {row.name: moved_questions(here.results, there.results, row.name, measure) for row in rows}
+    return render(
+        "two_reports.html",
+        rows=rows,
+        other=there.name,
+        measure=measure,
+        mean=partial(with_unit, measure),
+        value="{:.3g}".format,
+        max_shown=MAX_MOVED,
+        moved={
+            name: [(question, SearchView(question.text, (name,)).address(index)) for question in questions]
+            for name, questions in moved.items()
+        },
+    )
 
 
 _PARTS = {

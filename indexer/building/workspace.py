@@ -234,7 +234,7 @@ def check_place(index: Path) -> None:
             f"--index {index}: is a mount point, and a new index replaces the folder",
             f"Name a folder in it: --index {index / 'wiki'}",
         )
-    strange = _strange_file(index)
+    strange = strange_file(index)
     if strange is not None:
         place = strange.relative_to(index)
         raise UsageError(
@@ -268,7 +268,7 @@ def _clear(folder: Path) -> None:
         _remove(folder)
 
 
-def _strange_file(index: Path) -> Path | None:
+def strange_file(index: Path) -> Path | None:
     """The first file in a folder that no manifest of an index lists; None if all are listed.
 
     A known part whose manifest is damaged counts as listed if the index names it.

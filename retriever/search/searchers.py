@@ -149,8 +149,8 @@ class Dense:
     def _similarities(self, question: str, title: str, sentences: Sequence[str]) -> NDArray[np.float32]:
         """Inner products [n] of a question with sentences, which are read below their passage's title."""
         tokens = self._encoder.tokenize_passages([title] * len(sentences), sentences)
-        vectors = encode_texts(self._encoder, TokenRows.of(tokens))  # [n, d]
-        of_question = query_vectors(self._encoder.encode_queries, [question], self._prompt)[0]
+        vectors = self._encoder.comparable(encode_texts(self._encoder, TokenRows.of(tokens)))  # [n, d]
+        of_question = query_vectors(self._encoder.search_vectors, [question], self._prompt)[0]
         return np.asarray(vectors @ of_question)
 
 

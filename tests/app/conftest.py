@@ -63,7 +63,7 @@ def open_page(word_encoder, monkeypatch, tmp_path):
     cache_resource.clear()
     monkeypatch.setattr("linkseek.app.background.services.SERVICES", Services())
 
-    def open_page(name, index, *options, **address):
+    def open_page(name, index, /, *options, **address):
         arguments = ["--index", str(index), "--results", str(tmp_path / "results"), *options]
         monkeypatch.setattr(sys, "argv", [PAGE, *arguments])
         return run(new_page(name, **address))

@@ -277,7 +277,8 @@ def test_an_evaluation_of_a_test_set(jobs, tmp_path):
     assert asked["--output"] == [str(tmp_path / "results" / order.subject)] and order.subject.startswith(
         "sample-2"
     )
-    assert order.title == "sample on sample: bm25, dense" and order.same
+    assert order.title == "sample on sample: bm25, dense, 7 questions, depth 20, without times"
+    assert order.same
 
 
 def test_equal_evaluations_have_equal_keys(jobs, tmp_path):

@@ -117,7 +117,7 @@ def test_nothing_evaluated_yet_and_a_first_evaluation(open_page, started, own_in
     button(test, "Evaluate").click()
     run(test)
     [order] = started
-    assert order.title == "sample on own: dense, bm25" and "--depth" in order.command
+    assert order.title == "sample on own: dense, bm25, depth 5" and "--depth" in order.command
     assert "sample on own: dense, bm25" in bodies(test)
     assert f'href="evaluation?report={order.subject}&amp;index=own"' in bodies(test)
     write(tmp_path / "results", order.subject)  # once it is in the list of reports, its job is not shown too
@@ -221,6 +221,29 @@ def test_building_without_a_name_or_a_file(open_page, own_index, started):
     button(test, "Build").click()
     assert "There is no file to read" in notices(run(test))[0]
     assert not started and not [*own_index.parent.glob(".jobs/2*")]
+
+
+def test_all_jobs_are_listed(open_page, own_index, started):
+    jobs = Jobs.next_to(own_index)
+    for number in range(9):
+        jobs.start(jobs_module.Order("build", f"k{number}", f"Build number {number}", "x", ["c"]))
+    test = open_page("index", own_index)
+    assert all(f"Build number {number}" in bodies(test) for number in range(9))
+    assert "3 earlier jobs" in [each.label for each in test.expander]
+
+
+def test_an_estimate_before_a_build(open_page, own_index, started, monkeypatch):
+    content = io.BytesIO(b'{"id": "a", "title": "A", "text": "Words.", "links": []}\n')
+    content.name = "notes.jsonl"
+    monkeypatch.setattr("linkseek.app.page.index.st.file_uploader", lambda *_, **__: [content])
+    test = open_page("index", own_index)
+    test.text_input(key="name").set_value("notes")
+    monkeypatch.setattr(Jobs, "log", lambda self, id_: "This build: 1 passages")
+    button(test, "Estimate").click()
+    run(test)
+    [order] = started
+    assert order.kind == "plan" and order.command[-1] == "--plan" and "--corpus" in order.command
+    assert "Estimate of building notes" in bodies(test) and test.code[0].value == "This build: 1 passages"
 
 
 def test_building_from_an_upload(open_page, own_index, started, monkeypatch):

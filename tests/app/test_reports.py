@@ -215,7 +215,7 @@ def test_names_of_pipelines_are_only_text(folder):
     report = read_report(folder, "one")
     assert report_part_html(report, "charts").count("<svg") >= 6
     parts = [report_part_html(report, part) for part in ("scores", "charts", "provenance")]
-    parts.append(render("report_heading.html", title=report_title(report.results), index=name))
+    parts.append(render("report_heading.html", title=report_title(report.results), note="", index=name))
     for html in parts:
         assert "<img" not in html and "\u202e" not in html and "&lt;img src=x onerror=" in html
 

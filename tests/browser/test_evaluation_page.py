@@ -20,7 +20,8 @@ def test_a_whole_evaluation(application, page, settled):
     page.get_by_role("button", name="Evaluate", exact=True).click()
     job = page.locator(".ls-job")
     job.wait_for()
-    assert job.get_by_role("heading").inner_text() == "sample on sample: bm25, ql, dense"
+    title = "sample on sample: bm25, ql, dense, 12 questions, without times"
+    assert job.get_by_role("heading").inner_text() == title
 
     page.get_by_role("link", name="Articles").click()  # it goes on while we look elsewhere
     page.get_by_role("heading", name="Read an article").wait_for()

@@ -1,0 +1,142 @@
+"""Reports as things: named, run again, deleted, and two next to each other."""
+
+import copy
+
+import orjson
+import pytest
+from pages import address, bodies, button, labels, notices, run
+from test_reports import HOSTILE, results, write
+
+from linkseek.app.evaluation.results import parse_results
+from linkseek.app.evaluation.two_reports import changes, moved_questions
+from linkseek.app.report.changes import Label, read_label, remove_report, write_label
+from linkseek.indexer.base.errors import BusyError, InputError, UsageError
+from linkseek.indexer.store.outputs import locked, write_output_json
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "results"
+
+
+def made(folder, name, content=None):
+    """A report as the command writes it."""
+    write_output_json(folder / name / "results.json", content or results())
+    write_output_json(folder / name / "report.html", "x")
+
+
+def later():
+    """The same with question 1 of dense no longer answered, and question 3 of bm25 answered."""
+    content = copy.deepcopy(results())
+    for name, question, value in (("dense", "1", 0), ("bm25", "3", 1)):
+        score = content["pipelines"][name]["measures"]["accuracy@20"]
+        score["per_query"] = score["per_query"] | {question: value}
+    return content
+
+
+def test_a_name_and_a_note(folder):
+    made(folder, "one")
+    assert read_label(folder, "one") == Label()
+    write_label(folder, "one", "  My\n run ", " Why.\nBecause. ")
+    assert read_label(folder, "one") == Label(name="My run", note="Why.\nBecause.")
+    (folder / "one" / "label.json").write_bytes(b"{")
+    assert read_label(folder, "one") == Label()  # damaged: the report is shown all the same
+    (folder / "one" / "label.json").unlink()
+    write_label(folder, "one", "x", "")
+    write_label(folder, "one", " ", "")
+    assert not (folder / "one" / "label.json").exists()
+    with pytest.raises(UsageError, match="too long"):
+        write_label(folder, "one", "x" * 101, "")
+
+
+def test_only_what_the_evaluation_made_is_removed(folder):
+    for name in ("one", "two"):
+        made(folder, name)
+        write_label(folder, name, "x", "y")
+    (folder / "one" / "notes.txt").write_text("mine")
+    remove_report(folder, "one")
+    remove_report(folder, "two")
+    assert [path.name for path in folder.rglob("*")] == ["one", "notes.txt"]
+    write(folder, "copied")
+    with pytest.raises(UsageError, match="was copied here"):
+        remove_report(folder, "copied")
+
+
+@pytest.mark.parametrize("name", ["../results/one", "/etc", "..", "", "one/", "ONE", "one\0"])
+def test_a_name_is_looked_up(folder, name):
+    made(folder, "one")
+    for act in (remove_report, lambda *given: write_label(*given, "x", "")):
+        with pytest.raises(UsageError, match="there is no report"):
+            act(folder, name)
+
+
+def test_a_report_in_use_and_a_link_are_refused(folder, tmp_path):
+    made(folder, "one")
+    with locked(folder / "one" / "results.json"), pytest.raises(BusyError):
+        remove_report(folder, "one")
+    made(tmp_path / "elsewhere", "two")
+    (folder / "two").symlink_to(tmp_path / "elsewhere" / "two")
+    for act in (remove_report, lambda *given: write_label(*given, "x", "")):
+        with pytest.raises(InputError, match="leads out"):
+            act(folder, "two")
+    assert (tmp_path / "elsewhere" / "two" / "results.json").exists() and (folder / "one").exists()
+
+
+def test_two_reports_by_hand():
+    first, second = (parse_results(orjson.dumps(of), "x") for of in (results(), later()))
+    bm25, dense = changes(first, second, "accuracy@20")
+    assert (bm25.name, bm25.before, bm25.after, bm25.better, bm25.worse, bm25.equal, bm25.p) == (
+        *("bm25", 0.5, 0.75, 1, 0, 3, 1.0),
+    )
+    assert (dense.before, dense.after, dense.better, dense.worse, dense.equal) == (0.75, 0.5, 0, 1, 3)
+    [moved] = moved_questions(first, second, "dense", "accuracy@20")
+    assert (moved.before, moved.after) == (1, 0) and moved.text.startswith("Who?")
+    other = later()
+    other["questions"] = [each | {"text": "Something else"} for each in other["questions"]]
+    assert changes(first, parse_results(orjson.dumps(other), "x"), "accuracy@20") == []
+
+
+def test_a_report_is_named_and_deleted_on_its_page(open_page, own_index, folder):
+    made(folder, "one")
+    test = open_page("evaluation", own_index, report="one")
+    test.text_input(key="report_name").set_value("<b>Mine</b>")
+    test.text_area(key="report_note").set_value(HOSTILE)
+    button(test, "Save").click()
+    run(test)
+    assert "&lt;b&gt;Mine" in bodies(test) and "<script>alert" not in bodies(test)
+    assert "&lt;b&gt;Mine" in bodies(open_page("evaluation", own_index))
+    button(test, "Delete it").click()
+    run(test)
+    assert not (folder / "one").exists() and "report" not in address(test)
+
+
+def test_run_again_with_one_more_pipeline(open_page, own_index, folder, started):
+    ours = results()
+    for of in ours["pipelines"].values():
+        of["source"] = "pipeline"
+    made(folder, "one", ours)
+    test = open_page("evaluation", own_index, report="one")
+    test.pills(key="added").set_value(["ql"])
+    button(test, "Run it").click()
+    assert not notices(run(test))
+    [order] = started
+    assert order.title == "sample on own: bm25, dense, ql, 4 questions, depth 20, without times"
+    assert "report" not in address(test) and order.title in bodies(test)
+    made(folder, "two", results(test_set=None))
+    test = open_page("evaluation", own_index, report="two")
+    button(test, "Run it").click()
+    assert "Its questions or runs were files" in notices(run(test))[0] and len(started) == 1
+
+
+def test_two_reports_on_the_page(open_page, own_index, folder):
+    made(folder, "one")
+    assert "no other report" in bodies(open_page("evaluation", own_index, report="one", part="changes"))
+    made(folder, "two <b>", later())
+    values = {"report": ["one"], "part": ["changes"], "other": ["two <b>"], "measure": ["accuracy@20"]}
+    test = open_page("evaluation", own_index, "--read-only", **{name: of[0] for name, of in values.items()})
+    assert address(test) == values | {"index": ["own"]}
+    assert bodies(test).count("1 question changed sides") == 2
+    assert "<script>alert" not in bodies(test) and "two &lt;b&gt;" in bodies(test)
+    assert not labels(test)
+    odd = open_page("evaluation", own_index, report="one", part="changes", other="../x", measure="<b>")
+    assert address(odd) == values | {"index": ["own"]}
