@@ -67,7 +67,7 @@ class ExperimentOptions(Options):
     plan: bool = False
     """print what --train would make, with time and disk, and end"""
     scale: str = "small"
-    """the size of the models, if the file has several: small, for two cores; gpu; paper, the papers' settings"""
+    """size of the models, if the file has several: small (two cores), gpu, or paper (the papers' settings)"""
     ray: str | None = None
     """with --train: build, mine and search for the models on a Ray cluster: its address, or local"""
     download: bool = False
