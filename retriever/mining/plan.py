@@ -23,8 +23,8 @@ class MiningPlan:
     """Counts of lines, and estimates.
 
     shares: the largest number of lines of each objective. size, compressed: bytes as .jsonl and .jsonl.zst;
-    the latter is a limit, since many lines share more text than a few. seconds: on this machine. memory: bytes
-    of a process that has the candidates.
+    the latter is a limit, since many lines share more text than a few. seconds: on this machine.
+    memory: bytes of a process that has the candidates.
     """
 
     unit: str
