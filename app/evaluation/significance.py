@@ -181,8 +181,7 @@ def equivalence_test(means: NDArray[np.float64], queries: int, margin: float) ->
     the chance that no query shows a difference of 1 where a share `margin` of all has one.
     """
     outside = np.maximum((means <= -margin).sum(axis=0), (means >= margin).sum(axis=0))  # [c]
-    p: NDArray[np.float64] = np.maximum((1 + outside) / (1 + len(means)), _unseen(queries, margin))
-    return p
+    return np.asarray(np.maximum((1 + outside) / (1 + len(means)), _unseen(queries, margin)), np.float64)
 
 
 def _unseen(queries: int, margin: float) -> float:

@@ -67,7 +67,7 @@ class ExperimentOptions(Options):
     plan: bool = False
     """print what --train would make, with time and disk, and end"""
     scale: str = "small"
-    """with --train: the size of the models: small (for two cores), gpu, or paper (the papers' settings)"""
+    """size of the models, if the file has several: small (two cores), gpu, or paper (the papers' settings)"""
     ray: str | None = None
     """with --train: build, mine and search for the models on a Ray cluster: its address, or local"""
     download: bool = False
@@ -95,7 +95,10 @@ def main(argv: Sequence[str]) -> None:
         experiment = experiment.model_copy(update={"indexes": indexes})
     if options.seeds:
         experiment = experiment.model_copy(update={"seeds": options.seeds})
+    experiment = experiment.at_scale(options.scale)
     name = file.stem + ("-small" if options.small else "")
+    if options.scale != "small" and "small" in experiment.scales:
+        name += f"-{options.scale}"  # another table, with its own runs
     output = options.output or inside(Path("results"), name, "the experiment")
     if output.exists() and not output.is_dir():
         raise UsageError(f"--output {output}: is a file", "Name a folder.")
@@ -173,7 +176,7 @@ def _make_table(
 
 def _steps(options: ExperimentOptions, experiment: Experiment, output: Path) -> Steps:
     """The steps of the experiment at its scale. Raises `UsageError` for an unknown one."""
-    return Steps(experiment, options.scale, _data(options), output / "steps")
+    return Steps(experiment, options.scale, _data(options), output / "steps", is_plan=options.plan)
 
 
 def _data(options: ExperimentOptions) -> Path | None:

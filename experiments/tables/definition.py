@@ -10,7 +10,9 @@
                              of the test set; limit: for this set; fill
     [[rows]]                 name, pipeline, group; expected: for each column a list, one number a measure
     [words], [scales.NAME], [steps.NAME], [pipelines.NAME]: how the models of rows are made, for --train;
-                             see `experiments.tables.steps`
+                             see `experiments.tables.steps`; words of a scale also stand in indexes,
+                             test sets and labels
+    [files]                  what to get where a file of {data} is missing: "{data}/NAME" = "its address"
 
 A pipeline is a name in pipelines.toml. "{seed}" in it is replaced by each seed, and the row shows the
 mean; other words in braces are replaced by the column's `fill`, such as the set that it was trained on.
@@ -49,6 +51,8 @@ class IndexSource(Settings):
     build: list[str] = Field([])
     cost_of_encoder: tuple[float, float] = (0.0, 0.0)
     """minutes and megabytes that each further encoder takes: its vectors, and their runs"""
+    costs_of_encoder: dict[str, tuple[float, float]] = Field({})
+    """the same by scale"""
 
 
 class StepTable(Settings):
@@ -121,8 +125,32 @@ class Experiment(Settings):
     rows: Annotated[list[Row], Field(min_length=1)]
     words: dict[str, Words] = Field({})
     scales: dict[str, dict[str, Words]] = Field({"small": {}})
+    files: dict[str, str] = Field({})
     steps: dict[str, StepTable] = Field({})
     pipelines: dict[str, dict[str, Any]] = Field({})
+
+    def at_scale(self, scale: str) -> Experiment:
+        """The experiment with the words of a scale in its indexes, test sets and labels."""
+        words = self.words | self.scales.get(scale, {})
+
+        def fill(text: str) -> str:
+            for word, value in words.items():
+                text = text if isinstance(value, list) else text.replace(f"{{{word}}}", str(value))
+            return text
+
+        indexes = {
+            name: IndexSource(
+                path=Path(fill(str(index.path))),
+                build=[fill(option) for option in index.build],
+                cost_of_encoder=index.costs_of_encoder.get(scale, index.cost_of_encoder),
+            )
+            for name, index in self.indexes.items()
+        }
+        columns = [
+            column.model_copy(update={"test_set": fill(column.test_set), "label": fill(column.label)})
+            for column in self.columns
+        ]
+        return self.model_copy(update={"indexes": indexes, "columns": columns})
 
     def index_of(self, column: Column) -> str:
         """The name of the index that a column is evaluated on."""
@@ -226,6 +254,11 @@ def read_experiment(path: Path, *, small: bool = False) -> Experiment:
             if isinstance(row, dict):
                 row.pop("expected", None)
     experiment = validate(Experiment, values, file=path)
+    if small:  # whatever the scale, its steps are as small
+        for step in experiment.steps.values():
+            step.costs.update(
+                dict.fromkeys(experiment.scales, step.costs["small"]) if "small" in step.costs else {}
+            )
     for name in experiment.indexes:
         check_name(name, f"{path}: the index")
     for column in experiment.columns:

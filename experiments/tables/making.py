@@ -75,7 +75,10 @@ def show_plan(steps: Steps, experiment: Experiment, output: Path) -> None:
     folder = next(path for path in [output, *output.absolute().parents] if path.exists())
     free = shutil.disk_usage(folder).free / 1e6
     log_line(f"all rows: about {minutes / 60:,.1f} hours and {megabytes:,.0f} MB; {free:,.0f} MB are free")
-    if megabytes > free:
+    steps.check_corpora()
+    for name, what in steps.missing.items():
+        log_line(f"missing: {name}: {what}")
+    if megabytes > free and not (steps.is_plan and steps.missing):
         raise MachineError(
             f"{output}: the rows need about {megabytes:,.0f} MB, {free:,.0f} MB are free",
             "Free some space, or choose another --output.",

@@ -92,8 +92,20 @@ class _Table(NamedTuple, Generic[T]):
 class Steps:
     """The steps and pipelines of an experiment at one scale."""
 
-    def __init__(self, experiment: Experiment, scale: str, data: Path | None, folder: Path) -> None:
-        """Raises `UsageError` for an unknown scale or word, a name that no file can have, too many tables."""
+    def __init__(
+        self,
+        experiment: Experiment,
+        scale: str,
+        data: Path | None,
+        folder: Path,
+        *,
+        is_plan: bool = False,
+    ) -> None:
+        """is_plan: files of data may be missing. `missing` then has them, and otherwise the reasons why
+        pipelines have no steps.
+
+        Raises `UsageError` for an unknown scale or word, a name that no file can have, too many tables.
+        """
         if scale not in experiment.scales:
             hint = nearest(scale, experiment.scales)
             raise UsageError(f"--scale {scale}: this experiment has no such scale", hint)
@@ -106,6 +118,8 @@ class Steps:
             for name in names:
                 check_name(name, what)
         self._steps: dict[str, Step] = {}
+        self._lacking: dict[str, InputError] = {}
+        self.is_plan, self.missing = is_plan, dict[str, str]()
 
     def of_row(self, row: Row) -> dict[str, Step]:
         """The steps of a row by name, each after those that it needs, without what finished ones needed."""
@@ -148,6 +162,13 @@ class Steps:
             add(name)
         return found
 
+    def check_corpora(self) -> None:
+        """Add the files of indexes that are still to be built to `missing`, in a plan."""
+        for index in self._experiment.indexes.values() if self.is_plan else ():
+            if not (index.path / "manifest.json").exists():
+                for word in index.build:
+                    self._file(word)
+
     def encoders(self, row: Row) -> list[Path]:
         """The encoders whose vectors a row searches."""
         values = [_fill(str(e.content.get("encoder", "")), e.words) for e in self._entries_of(row)]
@@ -168,10 +189,16 @@ class Steps:
 
     def step(self, name: str) -> Step:
         """A step by its full name. Raises `UsageError` for an unknown one."""
+        if name in self._lacking:
+            raise self._lacking[name]
         if name not in self._steps:
             if name not in self._tables:
                 raise UsageError(f'no step "{name}", or it needs itself', nearest(name, self._tables))
-            self._steps[name] = self._resolved(name, self._tables.pop(name))
+            try:
+                self._steps[name] = self._resolved(name, self._tables.pop(name))
+            except InputError as error:  # data that it or a step before it reads is missing
+                self._lacking[name] = error
+                raise
         return self._steps[name]
 
     def _resolved(self, name: str, table: _Table[StepTable]) -> Step:
@@ -207,11 +234,14 @@ class Steps:
             return key, bundled(name)
         if name.startswith("experiments/"):
             return key, _ROOT / name
-        if self._data is None:
+        if self._data is None and not self.is_plan:
             raise InputError(f"{name}: no folder with data", "Say where: --data DIR, or LINKSEEK_DATA.")
-        path = Path(name.replace("{data}", str(self._data.absolute())))
+        path = Path(name.replace("{data}", str(self._data.absolute()) if self._data else "DATA"))
         if not path.exists():
-            raise InputError(f"{path}: no such file", "A step of this experiment reads it.")
+            what = self._experiment.files.get(name, "A step of this experiment reads it.")
+            if not self.is_plan:
+                raise InputError(f"{path}: no such file", what)
+            self.missing[str(path)] = what
         return key, path
 
     def _input(self, word: str) -> str | int | None:
@@ -224,8 +254,19 @@ class Steps:
         return preset.read_text("utf-8") if re.fullmatch(r"[\w-]+", word) and preset.is_file() else None
 
     def _pipelines_of(self, row: Row) -> list[str]:
+        """The pipelines of a row whose data are here, if the experiment says what to get for the others."""
         columns = self._experiment.columns
-        return [name for column in columns for name in row.pipelines(column, self._experiment.seeds)]
+        names = [name for column in columns for name in row.pipelines(column, self._experiment.seeds)]
+        return [name for name in names if not self._experiment.files or self._has_data(name)]
+
+    def _has_data(self, name: str) -> bool:
+        entries = [_fill(str(entry.content), entry.words) for _, entry in self._named_entries([name])]
+        try:
+            self._with_needs(_RESULT.findall(" ".join(entries)), of_finished=True)
+        except InputError as error:
+            self.missing[name] = f"{error.message}. {error.hint}"
+            return False
+        return True
 
     def _entries_of(self, row: Row) -> list[_Table[dict[str, Any]]]:
         return [entry for _, entry in self._named_entries(self._pipelines_of(row))]

@@ -20,6 +20,7 @@ from linkseek.indexer.store.outputs import check_replaceable
 from linkseek.retriever.links.source import Source
 from linkseek.retriever.mining.miner import Miner
 from linkseek.retriever.mining.pairs import write_lines
+from linkseek.retriever.mining.plan import plan_mining
 from linkseek.retriever.mining.registry import Mix, O, Registry
 from linkseek.retriever.mining.statistics import Statistics
 
@@ -27,7 +28,7 @@ from linkseek.retriever.mining.statistics import Statistics
 class MiningOptions(Options):
     """Mine training data from an index."""
 
-    not_keywords = Options.not_keywords | {"ray", "stats"}
+    not_keywords = Options.not_keywords | {"ray", "stats", "plan"}
 
     index: Path
     """the index folder"""
@@ -39,6 +40,8 @@ class MiningOptions(Options):
     """processes that read texts; default one per core"""
     ray: str | None = None
     """read texts on a Ray cluster, a worker for each of its cores: its address, or local to start one here"""
+    plan: bool = False
+    """print how many lines there would be, and their disk, time and memory, estimated from a few; then end"""
     stats: bool = False
     """print counts as JSON; without --output, those that need no texts"""
     output: Path | None = None
@@ -108,10 +111,14 @@ def mine(
     Raises the errors of `MiningOptions.mix` before anything is opened.
     """
     mix = options.mix(objective, registry)
-    output = None if options.stats and options.output is None else options.check_output()
+    needs_no_output = options.plan or (options.stats and options.output is None)
+    output = None if needs_no_output else options.check_output()
     report: dict[str, Any] = {"index": str(options.index), "objective": objective}
     with connected(options.ray):
         miner = open_miner(Index.open(options.index), options, mix)
+        if options.plan:
+            print(plan_mining(miner, total))
+            return
         if output:
             statistics, units = write_mined(miner, output, objective, total), f"{miner.unit}s"
             report |= statistics.to_json()

@@ -26,7 +26,7 @@ from linkseek.indexer.passages import PassageStore
 from linkseek.indexer.store.outputs import output_file
 from linkseek.retriever.answer_lists import read_answers
 
-_LONG = zstandard.ZstdCompressionParameters.from_level(3, window_log=27, enable_ldm=True)
+LONG = zstandard.ZstdCompressionParameters.from_level(3, window_log=27, enable_ldm=True)
 """Texts of the last 128 MiB are stored once: contrasts are six times smaller. Every zstd reads it."""
 
 _SHOWN = 5
@@ -102,7 +102,7 @@ def write_lines(path: Path, lines: Iterable[bytes]) -> int:
     """
     count = 0
     with output_file(path) as raw:
-        compressor = zstandard.ZstdCompressor(compression_params=_LONG)
+        compressor = zstandard.ZstdCompressor(compression_params=LONG)
         file = compressor.stream_writer(raw, closefd=False) if path.suffix == ".zst" else raw
         for line in lines:
             file.write(line)

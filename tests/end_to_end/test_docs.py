@@ -18,6 +18,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 from command import ROOT, Done, free_port, run_forked
@@ -39,11 +40,20 @@ LINKSEEK = set(ALL)
 LABORATORY = {*COMMANDS, *LINKSEEK, *(file.stem for file in (ROOT / "experiments").glob("*.toml"))}
 CARDS = sorted(ROOT.glob("re*er/adapters/*/README.md"))
 
-_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^([ ]*)```(\w+)\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+"""Also in lists, where blocks are indented."""
 
 
 def blocks(page: Path, language: str) -> list[str]:
-    return [body for found, body in _BLOCK.findall(page.read_text("utf-8")) if found == language]
+    return [dedent(body) for _, found, body in _BLOCK.findall(page.read_text("utf-8")) if found == language]
+
+
+def test_blocks_in_lists_are_blocks(tmp_path: Path) -> None:
+    page = tmp_path / "p.md"
+    page.write_text(
+        "```sh\none\n```\n\n1. List:\n\n   ```sh\n   two \\\n     more\n   ```\n\n   ```text\n   no\n   ```\n"
+    )
+    assert commands(page) == ["one", "two more"] and commands(page, "text") == ["no"]
 
 
 def commands(page: Path, language: str = "sh") -> list[str]:

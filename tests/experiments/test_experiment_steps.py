@@ -334,6 +334,49 @@ def test_data_that_is_missing_is_named(steps_of, tmp_path):
         steps.of_row(experiment.rows[0])
 
 
+WITH_FILES = TOML.replace(
+    "[steps.corpus]",
+    '[files]\n"{data}/corpus.jsonl" = "pack it"\n"{data}/labels" = "ask for it"\n\n[steps.corpus]',
+).replace("--objective wlp", "--objective wlp --language {data}/labels")
+
+
+def test_pipelines_whose_data_are_missing_are_left_and_the_others_made(steps_of, commands, capsys, tmp_path):
+    experiment, steps = steps_of(WITH_FILES)
+    show_plan(steps, experiment, tmp_path)
+    file = make_models(steps, experiment, lambda source: None, tmp_path / "out")
+    assert f"missing: dense-wlp-1: {tmp_path}/labels: no such file. ask for it" in capsys.readouterr().err
+    assert [line.split()[0] for line in commands] == ["build", "mine", "train", "train"]
+    assert {name for name in read_pipelines(file) if name.startswith("dense-")} == {
+        "dense-ict-1",
+        "dense-ict-2",
+    }
+    (tmp_path / "labels").touch()
+    make_models(steps_of(WITH_FILES)[1], experiment, lambda source: None, tmp_path / "out")
+    assert [line.split()[0] for line in commands[4:]] == ["mine", "train", "train"]
+
+
+def test_a_plan_needs_no_data_and_says_what_to_get(steps_of, capsys, tmp_path):
+    experiment, _ = steps_of(WITH_FILES.replace("[2, 20]", "[2, 1e12]"))
+    for data in (tmp_path / "elsewhere", None):
+        steps = Steps(experiment, "small", data, tmp_path / "out" / "steps", is_plan=True)
+        show_plan(steps, experiment, tmp_path)
+        plan = capsys.readouterr().err
+        assert "ICT: 4 steps" in plan and "WLP: 3 steps" in plan
+        folder = data or "DATA"
+        assert f"missing: {folder}/corpus.jsonl: pack it" in plan and f"{folder}/labels: ask for it" in plan
+
+
+def test_words_of_a_scale_in_indexes_and_columns(steps_of):
+    text = TOML.replace('path = "index"', 'path = "index/{pairs}"\ncosts_of_encoder.paper = [9, 900]')
+    text = text.replace('test_set = "rivers"', 'test_set = "of-{pairs}"\nlabel = "{data} {kind} {pairs}"')
+    experiment, _ = steps_of(text)
+    small, paper = experiment.at_scale("small"), experiment.at_scale("paper")
+    assert [e.indexes["tiny"].path.name for e in (small, paper)] == ["10", "20000000"]
+    assert [e.columns[0].test_set for e in (small, paper)] == ["of-10", "of-20000000"]
+    assert paper.columns[0].label == "{data} {kind} 20000000"
+    assert [e.indexes["tiny"].cost_of_encoder for e in (small, paper)] == [(1, 100), (9, 900)]
+
+
 OPTIONS = {
     "build": BuildOptions,
     "distill": DistillOptions,
