@@ -28,8 +28,8 @@ class ModelFacts:
     dimension: numbers in a row of its output. inputs: the arrays that it reads. tokenizer: a tokenizer.json.
     title_separator: the text between a title and what follows it. two_towers: whether queries have a model of
     their own. truncation_side: where long texts lose tokens, "right" or "left". similarity: "cosine" or
-    "dot", empty if the folder does not say. is_unit: whether the model itself gives vectors of length 1. title,
-    url_separator, url_after_title: of a cross-encoder, see `reranker.candidates`.
+    "dot", empty if the folder does not say. is_unit: whether the model itself gives vectors of length 1.
+    title, url_separator, url_after_title: of a cross-encoder, see `reranker.candidates`.
     """
 
     dimension: int

@@ -83,7 +83,8 @@ def train_steps(
 
     The best are those of the best dev measure, otherwise the last. fingerprint: what decides the outcome; a
     checkpoint of another one is refused. Raises `InputError` for a loss or gradient that is not finite,
-    before it changes a weight, and if no step had any contrast or gradient; `MachineError` if memory is short.
+    before it changes a weight, and if no step had any contrast or gradient; `MachineError` if memory is
+    short.
     """
     accelerator, folder = run.accelerator, run.checkpoints
     per_epoch = len(task.batches)
