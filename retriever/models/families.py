@@ -24,13 +24,13 @@ class Way(StrEnum):
 
 _TYPES = {
     Way.OPENVINO: "albert bert camembert data2vec-text deberta deberta-v2 distilbert electra "
-    "embedding_gemma2_text ernie eurobert gemma gemma2 gemma3_text gpt2 gpt_neo gpt_neox gte ibert "
+    "ernie eurobert gemma gemma2 gemma3_text gpt2 gpt_neo gpt_neox gte ibert "
     "jina_embeddings_v3 llama megatron-bert mistral mobilebert modernbert modernbert-decoder mpnet mra mt5 "
-    "nomic_bert nystromformer opt phi phi3 qwen2 qwen3 rembert roberta roberta-prelayernorm roformer splinter "
-    "squeezebert t5 ultrabert umt5 xlm-roberta xlm-roberta-xl xlnet xmod",
+    "nomic_bert opt phi phi3 qwen2 qwen3 rembert roberta roberta-prelayernorm roformer splinter squeezebert "
+    "t5 ultrabert umt5 xlm-roberta xlm-roberta-xl xlnet xmod",
     # Not even tried: after a failed inference of some, OpenVINO ends the process at a later model.
     Way.TORCH: "flaubert funnel longformer longt5 xlm",
-    Way.ALONE: "big_bird convbert yoso",
+    Way.ALONE: "big_bird convbert nystromformer yoso",
 }
 _OF_CROSS_ENCODERS = {**dict.fromkeys(("mt5", "t5", "umt5"), Way.TORCH), "xlnet": Way.ALONE}
 _WAYS = {name: way for way, names in _TYPES.items() for name in names.split()}

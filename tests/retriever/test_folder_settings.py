@@ -1,0 +1,83 @@
+"""Settings of a model's folder that decide its numbers: each as sentence-transformers has it."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from sentence_transformers import SentenceTransformer
+from sentence_transformers.models import StaticEmbedding
+from tiny_models import save_tiny
+from tokenizers import Tokenizer, models, pre_tokenizers
+
+from linkseek.indexer.base.errors import InputError
+from linkseek.indexer.encoding.batches import encode_texts
+from linkseek.retriever.models.biencoder import open_biencoder
+
+TEXTS = ["a", "b c " * 40, "d e f g", "z y x 1 2 3 " * 9]
+
+
+def edit(path, **settings):
+    path.write_text(json.dumps(json.loads(path.read_text()) | settings))
+
+
+def check(folder) -> None:
+    library = SentenceTransformer(str(folder), device="cpu")
+    encoder = open_biencoder(str(folder), device="cpu", precision="float32")
+    passages = encode_texts(encoder, encoder.tokenize_passages([""] * len(TEXTS), TEXTS))
+    for found, encode in (
+        (passages, library.encode_document),
+        (encoder.encode_queries(TEXTS), library.encode_query),
+    ):
+        np.testing.assert_allclose(found, np.stack([encode(text) for text in TEXTS]), atol=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["mean", "cls", "max", "weightedmean", "lasttoken"])
+def test_prompts_that_are_not_pooled(tmp_path, mode):
+    folder = save_tiny(tmp_path / "model", prompts={"query": "q u: ", "document": "p: "})
+    edit(folder / "1_Pooling/config.json", include_prompt=False, pooling_mode=mode)
+    check(folder)
+
+
+def test_texts_are_cut_from_the_left(tmp_path):
+    folder = save_tiny(tmp_path / "model")
+    edit(folder / "tokenizer_config.json", truncation_side="left")
+    check(folder)
+
+
+def test_the_first_numbers_of_vectors(tmp_path):
+    folder = save_tiny(tmp_path / "model", truncate_dim=8)
+    check(folder)
+    assert open_biencoder(str(folder)).dimension == 8
+
+
+@pytest.mark.parametrize("direction", ["left", "right"])
+@pytest.mark.parametrize("width", [None, 5])
+def test_static_encoders(tmp_path, direction, width):
+    words = {word: n for n, word in enumerate(["?", *"abcdefgxyz123"])}
+    tokenizer = Tokenizer(models.WordLevel(words, unk_token="?"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.enable_truncation(7, direction=direction)
+    vectors = np.random.default_rng(0).normal(size=(len(words), 12)).astype(np.float32)
+    model = SentenceTransformer(
+        modules=[StaticEmbedding(tokenizer, vectors)], device="cpu", truncate_dim=width
+    )
+    model.save_pretrained(str(tmp_path / "model"))
+    check(tmp_path / "model")
+
+
+def test_vectors_are_compared_as_the_folder_says(tmp_path):
+    folder = save_tiny(tmp_path / "model", truncate_dim=8)
+    settings = folder / "config_sentence_transformers.json"
+    lengths = {}
+    for name in ("cosine", "dot"):
+        edit(settings, similarity_fn_name=name)
+        lengths[name] = np.linalg.norm(open_biencoder(str(folder)).search_vectors(TEXTS), axis=1)
+    np.testing.assert_allclose(lengths["cosine"], 1, atol=1e-3)
+    assert lengths["dot"].max() < 0.9
+    edit(settings, similarity_fn_name="euclidean")
+    with pytest.raises(InputError, match="'euclidean'"):
+        open_biencoder(str(folder))
+    edit(settings, similarity_fn_name=None)
+    assert "inner product" in open_biencoder(str(folder)).note
