@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.models import StaticEmbedding
+from small_index import WordEncoder
 from tiny_models import save_tiny
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.encoding.batches import encode_texts
 from linkseek.retriever.models.biencoder import open_biencoder
+from linkseek.retriever.training.checkpoints import State
+from linkseek.retriever.training.loop import _check_gradient
 
 TEXTS = ["a", "b c " * 40, "d e f g", "z y x 1 2 3 " * 9]
 
@@ -81,3 +84,27 @@ def test_vectors_are_compared_as_the_folder_says(tmp_path):
         open_biencoder(str(folder))
     edit(settings, similarity_fn_name=None)
     assert "inner product" in open_biencoder(str(folder)).note
+
+
+def test_vectors_of_zeros_are_counted(capsys):
+    class Zero(WordEncoder):
+        def encode_tokens(self, batch):
+            return super().encode_tokens(batch) * (len(batch[0]) > 1)
+
+    tokens = [[1], [2, 3], [4]]
+    assert not encode_texts(Zero(), tokens)[[0, 2]].any()
+    assert (
+        "the vectors of 2 of 3 texts are 0, so they match nothing; the first is '1'"
+        in capsys.readouterr().err
+    )
+    encode_texts(WordEncoder(), tokens)
+    assert "are 0" not in capsys.readouterr().err
+
+
+def test_a_training_without_any_gradient_is_stopped():
+    means = {"loss": 0.0, "grad_norm": 0.0}
+    _check_gradient(means, State(step=3), enough=4, steps=9)
+    _check_gradient(means, State(step=4, has_gradient=True), enough=4, steps=9)
+    for step, enough in ((4, 4), (9, 50)):
+        with pytest.raises(InputError, match=f"was exactly 0 in all of {step} steps"):
+            _check_gradient(means, State(step=step), enough=enough, steps=9)
