@@ -128,7 +128,7 @@ def load_cross_encoder(folder: Path, name: str) -> tuple[ModuleChain, ModelFacts
 
 def _library_probe(model: CrossEncoder, facts: ModelFacts) -> Probe:
     """The library's own scores of pairs of the probe texts, one pair at a time."""
-    texts = probe_texts(facts.max_tokens)
+    texts = probe_texts(facts)
     pairs = [(texts[n % 2], text) for n, text in enumerate(texts)]
     scores = [model.predict([pair], show_progress_bar=False) for pair in pairs]
     tokens = token_rows(tokenized(open_tokenizer(facts), pairs))

@@ -26,6 +26,7 @@ from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.base.log import log_line
 from linkseek.indexer.encoding.batches import Parallel, Tokens
 from linkseek.retriever.models.facts import ModelFacts, decoded, open_tokenizer, padded
+from linkseek.retriever.models.families import Way, way_of
 from linkseek.retriever.models.folders import is_static, model_sha256
 from linkseek.retriever.models.library import LIBRARIES
 from linkseek.retriever.models.locations import Kind, find_model
@@ -146,11 +147,14 @@ def open_engine(
         from linkseek.retriever.models.torch_engine import checked_in_torch
 
         chain, facts = checked(load(folder, name))
-        forward: TorchForward | OneByOne = torch_forward(chain, facts, gpus[0], precision)
-        used = forward.execution["precision"]
-        difference = chain.probe.difference(forward, facts, used) if chain.probe else ""
+        way = way_of(chain.model_type, scores=facts.dimension == 1)
+        difference = f"type {chain.model_type}" if way is Way.ALONE else ""
+        if not difference:
+            forward: TorchForward | OneByOne = torch_forward(chain, facts, gpus[0], precision)
+            used = forward.execution["precision"]
+            difference = chain.probe.difference(forward, facts, used) if chain.probe else ""
         if difference:
-            log_line(f"{name}: padded and in float32 ({used}: {difference})")
+            log_line(f"{name}: in float32, and not packed ({difference})")
             forward = checked_in_torch(*load(folder, name), gpus[0], name)
         return Opened(name, sha256, facts, forward, parallel)
 

@@ -32,7 +32,7 @@ from linkseek.indexer.base.once import Once
 from linkseek.indexer.files.hashes import file_sha256
 from linkseek.indexer.files.sharing import share
 from linkseek.retriever.models.facts import Features, ModelFacts
-from linkseek.retriever.models.families import IN_TORCH, ONE_BY_ONE
+from linkseek.retriever.models.families import Way, way_of
 from linkseek.retriever.models.library import LIBRARIES, quiet
 from linkseek.retriever.models.locations import cache_folder
 from linkseek.retriever.models.probes import first_line
@@ -175,7 +175,7 @@ def _checked(load: Load, name: str) -> Conversion:
     """Convert a model, and compare it with the library's; else compare torch's."""
     chain, facts = load()
     probe, fault = chain.probe, f"type {chain.model_type}"
-    if chain.model_type not in IN_TORCH | ONE_BY_ONE:
+    if way_of(chain.model_type, scores=facts.dimension == 1) is Way.OPENVINO:
         try:
             model = _convert(chain, facts)
             fault = probe.difference(_plain(model, "float32"), facts, "float32") if probe else ""

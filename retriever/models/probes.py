@@ -40,16 +40,24 @@ _SENTENCES = (
     "Сатурн окружён кольцами; 木星是太阳系中最大的行星。 المشتري أكبر الكواكب.",
     "The mass of a planet, 1.898e27 kg here, is known from the orbits of its moons (Newton 1687).",
 )
+_WORDS = 50
+"""of a model's vocabulary, evenly spaced, in a text"""
+
 _LONG_TOKENS = 512
 """Models that read no more are also tried with a text that is too long for them."""
 
 
-def probe_texts(max_tokens: int) -> list[str]:
-    """Texts of very different lengths, one of them longer than a model reads, if that is not very much."""
-    several = " ".join(_SENTENCES)
-    texts = ["moon", *_SENTENCES[:3], several]
-    while max_tokens <= _LONG_TOKENS and len(texts[-1].split()) <= max_tokens:
-        texts[-1] += " " + several
+def probe_texts(facts: ModelFacts) -> list[str]:
+    """Texts of very different lengths, partly of a model's own vocabulary.
+
+    The last is longer than the model reads, if that is not very much.
+    """
+    tokenizer = open_tokenizer(facts)
+    step = max(tokenizer.get_vocab_size() // _WORDS, 1)
+    own = tokenizer.decode([*range(0, tokenizer.get_vocab_size(), step)][:_WORDS])
+    texts = ["moon", own, *_SENTENCES[:3], " ".join(_SENTENCES)]
+    while facts.max_tokens <= _LONG_TOKENS and len(texts[-1].split()) <= facts.max_tokens:
+        texts[-1] += " " + texts[-1]
     return texts
 
 
@@ -98,7 +106,7 @@ def library_probe(model: SentenceTransformer, facts: ModelFacts) -> Probe:
     tokens: list[Tokens] = []
     rows: list[NDArray[np.float32]] = []
     for prompt in dict.fromkeys(["", facts.passage_prompt, facts.query_prompt]):
-        for text in probe_texts(facts.max_tokens)[: 1 if rows else None]:
+        for text in probe_texts(facts)[: 2 if rows else None]:
             tokens += token_ids(tokenizer, [prompt + text], unpooled_tokens(tokenizer, facts, prompt))
             rows.append(model.encode(text, prompt=prompt, show_progress_bar=False))
     return Probe(tokens, np.stack(rows).astype(np.float32))

@@ -28,6 +28,7 @@ from transformers import AttentionInterface, PreTrainedModel
 from linkseek.indexer.base.errors import MachineError
 from linkseek.indexer.base.log import log_line
 from linkseek.retriever.models.facts import POOLED, Features, ModelFacts
+from linkseek.retriever.models.families import Way, way_of
 from linkseek.retriever.models.probes import Probe, first_line, refusal
 from linkseek.retriever.models.seeing_rows import SeeingRows
 
@@ -352,15 +353,14 @@ def checked_in_torch(
     Raises `InputError` if they are the library's in neither way.
     """
     padded = TorchForward(chain, device, "float32", None)
-    if chain.probe is None:
-        return padded
-    difference = chain.probe.difference(padded, facts, "float32")
-    if not difference:
-        return padded
-    alone = OneByOne(padded)
-    if chain.probe.difference(alone, facts, "float32"):
-        raise refusal(name, difference)
-    return alone
+    ways: list[TorchForward | OneByOne] = [padded, OneByOne(padded)]
+    if way_of(chain.model_type, scores=facts.dimension == 1) is Way.ALONE:
+        del ways[0]
+    for forward in ways:
+        difference = chain.probe.difference(forward, facts, "float32") if chain.probe else ""
+        if not difference:
+            return forward
+    raise refusal(name, difference)
 
 
 def _is_out_of_memory(error: RuntimeError) -> bool:
