@@ -29,8 +29,8 @@ _TYPES = {
     "nomic_bert opt phi phi3 qwen2 qwen3 rembert roberta roberta-prelayernorm roformer splinter squeezebert "
     "t5 ultrabert umt5 xlm-roberta xlm-roberta-xl xlnet xmod",
     # Not even tried: after a failed inference of some, OpenVINO ends the process at a later model.
-    Way.TORCH: "flaubert funnel longformer longt5 xlm",
-    Way.ALONE: "big_bird convbert nystromformer yoso",
+    Way.TORCH: "flaubert longformer longt5 xlm",
+    Way.ALONE: "big_bird convbert funnel nystromformer yoso",
 }
 _OF_CROSS_ENCODERS = {**dict.fromkeys(("mt5", "t5", "umt5"), Way.TORCH), "xlnet": Way.ALONE}
 _WAYS = {name: way for way, names in _TYPES.items() for name in names.split()}
