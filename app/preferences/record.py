@@ -89,8 +89,8 @@ class Preferences(Record):
         """The place in `to_judge` of the first question without a judgement, from a place on and then from
         the start; that place itself if all are judged."""
         to_judge: Sequence[Disagreement] = self.to_judge
-        places = range(len(to_judge))
-        for place in [*places[after:], *places[:after]]:
+        places = [*range(after, len(to_judge)), *range(min(after, len(to_judge)))]
+        for place in places:
             if to_judge[place].id not in self.choices:
                 return place
         return max(min(after, len(to_judge) - 1), 0)

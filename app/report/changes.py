@@ -24,8 +24,8 @@ MAX_NAME, MAX_NOTE = 100, 2_000
 class Label(Record):
     """What visitors have called a report, and written about it; empty where nobody has."""
 
-    name: str = Field("", max_length=MAX_NAME)
-    note: str = Field("", max_length=MAX_NOTE)
+    name: str = Field(default="", max_length=MAX_NAME)
+    note: str = Field(default="", max_length=MAX_NOTE)
 
 
 def read_label(results: Path, report: str) -> Label:

@@ -51,7 +51,7 @@ class IndexSource(Settings):
     build: list[str] = Field([])
     cost_of_encoder: tuple[float, float] = (0.0, 0.0)
     """minutes and megabytes that each further encoder takes: its vectors, and their runs"""
-    costs_of_encoder: dict[str, tuple[float, float]] = Field({})
+    costs_of_encoder: dict[str, tuple[float, float]] = Field(default={})
     """the same by scale"""
 
 
@@ -59,7 +59,7 @@ class StepTable(Settings):
     """A command that makes a part of a model; costs: minutes and megabytes, by scale."""
 
     command: str
-    costs: dict[str, tuple[float, float]] = Field({})
+    costs: dict[str, tuple[float, float]] = Field(default={})
 
 
 class Column(Settings):
@@ -71,7 +71,7 @@ class Column(Settings):
     label: str = ""
     group: str = ""
     limit: Annotated[int, Field(ge=1)] | None = None
-    fill: dict[str, str] = Field({})
+    fill: dict[str, str] = Field(default={})
 
     @computed_field  # type: ignore[prop-decorator]
     @property
@@ -123,11 +123,11 @@ class Experiment(Settings):
     baseline: str = ""
     columns: Annotated[list[Column], Field(min_length=1)]
     rows: Annotated[list[Row], Field(min_length=1)]
-    words: dict[str, Words] = Field({})
+    words: dict[str, Words] = Field(default={})
     scales: dict[str, dict[str, Words]] = Field({"small": {}})
-    files: dict[str, str] = Field({})
-    steps: dict[str, StepTable] = Field({})
-    pipelines: dict[str, dict[str, Any]] = Field({})
+    files: dict[str, str] = Field(default={})
+    steps: dict[str, StepTable] = Field(default={})
+    pipelines: dict[str, dict[str, Any]] = Field(default={})
 
     def at_scale(self, scale: str) -> Experiment:
         """The experiment with the words of a scale in its indexes, test sets and labels."""
