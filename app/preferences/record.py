@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal
 
 from pydantic import Field, model_validator
@@ -89,8 +90,7 @@ class Preferences(Record):
         """The place in `to_judge` of the first question without a judgement, from a place on and then from
         the start; that place itself if all are judged."""
         to_judge: Sequence[Disagreement] = self.to_judge
-        places = [*range(after, len(to_judge)), *range(min(after, len(to_judge)))]
-        for place in places:
+        for place in chain(range(after, len(to_judge)), range(min(after, len(to_judge)))):
             if to_judge[place].id not in self.choices:
                 return place
         return max(min(after, len(to_judge) - 1), 0)
