@@ -88,8 +88,12 @@ def test_vectors_are_compared_as_the_folder_says(tmp_path):
 
 def test_vectors_of_zeros_are_counted(capsys):
     class Zero(WordEncoder):
+        name = "zero"
+
         def encode_tokens(self, batch):
-            return super().encode_tokens(batch) * (len(batch[0]) > 1)
+            return super().encode_tokens(batch) * np.array(
+                [[len(tokens) > 1] for tokens in batch], np.float32
+            )
 
     tokens = [[1], [2, 3], [4]]
     assert not encode_texts(Zero(), tokens)[[0, 2]].any()
