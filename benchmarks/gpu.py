@@ -31,7 +31,11 @@ from pathlib import Path
 from benchmarks.harness import RESULTS, keep_partial
 
 _ROOT = Path(__file__).parents[1]
-_LATER = ("linkseek.reranker.models.first_token",)
+_LATER = (
+    "linkseek.reranker.models.first_token",
+    "linkseek.retriever.models.positions",
+    "linkseek.retriever.models.prompt_free",
+)
 """Modules that are imported when a model is opened."""
 _HLP = "hlp"
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import orjson
 from tokenizers import Encoding, Tokenizer
 
 from linkseek.indexer.base.errors import InputError
@@ -43,8 +43,8 @@ def check_tokenizer(path: Path) -> None:
     if size > _LARGEST:
         raise InputError(f"{path}: {size:,} bytes, expected {_LARGEST:,} at most", _HINT)
     try:
-        settings = orjson.loads(path.read_bytes())
-    except orjson.JSONDecodeError as error:
+        settings = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path}: not JSON ({error})", "Save the model again.") from None
     if not isinstance(settings, dict):
         raise InputError(f"{path}: expected settings by name", "Save the model again.")

@@ -23,7 +23,10 @@ def ray(cluster: str) -> Iterator[Any]:
 
 @pytest.fixture
 def killed_at_random(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], AbstractContextManager[None]]:
-    """Within killed_at_random(n), actors are killed at n random moments, while there are any."""
+    """Within killed_at_random(n), actors are killed at n random moments, while there are any.
+
+    The first dies with its first task, so that one dies also where all is done at once.
+    """
     monkeypatch.setattr(clusters, "ATTEMPTS", 20)
     made: list[clusters.Actors] = []
     begin = clusters.Actors.__init__
@@ -37,6 +40,13 @@ def killed_at_random(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], Abstrac
     @contextmanager
     def killed(count: int) -> Iterator[None]:
         random, ended, kills = Random(0), threading.Event(), list[Any]()
+        answer, first = clusters.Actors._answer, threading.Lock()
+
+        def answer_or_die(actors: Any, actor: Any, *arguments: Any) -> Any:
+            if first.acquire(blocking=False):
+                actors._ray.kill(actor)
+                kills.append(actor)
+            return answer(actors, actor, *arguments)
 
         def kill() -> None:
             while len(kills) < count and not ended.wait(random.uniform(0.05, 0.5)):
@@ -46,8 +56,10 @@ def killed_at_random(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], Abstrac
                     kills.append(actor)
 
         killer = threading.Thread(target=kill)
-        killer.start()
-        yield
+        with monkeypatch.context() as patch:
+            patch.setattr(clusters.Actors, "_answer", answer_or_die)
+            killer.start()
+            yield
         ended.set()
         killer.join()
         assert kills

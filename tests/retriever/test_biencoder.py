@@ -224,7 +224,7 @@ def holding(name: str, content: bytes):
         (holding("model.safetensors", b"x" * 1000), "cannot be loaded"),
         (holding("modules.json", b"{"), "not JSON"),
         (holding("config.json", b"[]"), "cannot be loaded"),
-        (holding("tokenizer.json", b"nonsense"), "cannot be loaded"),
+        (holding("tokenizer.json", b"nonsense"), "not JSON"),
     ],
 )
 def test_a_broken_folder_is_named(tiny, tmp_path, spoil, message):
