@@ -10,7 +10,7 @@ Where no blanks are between words (Chinese, Japanese, Thai, ...), words are thos
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -96,7 +96,7 @@ def _by_sections(document: Document, cutting: Cutting) -> list[tuple[int, int, s
     """(start, end, title with headings) of each passage; short sections share one with their neighbours."""
     pieces: list[tuple[int, int, str]] = []
     last = 0  # words of the last passage
-    for start, end, path in regions(document):
+    for start, end, path in regions(document.sections, len(document.text)):
         spans = cut(document.text, start, end, cutting)
         if not spans:
             continue
@@ -116,17 +116,20 @@ HEADING_SEPARATOR = " > "
 """Between a title and the headings above a passage."""
 
 
-def regions(document: Document) -> Iterator[tuple[int, int, list[str]]]:
-    """(start, end, headings from the outermost) of the text before the first section and of each section."""
+def regions(sections: Iterable[Section], end: int) -> Iterator[tuple[int, int, list[str]]]:
+    """(start, end, headings from the outermost) of the text before the first section and of each section.
+
+    sections: of a document, by their start. end: of its text.
+    """
     start, open_sections = 0, list[Section]()
-    for section in document.sections:
+    for section in sections:
         if section.start > start:
             yield start, section.start, [above.heading for above in open_sections]
             start = section.start
         while open_sections and open_sections[-1].level >= section.level:
             open_sections.pop()
         open_sections.append(section)
-    yield start, len(document.text), [above.heading for above in open_sections]
+    yield start, end, [above.heading for above in open_sections]
 
 
 _JOINED = 0.2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
@@ -14,6 +15,7 @@ from linkseek.app.around.titles import ArticleName, article_name
 from linkseek.indexer.base.errors import InputError
 from linkseek.indexer.documents import Section
 from linkseek.indexer.index import Index
+from linkseek.indexer.passages import regions
 from linkseek.retriever.links.neighbourhood import around_document
 from linkseek.retriever.links.topology import PassagePairs, Topology
 
@@ -123,14 +125,11 @@ def passage_number(index: Index, row: int, passage_id: str) -> int:
 
 def section_path(index: Index, passage: int) -> str:
     """The headings above a passage, the outermost first; empty in the lead and without sections."""
-    start = int(index.passages.table.value("start", passage))
+    place = int(index.passages.table.value("start", passage))
     document = int(index.passages.document_rows(np.array([passage]))[0])
-    above: list[Section] = []
-    for section in index.documents.table.value("sections", document) or []:
-        if section["start"] > start:
-            break
-        above = [one for one in above if one.level < section["level"]] + [Section(**section)]
-    return " › ".join(" ".join(section.heading.split()) for section in above)
+    sections = (Section(**row) for row in index.documents.table.value("sections", document) or ())
+    above = next(names for _, end, names in regions(sections, sys.maxsize) if place < end)
+    return " › ".join(" ".join(name.split()) for name in above)
 
 
 def read_article(index: Index, topology: Topology, row: int, first: int = 1) -> Article:

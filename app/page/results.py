@@ -112,7 +112,7 @@ class _Columns:
     def wait_for(self, names: Sequence[str]) -> None:
         """Show what has no answer yet."""
         for name in names:
-            self._places[name].html(waiting_html(name, self._describe(name), _status(self._service, name)))
+            self._places[name].html(waiting_html(name, self._describe(name), status_of(self._service, name)))
 
     def show(
         self, answer: Answer, others: Sequence[Answer], reason: Reason | None = None, links: bool = False
@@ -124,7 +124,7 @@ class _Columns:
             self._view,
             self._context.name,
             others,
-            _status(self._service, answer.pipeline, answer) if answer.waiting else "",
+            status_of(self._service, answer.pipeline, answer) if answer.waiting else "",
             reason,
             with_links=links,
         )
@@ -161,7 +161,7 @@ class _OneList:
 
     def wait_for(self, names: Sequence[str]) -> None:
         """Show what has no answer yet."""
-        self._waiting = {name: f"{name}: {_status(self._service, name)}" for name in names}
+        self._waiting = {name: f"{name}: {status_of(self._service, name)}" for name in names}
         self._draw(None)
 
     def show(self, answer: Answer, others: Sequence[Answer]) -> None:
@@ -169,7 +169,7 @@ class _OneList:
         self._answers[answer.pipeline] = answer
         self._waiting.pop(answer.pipeline, None)
         if answer.waiting:
-            status = _status(self._service, answer.pipeline, answer)
+            status = status_of(self._service, answer.pipeline, answer)
             self._waiting[answer.pipeline] = f"{answer.pipeline}: {status}"
         self._draw(None)
 
@@ -194,7 +194,7 @@ class _OneList:
         self._place.html(merged_html(answers, descriptions, self._view, index, statuses, reason))
 
 
-def _status(service: SearchService, name: str, answer: Answer | None = None) -> str:
+def status_of(service: SearchService, name: str, answer: Answer | None = None) -> str:
     """What is being done for a pipeline. answer: of its first stage, if that is known."""
     is_ready = service.is_ready(name)
     if answer:

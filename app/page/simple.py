@@ -6,6 +6,7 @@ import streamlit as st
 
 from linkseek.app.page.context import Context
 from linkseek.app.page.elements import invite, set_title, show_error, show_no_index
+from linkseek.app.page.results import status_of
 from linkseek.app.service import Failure
 from linkseek.app.web import navigation
 from linkseek.app.web.addresses import DEFAULT_COUNT, MAX_QUESTION_IN_ADDRESS, SEARCH, read_search_view
@@ -40,10 +41,7 @@ def page(context: Context) -> None:
     set_title(question)
     question, pipeline = checked_question(question), service.pipelines.recommended
     place = st.empty()
-    status = (
-        "Searching…" if service.is_ready(pipeline) else "Loading; only the first question waits for this…"
-    )
-    place.html(waiting_html("results", "", status))
+    place.html(waiting_html("results", "", status_of(service, pipeline)))
     for result in service.answers(question, [pipeline], DEFAULT_COUNT):
         if isinstance(result, Failure):
             with place.container():

@@ -23,8 +23,9 @@ from linkseek.app.report.text import clean
 from linkseek.app.report.text import excerpt as beginning
 from linkseek.app.web import addresses
 from linkseek.indexer.base.text import byte_size, counted, duration, harmless, short_duration
+from linkseek.retriever.links.sentences import sentence_spans
+from linkseek.retriever.search.explanation import MAX_CHARACTERS
 from linkseek.retriever.search.query_words import Span
-from linkseek.retriever.search.sentences import sentence_spans
 
 if TYPE_CHECKING:
     from linkseek.app.service import Hit
@@ -158,7 +159,7 @@ def excerpt(length: int, marks: Sequence[Span], limit: int = MAX_PASSAGE_CHARACT
 
 def _whole_sentences(text: str, start: int, end: int) -> Span:
     """The same part of a text without the sentences that it would cut; without words, if none is whole."""
-    spans = [span for span in sentence_spans(text) if start <= span[0] and span[1] <= end]
+    spans = [span for span in sentence_spans(text[:MAX_CHARACTERS]) if start <= span[0] and span[1] <= end]
     return (
         (spans[0][0], spans[-1][1])
         if spans and (start or end < len(text))

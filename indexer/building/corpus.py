@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
-from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,20 +22,19 @@ from numpy.typing import NDArray
 
 from linkseek.indexer.base.cluster import worker_pool
 from linkseek.indexer.base.errors import DamagedIndexError, InputError, MachineError
+from linkseek.indexer.building.skipped import Skipped
 from linkseek.indexer.documents import DOCUMENT_SCHEMA, REDIRECT_SCHEMA, Document, Redirect, document_row
 from linkseek.indexer.files.hashes import combined_sha256
 from linkseek.indexer.files.sources import Reading
 from linkseek.indexer.readers.reader import Ignored, Reader, Record, parse_at
 from linkseek.indexer.store.artifacts import read_json, segment_path, segment_paths, write_json
 from linkseek.indexer.store.ids import IdTable, SeenIds, hash_ids
-from linkseek.indexer.store.manifests import SkippedRecords
 from linkseek.indexer.store.tables import Row, Table, TableWriter
 
 SEGMENT_RECORDS = 100_000
 _CHUNK_RECORDS = 32
 _CHUNK_BYTES = 4 << 20
 _MAX_ID = 32_756  # bytes: with "#" and a number still a term of Lucene, which takes 32,766
-_EXAMPLES = 20
 
 
 class _Stored(NamedTuple):
@@ -57,73 +55,6 @@ OpenRecords = Callable[[Callable[[Reading], None]], Iterator[Record]]
 
 _Outcomes = Sequence[_Stored | Ignored] | InputError
 _Parsed = tuple[Record, _Outcomes]
-
-
-@dataclass
-class Skipped:
-    """The skipped records: their number for each reason, and the first few of each."""
-
-    counts: Counter[str] = field(default_factory=Counter)
-    examples: dict[str, list[str]] = field(default_factory=dict)
-    names: dict[str, Counter[str]] = field(default_factory=dict)
-    """By reason, what was dropped how often: the most frequent ones are its examples."""
-
-    def add(self, reason: str, example: str = "") -> None:
-        """Count one record."""
-        self.counts[reason] += 1
-        examples = self.examples.setdefault(reason, [])
-        if example and len(examples) < _EXAMPLES:
-            examples.append(example)
-
-    def count(self, ignored: Ignored, place: str) -> None:
-        """Count a record that is ignored, or what was dropped of one."""
-        if not ignored.name:
-            self.add(ignored.reason, place)
-            self.counts[ignored.reason] += ignored.count - 1
-            return
-        self.counts[ignored.reason] += ignored.count
-        self.names.setdefault(ignored.reason, Counter())[ignored.name] += ignored.count
-
-    def to_json(self) -> dict[str, Any]:
-        """For a manifest."""
-        return {
-            reason: {
-                "count": count,
-                "examples": [*self._most_frequent(reason), *self.examples.get(reason, [])],
-            }
-            for reason, count in sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
-        }
-
-    def _most_frequent(self, reason: str) -> list[str]:
-        names = sorted(self.names.get(reason, {}).items(), key=lambda item: (-item[1], item[0]))
-        return [f"{name} ({count:,})" for name, count in names[:_EXAMPLES]]
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Skipped:
-        """The inverse of `to_json`."""
-        return cls(
-            Counter({reason: entry["count"] for reason, entry in value.items()}),
-            {reason: list(entry["examples"]) for reason, entry in value.items()},
-        )
-
-    @classmethod
-    def from_records(cls, records: Mapping[str, SkippedRecords]) -> Skipped:
-        """Those of a manifest."""
-        return cls.from_json({reason: records[reason].model_dump() for reason in records})
-
-    def join(self, other: Skipped) -> None:
-        """Count those of another build as well."""
-        self.counts += other.counts
-        for reason, examples in other.examples.items():
-            joined = self.examples.get(reason, []) + examples
-            self.examples[reason] = joined[:_EXAMPLES]
-
-    def take_out(self, other: Skipped) -> None:
-        """Count those of another build no longer."""
-        self.counts -= other.counts
-        for reason, examples in other.examples.items():
-            kept = [one for one in self.examples.get(reason, []) if one not in examples]
-            self.examples[reason] = kept
 
 
 def write_documents(

@@ -34,9 +34,10 @@ from linkseek.indexer.base.progress import progress
 from linkseek.indexer.base.text import printable
 from linkseek.indexer.building.builder import publish
 from linkseek.indexer.building.changes import Changes
-from linkseek.indexer.building.corpus import Skipped, hashes_of
+from linkseek.indexer.building.corpus import hashes_of
 from linkseek.indexer.building.growth import update_index
 from linkseek.indexer.building.plan import Plan
+from linkseek.indexer.building.skipped import Skipped
 from linkseek.indexer.building.workspace import Workspace, link_tree
 from linkseek.indexer.documents import DocumentStore, redirect_table
 from linkseek.indexer.encoding.encode import Encoder

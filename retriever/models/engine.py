@@ -16,7 +16,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from linkseek.retriever.models.openvino_engine import OpenVinoForward
     from linkseek.retriever.models.static_engine import StaticForward
     from linkseek.retriever.models.torch_engine import ModuleChain, OneByOne, TorchForward
-
-_Opened = TypeVar("_Opened")
 
 
 @dataclass(frozen=True)
@@ -111,24 +109,29 @@ def open_engine(
     load: (folder, name for errors) -> a model in torch and its facts. device: see `indexer.base.devices`.
     threads: of the CPU, default all cores. streams: batches that they work on at the same time, default one
     each. reopen: from a device to a function that opens the same model on it in another process; without it,
-    further GPUs stay unused. Raises `InputError` if the model cannot be located or read, or
-    changes meanwhile, `UsageError` for a missing device.
+    further GPUs stay unused. Raises `InputError` if the model cannot be located or read, or changes
+    meanwhile, `UsageError` for a missing device.
     """
     folder = find_model(name, kind)
     sha256 = model_sha256(folder, kind.tower)
 
-    def checked(opened: _Opened) -> _Opened:
+    def check_unchanged() -> None:
         """A model's numbers must not go by the hash of other files: into the cache, or into an index."""
         if model_sha256(folder, kind.tower) != sha256:
             raise InputError(f"{name}: its files have changed while it was opened", "Try again.")
-        return opened
+
+    def loaded() -> tuple[ModuleChain, ModelFacts]:
+        model = load(folder, name)
+        check_unchanged()
+        return model
 
     gpus = cuda_devices(device)
     if is_static(folder):
         with LIBRARIES:
             from linkseek.retriever.models.static_engine import open_static
 
-            facts, static, parallel = checked(open_static(name, folder, kind.tower))
+            facts, static, parallel = open_static(name, folder, kind.tower)
+            check_unchanged()
         return Opened(name, sha256, facts, static, parallel, large_batches=True)
     if not gpus:
         from linkseek.retriever.models.openvino_engine import open_on_cpu
@@ -136,9 +139,7 @@ def open_engine(
         threads = threads or os.cpu_count() or 1
         streams = min(streams or threads, threads)
         key = f"{sha256[:32]}-{kind.library}"
-        facts, on_cpu = open_on_cpu(
-            lambda: checked(load(folder, name)), key, name, precision, threads, streams
-        )
+        facts, on_cpu = open_on_cpu(loaded, key, name, precision, threads, streams)
         return Opened(name, sha256, facts, on_cpu, Parallel(batches=on_cpu.execution.get("streams", 1)))
     parallel = on_gpu(len(gpus))
     if reopen:
@@ -146,7 +147,7 @@ def open_engine(
     with LIBRARIES:
         from linkseek.retriever.models.torch_engine import checked_in_torch
 
-        chain, facts = checked(load(folder, name))
+        chain, facts = loaded()
         way = way_of(chain.model_type, scores=facts.dimension == 1)
         difference = f"type {chain.model_type}" if way is Way.ALONE else ""
         if not difference:
@@ -155,7 +156,7 @@ def open_engine(
             difference = chain.probe.difference(forward, facts, used) if chain.probe else ""
         if difference:
             log_line(f"{name}: in float32, and not packed ({difference})")
-            forward = checked_in_torch(*load(folder, name), gpus[0], name)
+            forward = checked_in_torch(*loaded(), gpus[0], name)
         return Opened(name, sha256, facts, forward, parallel)
 
 

@@ -61,8 +61,9 @@ def quiet() -> Iterator[None]:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's text; empty if it has none."""
-    return str(error).splitlines()[0] if str(error) else ""
+    """The type of an error and the first line of its text."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"
 
 
 def from_folder(
@@ -92,7 +93,7 @@ def _usable(problem: str, hint: str) -> Iterator[None]:
             if not isinstance(error, Exception) and type(error).__name__ != "PanicException":  # of Rust
                 raise
             raise_of_machine(error)
-            raise InputError(f"{problem} ({type(error).__name__}: {first_line(error)})", hint) from error
+            raise InputError(f"{problem} ({first_line(error)})", hint) from error
 
 
 def _check_finite(model: Any, name: str) -> None:

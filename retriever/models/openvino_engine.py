@@ -33,9 +33,8 @@ from linkseek.indexer.files.hashes import file_sha256
 from linkseek.indexer.files.sharing import share
 from linkseek.retriever.models.facts import Features, ModelFacts
 from linkseek.retriever.models.families import Way, way_of
-from linkseek.retriever.models.library import LIBRARIES, quiet
+from linkseek.retriever.models.library import LIBRARIES, first_line, quiet
 from linkseek.retriever.models.locations import cache_folder
-from linkseek.retriever.models.probes import first_line
 
 if TYPE_CHECKING:
     from linkseek.retriever.models.torch_engine import ModuleChain, OneByOne, TorchForward

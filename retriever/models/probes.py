@@ -24,6 +24,7 @@ from linkseek.retriever.models.facts import (
     token_ids,
     unpooled_tokens,
 )
+from linkseek.retriever.models.library import first_line
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
@@ -59,12 +60,6 @@ def probe_texts(facts: ModelFacts) -> list[str]:
     while facts.max_tokens <= _LONG_TOKENS and len(texts[-1].split()) <= facts.max_tokens:
         texts[-1] += " " + texts[-1]
     return texts
-
-
-def first_line(error: Exception) -> str:
-    """The type of an error and the first line of its text."""
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0][:120] if lines else ''}"
 
 
 @dataclass(frozen=True)

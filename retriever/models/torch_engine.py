@@ -29,7 +29,8 @@ from linkseek.indexer.base.errors import MachineError
 from linkseek.indexer.base.log import log_line
 from linkseek.retriever.models.facts import POOLED, Features, ModelFacts
 from linkseek.retriever.models.families import Way, way_of
-from linkseek.retriever.models.probes import Probe, first_line, refusal
+from linkseek.retriever.models.library import first_line
+from linkseek.retriever.models.probes import Probe, refusal
 from linkseek.retriever.models.seeing_rows import SeeingRows
 
 

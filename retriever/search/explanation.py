@@ -12,14 +12,15 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from linkseek.retriever.links.sentences import sentence_spans
 from linkseek.retriever.ranking import Query, Ranking
-from linkseek.retriever.search.query_words import Span
-from linkseek.retriever.search.sentences import sentence_spans
 
 FIRST_STAGE = "first stage"
 """The name of the part that is the score of the ranking that a pipeline begins with."""
 
 _MAX_SENTENCES = 50  # of a passage that are compared with the question
+MAX_CHARACTERS = 20_000
+"""Of a passage, whose sentences are looked for."""
 _REST = 1e-5  # of a score that rounding to float32 may explain
 
 
@@ -116,9 +117,9 @@ def best_sentence(text: str, scores: Callable[[Sequence[str]], NDArray[np.floati
 
     scores: of sentences, [n].
     """
-    spans: list[Span] = sentence_spans(text)[:_MAX_SENTENCES]
+    spans = sentence_spans(text[:MAX_CHARACTERS])[:_MAX_SENTENCES]
     if len(spans) > 1 and text[spans[0][0]].islower():
-        del spans[0]  # it began in the passage before
+        spans = spans[1:]  # it began in the passage before
     if not spans:
         return None
     values = scores([text[start:end] for start, end in spans])

@@ -10,9 +10,9 @@ from linkseek.app import search
 from linkseek.app.nearest import with_nearest_sentences
 from linkseek.app.pipelines import Models
 from linkseek.app.service import SearchService
+from linkseek.retriever.links.sentences import sentence_spans
 from linkseek.retriever.ranking import Query, Ranking
 from linkseek.retriever.search.explanation import Explanation, Part, best_sentence, whole_score
-from linkseek.retriever.search.sentences import sentence_spans
 
 QUESTION = "Did a volcano erupt below a river in France?"
 OWN = """

@@ -18,7 +18,8 @@ from tiny_corpus import linked_rows, write_jsonl
 
 from linkseek.indexer.base.errors import InputError, MachineError
 from linkseek.indexer.building import corpus as corpus_module
-from linkseek.indexer.building.corpus import Skipped, write_documents
+from linkseek.indexer.building.corpus import write_documents
+from linkseek.indexer.building.skipped import Skipped
 from linkseek.indexer.documents import REDIRECT_SCHEMA, DocumentStore
 from linkseek.indexer.readers.formats import open_reader
 from linkseek.indexer.readers.jsonl import JsonlReader
