@@ -12,7 +12,6 @@ DIR holds archwiki/docs.jsonl.zst.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import shlex
 import subprocess
 import sys
@@ -23,6 +22,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from experiments.packing.held_out import is_held_out
 from linkseek.app.evaluation.measures import bootstrap_intervals
 from linkseek.app.evaluation.significance import holm, randomisation_test
 from linkseek.indexer.base.errors import UsageError
@@ -148,11 +148,6 @@ def _questions(index: Index, kind: str, held_out: Collection[str]) -> Iterator[L
         if wanted and text != document.title.casefold() and (text, document.id) not in seen:
             seen.add((text, document.id))
             yield question
-
-
-def is_held_out(document_id: str) -> bool:
-    """Whether an article is in the fifth that is not trained on, by its id alone."""
-    return hashlib.sha256(document_id.encode()).digest()[0] % 5 == 0
 
 
 def split(corpus: Path, kept: Path) -> set[str]:

@@ -26,7 +26,7 @@ from linkseek.app.evaluation.provenance import provenance
 from linkseek.app.pipelines import Pipelines
 from linkseek.app.report import write_document, write_report
 from linkseek.app.report.console import results_console
-from linkseek.app.testsets import open_test_set
+from linkseek.app.testsets import LoadedTestSet, open_test_set
 from linkseek.indexer.base.bundled import bundled, find_preset
 from linkseek.indexer.base.errors import InputError, UsageError
 from linkseek.indexer.base.log import log_line
@@ -161,7 +161,10 @@ def _make_table(
             build_index(source, data)
         return Pipelines(Index.open(source.path), pipelines_file)
 
-    open_named = partial(open_test_set, data=data, download=options.download)
+    def open_named(name: str) -> LoadedTestSet:
+        own = experiment.test_sets.get(name)
+        return own.load(name, data) if own else open_test_set(name, data=data, download=options.download)
+
     table = run_experiment(experiment, open_index, open_named, output, log_cell, write_report)
     origins = {
         name: provenance(PROGRAM, argv, open_index(name).index, {"experiment": file}, open_index(name).models)

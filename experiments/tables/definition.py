@@ -6,6 +6,7 @@
     long                     how re-rankers read long texts where their pipeline does not say it: "max", in
                              windows, or "first", cut off, as the papers do and as five folds are ranked
     baseline                 the row that others are tested against (default: the first that was run)
+    [test_sets.NAME]         questions and judgements of the experiment's own: files of the folder of --data
     [[columns]]              test_set, measures; index: where there are several; label; group: a subset
                              of the test set; limit: for this set; fill
     [[rows]]                 name, pipeline, group; expected: for each column a list, one number a measure
@@ -38,6 +39,9 @@ from linkseek.app.evaluation.measures import parse_measure
 from linkseek.app.evaluation.provenance import Provenance
 from linkseek.app.evaluation.records import Record
 from linkseek.app.evaluation.results import Comparison
+from linkseek.app.testsets.definition import Corpus, LoadedTestSet, TestSet
+from linkseek.app.testsets.files import Files
+from linkseek.app.testsets.registry import places
 from linkseek.indexer.base.errors import UsageError
 from linkseek.indexer.base.paths import check_name
 from linkseek.indexer.base.settings import Settings, nearest, read_toml, validate
@@ -60,6 +64,31 @@ class StepTable(Settings):
 
     command: str
     costs: dict[str, tuple[float, float]] = Field(default={})
+
+
+class OwnTestSet(Settings):
+    """A test set that Linkseek does not have: names of files in the folder of --data."""
+
+    title: str
+    queries: str
+    qrels: str
+    description: str
+    licence: str
+    source: str
+
+    def load(self, name: str, data: Path | None) -> LoadedTestSet:
+        """Read it. Raises `InputError` if a file is missing, or has judgements without their questions."""
+        test_set = TestSet(
+            name=name,
+            title=self.title,
+            description=self.description,
+            licence=self.licence,
+            citation=self.source,
+            url="",
+            corpus=Corpus(title="", file="", options="", index=name),
+            sources=(Files(queries=(self.queries,), qrels=(self.qrels,)),),
+        )
+        return test_set.load(places(data))
 
 
 class Column(Settings):
@@ -121,6 +150,7 @@ class Experiment(Settings):
     long: Long = "max"
     seeds: list[int] = Field([1], min_length=1, max_length=1000)
     baseline: str = ""
+    test_sets: dict[str, OwnTestSet] = Field(default={})
     columns: Annotated[list[Column], Field(min_length=1)]
     rows: Annotated[list[Row], Field(min_length=1)]
     words: dict[str, Words] = Field(default={})

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -48,12 +48,14 @@ def plan_rows(steps: Steps, experiment: Experiment) -> list[PlannedRow]:
     """All rows with steps. A step takes what finished ones of its pattern took, else what the file says."""
     planned = []
     seen: set[str] = set()
-    encoded: set[Path] = set()
-    per_encoder = next(iter(experiment.indexes.values())).cost_of_encoder
+    encoded: set[tuple[str, Path]] = set()
     for row in experiment.rows:
-        own, encoders = steps.of_row(row), set(steps.encoders(row)) - encoded
+        own = steps.of_row(row)
+        encoders = {
+            (index, path) for index in experiment.indexes for path in steps.encoders(row, index)
+        } - encoded
         new = [step for name, step in own.items() if name not in seen and not step.is_made]
-        costs = [*map(_cost, new), *[per_encoder] * len(encoders)]
+        costs = [*map(_cost, new), *(experiment.indexes[index].cost_of_encoder for index, _ in encoders)]
         minutes, megabytes = (sum(cost[i] for cost in costs) for i in range(2))
         if own:
             name = f"{row.group}: {row.name}" if row.group else row.name
@@ -98,13 +100,11 @@ def make_models(
     Indexes that search the vectors of encoders from steps are built after these, others before: steps may
     read them. ray, jobs: as in `make_steps`, which also says what is raised.
     """
-    encoders = dict.fromkeys(path for row in experiment.rows for path in steps.encoders(row))
-    if not encoders:
-        _build_indexes(experiment, [], build_index, output)
+    searched = {index: _encoders(steps, experiment, index) for index in experiment.indexes}
+    without = {index: encoders for index, encoders in searched.items() if not encoders}
+    _build_indexes(experiment, without, build_index, output)
     make_steps(steps.of_rows(experiment.rows), output, ray, jobs)
-    if encoders:
-        more = [word for path in encoders for word in ("--encoder", str(path))]
-        _build_indexes(experiment, more, build_index, output)
+    _build_indexes(experiment, searched, build_index, output)
     return write_pipelines(steps, output)
 
 
@@ -115,11 +115,21 @@ def write_pipelines(steps: Steps, output: Path) -> Path:
     return pipelines
 
 
+def _encoders(steps: Steps, experiment: Experiment, index: str) -> list[Path]:
+    """The encoders whose vectors an index has: those of the pipelines in its columns."""
+    return list(dict.fromkeys(path for row in experiment.rows for path in steps.encoders(row, index)))
+
+
 def _build_indexes(
-    experiment: Experiment, more: list[str], build_index: Callable[[IndexSource], None], output: Path
+    experiment: Experiment,
+    encoders: Mapping[str, Sequence[Path]],
+    build_index: Callable[[IndexSource], None],
+    output: Path,
 ) -> None:
-    """Build the indexes that are missing or were built with other options. more: for each of them."""
-    for name, source in experiment.indexes.items():
+    """Build those of some indexes that are missing or were built with other options or encoders."""
+    for name, paths in encoders.items():
+        source = experiment.indexes[name]
+        more = [word for path in paths for word in ("--encoder", str(path))]
         whole = source.model_copy(update={"build": [*source.build, *more]})
         record = inside(output / "steps", name, "the index", "index.{}.json")
         made_from = {"build": whole.build}

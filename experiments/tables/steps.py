@@ -169,9 +169,10 @@ class Steps:
                 for word in index.build:
                     self._file(word)
 
-    def encoders(self, row: Row) -> list[Path]:
-        """The encoders whose vectors a row searches."""
-        values = [_fill(str(e.content.get("encoder", "")), e.words) for e in self._entries_of(row)]
+    def encoders(self, row: Row, index: str) -> list[Path]:
+        """The encoders whose vectors a row searches in an index."""
+        entries = (entry for _, entry in self._named_entries(self._pipelines_of(row, index)))
+        values = [_fill(str(entry.content.get("encoder", "")), entry.words) for entry in entries]
         return list(dict.fromkeys(self.step(name).result for name in _RESULT.findall(" ".join(values))))
 
     def pipelines(self) -> str:
@@ -253,9 +254,13 @@ class Steps:
         preset = bundled(f"configs/{word}.toml")
         return preset.read_text("utf-8") if re.fullmatch(r"[\w-]+", word) and preset.is_file() else None
 
-    def _pipelines_of(self, row: Row) -> list[str]:
-        """The pipelines of a row whose data are here, if the experiment says what to get for the others."""
-        columns = self._experiment.columns
+    def _pipelines_of(self, row: Row, index: str | None = None) -> list[str]:
+        """The pipelines of a row whose data are here, if the experiment says what to get for the others.
+
+        index: only those of its columns.
+        """
+        every = self._experiment.columns
+        columns = [c for c in every if index is None or self._experiment.index_of(c) == index]
         names = [name for column in columns for name in row.pipelines(column, self._experiment.seeds)]
         return [name for name in names if not self._experiment.files or self._has_data(name)]
 

@@ -21,7 +21,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar, get_args, get_origin
 
-from pydantic_settings import BaseSettings, CliPositionalArg, CliSettingsSource, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    CliPositionalArg,
+    CliSettingsSource,
+    CliToggleFlag,
+    SettingsConfigDict,
+)
 from pydantic_settings.exceptions import SettingsError
 
 from linkseek.indexer.base.bundled import bundled, find_preset
@@ -108,8 +114,8 @@ def _parse(options: type[T], argv: Sequence[str], program: str, environment: Val
     return validate(options, values | given, file=file, given=given, hint=hint)
 
 
-def parse_config(model: type[Config], argv: Sequence[str], program: str) -> Config:
-    """The settings of a training command: CONFIG.toml, and values given on the command line.
+def parse_config(model: type[Config], argv: Sequence[str], program: str) -> tuple[Config, bool]:
+    """The settings of a training command: CONFIG.toml, and values given on the command line; and --plan.
 
     Raises `UsageError` as `read_settings` does.
     """
@@ -122,6 +128,8 @@ def parse_config(model: type[Config], argv: Sequence[str], program: str) -> Conf
         """the settings file, or the name of one in configs/, such as hlp-pretrain"""
         set: list[str] = []
         """TABLE.KEY=VALUE, or TABLE.NUMBER.KEY=VALUE in a list of tables; may be repeated"""
+        plan: CliToggleFlag[bool] = False
+        """print steps, tokens, time, memory and disk, estimated from a few steps; then end"""
 
     overrides, others = [], []  # a list option of pydantic-settings would split values at their commas
     words = iter(argv)
@@ -132,8 +140,9 @@ def parse_config(model: type[Config], argv: Sequence[str], program: str) -> Conf
             others.append(word)
     given = _read_arguments(Command, others, program)
     file = find_preset(bundled("configs"), Path(given.pop("config")))
+    plan = bool(given.pop("plan", False))
     values = override(read_toml(file, model.hint), overrides)
-    return validate(model, _merge(values, given), file=file, given=given)
+    return validate(model, _merge(values, given), file=file, given=given), plan
 
 
 def _merge(values: Values, given: Values) -> Values:

@@ -12,9 +12,10 @@ PROGRAM = "linkseek finetune"
 
 def main(argv: Sequence[str]) -> None:
     """Run the command."""
-    config = parse_config(FinetuneConfig, argv, PROGRAM)
+    config, is_plan = parse_config(FinetuneConfig, argv, PROGRAM)
     from linkseek.reranker.training.finetuning import (
         finetune,  # torch takes seconds to import; errors above do not
     )
+    from linkseek.retriever.training.plan import TrainingPlan
 
-    finetune(config)
+    finetune(config, TrainingPlan() if is_plan else None)

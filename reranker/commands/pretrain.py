@@ -12,9 +12,10 @@ PROGRAM = "linkseek pretrain"
 
 def main(argv: Sequence[str]) -> None:
     """Run the command."""
-    config = parse_config(PretrainConfig, argv, PROGRAM)
+    config, is_plan = parse_config(PretrainConfig, argv, PROGRAM)
     from linkseek.reranker.training.pretraining import (
         pretrain,  # torch takes seconds to import; errors above do not
     )
+    from linkseek.retriever.training.plan import TrainingPlan
 
-    pretrain(config)
+    pretrain(config, TrainingPlan() if is_plan else None)

@@ -63,17 +63,19 @@ from linkseek.retriever.search.runs import run_lines
 from linkseek.retriever.training.lifecycle import SETTINGS, Run, existing, fingerprint, is_finished, open_run
 from linkseek.retriever.training.log import NEGATIVES
 from linkseek.retriever.training.loop import DevMeasure, Task, train_steps
+from linkseek.retriever.training.plan import TrainingPlan
 from linkseek.retriever.training.teacher import TeacherTexts, open_teacher
 
 
-def finetune(config: FinetuneConfig) -> None:
+def finetune(config: FinetuneConfig, plan: TrainingPlan | None = None) -> None:
     """Train, or resume training, and publish the model in `output.folder` atomically.
 
     Does nothing if it is finished. Raises `UsageError` if the folder holds something else.
+    plan: to be filled from a few steps, and printed, in the place of training.
     """
-    if is_finished(config, config.output.folder):
+    if plan is None and is_finished(config, config.output.folder):
         return
-    with open_run(config.training, config.output) as run:
+    with open_run(config.training, config.output, plan) as run:
         sha256 = data_sha256(config.data)
         with run.accelerator.main_process_first():
             table = open_groups(config.data, config.texts.url, run.work, sha256)
@@ -173,7 +175,7 @@ def _cross_validate(config: FinetuneConfig, run: Run, table: GroupTable, sha256:
             finished.mkdir(exist_ok=True)
             fold.work.mkdir(exist_ok=True)
             _train_on_groups(config, fold, table, chosen, dev_pairs, sha256)
-    if not run.accelerator.is_main_process:
+    if run.plan is not None or not run.accelerator.is_main_process:
         return
     if config.data.run:
         _rank(config, finished, fold_of, count)

@@ -34,6 +34,7 @@ from linkseek.retriever.training import checkpoints
 from linkseek.retriever.training.lifecycle import LOG, Run, fingerprint, is_finished, open_run, without_paths
 from linkseek.retriever.training.log import NEGATIVES
 from linkseek.retriever.training.loop import Task, train_steps
+from linkseek.retriever.training.plan import TrainingPlan
 
 
 @dataclass(frozen=True)
@@ -63,14 +64,15 @@ class Stage:
         return ", ".join(f"{count:,} {name}" for name, count in sorted(counts.items()))
 
 
-def pretrain(config: PretrainConfig) -> None:
+def pretrain(config: PretrainConfig, plan: TrainingPlan | None = None) -> None:
     """Train, or resume training, and publish the model in `output.folder` atomically.
 
     Does nothing if it is finished. Raises `UsageError` if the folder holds something else.
+    plan: to be filled from a few steps, and printed, in the place of training.
     """
-    if is_finished(config, config.output.folder):
+    if plan is None and is_finished(config, config.output.folder):
         return
-    with open_run(config.training, config.output) as run:
+    with open_run(config.training, config.output, plan) as run:
         with run.accelerator.main_process_first():
             opened_stages = [_open_stage(config, settings, run.work) for settings in config.stages]
         stages = [stage for stage in opened_stages if stage is not None]
@@ -89,7 +91,7 @@ def pretrain(config: PretrainConfig) -> None:
             marks["stages"] = marks["stages"] | {name: stage.fingerprint()}
             stage_run = replace(run, work=run.work / name)
             opened, steps[name] = _train_stage(config, stage, stage_run, start, marks)
-            start = checkpoints.checkpoint_path(stage_run.checkpoints, steps[name])
+            start = None if plan else checkpoints.checkpoint_path(stage_run.checkpoints, steps[name])
         if run.accelerator.is_main_process:
             own = {f"contrasts of {s.settings.name}": s.counts() for s in stages if not s.head_alone}
             own["SHA-256 of the contrasts"] = f"`{combined_sha256([s.sha256 for s in stages])}`"

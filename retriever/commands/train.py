@@ -12,9 +12,10 @@ PROGRAM = "linkseek train"
 
 def main(argv: Sequence[str]) -> None:
     """Run the command."""
-    config = parse_config(TrainConfig, argv, PROGRAM)
+    config, is_plan = parse_config(TrainConfig, argv, PROGRAM)
     from linkseek.retriever.training.pair_training import (
         train,  # torch takes seconds to import; errors above do not
     )
+    from linkseek.retriever.training.plan import TrainingPlan
 
-    train(config)
+    train(config, TrainingPlan() if is_plan else None)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -34,6 +35,7 @@ from linkseek.retriever.models.openvino_engine import cpu_multiplies_bfloat16
 from linkseek.retriever.training.batches import Batches
 from linkseek.retriever.training.checkpoints import Fingerprint
 from linkseek.retriever.training.config import OutputSettings, TrainingSettings
+from linkseek.retriever.training.plan import TrainingPlan
 
 SETTINGS = "training.toml"
 """Next to a finished model: the settings that it was made with, all of them."""
@@ -46,12 +48,16 @@ _one_at_a_time = threading.RLock()
 
 @dataclass(frozen=True)
 class Run:
-    """A run under way. folder: where the model goes. work: where its files lie meanwhile."""
+    """A run under way. folder: where the model goes. work: where its files lie meanwhile.
+
+    plan: what a few steps of each stage are measured for, if that is all that the run is for.
+    """
 
     accelerator: Accelerator
     folder: Path
     work: Path
     bfloat16: bool
+    plan: TrainingPlan | None = None
 
     @property
     def checkpoints(self) -> Path:
@@ -76,7 +82,12 @@ class Run:
     def publish(
         self, settings: Settings, save: Callable[[Path], Any], steps: int, card: str | None = None
     ) -> None:
-        """Put what `save` writes, the card, the settings and the log into the folder, atomically."""
+        """Put what `save` writes, the card, the settings and the log into the folder, atomically.
+
+        Of a plan nothing is published.
+        """
+        if self.plan is not None:
+            return
         finished = self.work / "model"
         shutil.rmtree(finished, ignore_errors=True)
         with quiet():
@@ -111,8 +122,10 @@ def is_finished(settings: Settings, folder: Path) -> bool:
 
 
 @contextmanager
-def open_run(training: TrainingSettings, output: OutputSettings) -> Iterator[Run]:
-    """A run with its work folder, which is removed when all has gone well.
+def open_run(
+    training: TrainingSettings, output: OutputSettings, plan: TrainingPlan | None = None
+) -> Iterator[Run]:
+    """A run with its work folder, which is removed when all has gone well; that of a plan in any case.
 
     Raises `BusyError` if another run has the same output folder.
     """
@@ -129,12 +142,17 @@ def open_run(training: TrainingSettings, output: OutputSettings) -> Iterator[Run
             project_dir=output.folder.with_name("runs"),
             kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)],
         )
-        if accelerator.is_main_process:
+        if plan is not None:
+            work = plan.work = Path(stack.enter_context(_folder_beside(output.folder)))
+        elif accelerator.is_main_process:
             stack.enter_context(locked(output.folder))
         work.mkdir(parents=True, exist_ok=True)
-        if output.report_to:
+        if output.report_to and plan is None:
             accelerator.init_trackers(output.folder.name)
-        yield Run(accelerator, output.folder, work, _in_bfloat16(training.precision, on_cpu))
+        yield Run(accelerator, output.folder, work, _in_bfloat16(training.precision, on_cpu), plan)
+        if plan is not None:
+            print(plan)
+            return
         for tracker in accelerator.trackers:
             tracker.finish()
         accelerator.wait_for_everyone()  # another process may still read its checkpoint
@@ -142,6 +160,12 @@ def open_run(training: TrainingSettings, output: OutputSettings) -> Iterator[Run
             shutil.rmtree(work)
         if accelerator.num_processes > 1:
             atexit.register(_leave_group)
+
+
+def _folder_beside(folder: Path) -> TemporaryDirectory[str]:
+    """A folder on the disk of an output, for as long as the context lasts."""
+    place = next(path for path in folder.absolute().parents if path.is_dir())
+    return TemporaryDirectory(prefix=f"{folder.name}.plan-", dir=place)
 
 
 def _in_bfloat16(precision: Precision, on_cpu: bool) -> bool:

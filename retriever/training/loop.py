@@ -33,6 +33,7 @@ from linkseek.retriever.training.config import OutputSettings, TrainingSettings
 from linkseek.retriever.training.lifecycle import LOG, Run
 from linkseek.retriever.training.log import MASKED, NEGATIVES, Log
 from linkseek.retriever.training.optimizers import clip_gradients, make_optimizer
+from linkseek.retriever.training.plan import MEASURED, StagePlan, Timer, sizes
 
 Inputs = dict[str, Any]
 
@@ -84,6 +85,7 @@ def train_steps(
     The best are those of the best dev measure, otherwise the last. fingerprint: what decides the outcome; a
     checkpoint of another one is refused. Raises `InputError` for a loss or gradient that is not finite,
     before it changes a weight, and if no step had a contrast or gradient; `MachineError` if memory is short.
+    Of a plan only a few steps are made, and measured.
     """
     accelerator, folder = run.accelerator, run.checkpoints
     per_epoch = len(task.batches)
@@ -99,6 +101,8 @@ def train_steps(
     model, optimizer = accelerator.prepare(task.model, make_optimizer(task.model, training))
     schedule = get_linear_schedule_with_warmup(optimizer, ceil(training.warmup * steps), steps)
     state = checkpoints.load_state(resumed, optimizer, schedule) if resumed else State()
+    last = min(steps, 1 + MEASURED) if run.plan is not None else steps
+    timer = Timer()
     set_seed(training.seed)
     log: AbstractContextManager[Log | None] = nullcontext()
     if accelerator.is_main_process:
@@ -107,7 +111,7 @@ def train_steps(
     sums: dict[str, Tensor] = {}
     logged = state.step
     with log as lines:
-        for places, inputs in _inputs(task, state.step, steps, resumed, run):
+        for places, inputs in _inputs(task, state.step, last, resumed, run):
             with too_little_memory(task.mini_batch_setting):
                 model.train()
                 inputs = send_to_device(inputs, accelerator.device)
@@ -126,6 +130,9 @@ def train_steps(
                 sums[name] = sums.get(name, 0) + loss.detach()
             if lines:
                 lines.advance()
+            if run.plan is not None:
+                timer.step(inputs)
+                continue
             is_saved = state.step % interval == 0 or state.step == steps
             if is_saved or state.step % output.log_steps == 0:
                 count = state.step - logged
@@ -147,6 +154,10 @@ def train_steps(
             if is_saved:
                 checkpoints.save(folder, accelerator, task.model, state, optimizer, schedule, fingerprint)
     accelerator.free_memory()
+    if run.plan is not None:
+        stage = StagePlan(task.stage, steps, task.unit, task.batches.size, *timer.means(), *sizes(task.model))
+        run.plan.add(stage)
+        return state
     if state.best_step and state.best_step != state.step:
         checkpoints.load_weights(task.model, checkpoints.checkpoint_path(folder, state.best_step))
     return state

@@ -22,6 +22,7 @@ from linkseek.retriever.training.batches import Sample
 from linkseek.retriever.training.config import BertSettings, MlmConfig
 from linkseek.retriever.training.lifecycle import fingerprint, is_finished, open_run
 from linkseek.retriever.training.loop import Task, train_steps
+from linkseek.retriever.training.plan import TrainingPlan
 
 _HEAD = 64  # numbers of a token's vector that one head of attention reads
 
@@ -91,19 +92,20 @@ class MaskedBert(nn.Module):
         return masked_loss(self.bert.cls, vectors, labels)[0] / (labels != -100).sum().clamp(min=1)
 
 
-def train_masked(config: MlmConfig) -> None:
+def train_masked(config: MlmConfig, plan: TrainingPlan | None = None) -> None:
     """Train, or resume training, and publish the model in `output.folder` atomically.
 
     Does nothing if it is finished. Raises `UsageError` if the folder holds something else, and for sizes
     that do not fit.
+    plan: to be filled from a few steps, and printed, in the place of training.
     """
-    if is_finished(config, config.output.folder):
+    if plan is None and is_finished(config, config.output.folder):
         return
     if config.model.width > _HEAD and config.model.width % _HEAD:
         raise UsageError(f"model.width is {config.model.width}", f"Choose a multiple of {_HEAD}.")
     training, data = config.training, config.data
     index = Index.open(data.index)
-    with open_run(training, config.output) as run:
+    with open_run(training, config.output, plan) as run:
         tokenizer = load_tokenizer(config.model.tokenizer)
         tokenizer.model_max_length = config.model.max_tokens
         passages = PassageTexts(index.passages, data.title)

@@ -49,7 +49,7 @@ def commands(rows, tmp_path, monkeypatch) -> list[Any]:
         name, *words = command[3:]
         options: Any
         if name == "train":
-            options = parse_config(TrainConfig, words, name)
+            options, _ = parse_config(TrainConfig, words, name)
             options.output.folder.mkdir(parents=True)
         else:
             options = parse_options(OPTIONS[name], words, name)

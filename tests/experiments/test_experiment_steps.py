@@ -419,7 +419,7 @@ def test_the_steps_of_a_bundled_table_are_commands_that_their_programs_understan
                     '[stage]\nkind = "finetune"\n[data]\npairs = ["x"]\n[output]\nfolder = "x"\n'
                 )
                 words[0] = str(settings)
-            assert parse_config(kind, words, word).output.folder == step.result
+            assert parse_config(kind, words, word)[0].output.folder == step.result
         asked = {p for row in rows for c in experiment.columns for p in row.pipelines(c, experiment.seeds)}
         file = tmp_path / "pipelines.toml"
         file.write_text(steps.pipelines())
