@@ -45,7 +45,7 @@ Row = dict[str, Any]
 def archwiki(originals: Originals) -> dict[str, list[Row] | list[str]]:
     """ArchWiki, whose headings are lines `== HEADING ==` of its texts."""
     rows = originals.json_lines("archwiki/docs.jsonl.zst")
-    return held_out("archwiki-held-out", [_with_sections(row) for row in rows])
+    return held_out("archwiki-held-out", [with_sections(row) for row in rows])
 
 
 def libreoffice(originals: Originals) -> dict[str, list[Row] | list[str]]:
@@ -148,7 +148,7 @@ def _row(page: Document) -> Row:
     return row
 
 
-def _with_sections(row: Row) -> Document:
+def with_sections(row: Row) -> Document:
     """A document whose headings are moved from its text to its sections, and its links with the text."""
     text, sections, removed = row["text"], list[Section](), list[tuple[int, int]]()
     parts, place, length = list[str](), 0, 0

@@ -11,10 +11,12 @@ import zstandard
 
 from experiments.packing.collections import MAKERS
 from experiments.packing.command import all_packings, documents_sha256, main, write_files
+from experiments.packing.held_out import held_out, is_held_out, with_sections
 from experiments.packing.originals import Originals
 from experiments.packing.wikispeedia import article_text, place_links
 from linkseek.app.testsets import open_test_set
 from linkseek.indexer.base.errors import InputError, UsageError
+from linkseek.indexer.documents import Document, Link, Section
 
 
 @pytest.fixture
@@ -267,6 +269,53 @@ def test_wikispeedia_and_the_questions_on_it(originals, tmp_path):
     assert files["qa/squad-train-on-wikispeedia.jsonl.gz"] == [
         {"id": "train:Zinc:0:q2", "text": "What is zinc?", "answers": ["a metal"], "article": "Zinc"}
     ]
+
+
+def test_questions_about_pages_held_out_are_in_nothing_that_teaches():
+    names = [f"page {n}" for n in range(60)]
+    apart = next(name for name in names if is_held_out(name))
+    kept, other = [name for name in names if not is_held_out(name)][:2]
+
+    def page(id_, text, *anchors, sections=()):
+        links = tuple(Link(text.index(a), text.index(a) + len(a), target) for a, target in anchors)
+        return Document(id_, id_.title(), text, links, sections)
+
+    long = " word" * 20
+    pages = [
+        page(kept, f"A brook, a {apart} and a pond.", ("brook", apart), (apart, apart), ("pond", other)),
+        page(apart, f"Lead. Mud{long}", ("Lead", kept), sections=(Section(6, "Mud of brooks:", 2),)),
+        page(other, f"Sand{long}", sections=(Section(0, "Sand of ponds", 2),)),
+    ]
+    files = held_out("x", pages)
+    assert [row["text"] for row in files["x/queries.anchors.jsonl.gz"]] == ["brook"]  # a title is no question
+    assert files["x/qrels.anchors.txt"] == [f"anchors-0 0 {apart.replace(' ', '%20')} 1"]
+    assert [row["text"] for row in files["x/queries.sections.jsonl.gz"]] == ["Mud of brooks"]
+    assert [row["text"] for row in files["x/queries.train.jsonl.gz"]] == ["pond"]
+    taught = files["x/train.jsonl.zst"]
+    assert ids(taught) == [kept, other] and [link["target"] for link in taught[0]["links"]] == [other]
+    searched = files["x/docs.jsonl.zst"]
+    assert ids(searched) == [kept, apart, other]
+    assert not any(row["links"] or row.get("sections") for row in searched)
+
+
+def test_headings_in_a_text_become_sections_and_links_move(originals):
+    text = "A pond.\n\n== Mud and sand ==\n\nA brook."
+    link = {"start": text.index("brook"), "end": text.index("brook") + 5, "target": "x"}
+    row = {"id": "p", "title": "P", "text": text, "links": [link]}
+    lines = zstandard.ZstdCompressor().compress(orjson.dumps(row) + b"\n")
+    files = make("archwiki-held-out", originals({"archwiki/docs.jsonl.zst": lines}))
+    [searched] = files["archwiki-held-out/docs.jsonl.zst"]
+    assert searched["text"] == "A pond.\n\nA brook."
+    page = with_sections(row)
+    assert page.text[page.links[0].start : page.links[0].end] == "brook"
+    assert [(s.heading, page.text[s.start :]) for s in page.sections] == [("Mud and sand", "A brook.")]
+
+
+def test_a_package_that_is_none_is_named(originals, tmp_path):
+    name = "libreoffice-help-en-us_7.4.7-1+deb12u14_all.deb"
+    [folder] = originals({name: b"no package"})
+    with pytest.raises(InputError, match="no Debian package"):
+        main(["libreoffice-held-out", "--from", str(folder), "--output", str(tmp_path / "data")])
 
 
 def test_the_same_rows_are_the_same_bytes(tmp_path):

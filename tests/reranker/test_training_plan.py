@@ -23,8 +23,10 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 COMMON = '[training]\nbatch = 8\nepochs = 50\ndevice = "cpu"\n[output]\nfolder = "{folder}/out"\n'
 TABLES = {
-    "mlm": '[model]\nlayers = 1\nwidth = 32\ntokenizer = "{folder}/words"\n[data]\nindex = "{folder}/index"\n',
-    "train": '[stage]\nkind = "finetune"\n[model]\nbase = "{folder}/base"\n[data]\npairs = ["{folder}/p.jsonl"]\n',
+    "mlm": '[model]\nlayers = 1\nwidth = 32\ntokenizer = "{folder}/words"\n'
+    '[data]\nindex = "{folder}/index"\n',
+    "train": '[stage]\nkind = "finetune"\n[model]\nbase = "{folder}/base"\n'
+    '[data]\npairs = ["{folder}/p.jsonl"]\n',
     "static": '[stage]\nkind = "finetune"\n[model]\nbase = "{folder}/static"\ntowers = "shared"\n'
     '[data]\npairs = ["{folder}/p.jsonl"]\n[texts]\nquery_tokens = 0\npassage_tokens = 0\n',
     "pretrain": '[model]\nbase = "{folder}/base"\n[mlm]\nwarmup_steps = 7\n'
@@ -34,6 +36,12 @@ TABLES = {
     "folds": '[model]\nbase = "{folder}/base"\n[data]\npairs = ["{folder}/p.jsonl"]\n[folds]\ncount = 3\n',
 }
 MAINS = {"static": train, "train": train, "mlm": mlm, "pretrain": pretrain, "finetune": finetune}
+TOKENS = ["--set", "texts.tokens=48"]
+SHORT = {
+    "mlm": [],
+    "static": [],
+    "train": ["--set", "texts.query_tokens=32", "--set", "texts.passage_tokens=48"],
+}
 STEPS = {
     "mlm": None,
     "train": [50 * 3],
@@ -63,7 +71,7 @@ def test_the_plan_has_all_steps_and_leaves_nothing(name, folder, tmp_path, capsy
     before = sorted(folder.rglob("*"))
     config = tmp_path / "c.toml"
     config.write_text((TABLES[name] + COMMON).format(folder=folder))
-    MAINS.get(name, finetune)([str(config), "--plan"])
+    MAINS.get(name, finetune)([str(config), *SHORT.get(name, TOKENS), "--plan"])
     *stages, every = capsys.readouterr().out.splitlines()
     steps = [int(re.search(r": ([\d,]+) steps", line)[1].replace(",", "")) for line in stages]
     assert STEPS[name] in (None, steps) and len(steps) == len(STEPS[name] or [1])
@@ -77,10 +85,10 @@ def test_a_plan_does_not_mind_a_finished_model_and_a_training_follows_it(folder,
     config = tmp_path / "c.toml"
     config.write_text((TABLES["train"] + COMMON).replace("{folder}/out", "{out}/out").format(
         folder=folder, out=tmp_path))  # fmt: skip
-    short = [str(config), "--set", "training.epochs=1"]
+    short = [str(config), *SHORT["train"], "--set", "training.epochs=1"]
     train([*short, "--plan"])
     train(short)
-    train([str(config), "--plan"])
+    train([str(config), *SHORT["train"], "--plan"])
     assert capsys.readouterr().out.count("all: ") == 2
     assert (tmp_path / "out" / "model.safetensors").is_file() or [*(tmp_path / "out").rglob("*.safetensors")]
 
