@@ -11,7 +11,7 @@ from small_index import HOSTILE_TEXT, HOSTILE_TITLE
 
 from linkseek.app.around.evidence import LinkEvidence
 from linkseek.app.around.titles import ArticleName
-from linkseek.app.service import Answer, Hit, Place, Reason
+from linkseek.app.answers import Answer, Hit, Place, Reason
 from linkseek.app.web import views
 from linkseek.app.web.addresses import SearchView
 from linkseek.app.web.rank_chart import rank_chart, rank_rows

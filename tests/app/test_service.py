@@ -15,7 +15,8 @@ from linkseek.app.around.known_questions import KnownQuestions
 from linkseek.app.open_pipeline import OpenPipeline
 from linkseek.app.pipeline_kinds import RerankEntry
 from linkseek.app.pipelines import Models
-from linkseek.app.service import Failure, SearchService, list_indexes
+from linkseek.app.answers import Failure
+from linkseek.app.service import SearchService, list_indexes
 from linkseek.indexer.base.errors import DamagedIndexError, InputError, UsageError
 from linkseek.indexer.store.artifacts import index_stamp
 from linkseek.reranker.reranking import Reranking
