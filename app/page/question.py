@@ -146,7 +146,7 @@ def _others(service: SearchService, view: SearchView) -> tuple[str | None, list[
         articles, total = find_articles(service.index, view.question, 5) if short else ([], 0)
         meant = None
         with suppress(LinkseekError):  # the columns show what is wrong with the index
-            meant = did_you_mean(service.index, view.question)
+            meant = did_you_mean(service.index, view.question, in_context=True)
         st.session_state[_NAMED] = (asked, (meant, articles, total))
     others: tuple[str | None, list[ArticleName], int] = st.session_state[_NAMED][1]
     return others

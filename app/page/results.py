@@ -60,7 +60,7 @@ def show_results(context: Context, service: SearchService, view: SearchView) -> 
     if missing:
         answers = with_nearest_sentences(service, answers)
         known.update({answer.pipeline: answer for answer in answers})
-    if len(answers) > 1:
+    if len(answers) > 1 and any(answer.hits for answer in answers):
         with top:
             st.html(comparison_html(answers, with_tabs=not view.merged))
     if any(answer.hits for answer in answers):

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from reading import Reader
 from small_index import HOSTILE_TEXT, HOSTILE_TITLE
 
+from linkseek.app.answers import Answer, Hit, Place, Reason
 from linkseek.app.around.evidence import LinkEvidence
 from linkseek.app.around.titles import ArticleName
-from linkseek.app.answers import Answer, Hit, Place, Reason
 from linkseek.app.web import views
 from linkseek.app.web.addresses import SearchView
 from linkseek.app.web.rank_chart import rank_chart, rank_rows
@@ -164,9 +164,9 @@ def test_relevant_or_not():
     assert (read.marks, read.classes) == (["cancer"], ["ls-said"])
     none = Answer("q", "p", hits[:1], 0, places=places)
     assert "✗ none of 30 contains an answer" in Reader(answer_html(none, "")).words
-    assert "✗ first answer at rank 14, not shown" in answer_html(replace(none, first_relevant=14), "").replace(
-        '<b class="ls-irrelevant">✗</b>', "✗"
-    )
+    assert "✗ first answer at rank 14, not shown" in answer_html(
+        replace(none, first_relevant=14), ""
+    ).replace('<b class="ls-irrelevant">✗</b>', "✗")
     assert "answer" not in Reader(answer_html(answer("p", [1]), "")).text
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from small_index import WordEncoder, WordScorer
 
-from linkseek.app.pipelines import Models
 from linkseek.app.answers import Answer
+from linkseek.app.pipelines import Models
 from linkseek.app.service import SAMPLE_QUESTIONS, SearchService
 from linkseek.indexer.base.defaults import DEFAULT_ENCODER
 from linkseek.indexer.build import SAMPLE

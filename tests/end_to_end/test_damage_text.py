@@ -11,8 +11,8 @@ from command import Done
 from damage import here, kept, told
 from rich.console import Console
 
-from linkseek.app.search import print_answer
 from linkseek.app.answers import Answer
+from linkseek.app.search import print_answer
 from linkseek.app.service import SearchService
 from linkseek.indexer.base.errors import UsageError
 
