@@ -1,4 +1,4 @@
-"""Filters: by folder, namespace and metadata; the same results as those of a search of everything, filtered."""
+"""Filters by folder, namespace and metadata: the results of a search of everything, filtered."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,8 @@ def document(number):
 @pytest.fixture(scope="module")
 def index(tmp_path_factory):
     documents = [document(number) for number in range(36)]
-    return Index.open(build(tmp_path_factory.mktemp("filters") / "f", documents))
+    records = [(d.id, d.title, d.text, "", dict(d.metadata)) for d in documents]
+    return Index.open(build(tmp_path_factory.mktemp("filters") / "f", records))
 
 
 @pytest.mark.parametrize(
@@ -79,7 +80,8 @@ def test_pipelines_of_others_have_results_of_kept_documents_alone(index, word_en
     assert len(answer.hits) == 5 and all(document_of(hit).metadata["tags"] == "green" for hit in answer.hits)
     explained = service.explained(answer, 5)
     assert all(
-        each and each.score == pytest.approx(hit.score, abs=1e-4) for each, hit in zip(explained, answer.hits)
+        each and each.score == pytest.approx(hit.score, abs=1e-4)
+        for each, hit in zip(explained, answer.hits, strict=True)
     )
     assert service.search("river", name, 5, read_filter(["folder:none"])).hits == ()
 
